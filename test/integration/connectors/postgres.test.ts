@@ -4,7 +4,7 @@ import postgres from '../../../connectors/postgres/index.js';
 import { TestTarget } from '../../../src/conformance/test-target.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
-import { four, Nights } from './recorded-runs.js';
+import { four, Runs } from './recorded-runs.js';
 
 const rows = (to: number) => `SELECT 'p' || i AS id, i AS n FROM range(${to}) t(i)`;
 const placeOf = (options: Record<string, unknown>) => ({ options, rows: async () => [], close: async () => undefined });
@@ -55,24 +55,24 @@ describe('postgres', () => {
     const space = await Workspace.open({ profiles: 10 });
     try {
       const schema = server.name();
-      const nights = new Nights(space, { connector: 'postgres', url: server.url(), schema });
-      await nights.run(four((n) => ({ n })));
+      const runs = new Runs(space, { connector: 'postgres', url: server.url(), schema });
+      await runs.run(four((n) => ({ n })));
       await server.query(`CREATE VIEW ${schema}.seen AS SELECT id, n FROM ${schema}.members`);
       const wide = 98_765_432_109_876_540_000;
       const choices = (onTypeChange: string) => ({ destination: { on_type_change: onTypeChange } });
-      const refused = await nights.run(
+      const refused = await runs.run(
         four((n) => ({ n: n === 4 ? wide : n })),
         choices('fail'),
       );
       expect(refused).toMatchObject({ status: 'failed', error: { code: 'type_changed' } });
-      await nights.configure(choices('variant_column'));
-      expect(await nights.push()).toMatchObject({ status: 'ok', action: 'reload', error: null });
+      await runs.configure(choices('variant_column'));
+      expect(await runs.push()).toMatchObject({ status: 'ok', action: 'reload', error: null });
       const found = await server.query(`SELECT n::text AS n, n__text FROM ${schema}.members ORDER BY id`);
       expect(found.map(({ n, n__text }) => [n, n__text])).toEqual([
         ...['1', '2', '3'].map((n) => [n, n]),
         [null, JSON.stringify(wide)],
       ]);
-      expect(await nights.run(four((n) => ({ n: n === 4 ? wide : n + 1 })))).toMatchObject({
+      expect(await runs.run(four((n) => ({ n: n === 4 ? wide : n + 1 })))).toMatchObject({
         status: 'ok',
         action: 'increment',
       });

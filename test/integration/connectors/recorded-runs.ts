@@ -18,8 +18,8 @@ interface Choices {
 let series = 0;
 
 /** Runs of one job whose stream goes to a table `members`. */
-export class Nights {
-  readonly name = `nights${++series}`;
+export class Runs {
+  readonly name = `runs${++series}`;
   readonly #space: Workspace;
   readonly #at: Row;
 

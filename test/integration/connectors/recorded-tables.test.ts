@@ -4,7 +4,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
-import { four, Nights, type Row } from './recorded-runs.js';
+import { four, type Row, Runs } from './recorded-runs.js';
 
 let space: Workspace;
 let postgres: PostgresServer;
@@ -17,117 +17,117 @@ afterAll(async () => {
 
 describe('values of a column whose type changes', () => {
   it('stay in their place when the column is otherwise empty', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ code: n, other: n })));
-    await nights.run(four((n) => ({ code: `t${n}`, other: n })));
-    await nights.run(four((n) => ({ code: n === 1 ? 'u1' : `t${n}`, other: n })));
-    expect(await nights.values('code')).toEqual({ a: ['u1'], b: ['t2'], c: ['t3'], d: ['t4'] });
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ code: n, other: n })));
+    await runs.run(four((n) => ({ code: `t${n}`, other: n })));
+    await runs.run(four((n) => ({ code: n === 1 ? 'u1' : `t${n}`, other: n })));
+    expect(await runs.values('code')).toEqual({ a: ['u1'], b: ['t2'], c: ['t3'], d: ['t4'] });
   });
 
   it('are the newest ones in every column that has them, when the type comes back', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const infer = { stream: { strings: 'infer' } };
-    await nights.run(
+    await runs.run(
       four((n) => ({ code: `${n}` })),
       infer,
     );
-    await nights.run(
+    await runs.run(
       four((n) => ({ code: `${n}` })),
       { stream: { strings: 'keep' } },
     );
-    await nights.run({ ...four((n) => ({ code: `${n}` })), a: { code: '7' } }, infer);
-    expect(await nights.values('code')).toEqual({ a: ['7'], b: ['2'], c: ['3'], d: ['4'] });
+    await runs.run({ ...four((n) => ({ code: `${n}` })), a: { code: '7' } }, infer);
+    expect(await runs.values('code')).toEqual({ a: ['7'], b: ['2'], c: ['3'], d: ['4'] });
   });
 
   it('keep their digits where the table is wider than the stream', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ score: n + 0.5 })));
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ score: n + 0.5 })));
     const records = four(() => ({ score: 9 })).b;
     expect(records).toBeDefined();
-    await nights.configure({ storage: './other' });
+    await runs.configure({ storage: './other' });
     const big = '9007199254740993';
     await space.control('profiles', {
       index: 'made',
       records: [`{"id":"a","index_id":"made","attributes":{"score":${big}}}`],
     });
-    expect((await space.run(nights.name, ['--no-push'])).code).toBe(0);
-    await nights.push();
-    expect(await nights.values('score')).toEqual({ a: [big] });
+    expect((await space.run(runs.name, ['--no-push'])).code).toBe(0);
+    await runs.push();
+    expect(await runs.values('score')).toEqual({ a: [big] });
   });
 
   it('are nothing that nobody said', async () => {
-    const nights = new Nights(space);
-    await nights.run(four(() => ({ vip: true })));
-    await nights.run({ ...four(() => ({ vip: true })), a: { vip: 1 }, b: { vip: 'yes' } });
-    expect(await nights.values('vip')).toEqual({ a: ['1'], b: ['yes'], c: ['true'], d: ['true'] });
+    const runs = new Runs(space);
+    await runs.run(four(() => ({ vip: true })));
+    await runs.run({ ...four(() => ({ vip: true })), a: { vip: 1 }, b: { vip: 'yes' } });
+    expect(await runs.values('vip')).toEqual({ a: ['1'], b: ['yes'], c: ['true'], d: ['true'] });
   });
 
   it('do not go to a column of another attribute', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ amount: n, amount__json: `j${n}`, amount__text: `t${n}` })));
-    await nights.run(four((n) => ({ amount: `x${n}`, amount__json: `j${n}`, amount__text: `t${n}` })));
-    const rows = await nights.sql('SELECT id, amount__json AS j, amount__text AS t FROM members ORDER BY id');
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ amount: n, amount__json: `j${n}`, amount__text: `t${n}` })));
+    await runs.run(four((n) => ({ amount: `x${n}`, amount__json: `j${n}`, amount__text: `t${n}` })));
+    const rows = await runs.sql('SELECT id, amount__json AS j, amount__text AS t FROM members ORDER BY id');
     expect(rows.map(({ j, t }) => [j, t])).toEqual([1, 2, 3, 4].map((n) => [`j${n}`, `t${n}`]));
-    expect((await nights.texts()).includes('x3')).toBe(true);
+    expect((await runs.texts()).includes('x3')).toBe(true);
   });
 });
 
 describe('a table that others change', () => {
   it('is not loaded while a type of it is another', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ code: n })));
-    await nights.sql('ALTER TABLE members ALTER code SET DATA TYPE DECIMAL(10,2)');
-    expect((await nights.run(four((n) => ({ code: n + 1 }))))?.error?.code).toBe('table_altered');
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ code: n })));
+    await runs.sql('ALTER TABLE members ALTER code SET DATA TYPE DECIMAL(10,2)');
+    expect((await runs.run(four((n) => ({ code: n + 1 }))))?.error?.code).toBe('table_altered');
   });
 
   it('comes back whole, though nothing has changed at the source', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ code: n })));
-    await nights.sql('DROP TABLE members');
-    expect((await nights.push()).status).toBe('ok');
-    expect(await nights.keys()).toEqual(['a', 'b', 'c', 'd']);
-    await nights.sql("DELETE FROM members WHERE id = 'b'");
-    expect((await nights.push()).status).toBe('ok');
-    expect(await nights.keys()).toEqual(['a', 'b', 'c', 'd']);
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ code: n })));
+    await runs.sql('DROP TABLE members');
+    expect((await runs.push()).status).toBe('ok');
+    expect(await runs.keys()).toEqual(['a', 'b', 'c', 'd']);
+    await runs.sql("DELETE FROM members WHERE id = 'b'");
+    expect((await runs.push()).status).toBe('ok');
+    expect(await runs.keys()).toEqual(['a', 'b', 'c', 'd']);
   });
 
   it('gets a column that was dropped filled in every row', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ code: n, other: n })));
-    await nights.sql('ALTER TABLE members DROP COLUMN code');
-    await nights.run({ ...four((n) => ({ code: n, other: n })), a: { code: 1, other: 9 } });
-    expect(await nights.values('code')).toEqual({ a: ['1'], b: ['2'], c: ['3'], d: ['4'] });
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ code: n, other: n })));
+    await runs.sql('ALTER TABLE members DROP COLUMN code');
+    await runs.run({ ...four((n) => ({ code: n, other: n })), a: { code: 1, other: 9 } });
+    expect(await runs.values('code')).toEqual({ a: ['1'], b: ['2'], c: ['3'], d: ['4'] });
   });
 
   it('keeps a column of theirs as it is when an attribute of its name comes', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ code: n })));
-    await nights.sql('ALTER TABLE members ADD COLUMN note VARCHAR');
-    await nights.sql("UPDATE members SET note = 'own'");
-    await nights.run(four((n) => ({ code: n, note: `n${n}` })));
-    expect((await nights.sql('SELECT DISTINCT note FROM members')).map(({ note }) => note)).toEqual(['own']);
-    expect(await nights.texts()).toContain('n3');
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ code: n })));
+    await runs.sql('ALTER TABLE members ADD COLUMN note VARCHAR');
+    await runs.sql("UPDATE members SET note = 'own'");
+    await runs.run(four((n) => ({ code: n, note: `n${n}` })));
+    expect((await runs.sql('SELECT DISTINCT note FROM members')).map(({ note }) => note)).toEqual(['own']);
+    expect(await runs.texts()).toContain('n3');
   });
 
   it('is loaded again after values have changed places', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ email: `${n}@x` })));
-    await nights.sql("UPDATE members SET email = CASE id WHEN 'a' THEN '2@x' WHEN 'b' THEN '1@x' ELSE email END");
-    expect((await nights.push(['--verify'])).error?.code).toBe('table_changed');
-    expect(await nights.values('email')).toEqual({ a: ['1@x'], b: ['2@x'], c: ['3@x'], d: ['4@x'] });
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ email: `${n}@x` })));
+    await runs.sql("UPDATE members SET email = CASE id WHEN 'a' THEN '2@x' WHEN 'b' THEN '1@x' ELSE email END");
+    expect((await runs.push(['--verify'])).error?.code).toBe('table_changed');
+    expect(await runs.values('email')).toEqual({ a: ['1@x'], b: ['2@x'], c: ['3@x'], d: ['4@x'] });
   });
 });
 
 describe('rules', () => {
   it('that drop a column take its values from the table', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ notes: `secret${n}`, n })));
-    await nights.run(
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ notes: `secret${n}`, n })));
+    await runs.run(
       four((n) => ({ notes: `secret${n}`, n })),
       { stream: { columns: { notes: { drop: true } } } },
     );
-    expect(await nights.texts()).not.toContain('secret');
-    const other = new Nights(space);
+    expect(await runs.texts()).not.toContain('secret');
+    const other = new Runs(space);
     await other.run(four((n) => ({ notes: `secret${n}`, n })));
     await other.run(
       four((n) => ({ notes: `secret${n}`, n })),
@@ -137,44 +137,44 @@ describe('rules', () => {
   });
 
   it('that hash a column do so in rows that the source no longer has', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const upsert = { destination: { mode: 'upsert' } };
     const { a, ...rest } = four((n) => ({ email: `secret${n}@x`, n }));
-    await nights.run({ a: a as Row, ...rest }, upsert);
-    await nights.run(rest, upsert);
-    await nights.run(rest, { ...upsert, stream: { columns: { email: { hash: true, salt: 'a salt of eight' } } } });
-    expect(await nights.keys()).toEqual(['a', 'b', 'c', 'd']);
-    expect(await nights.texts()).not.toContain('secret');
+    await runs.run({ a: a as Row, ...rest }, upsert);
+    await runs.run(rest, upsert);
+    await runs.run(rest, { ...upsert, stream: { columns: { email: { hash: true, salt: 'a salt of eight' } } } });
+    expect(await runs.keys()).toEqual(['a', 'b', 'c', 'd']);
+    expect(await runs.texts()).not.toContain('secret');
   });
 
   it('that rename a column fill the new one in every row, and empty the old one', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ zip: `z${n}`, n })));
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ zip: `z${n}`, n })));
     const renamed = { stream: { columns: { zip: { rename: 'postcode' } } } };
-    await nights.run({ ...four((n) => ({ zip: `z${n}`, n })), a: { zip: 'z9', n: 1 } }, renamed);
-    expect(await nights.values('postcode')).toEqual({ a: ['z9'], b: ['z2'], c: ['z3'], d: ['z4'] });
-    expect(Object.values(await nights.values('zip')).flat()).toEqual([]);
+    await runs.run({ ...four((n) => ({ zip: `z${n}`, n })), a: { zip: 'z9', n: 1 } }, renamed);
+    expect(await runs.values('postcode')).toEqual({ a: ['z9'], b: ['z2'], c: ['z3'], d: ['z4'] });
+    expect(Object.values(await runs.values('zip')).flat()).toEqual([]);
   });
 
   it('that track a column again bring its newest values', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const untracked = { stream: { columns: { score: { track: false } } } };
-    await nights.run(
+    await runs.run(
       four((n) => ({ score: n })),
       untracked,
     );
-    await nights.run(
+    await runs.run(
       four((n) => ({ score: n * 10 })),
       untracked,
     );
-    await nights.run(four((n) => ({ score: n * 10 })));
-    expect(await nights.values('score')).toEqual({ a: ['10'], b: ['20'], c: ['30'], d: ['40'] });
+    await runs.run(four((n) => ({ score: n * 10 })));
+    expect(await runs.values('score')).toEqual({ a: ['10'], b: ['20'], c: ['30'], d: ['40'] });
   });
 
   it('of a destination that match no column send nothing', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const wrong = { destination: { columns: { Email: { drop: true } } } };
-    const report = await nights.run(
+    const report = await runs.run(
       four((n) => ({ email: `${n}@x` })),
       wrong,
     );
@@ -184,14 +184,14 @@ describe('rules', () => {
 
 describe('keys that went', () => {
   it('are forgotten in rows that only the table still has', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const upsert = { destination: { mode: 'upsert' } };
     const { a, ...rest } = four((n) => ({ n }));
-    await nights.run({ a: a as Row, ...rest }, upsert);
-    await nights.run(rest, upsert);
-    expect((await space.cdsync(['forget', `${nights.name}.json`, 'members', 'a', '--yes', '--json'])).code).toBe(0);
-    await nights.push();
-    expect(await nights.keys()).toEqual(['b', 'c', 'd']);
+    await runs.run({ a: a as Row, ...rest }, upsert);
+    await runs.run(rest, upsert);
+    expect((await space.cdsync(['forget', `${runs.name}.json`, 'members', 'a', '--yes', '--json'])).code).toBe(0);
+    await runs.push();
+    expect(await runs.keys()).toEqual(['b', 'c', 'd']);
   });
 
   it('are forgotten whatever the types of the key are', async () => {
@@ -218,23 +218,23 @@ describe('keys that went', () => {
   });
 
   it('go when mode upsert, which kept them, ends', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const { a, ...rest } = four((n) => ({ n }));
-    await nights.run({ a: a as Row, ...rest });
-    await nights.run(rest, { destination: { mode: 'upsert' } });
-    expect(await nights.keys()).toEqual(['a', 'b', 'c', 'd']);
-    await nights.run(rest);
-    expect(await nights.keys()).toEqual(['b', 'c', 'd']);
+    await runs.run({ a: a as Row, ...rest });
+    await runs.run(rest, { destination: { mode: 'upsert' } });
+    expect(await runs.keys()).toEqual(['a', 'b', 'c', 'd']);
+    await runs.run(rest);
+    expect(await runs.keys()).toEqual(['b', 'c', 'd']);
   });
 
   it('leave their newest image in mode upsert, also if no delivery was between', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const upsert = { destination: { mode: 'upsert' } };
     const { a, ...rest } = four((n) => ({ n }));
-    await nights.run({ a: a as Row, ...rest }, upsert);
-    await nights.run({ a: { n: 99 }, ...rest }, { ...upsert, push: false });
-    await nights.run(rest, upsert);
-    expect(await nights.values('n')).toMatchObject({ a: ['99'] });
+    await runs.run({ a: a as Row, ...rest }, upsert);
+    await runs.run({ a: { n: 99 }, ...rest }, { ...upsert, push: false });
+    await runs.run(rest, upsert);
+    expect(await runs.values('n')).toMatchObject({ a: ['99'] });
   });
 });
 
@@ -243,20 +243,20 @@ describe('values in PostgreSQL', () => {
     postgres.query(`SELECT ${columns} FROM ${schema}.members ORDER BY id`);
   const place = () => {
     const schema = postgres.name();
-    return { schema, nights: new Nights(space, { connector: 'postgres', url: postgres.url(), schema }) };
+    return { schema, runs: new Runs(space, { connector: 'postgres', url: postgres.url(), schema }) };
   };
 
   it('are all there after a load that failed in the middle', async () => {
-    const { schema, nights } = place();
-    await nights.run(four((n) => ({ age: n })));
+    const { schema, runs } = place();
+    await runs.run(four((n) => ({ age: n })));
     await postgres.query(
       `CREATE FUNCTION ${schema}.never() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;
        CREATE TRIGGER never BEFORE INSERT OR UPDATE ON ${schema}.members FOR EACH ROW EXECUTE FUNCTION ${schema}.never()`,
     );
     const later = { ...four((n) => ({ age: n })), b: { age: 'n/a' } };
-    expect((await nights.run(later))?.status).toBe('failed');
+    expect((await runs.run(later))?.status).toBe('failed');
     await postgres.query(`DROP TRIGGER never ON ${schema}.members`);
-    expect((await nights.push()).status).toBe('ok');
+    expect((await runs.push()).status).toBe('ok');
     const found = await postgres.query(`SELECT * FROM ${schema}.members ORDER BY id`);
     const texts = found.map((row) =>
       Object.entries(row).flatMap(([name, value]) =>
@@ -267,17 +267,17 @@ describe('values in PostgreSQL', () => {
   });
 
   it('that are lists, and texts beside them later, are in one column of JSON', async () => {
-    const { schema, nights } = place();
-    await nights.run(four((n) => ({ tags: [n] })));
-    await nights.run({ ...four((n) => ({ tags: [n] })), b: { tags: 'one' } });
+    const { schema, runs } = place();
+    await runs.run(four((n) => ({ tags: [n] })));
+    await runs.run({ ...four((n) => ({ tags: [n] })), b: { tags: 'one' } });
     expect((await rows(schema, 'tags')).map(({ tags }) => tags)).toEqual([[1], 'one', [3], [4]]);
   });
 
   it('that cannot be held cost no row its place', async () => {
-    const { schema, nights } = place();
-    await nights.run(four((n) => ({ notes: `${n}`, other: n })));
+    const { schema, runs } = place();
+    await runs.run(four((n) => ({ notes: `${n}`, other: n })));
     const odd = { ...four((n) => ({ notes: `${n}`, other: n })), b: { notes: 'x\0y', other: 2 } };
-    await nights.run(odd, { words: ['--full'] });
+    await runs.run(odd, { words: ['--full'] });
     expect((await rows(schema, 'id, notes')).map(({ id, notes }) => [id, notes])).toEqual([
       ['a', '1'],
       ['b', null],
@@ -287,12 +287,12 @@ describe('values in PostgreSQL', () => {
   });
 
   it('that cannot be held do not keep their row when it is deleted', async () => {
-    const { schema, nights } = place();
+    const { schema, runs } = place();
     const soft = { destination: { deletes: 'soft' } };
     const { b, ...rest } = four((n) => ({ notes: `${n}` }));
-    await nights.run({ b: b as Row, ...rest }, soft);
-    await nights.run({ b: { notes: 'x\0y' }, ...rest }, soft);
-    await nights.run(rest, soft);
+    await runs.run({ b: b as Row, ...rest }, soft);
+    await runs.run({ b: { notes: 'x\0y' }, ...rest }, soft);
+    await runs.run(rest, soft);
     expect(await rows(schema, 'id, _deleted_at IS NULL AS lives')).toMatchObject([
       { id: 'a', lives: true },
       { id: 'b', lives: false },
@@ -304,27 +304,27 @@ describe('values in PostgreSQL', () => {
 
 describe('a storage folder', () => {
   it('that is put back from a backup brings its own snapshot, though that has the number of another', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ n })));
-    await cp(nights.storage(), nights.storage(`${nights.name}_kept`), { recursive: true, verbatimSymlinks: true });
-    await nights.run({ ...four((n) => ({ n })), a: { n: 50 } });
-    await rm(nights.storage(), { recursive: true, force: true });
-    await cp(nights.storage(`${nights.name}_kept`), nights.storage(), { recursive: true, verbatimSymlinks: true });
-    await nights.run({ ...four((n) => ({ n })), b: { n: 60 } });
-    expect(await nights.values('n')).toEqual({ a: ['1'], b: ['60'], c: ['3'], d: ['4'] });
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ n })));
+    await cp(runs.storage(), runs.storage(`${runs.name}_kept`), { recursive: true, verbatimSymlinks: true });
+    await runs.run({ ...four((n) => ({ n })), a: { n: 50 } });
+    await rm(runs.storage(), { recursive: true, force: true });
+    await cp(runs.storage(`${runs.name}_kept`), runs.storage(), { recursive: true, verbatimSymlinks: true });
+    await runs.run({ ...four((n) => ({ n })), b: { n: 60 } });
+    expect(await runs.values('n')).toEqual({ a: ['1'], b: ['60'], c: ['3'], d: ['4'] });
   });
 
   it('that writes a table by turns with another one is refused', async () => {
-    const nights = new Nights(space);
-    const [one, other] = [`./${nights.name}_one`, `./${nights.name}_other`];
-    await nights.run(
+    const runs = new Runs(space);
+    const [one, other] = [`./${runs.name}_one`, `./${runs.name}_other`];
+    await runs.run(
       four((n) => ({ n })),
       { storage: one },
     );
-    await nights.run({ x: { n: 1 } }, { storage: other });
+    await runs.run({ x: { n: 1 } }, { storage: other });
     expect(
       (
-        await nights.run(
+        await runs.run(
           four((n) => ({ n: n + 1 })),
           { storage: one },
         )
@@ -333,15 +333,15 @@ describe('a storage folder', () => {
   });
 
   it('keeps and delivers attributes that are called like columns of its own', async () => {
-    const nights = new Nights(space);
+    const runs = new Runs(space);
     const names = (n: number) => ({ _sequence: n, _key: `k${n}`, _row: n, _cdsync_file: `f${n}` });
-    await nights.run(four(names));
-    await nights.run({ ...four(names), a: names(7) }, { push: false });
-    await nights.run({ ...four(names), a: names(8), b: names(9) });
-    expect(await nights.values('_sequence')).toEqual({ a: ['8'], b: ['9'], c: ['3'], d: ['4'] });
-    expect(await nights.values('_key')).toEqual({ a: ['k8'], b: ['k9'], c: ['k3'], d: ['k4'] });
+    await runs.run(four(names));
+    await runs.run({ ...four(names), a: names(7) }, { push: false });
+    await runs.run({ ...four(names), a: names(8), b: names(9) });
+    expect(await runs.values('_sequence')).toEqual({ a: ['8'], b: ['9'], c: ['3'], d: ['4'] });
+    expect(await runs.values('_key')).toEqual({ a: ['k8'], b: ['k9'], c: ['k3'], d: ['k4'] });
     const changes = await space.query(
-      nights.name,
+      runs.name,
       "SELECT count(*)::INT AS n FROM members__changes WHERE _op = 'update'",
     );
     expect(changes).toEqual([{ n: 3 }]);
@@ -350,35 +350,35 @@ describe('a storage folder', () => {
 
 describe('names', () => {
   it('of tables that differ only in case are one table, if the database says so', async () => {
-    const nights = new Nights(space);
-    await nights.run(
+    const runs = new Runs(space);
+    await runs.run(
       four((n) => ({ n })),
       { destination: { table: 'Members' } },
     );
-    await nights.run(
+    await runs.run(
       four((n) => ({ n: n + 1 })),
       { destination: { table: 'members' } },
     );
-    expect(await nights.values('n')).toEqual({ a: ['2'], b: ['3'], c: ['4'], d: ['5'] });
-    expect(await nights.keys()).toHaveLength(4);
+    expect(await runs.values('n')).toEqual({ a: ['2'], b: ['3'], c: ['4'], d: ['5'] });
+    expect(await runs.keys()).toHaveLength(4);
   });
 
   it('of destinations may change: one --adopt is enough', async () => {
-    const nights = new Nights(space);
-    await nights.run(four((n) => ({ n })));
+    const runs = new Runs(space);
+    await runs.run(four((n) => ({ n })));
     const renamed = { destination: { name: 'lake' } };
-    await nights.run(
+    await runs.run(
       four((n) => ({ n: n + 1 })),
       { ...renamed, words: ['--adopt'] },
     );
     expect(
       (
-        await nights.run(
+        await runs.run(
           four((n) => ({ n: n + 2 })),
           renamed,
         )
       )?.status,
     ).toBe('ok');
-    expect(await nights.values('n')).toEqual({ a: ['3'], b: ['4'], c: ['5'], d: ['6'] });
+    expect(await runs.values('n')).toEqual({ a: ['3'], b: ['4'], c: ['5'], d: ['6'] });
   });
 });
