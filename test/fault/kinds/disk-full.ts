@@ -55,10 +55,10 @@ function full(situation: Situation, freeBytes: number): Fault {
   };
 }
 
-/** What the disk has left when it fills: nothing, or some blocks. */
+/** Bytes that are free on a full disk: none, or some blocks. */
 const leftovers = [0, 4096, 65_536, mega];
 
-/** Something else fills the disk when the run comes to a step. */
+/** Something else fills the disk when the run is at a step. */
 function fills(situation: Situation, at: string): Fault {
   return {
     name: `${situation}: ${at}`,

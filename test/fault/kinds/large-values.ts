@@ -91,7 +91,7 @@ async function runWell(lane: Lane, isKilled: boolean, random: Random): Promise<v
   if (peakMb >= mostMb) throw new Broken(`the run took ${Math.round(peakMb)} MB, of ${mostMb}`);
 }
 
-/** Compares table and Parquet files with what the list has. */
+/** Compares table and Parquet files with the list. */
 async function expectExact(lane: Lane, count: number, notes: Notes, sql: string): Promise<void> {
   const folder = join(lane.folder, name, name);
   const md5 = (text: string | undefined) => (text === undefined ? null : createHash('md5').update(text).digest('hex'));
@@ -106,7 +106,7 @@ async function expectExact(lane: Lane, count: number, notes: Notes, sql: string)
     const at = wanted.findIndex((row, index) => JSON.stringify(row) !== JSON.stringify(rows[index]));
     if (at !== -1 || rows.length !== count)
       throw new Broken(
-        `${rows.length} of ${count} rows in ${source}; ${JSON.stringify(rows[at])}, where the list has ${JSON.stringify(wanted[at])}`,
+        `${rows.length} of ${count} rows in ${source}; ${JSON.stringify(rows[at])}, in the list ${JSON.stringify(wanted[at])}`,
       );
   }
 }
