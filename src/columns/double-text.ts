@@ -58,18 +58,11 @@ function withPoint(value: number): string {
 
 /** SQL for the shortest text of a double, which is finite and not -0.0. */
 export function doubleTextSql(value: string, style: DoubleStyle): string {
-  const text = `(${value})::VARCHAR`;
-  if (style === '5.0') return text;
-  const mantissa = `split_part(${text}, 'e', 1)`;
-  const size = `TRY_CAST(split_part(${text}, 'e', 2) AS INTEGER)`;
-  const sign = `CASE WHEN (${value}) < 0 THEN '-' ELSE '' END`;
-  const digits = `regexp_replace(${mantissa}, '[-.]', '', 'g')`;
-  const { from, to } = plainExponents['5'];
-  return `CASE WHEN NOT contains(${text}, 'e') THEN regexp_replace(${text}, '[.]0$', '')
-    WHEN ${size} < ${from} THEN concat(${mantissa}, 'e', ${size})
-    WHEN ${size} < 0 THEN concat(${sign}, '0.', repeat('0', -1 - ${size}), ${digits})
-    WHEN ${size} < ${to} THEN concat(${sign}, rpad(${digits}, ${size} + 1, '0'))
-    ELSE ${text} END`;
+  if (style === '5.0') return `(${value})::VARCHAR`;
+  // As JSON, DuckDB writes `5.0`, `1e21`, and all others as JavaScript does.
+  const text = `to_json(${value})::VARCHAR`;
+  return `CASE WHEN suffix(${text}, '.0') THEN left(${text}, -2)
+    WHEN contains(${text}, 'e') THEN regexp_replace(${text}, 'e([0-9])', 'e+\\1') ELSE ${text} END`;
 }
 
 /** SQL that is true if a text, which is not NULL, is not the shortest text of a double. The same as {@link matchesDouble}. */

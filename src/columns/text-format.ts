@@ -125,7 +125,11 @@ function momentForm(format: string): TextFormat {
     fileType: type,
     format,
     fits: (bytes, from, to) => matchesTemplate(bytes, from, to, template),
-    text: (value) => (format === '%Y-%m-%d' ? `(${value})::VARCHAR` : `strftime(${value}, ${sqlText(format)})`),
+    text: (value) => {
+      if (format === '%Y-%m-%d') return `(${value})::VARCHAR`;
+      // Without its calendar of time zones, DuckDB takes a third of the time.
+      return `strftime(${hasZone ? `make_timestamp(epoch_us(${value}))` : value}, ${sqlText(format)})`;
+    },
     typed: (text) => (isCast ? `${filled(text)}::${type}` : `strptime(${filled(text)}, ${sqlText(format)})::${type}`),
   };
 }
