@@ -256,6 +256,7 @@ export class PartWriter {
       number,
       segments,
       rejects: batch.rejects.length,
+      max_record_bytes: maxRecordBytes,
       ...(leftOut.length === 0 ? {} : { left_out: leftOut }),
     };
     if (records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(columns) };

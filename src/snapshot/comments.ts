@@ -3,7 +3,7 @@ import { wideColumns } from '../columns/row-hash.js';
 import { textFormatOf } from '../columns/text-format.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { beforeTable, internalComment, keysTable, storeName, storeTable } from './store-tables.js';
+import { beforeTable, internalComment, keysTable, storeTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
 
 /*
@@ -100,25 +100,6 @@ function relationsOf({ stream }: StreamState, comment: string): Relation[] {
   ];
 }
 
-/** Comments on columns of one table or view. Those that are there already cost nothing. */
-async function commentColumns({ session }: SnapshotStore, name: string, wanted: ColumnComments): Promise<void> {
-  const rows = await session.rows(
-    `SELECT column_name, comment FROM duckdb_columns() WHERE database_name = '${storeName}' AND schema_name = 'main'
-       AND table_name = ${sqlText(name)} AND comment IS NOT NULL`,
-  );
-  const present = new Map(rows.map(({ column_name, comment }) => [String(column_name), String(comment)]));
-  for (const [column, comment] of Object.entries(wanted)) {
-    if (present.get(column) === comment) continue;
-    await session.run(`COMMENT ON COLUMN ${storeTable(name)}.${quoteIdentifier(column)} IS ${sqlText(comment)}`);
-  }
-}
-
-/** Marks the tables of a stream that are not for readers. */
-async function commentInternal({ session }: SnapshotStore, { stream }: StreamState): Promise<void> {
-  for (const table of [keysTable(stream), beforeTable(stream)])
-    await session.run(`COMMENT ON TABLE ${table} IS '${internalComment}'`);
-}
-
 /**
  * Describes the tables and views of a stream, and their columns, in the database. Call it in the commit, when they have their
  * last form.
@@ -140,17 +121,17 @@ export async function commentStream(
     ...column,
     comment: columnComment(column, since.get(columnPath(column)) ?? runId),
   }));
-  for (const { kind, name, comment: text, added, columns: has } of relationsOf(state, comment)) {
-    await store.session.run(`COMMENT ON ${kind} ${storeTable(name)} IS ${sqlText(text)}`);
-    if (isWide && has !== 'none') continue;
+  const statements = relationsOf(state, comment).flatMap(({ kind, name, comment: text, added, columns: has }) => {
     const shown = has === 'none' ? [] : own.filter(({ untracked }) => has === 'all' || untracked !== true);
-    await commentColumns(store, name, {
+    const onColumns = Object.entries({
       ...added,
       ...Object.fromEntries(shown.map((column) => [column.name, column.comment])),
-    });
-  }
-  await store.session.run(
-    `COMMENT ON MACRO TABLE ${storeTable(`${stream}_as_of`)} IS ${sqlText(`the rows of ${stream} as the last run that had committed by then left them`)}`,
-  );
-  await commentInternal(store, state);
+    }).map(([column, of]) => `COLUMN ${storeTable(name)}.${quoteIdentifier(column)} IS ${sqlText(of)}`);
+    return [`${kind} ${storeTable(name)} IS ${sqlText(text)}`, ...(isWide && has !== 'none' ? [] : onColumns)];
+  });
+  const asOf = `the rows of ${stream} as the last run that had committed by then left them`;
+  statements.push(`MACRO TABLE ${storeTable(`${stream}_as_of`)} IS ${sqlText(asOf)}`);
+  for (const table of [keysTable(stream), beforeTable(stream)])
+    statements.push(`TABLE ${table} IS '${internalComment}'`);
+  await store.session.run(statements.map((statement) => `COMMENT ON ${statement}`).join(';\n'));
 }

@@ -6,10 +6,10 @@ import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
 import type { CacheUpdate } from './cache-update.js';
 import { commentStream } from './comments.js';
-import { changesDefinition, removesValues } from './diff.js';
+import { changesDefinition, hashesComparable, removesValues } from './diff.js';
 import { pruneHistory, recordCommitTime } from './history.js';
 import { defineHistory } from './history-views.js';
-import { hasLargeTexts } from './large-texts.js';
+import { hasLargeTexts, mayHoldLargeTexts } from './large-texts.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { linkedFiles, newFile, snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -36,6 +36,8 @@ export interface StreamCommit {
   readonly duplicates: number;
   /** Bytes of the service's answers for each record that was read, on average; 0 if none was. */
   readonly recordBytes: number;
+  /** Bytes of the longest record, or more. */
+  readonly maxRecordBytes: number;
   /** Rows that the stream's contract left out. */
   readonly discarded: number;
   /** Values that it made NULL. */
@@ -217,17 +219,21 @@ async function commitStream(
   }
   if (!isPatch(task)) await writer.filesOf(task.stream);
   await applyStream(store, task, commit.tables);
-  const since = await recordColumns(store, commit);
   const written = await writer.filesOf(task.stream);
   const rewritten = run.parquet && removesValues(task) ? await rewrittenChanges(store, run, task) : undefined;
   const state = await newState(run, commit, { sequence, written, isLarge: large.has(task.stream), rewritten });
   await store.rememberStream(state);
-  if (!hasSameColumns(task.previous, state)) await defineHistory(store.session, state);
-  await commentStream(store, state, { job: run.layout.job, source: commit.source, since });
+  const isSame = hasSameColumns(task.previous, state);
+  if (!isSame) await defineHistory(store.session, state);
+  // A table that is written again has lost its comments.
+  if (!isSame || !isPatch(task) || !hashesComparable(task)) {
+    const since = await recordColumns(store, commit);
+    await commentStream(store, state, { job: run.layout.job, source: commit.source, since });
+  }
   await recordCommitTime(store, state, run.finishedAt);
 }
 
-/** Whether the views of a stream's past are as they must be. */
+/** Whether the views of a stream's past, and the comments on columns, are as they must be. */
 function hasSameColumns(previous: StreamState | undefined, state: StreamState): boolean {
   const columns = ({ key, columns }: StreamState) => JSON.stringify([key, columns]);
   return previous !== undefined && columns(previous) === columns(state);
@@ -237,10 +243,11 @@ function hasSameColumns(previous: StreamState | undefined, state: StreamState): 
 async function findLargeTexts(store: SnapshotStore, { streams }: RunCommit): Promise<ReadonlySet<string>> {
   const large = new Set<string>();
   for (const commit of streams.filter(isChanged)) {
-    const { task, changes } = commit;
+    const { task, changes, maxRecordBytes } = commit;
     const isLarge =
       task.previous?.large_texts === true ||
-      (await hasLargeTexts(store.session, task.previous === undefined ? task.files : changes, task.columns));
+      (mayHoldLargeTexts(maxRecordBytes) &&
+        (await hasLargeTexts(store.session, task.previous === undefined ? task.files : changes, task.columns)));
     if (isLarge) large.add(task.stream);
   }
   if (large.size > 0) await store.expectLargeTexts();

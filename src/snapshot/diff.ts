@@ -151,10 +151,9 @@ async function diffStanding(
 /** Compares all keys. */
 async function diffAll(session: Session, task: DiffTask, tables: WorkTables): Promise<void> {
   const { previous, rows } = task;
-  const { keys, changed, old } = tables;
-  if (previous === undefined)
-    return session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS SELECT key, 'insert' AS op FROM ${keys}`);
+  const { changed, old } = tables;
   await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} (key VARCHAR, op VARCHAR)`);
+  if (previous === undefined) return;
   const divided = hashPartitions(rows + previous.rows, task.keysAtOnce);
   let stored = storedKeys(task);
   // Hash rows again only once.
@@ -192,7 +191,7 @@ export async function diff(session: Session, task: DiffTask, tables: WorkTables)
       Number(rows),
     ]),
   );
-  const inserted = counts.get('insert') ?? 0;
+  const inserted = task.previous === undefined ? task.rows : (counts.get('insert') ?? 0);
   const updated = counts.get('update') ?? 0;
   const rows = task.brings === 'everything' ? task.rows + standing : (task.previous?.rows ?? 0) + inserted;
   const deleted = counts.get('delete') ?? 0;

@@ -6,6 +6,11 @@ import type { ParquetFile } from '../storage/parquet.js';
 /** Above this many bytes, DuckDB keeps a text in blocks of its own instead of beside the others of its column. */
 const largeBytes = 4096;
 
+/** Whether a text made from a record of that many bytes may be large. Numbers may become longer as texts. */
+export function mayHoldLargeTexts(recordBytes: number): boolean {
+  return 2 * recordBytes > largeBytes;
+}
+
 /** Whether one of the texts in these files is large, also within a list or struct. */
 export async function hasLargeTexts(
   session: Session,

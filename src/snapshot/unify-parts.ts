@@ -34,7 +34,7 @@ export interface Unified {
 export interface WorkTables {
   /** (key, hash, part, row) of the reading, each key once. */
   readonly keys: string;
-  /** (key, op) of each row that differs from the previous snapshot. */
+  /** (key, op) of each row that differs from the previous snapshot; empty if there is none. */
   readonly changed: string;
   readonly surplus: string;
   /** (key) of each row that must be compared, if others stand. */

@@ -28,6 +28,8 @@ export const partRecordSchema = z.object({
   segments: z.array(z.tuple([z.string(), z.number(), z.number()])),
   /** Records of the batch that could not be kept. */
   rejects: z.number(),
+  /** Bytes of the longest record, or more; left out if the rows are not from records. */
+  max_record_bytes: z.number().optional(),
 });
 export type PartRecord = z.infer<typeof partRecordSchema>;
 

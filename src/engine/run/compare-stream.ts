@@ -331,6 +331,7 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     changes: [],
     duplicates: countDuplicates(read, unified) + read.standing.records - difference.standing,
     recordBytes: read.counters.bytes / Math.max(1, read.counters.read),
+    maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
     discarded,
     discardedValues,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
