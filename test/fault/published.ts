@@ -79,6 +79,11 @@ async function reading<T>(path: string, work: (connection: DuckDBConnection) => 
   }
 }
 
+/** Rows of a query on a published file. */
+export function rowsIn(path: string, sql: string): Promise<Row[]> {
+  return reading(path, (connection) => rowsOf(connection, sql));
+}
+
 /** The published rows of a job, read by the test's own DuckDB; undefined if nothing is published. */
 export async function readPublished(jobFolder: string): Promise<Published | undefined> {
   const names: string[] = await readdir(jobFolder).catch(() => []);

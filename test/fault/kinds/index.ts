@@ -8,6 +8,7 @@ import { fileSize } from './file-size.js';
 import { killAgain, killInstants } from './kill-instants.js';
 import { killSteps } from './kill-steps.js';
 import { lackingStorage } from './lacking-storage.js';
+import { largeValues } from './large-values.js';
 import { outages, silentUrls } from './outages.js';
 import { permissions } from './permissions.js';
 import { movingService, serviceDeath } from './service-death.js';
@@ -32,6 +33,7 @@ export const faultKinds: readonly FaultKind[] = [
   damage,
   serviceFaults,
   giantBodies,
+  largeValues,
   drippingAnswers,
   serviceDeath,
   movingService,
