@@ -47,3 +47,9 @@ it('each link to a page of the project leads to a file and a heading that exist'
   }
   expect(broken).toEqual([]);
 });
+
+it('the README shows a picture, which is small', async () => {
+  const [, picture = ''] = /^!\[[^\]]+\]\((.+\.png)\)$/m.exec(await readFile('README.md', 'utf8')) ?? [];
+  const bytes = await readFile(picture);
+  expect([bytes.subarray(1, 4).toString(), bytes.length < 200_000]).toEqual(['PNG', true]);
+});
