@@ -13,21 +13,32 @@ function cut(text: string): string {
   return text.length <= mostCharacters ? text : `${text.slice(0, mostCharacters)}…`;
 }
 
+/** A message; text between backticks is code. */
+function prose(text: string): Html {
+  const parts = cut(text).split(/`([^`]+)`/);
+  return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
+}
+
 interface Problem {
   readonly who: readonly string[];
   readonly status: 'failed' | 'skipped';
   readonly error: ReportedError;
+  /** It is about a destination: its rows are committed. */
+  readonly isDelivery: boolean;
 }
 
 /** One cause may fail many streams or destinations: it is shown once, with all of them. */
-function problems(all: readonly (Pick<StreamReport, 'name' | 'error'> & { readonly status: string })[]): Problem[] {
+function problems(
+  all: readonly (Pick<StreamReport, 'name' | 'error'> & { readonly status: string })[],
+  isDelivery: boolean,
+): Problem[] {
   const causes = new Map<string, Omit<Problem, 'who'> & { readonly who: Set<string> }>();
   for (const { name: who, status, error } of all) {
     if (error === null || error === undefined) continue;
     // `failed` unless it was left out: a delivery may also have failed in part.
     const shown = status === 'skipped' || status === 'not_tried' ? 'skipped' : 'failed';
     const key = `${shown} ${error.code} ${error.message}`;
-    const cause = causes.get(key) ?? { who: new Set(), status: shown, error };
+    const cause = causes.get(key) ?? { who: new Set(), status: shown, error, isDelivery };
     cause.who.add(who);
     causes.set(key, cause);
   }
@@ -46,7 +57,7 @@ const commandPattern = /\bcdsync [a-z][^,;:()`\n]*/g;
 function action(text: string, place: CommandPlace): Html {
   const commands = [...new Set(text.match(commandPattern)?.map((each) => completed(each.trim(), place)) ?? [])];
   const sentence = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
-  return html`<p><b>Do this:</b> ${cut(sentence)}</p>${commands.length === 0 ? undefined : pasteable(commands)}`;
+  return html`<p><b>Do this:</b> ${prose(sentence)}</p>${commands.length === 0 ? undefined : pasteable(commands)}`;
 }
 
 function pasteable(commands: readonly string[]): Html {
@@ -54,20 +65,22 @@ function pasteable(commands: readonly string[]): Html {
 }
 
 /** For errors without a hint and without an action of their own. */
-const retry = 'run it again: cdsync run';
+const readAgain = 'run it again: cdsync run';
+const deliverAgain = 'correct the destination, or wait until it is back, then: cdsync push';
 
 /** What to do about an error. A hint that has no command in common with the action of its code explains it, and follows. */
-function remedy({ code, hint }: ReportedError, place: CommandPlace): Html {
+function remedy({ error: { code, hint }, isDelivery }: Problem, place: CommandPlace): Html {
   const known = errorType(code).next;
-  if (known === undefined || !hint) return action(hint ?? known ?? retry, place);
+  if (known === undefined || !hint) return action(hint ?? known ?? (isDelivery ? deliverAgain : readAgain), place);
   const commands = known.match(commandPattern) ?? [];
   if (commands.some((command) => hint.includes(command.trim()))) return action(hint, place);
-  return html`${action(known, place)}<p class="note">${cut(completed(hint, place))}</p>`;
+  return html`${action(known, place)}<p class="note">${prose(completed(hint, place))}</p>`;
 }
 
-function errorBox({ who, status, error }: Problem, place: CommandPlace): Html {
+function errorBox(problem: Problem, place: CommandPlace): Html {
+  const { who, status, error } = problem;
   const request = error.request_id === null || error.request_id === undefined ? '' : `, request ${error.request_id}`;
-  return html`<div class="box ${status}"><h3>${names(who)}: ${statusWords(status)}</h3><p>${cut(String(error.message))} <code>[${error.code}${request}]</code></p>${remedy(error, place)}</div>`;
+  return html`<div class="box ${status}"><h3>${names(who)}: ${statusWords(status)}</h3><p>${prose(String(error.message))} <code>[${error.code}${request}]</code></p>${remedy(problem, place)}</div>`;
 }
 
 function heldBox(stream: StreamReport, runId: string, place: CommandPlace, isStillHeld: boolean): Html {
@@ -92,7 +105,7 @@ function warningBoxes({ warnings = [], streams = [] }: JobReport, place: Command
   const box = ({ code, message }: ReportedWarning, stream?: string) => {
     const known = errorType(code).next;
     const who = stream === undefined ? '' : html`${name(stream)}: `;
-    return html`<div class="box held"><h3>${who}warning</h3><p>${cut(message)} <code>[${code}]</code></p>${
+    return html`<div class="box held"><h3>${who}warning</h3><p>${prose(message)} <code>[${code}]</code></p>${
       known === undefined ? undefined : action(known, place)
     }</div>`;
   };
@@ -105,17 +118,27 @@ function deprecationBox(deprecation: Deprecation, place: CommandPlace): Html {
     deprecation.version === null
       ? 'ask the service what replaces it; then: cdsync check'
       : 'set a newer version under `service.api_versions`, then: cdsync check';
-  return html`<div class="box held"><h3>deprecated</h3><p>${cut(deprecationLine(deprecation))}</p>${action(next, place)}</div>`;
+  return html`<div class="box held"><h3>deprecated</h3><p>${prose(deprecationLine(deprecation))}</p>${action(next, place)}</div>`;
 }
 
 /** What went wrong, with what to do about it. Undefined if nothing did. */
 export function problemBoxes(report: JobReport, place: CommandPlace, held: ReadonlySet<string>): Html | undefined {
   const streams = report.streams ?? [];
   const ofGuards = streams.filter(({ status }) => status === 'held');
-  const others = problems([...streams.filter(({ status }) => status !== 'held'), ...(report.destinations ?? [])]);
+  const others = [
+    ...problems(
+      streams.filter(({ status }) => status !== 'held'),
+      false,
+    ),
+    ...problems(report.destinations ?? [], true),
+  ];
+  const boxesOf = (wanted: Problem['status']) =>
+    others.filter(({ status }) => status === wanted).map((problem) => errorBox(problem, place));
   const boxes = [
-    ...others.map((problem) => errorBox(problem, place)),
+    ...boxesOf('failed'),
     ...ofGuards.map((stream) => heldBox(stream, report.run_id, place, held.has(stream.name))),
+    // Their cause is above.
+    ...boxesOf('skipped'),
     ...warningBoxes(report, place),
     ...(report.deprecations ?? []).map((each) => deprecationBox(each, place)),
   ];

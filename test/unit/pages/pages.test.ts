@@ -229,11 +229,16 @@ describe('the page about a run', () => {
   );
 
   it('begins what to do with the action of the code, and keeps a hint that only explains', async () => {
-    const error = { code: 'unreachable', message: 'no connection', hint: 'Is `base_url` right?', request_id: null };
+    const error = {
+      code: 'unreachable',
+      message: 'no connection',
+      hint: 'Is `base_url` right?',
+      request_id: null,
+    };
     await keep(report(id(30), [stream('members', { status: 'failed', error })], { status: 'failed' }));
     await writePages(task, id(30));
     expect(await page(id(30))).toContain(
-      '<b>Do this:</b> Correct `base_url` or the network, then: cdsync check</p><pre><code>cdsync check \'/srv/my data/cdsync.yaml\' --job nightly</code></pre><p class="note">Is `base_url` right?</p>',
+      '<b>Do this:</b> Correct <code>base_url</code> or the network, then: cdsync check</p><pre><code>cdsync check \'/srv/my data/cdsync.yaml\' --job nightly</code></pre><p class="note">Is <code>base_url</code> right?</p>',
     );
   });
 
@@ -338,9 +343,17 @@ describe('what needs you', () => {
     const { text } = problemBoxes(report(id(1), streams, { status: 'failed' }), {}, new Set()) ?? { text: '' };
     const boxes = [...text.matchAll(/class="box (\w+)"><h3>.*?(profiles|members).*?(skipped|failed)<\/span>/g)];
     expect(boxes.map(([, ...found]) => found)).toEqual([
-      ['skipped', 'profiles', 'skipped'],
       ['failed', 'members', 'failed'],
+      ['skipped', 'profiles', 'skipped'],
     ]);
+  });
+
+  it('asks for a delivery, not for a run, if a destination failed', () => {
+    const error = { code: 'destination_unavailable', message: 'away', hint: null, request_id: null };
+    const destinations = [{ name: 'lake', stream: 'members', status: 'failed', error }];
+    const all = { ...report(id(1), [stream('members')], { status: 'partial' }), destinations } as unknown as JobReport;
+    const { text } = problemBoxes(all, {}, new Set()) ?? { text: '' };
+    expect(text).toMatch(/Do this:<\/b> Correct the destination, or wait until it is back, then: cdsync push</);
   });
 });
 
