@@ -61,6 +61,7 @@ describe('the tarball', () => {
       /^dist\/(src|chunks|connectors)\/.*\.(js|d\.ts)$/,
       /^dist\/chunks\/LICENSES\.txt$/,
       /^docs\/.*\.md$/,
+      /^docs\/report\.png$/,
       /^docs\/metrics\/\w+\.(yml|json)$/,
       /^connectors\/\w+\/README\.md$/,
       /^configs\/[\w.-]+\.(yaml|json|csv|txt)$/,
