@@ -43,27 +43,43 @@ async function hideSince(series: Series): Promise<void> {
   await series.deliver();
 }
 
+/** The copy is the table again, alone or with its record. */
+async function putBack(series: Series, saved: (isAlone: boolean) => Promise<void>, isAlone: boolean): Promise<void> {
+  const { target } = series;
+  if (isAlone && !target.stampsLoads && series.options.mode === 'upsert') return;
+  series.note(`backup of the ${isAlone ? 'table alone' : 'table and its record'} put back`);
+  await saved(isAlone);
+  // Where loads stamp the table, the stamp alone tells.
+  const code = await series.refusedWith({ verify: !target.stampsLoads }, ['table_altered', 'erasures_gone']);
+  if (code === undefined) return;
+  series.note(`backup refused: ${code}`);
+  series.expected.emptied();
+  series.users.clear();
+  await series.deliver({ recreate: true });
+}
+
 export const backup: Hand = {
   name: 'backup',
   keyed: true,
   async act(series) {
+    const { source, dice, history } = series;
     const saved = await backUp(series);
-    const last = series.history.length;
+    const last = history.length;
+    if (dice.once(2)) {
+      // Only values change, so the table of before has as many rows.
+      for (const { name } of source.columns) source.renew(name);
+      series.product.now += 3_600_000;
+      await series.commit();
+      await series.deliver();
+      series.waiting = series.history.slice(last);
+      return putBack(series, saved, true);
+    }
     series.later.push(async () => {
       if (series.options.mode === 'append') return;
-      const isAlone = series.dice.once(2);
-      if (isAlone && !series.target.stampsLoads && series.options.mode === 'upsert') return;
-      if (series.dice.once(2)) await hideSince(series);
-      series.note(`backup of the ${isAlone ? 'table alone' : 'table and its record'} put back`);
-      await saved(isAlone);
+      const isAlone = dice.once(2);
+      if (dice.once(2)) await hideSince(series);
       series.waiting = series.history.slice(last);
-      // Where loads stamp the table, the stamp alone tells.
-      const code = await series.refusedWith({ verify: !series.target.stampsLoads }, ['table_altered', 'erasures_gone']);
-      if (code === undefined) return;
-      series.note(`backup refused: ${code}`);
-      series.expected.emptied();
-      series.users.clear();
-      await series.deliver({ recreate: true });
+      await putBack(series, saved, isAlone);
     });
   },
 };
