@@ -87,6 +87,7 @@ export const backup: Hand = {
 /** Keeps the storage folder as it is now, and puts it back in a later run. */
 async function keepStorage(series: Series): Promise<void> {
   const restore = await series.product.keepStorage();
+  const kept = (await series.record()).store_id;
   const [{ last }, forgotten] = [series, series.forgotten.size];
   series.later.push(async () => {
     // Erasures of a folder that is gone are not known to the one before it.
@@ -94,7 +95,7 @@ async function keepStorage(series: Series): Promise<void> {
     series.note('storage put back');
     await restore();
     series.last = last;
-    const { sequence } = await series.record();
+    const { sequence, store_id, stores } = await series.record();
     // Up to another snapshot of the same number, if that is not far.
     while ((await series.product.published()).sequence < sequence - 1) {
       series.source.change();
@@ -102,7 +103,7 @@ async function keepStorage(series: Series): Promise<void> {
       await series.commit();
     }
     series.source.change();
-    await series.recommit();
+    await series.recommit(store_id !== kept && stores.some(({ id }) => id === kept));
   });
 }
 

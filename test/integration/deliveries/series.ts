@@ -28,6 +28,14 @@ export interface SeriesTask {
   readonly tally: Map<string, number>;
 }
 
+interface TableFacts {
+  readonly sequence: number;
+  readonly generation: number;
+  readonly rows: number;
+  readonly store_id: string;
+  readonly stores: readonly { readonly id: string }[];
+}
+
 /** A series of runs that one seed determines, with everything that happens to a table. */
 export class Series {
   readonly target: Target;
@@ -159,12 +167,13 @@ export class Series {
     this.#before = new Map(Object.entries(this.options.rules).map(([name, rule]) => [name, JSON.stringify(rule)]));
   }
 
-  /** A run of a storage folder that does not continue what the table has. */
-  async recommit(): Promise<void> {
+  /** A run of a storage folder that does not continue what the table has. @param isOlder whether another one has taken the table over since */
+  async recommit(isOlder = false): Promise<void> {
     this.waiting = [];
     this.product.now += 3_600_000;
     await this.commit();
     const code = await this.refusedWith({}, ['store_unknown', 'changes_gone']);
+    if (code === undefined && isOlder) throw new Difference('two storage folders wrote a table by turns');
     if (code === undefined) return;
     this.note(`storage refused: ${code}`);
     if (this.options.mode !== 'append') await this.deliver({ adopt: true });
@@ -310,9 +319,7 @@ export class Series {
     return pushThrough(this, flags);
   }
 
-  async record(): Promise<
-    Recorded & { readonly sequence: number; readonly generation: number; readonly rows: number }
-  > {
+  async record(): Promise<Recorded & TableFacts> {
     const rows = await this.place.rows('_cdsync_state');
     const [own, more] = rows.filter((row) => row.get('table_name') === this.table);
     if (own === undefined || more !== undefined) throw new Difference(`${rows.length} records`);
