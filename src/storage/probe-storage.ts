@@ -73,7 +73,12 @@ export async function probeStorage(folder: string, database?: Database): Promise
   };
   try {
     const file = join(trial, 'file');
-    await (await open(file, 'wx', 0o600)).close();
+    const made = await open(file, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+      // A run that has the lock has swept the folder: it needs the same of the file system.
+      if (error.code !== 'ENOENT') throw error;
+    });
+    if (made === undefined) return;
+    await made.close();
     if (database !== undefined) await attempt('locks', () => takeLock(database, join(trial, 'lock.duckdb')));
     await attempt('links', () => swapAnyLink(trial));
     await attempt('modes', () => setAnyMode(file));

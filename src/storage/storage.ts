@@ -148,9 +148,12 @@ export async function openPublishedFolder(folder: string, mode: number): Promise
 export async function prepareStorage(layout: JobLayout, publishMode: number): Promise<void> {
   try {
     await refuseUntrustedLinks(layout);
-    await probeStorage(layout.folder);
-    const existed = await checkStorage(layout);
     const open = folderMode(publishMode);
+    // What a killed trial leaves must be where the next run sweeps. Without chmod there is no folder yet, and the trial says so.
+    const refused = await makeFolder(layout.folder, open).catch((error: unknown) => ({ error }));
+    await probeStorage(layout.folder);
+    if (refused !== undefined) throw refused.error;
+    const existed = await checkStorage(layout);
     for (const folder of [layout.folder, layout.publishedFolder, layout.parquet]) {
       await makeFolder(folder, open);
       await access(folder, constants.W_OK | constants.X_OK);

@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
+import { watch } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { makeFolder, prepareStorage, sweepStorage } from '../../../src/storage/storage.js';
 
@@ -34,6 +35,21 @@ it.each([
     expect([folder, await modeOf(folder)]).toEqual([folder, '750']);
   for (const folder of [layout.private, layout.locks, layout.runs, layout.reports])
     expect([folder, await modeOf(folder)]).toEqual([folder, '700']);
+});
+
+it('a run tries the file system in the folder of its job only: the next one sweeps what a killed trial leaves there', async () => {
+  const storage = join(root, 'tried');
+  await mkdir(storage);
+  const seen: (string | null)[] = [];
+  const watcher = watch(storage, (_, name) => seen.push(name));
+  try {
+    await prepareStorage(new JobLayout(storage, 'nightly'), 0o600);
+    await mkdir(join(storage, 'last'));
+    await vi.waitUntil(() => seen.includes('last'), { timeout: 10_000 });
+  } finally {
+    watcher.close();
+  }
+  expect([...new Set(seen)]).toEqual(['nightly', 'last']);
 });
 
 it('an existing folder gets its mode, unless its owner has locked it, and keeps a group that files inherit', async () => {
