@@ -74,7 +74,7 @@ export async function probeStorage(folder: string, database?: Database): Promise
   try {
     const file = join(trial, 'file');
     const made = await open(file, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-      // A run that has the lock has swept the folder: it needs the same of the file system.
+      // Another run, which has the lock, has swept the folder: it tries the same.
       if (error.code !== 'ENOENT') throw error;
     });
     if (made === undefined) return;

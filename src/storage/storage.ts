@@ -149,7 +149,7 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
   try {
     await refuseUntrustedLinks(layout);
     const open = folderMode(publishMode);
-    // What a killed trial leaves must be where the next run sweeps. Without chmod there is no folder yet, and the trial says so.
+    // The next run sweeps this folder, if the trial is killed. Without chmod there is no folder yet, and the trial says so.
     const refused = await makeFolder(layout.folder, open).catch((error: unknown) => ({ error }));
     await probeStorage(layout.folder);
     if (refused !== undefined) throw refused.error;

@@ -37,7 +37,7 @@ it.each([
     expect([folder, await modeOf(folder)]).toEqual([folder, '700']);
 });
 
-it('a run tries the file system in the folder of its job only: the next one sweeps what a killed trial leaves there', async () => {
+it('a run tries the file system in the folder of its job only: the next one sweeps a trial that was killed', async () => {
   const storage = join(root, 'tried');
   await mkdir(storage);
   const seen: (string | null)[] = [];
