@@ -30,7 +30,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
     jobOption(parser)
       .positional('stream', positionals('[configuration file] stream'))
       .options({
-        from: textOption('a run or a time [default: the snapshot before the last]'),
+        from: textOption('a run or a time [default: the snapshot before --to]'),
         to: textOption('a run or a time [default: the last snapshot]'),
         column: textOption('only rows in which this column differs'),
         limit: { type: 'number', requiresArg: true, default: 20, describe: 'rows that are listed' },
@@ -69,8 +69,13 @@ async function diff(args: DiffArguments, stream: string): Promise<void> {
     return args.held === undefined ? publishedDifference(task) : heldDifference(task, args.held);
   });
   output.document(difference);
-  if (args.csv) for (const line of differenceCsv(difference)) output.resultData(line);
-  else for (const line of differenceLines(difference, args.column)) output.result(line);
+  if (args.csv) {
+    for (const line of differenceCsv(difference)) output.resultData(line);
+    const { inserted, updated, deleted, rows } = difference;
+    const total = inserted + updated + deleted;
+    if (rows.length < total)
+      output.notice(`warning: only the first ${rows.length} of ${total} rows: --limit ${total} has all`);
+  } else for (const line of differenceLines(difference, args.column)) output.result(line);
 }
 
 interface DiffTask extends Pick<DiffArguments, 'from' | 'to' | 'column' | 'limit' | 'showValues'> {

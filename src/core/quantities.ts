@@ -63,18 +63,25 @@ export function formatCounted(count: number, noun: string): string {
 }
 
 /** A date or a time as people write it in a configuration: ISO 8601. */
-export const momentForm = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:?\d{2})?)?$/;
+export const momentForm = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$/;
 
 /** A date or a time as a full time in UTC with milliseconds; undefined for other text. `2026-01-01` is its midnight. */
 export function fullTime(written: string): string | undefined {
-  const ms = momentForm.test(written) ? parseMoment(written) : Number.NaN;
+  const ms = parseMoment(written);
   return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
 }
 
-/** A date or a time as milliseconds since 1970. A time without an offset is UTC; other text gives NaN. */
+/**
+ * A date or a time as milliseconds since 1970. A time without an offset is UTC. Anything else gives NaN, also a day that the calendar
+ * does not have: JavaScript takes 30 February for 2 March, and 7 for July 2001.
+ */
 export function parseMoment(written: string): number {
-  const iso = written.replace(' ', 'T');
-  return Date.parse(iso.length > 10 && !/(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? `${iso}Z` : iso);
+  const day = written.slice(0, 10);
+  const isDay = momentForm.test(written) && !Number.isNaN(Date.parse(day));
+  if (!isDay || new Date(day).toISOString().slice(0, 10) !== day) return Number.NaN;
+  const [, time = '', offset = 'Z'] = /^[T ](.*?)(Z|[+-]\d{2}(?::?\d{2})?)?$/.exec(written.slice(10)) ?? [];
+  // DuckDB writes +00 for UTC.
+  return Date.parse(time === '' ? day : `${day}T${time}${offset.length === 3 ? `${offset}:00` : offset}`);
 }
 
 /** The middle of some numbers; of an even number of them, the mean of the two in the middle; of none, 0. */

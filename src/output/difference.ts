@@ -1,5 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
-import { formatCount, formatCounted } from '../core/quantities.js';
+import { formatCount, formatCounted, parseMoment } from '../core/quantities.js';
 import { type SchemaChange, schemaLines } from '../core/schema-change.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { nameHint, nearest } from '../core/suggestions.js';
@@ -15,7 +15,7 @@ interface Queried {
 
 interface DifferenceRequest {
   readonly stream: string;
-  /** A run id or a time; undefined: the snapshot before the last. */
+  /** A run id or a time; undefined: the snapshot before `to`. */
   readonly from: string | undefined;
   /** Undefined: the last snapshot. */
   readonly to: string | undefined;
@@ -85,16 +85,34 @@ interface Moment {
 function momentOf(runs: readonly Moment[], wanted: string, option: string): string {
   const run = runs.find(({ runId }) => runId === wanted);
   if (run !== undefined) return run.committedAt;
-  const at = Date.parse(wanted);
+  const at = parseMoment(wanted);
   if (!Number.isNaN(at)) return new Date(at).toISOString();
-  const [near] = nearest(
-    wanted,
-    runs.map(({ runId }) => runId),
-    1,
-  );
-  throw new CdsyncError(`--${option} ${wanted} is neither a time nor a run that was committed`, {
+  const ids = runs.map(({ runId }) => runId);
+  const [near] = nearest(wanted, ids, 1);
+  throw new CdsyncError(`--${option} ${wanted} is neither a time, such as 2026-01-31, nor a run that was committed`, {
     code: 'run_not_found',
     hint: near === undefined ? 'see the runs: cdsync status' : `did you mean ${near}?`,
+  });
+}
+
+/**
+ * The two snapshots to compare: by default the last one, and the one before it.
+ * @throws {CdsyncError} `run_not_found`; `usage` if the first is after the second
+ */
+function spanOf(
+  moments: readonly Moment[],
+  runs: readonly Moment[],
+  { stream, from: first, to: last }: DifferenceRequest,
+): { from: string | null; to: string } {
+  const all = [...moments, ...runs];
+  const to = last === undefined ? moments.at(-1)?.committedAt : momentOf(all, last, 'to');
+  if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
+  const earlier = moments.filter(({ committedAt }) => committedAt <= to).at(-2)?.committedAt ?? null;
+  const from = first === undefined ? earlier : momentOf(all, first, 'from');
+  if (from === null || from <= to) return { from, to };
+  throw new CdsyncError(`--from is after --to: ${from}, and ${to}`, {
+    code: 'usage',
+    hint: 'exchange them: deletes would be shown as inserts',
   });
 }
 
@@ -131,7 +149,8 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
 
 /**
  * What differs between two snapshots of a stream, according to the published history.
- * @throws {CdsyncError} `stream_not_found`; `run_not_found`, also for a time that is not kept; `usage` for an unknown column
+ * @throws {CdsyncError} `stream_not_found`; `run_not_found`, also for a time that is not kept; `usage` for an unknown column, or if
+ * `from` is after `to`
  */
 export async function differenceOf(
   published: Queried,
@@ -142,12 +161,7 @@ export async function differenceOf(
   const state = await stateOf(published, stream);
   const moments = await momentsIn(published, 'private.moments', 'committed_at', `WHERE stream = ${sqlText(stream)}`);
   const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', 'WHERE sequence IS NOT NULL');
-  const to = request.to === undefined ? moments.at(-1)?.committedAt : momentOf([...moments, ...runs], request.to, 'to');
-  const from =
-    request.from === undefined
-      ? (moments.at(-2)?.committedAt ?? null)
-      : momentOf([...moments, ...runs], request.from, 'from');
-  if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
+  const { from, to } = spanOf(moments, runs, request);
   const names = state.columns.map(({ name }) => name);
   const found = await differing(published, { joined: joined(stream, state, from, to), names, request }).catch(
     (error: unknown) => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formatCount, formatDuration } from '../../../src/core/quantities.js';
+import { formatCount, formatDuration, fullTime, parseMoment } from '../../../src/core/quantities.js';
 
 it.each([
   [940, '0.9 s'],
@@ -20,3 +20,28 @@ it.each([0, 1, 999, 1000, -1000, 123_456, 1_234_567, Number.MAX_SAFE_INTEGER, 0.
     expect(formatCount(n)).toBe(n.toLocaleString('en-US'));
   },
 );
+
+it.each([
+  ['2026-01-31', '2026-01-31T00:00:00.000Z'],
+  ['2026-01-31 10:30', '2026-01-31T10:30:00.000Z'],
+  ['2026-01-31T10:30:00+02:00', '2026-01-31T08:30:00.000Z'],
+  ['2026-01-31 10:30:00.123456+00', '2026-01-31T10:30:00.123Z'],
+  ['2028-02-29', '2028-02-29T00:00:00.000Z'],
+])('%s is the time %s', (written, time) => {
+  expect(fullTime(written)).toBe(time);
+});
+
+it.each([
+  '2026-02-29',
+  '2026-02-30',
+  '2026-06-31T12:00Z',
+  '2026-13-01',
+  '2026-01-31T25:00Z',
+  '5',
+  '2026',
+  'yesterday',
+  '',
+])('%j is no time', (written) => {
+  expect(fullTime(written)).toBeUndefined();
+  expect(parseMoment(written)).toBeNaN();
+});
