@@ -4,7 +4,7 @@ import { countedSchemaChanges, type SchemaChange } from '../core/schema-change.j
 import type { Anomaly } from './anomalies.js';
 import { endMessage, type Message, type MessageBody } from './message.js';
 import type { RunResult } from './result.js';
-import { type ChannelState, channelKey, type NotificationState, type OpenFailure } from './state.js';
+import { type ChannelState, channelKeys, type NotificationState, type OpenFailure } from './state.js';
 
 type LastStatus = NotificationState['settled'];
 
@@ -126,11 +126,11 @@ export interface ChannelUpdate {
 }
 
 function channelUpdate(
+  key: string,
   receiver: NotifyOptions,
   { receivers }: NotificationState,
   { body, keys }: { readonly body: MessageBody; readonly keys: readonly EventKey[] },
 ): ChannelUpdate {
-  const key = channelKey(receiver);
   const known = receivers[key] ?? { facts: [], waiting: [] };
   const events = newEvents(receiver, keys, known.facts);
   const messages = [...known.waiting, ...(events.length === 0 ? [] : [{ ...body, events, late: false }])];
@@ -175,6 +175,8 @@ export function nextState(
   const body = endMessage(result, { previous: before.status, found: unusual, file });
   return {
     state: { version: 1, status: result.status, settled, receivers: {}, deliveries },
-    updates: notify.map((receiver) => channelUpdate(receiver, before, { body, keys })),
+    updates: channelKeys(notify).map((key, at) =>
+      channelUpdate(key, notify[at] as NotifyOptions, before, { body, keys }),
+    ),
   };
 }

@@ -3,15 +3,6 @@ import { formatCount, formatCounted, formatDuration } from '../core/quantities.j
 import { schemaLines } from '../core/schema-change.js';
 import type { Message } from './message.js';
 
-const words: Record<Message['status'], string> = {
-  started: 'started',
-  ok: 'ok',
-  held: 'held by a guard',
-  partial: 'failed in part',
-  failed: 'failed',
-  interrupted: 'interrupted',
-};
-
 /** The most streams, destinations and errors that a message shows; the report has all. */
 const most = 20;
 
@@ -22,7 +13,7 @@ export function headline({ job, status, events, previous_status: before, late, s
   const columns = events.includes('schema_changed') ? ', columns changed' : '';
   const ends = events.includes('deprecated') ? ', an API version ends' : '';
   const when = late ? ` (late: of ${at.slice(0, 16).replace('T', ' ')} UTC)` : '';
-  return `cdsync ${job}: ${recovered ?? words[status]}${unusual}${columns}${ends}${when}`;
+  return `cdsync ${job}: ${recovered ?? status}${unusual}${columns}${ends}${when}`;
 }
 
 function streamLine({ name, status, rows, inserted, updated, deleted, seconds }: Message['streams'][number]): string {

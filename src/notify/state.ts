@@ -54,9 +54,18 @@ export async function writeNotificationState(layout: JobLayout, told: Notificati
   await writeStateFile(layout.told, told);
 }
 
-/** Where a receiver is, as the key of its memory: a hash, for its URL is a secret. */
-export function channelKey({ webhook, ping, email, format = 'json' }: NotifyOptions): string {
+/** Where a receiver is: a hash, for its URL is a secret. */
+function placeKey({ webhook, ping, email, format = 'json' }: NotifyOptions): string {
   const url = webhook?.reveal() ?? ping?.reveal() ?? email?.smtp.reveal();
   const place = JSON.stringify([webhook && format, ping && 'ping', email?.to, url]);
   return createHash('sha256').update(place).digest('hex').slice(0, 24);
+}
+
+/** The keys by which receivers are remembered. Several at one place, told of different events, have one each. */
+export function channelKeys(notify: readonly NotifyOptions[]): string[] {
+  const places = notify.map(placeKey);
+  return places.map((place, at) => {
+    const earlier = places.slice(0, at).filter((each) => each === place).length;
+    return earlier === 0 ? place : `${place}-${earlier + 1}`;
+  });
 }

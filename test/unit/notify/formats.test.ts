@@ -24,7 +24,7 @@ const parsed = (of: Message, format: 'json' | 'slack' | 'teams') => JSON.parse(b
 
 describe('a message as text', () => {
   it('says what happened, why, what to do, what each stream did, and where to look', () => {
-    expect(textOf(held)).toBe(`cdsync nightly: held by a guard
+    expect(textOf(held)).toBe(`cdsync nightly: held
 
 members: max_deleted: 900 of 1,000 rows & <more> than 10% [guard_max_deleted]
   look at it, then: cdsync approve 20261103T021500Z-9f3a1c
@@ -142,7 +142,7 @@ describe('a message for Slack', () => {
   it('has a header, sections in escaped text and a context', () => {
     const document = parsed(held, 'slack');
     expect(slackMessage(document)).toEqual([]);
-    expect(document.text).toBe('cdsync nightly: held by a guard');
+    expect(document.text).toBe('cdsync nightly: held');
     expect(document.blocks[1].text.text).toContain('1,000 rows &amp; &lt;more&gt; than 10%');
   });
 
@@ -160,7 +160,7 @@ describe('a card for Teams', () => {
     const document = parsed(held, 'teams');
     expect(adaptiveCard(document)).toEqual([]);
     const [first] = document.attachments[0].content.body;
-    expect(first.inlines[0]).toMatchObject({ text: 'cdsync nightly: held by a guard', color: 'warning' });
+    expect(first.inlines[0]).toMatchObject({ text: 'cdsync nightly: held', color: 'warning' });
   });
 
   it('keeps within the limits, whatever the texts are', () => {

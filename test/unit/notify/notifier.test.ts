@@ -259,6 +259,16 @@ describe('a receiver that is down', () => {
     expect(receiver.received).toEqual([]);
   });
 
+  it('loses and repeats no message that another receiver at its address has', async () => {
+    const notify = [webhook({ on: ['failed'] }), webhook({ on: ['recovered', 'ok'] })];
+    receiver.reset(down);
+    await tell(notify, 'failed');
+    receiver.reset();
+    await tell(notify, 'failed');
+    const told = receiver.received.map(({ body }) => JSON.parse(body));
+    expect(told.map(({ events, late }) => [events, late])).toEqual([[['failed'], true]]);
+  });
+
   it('keeps no more than five messages, the newest', async () => {
     const notify = [webhook({ on: ['failed', 'ok'], every: true, webhook: new Secret('http://127.0.0.1:1/hook') })];
     for (let run = 0; run < 7; run += 1) await tell(notify, run < 6 ? 'failed' : 'ok', { deadlineMs: 50 });
@@ -301,7 +311,7 @@ describe('a health check', () => {
     await tell([ping(true)], 'ok');
     await tell([ping(true)], 'partial');
     expect(paths()).toEqual(['/start', '', '/start', '', '/start', '/fail'].map((end) => `/ping/abc${end}`));
-    expect(receiver.received.at(-1)?.body).toContain('cdsync nightly: failed in part');
+    expect(receiver.received.at(-1)?.body).toContain('cdsync nightly: partial');
   });
 
   it('that only takes GET is asked by GET', async () => {
