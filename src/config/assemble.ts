@@ -8,6 +8,7 @@ import type { GuardOptions, JobConfig, MetricsOptions, StreamConfig } from './co
 import type { jobSchema } from './job-options.js';
 import { metricsOptions } from './outcome-options.js';
 import { withPaths } from './paths.js';
+import { isPlainMap } from './reader.js';
 import type { serviceSchema } from './service-options.js';
 import type { StreamPart } from './stream-options.js';
 import type { Variables } from './variables.js';
@@ -110,11 +111,6 @@ function guardOptions(given: { [K in keyof GuardOptions]?: GuardOptions[K] | und
     unique: given.unique ?? [],
     expect: given.expect ?? [],
   };
-}
-
-/** Whether a value is a map as the reader makes it: no list, no deferred value. */
-export function isPlainMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
 /** Merges two plain values: maps key by key; for anything else `over` wins, unless it is undefined. */

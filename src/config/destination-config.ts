@@ -1,3 +1,4 @@
+import { sep } from 'node:path';
 import type { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import type { Mode } from '../sdk/capabilities.js';
@@ -5,7 +6,8 @@ import type { Connector, JobStream } from '../sdk/destination.js';
 import { camelKey } from '../sdk/option.js';
 import type { DestinationPart } from './destination-options.js';
 import type { ConfigProblems, Path } from './findings.js';
-import { withPaths } from './paths.js';
+import { pathsIn, withPaths } from './paths.js';
+import { isPlainMap } from './reader.js';
 
 /** What happens to one column of the streams on its way to a destination. */
 export interface ColumnRule {
@@ -41,6 +43,8 @@ interface DestinationJob {
   readonly publishes: boolean;
   /** Folder of the YAML file. */
   readonly folder: string;
+  /** The folders of all jobs of the file. */
+  readonly jobFolders: readonly string[];
   readonly connectors: ReadonlyMap<string, Connector>;
 }
 
@@ -72,33 +76,39 @@ function destination(part: DestinationPart, job: DestinationJob): DestinationCon
   };
 }
 
-function checkStreams(config: DestinationConfig, job: DestinationJob, path: Path, findings: ConfigProblems): void {
-  const { name, streams, connector, options } = config;
-  const known = job.streams.map((stream) => stream.name);
-  for (const finding of connector.checkStreams?.(options as never, job.streams) ?? [])
-    findings.refuseAt([...path, ...finding.path], { message: finding.message });
-  for (const [index, stream] of streams.entries()) {
-    const here = [...path, 'streams', index];
-    if (!known.includes(stream)) {
-      const [near] = nearest(stream, known, 1);
-      findings.refuseAt(here, {
-        message: `job "${job.name}" has no stream "${stream}"`,
-        nearest: near,
-        allowed: known.join(', '),
-      });
-    } else if (streams.indexOf(stream) < index) {
-      findings.refuseAt(here, { message: `stream "${stream}" is named twice by destination "${name}"` });
+/**
+ * Checks which streams destinations name. It needs no other option, so it also holds where variables have no value.
+ * @param known the streams of the job
+ * @param destinations as the file has them
+ */
+export function checkStreamNames(
+  job: string,
+  known: readonly string[],
+  destinations: unknown,
+  findings: ConfigProblems,
+): void {
+  for (const [at, destination] of Array.isArray(destinations) ? destinations.entries() : []) {
+    if (!isPlainMap(destination)) continue;
+    const { streams = known, table } = destination;
+    if (!Array.isArray(streams)) continue;
+    const path = ['jobs', job, 'destinations', at];
+    for (const [index, stream] of streams.entries()) {
+      const here = [...path, 'streams', index];
+      if (typeof stream !== 'string') continue;
+      if (!known.includes(stream)) {
+        const [near] = nearest(stream, known, 1);
+        const message = `job "${job}" has no stream "${stream}"`;
+        findings.refuseAt(here, { message, nearest: near, allowed: known.join(', ') });
+      } else if (streams.indexOf(stream) < index) {
+        findings.refuseAt(here, { message: `stream "${stream}" is named twice` });
+      }
     }
+    if (streams.length < 2 || typeof table !== 'string' || table.includes('{stream}')) continue;
+    findings.refuseAt([...path, 'table'], {
+      message: `${streams.length} streams would go to one table`,
+      allowed: 'a name that holds {stream}',
+    });
   }
-}
-
-/** Two streams of one destination must not go to one table. */
-function checkTemplate({ table, streams }: DestinationConfig, path: Path, findings: ConfigProblems): void {
-  if (streams.length < 2 || table.includes('{stream}')) return;
-  findings.refuseAt([...path, 'table'], {
-    message: `${streams.length} streams would go to one table`,
-    allowed: 'a name that holds {stream}',
-  });
 }
 
 /**
@@ -118,11 +128,27 @@ export function destinationConfigs(
   return parts.map((part, index) => {
     const config = destination(part, job);
     const path = [...above, index];
-    checkStreams(config, job, path, findings);
-    checkTemplate(config, path, findings);
+    for (const finding of config.connector.checkStreams?.(config.options as never, job.streams) ?? [])
+      findings.refuseAt([...path, ...finding.path], { message: finding.message });
+    checkPaths(config, job.jobFolders, path, findings);
     if (config.connector.kind === 'tables') checkPlace(config, job.name, path, taken, findings);
     return config;
   });
+}
+
+/** A load must not write to what cdsync keeps and publishes itself. */
+function checkPaths(
+  { connector, options }: DestinationConfig,
+  jobFolders: readonly string[],
+  path: Path,
+  findings: ConfigProblems,
+): void {
+  for (const [key, written] of pathsIn(connector.options as Record<string, z.core.$ZodType>, options)) {
+    const own = jobFolders.find((folder) => written === folder || written.startsWith(folder + sep));
+    if (own === undefined) continue;
+    const message = `${own} is the folder of a job: a destination may not write there`;
+    findings.refuseAt([...path, ...key], { message, allowed: 'a path outside of it' });
+  }
 }
 
 function checkPlace(

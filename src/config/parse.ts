@@ -1,4 +1,4 @@
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { Node } from 'yaml';
 import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
@@ -8,15 +8,15 @@ import type { Connector } from '../sdk/destination.js';
 import { windowsPath } from '../sdk/option-types.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources } from '../sources/sources.js';
-import { deepMerge, isPlainMap, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
+import { deepMerge, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
 import type { Config, JobConfig, JobSummary, LocalConfig } from './config.js';
-import { destinationConfigs } from './destination-config.js';
+import { checkStreamNames, destinationConfigs } from './destination-config.js';
 import { ConfigProblems, type Path } from './findings.js';
 import { bareLimits } from './guard-options.js';
 import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, shownPath } from './problem.js';
-import { UnresolvedVariable, YamlSchemaReader } from './reader.js';
+import { isPlainMap, UnresolvedVariable, YamlSchemaReader } from './reader.js';
 import { SecretFiles } from './secret-files.js';
 import { serviceSchema } from './service-options.js';
 import type { Variables } from './variables.js';
@@ -179,6 +179,14 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: ConfigProblems): Pla
   }
   const wanted = namesOf(needs.job);
   const chosen = Object.entries(jobs).filter(([name]) => wanted === undefined || wanted.includes(name));
+  for (const [name, job] of chosen) {
+    if (!isPlainMap(job)) continue;
+    warnOfLimits(['jobs', name], job, findings);
+    const streams: unknown[] = Array.isArray(job.streams) ? job.streams : [];
+    const known = streams.flatMap((each) => (isPlainMap(each) && typeof each.name === 'string' ? [each.name] : []));
+    if (needs.destinations && known.length === streams.length)
+      checkStreamNames(name, known, job.destinations, findings);
+  }
   const unused = {
     ...(needs.destinations === true ? {} : { destinations: undefined }),
     ...(needs.outcome === true ? {} : { notify: undefined, metrics: undefined, after: undefined }),
@@ -273,24 +281,24 @@ function build(
 ): LocalConfig | Config {
   const folder = dirname(about.file);
   const taken = new Map<string, string>();
+  const { storage, bucket } = storageOf(
+    typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings),
+    folder,
+  );
+  const jobFolders = about.outline.map(({ name }) => join(storage, name));
   const jobs = Object.entries(parts.jobs as PlainMap).map(([name, plain]): JobConfig => {
     const part = typed(schemas.job, plain, ['jobs', name], findings);
     const job = jobConfig(name, part, { folder, sources: schemas.sources, env: schemas.env });
     warnOfReceivers(job, findings);
-    if (isPlainMap(plain)) warnOfLimits(['jobs', name], plain, findings);
     const streams = job.streams.map((stream) => ({
       name: stream.name,
       source: stream.source,
       collection: 'collection' in stream ? stream.collection : undefined,
     }));
     const publishes = job.parquet.enabled || job.publish.duckdb;
-    const facts = { name, streams, publishes, folder, connectors: schemas.connectors };
+    const facts = { name, streams, publishes, folder, jobFolders, connectors: schemas.connectors };
     return { ...job, destinations: destinationConfigs(part.destinations ?? [], facts, taken, findings) };
   });
-  const { storage, bucket } = storageOf(
-    typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings),
-    folder,
-  );
   if (typeof parts.storage === 'string')
     for (const { message } of windowsPath(parts.storage))
       findings.refuseAt(['storage'], { message, found: parts.storage });

@@ -15,6 +15,11 @@ export class UnresolvedVariable {
   constructor(readonly problem: ConfigProblem) {}
 }
 
+/** Whether a value is a map as the reader makes it: no list, no {@link UnresolvedVariable}. */
+export function isPlainMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
 type Entries = ReadonlyMap<string, Entry>;
 
 function below({ path, offset }: SourceLocation, key: string | number): SourceLocation {

@@ -41,6 +41,25 @@ describe('a configuration without the values of its variables', () => {
     expect(problemsOf(given)).toHaveLength(count);
   });
 
+  test('the streams that a destination names are checked', () => {
+    const destination = (keys: string) => text.replace('connector: postgres,', `connector: postgres, ${keys},`);
+    expect(problemsOf(destination('streams: [membrs]'))).toMatchObject([
+      { path: 'jobs.nightly.destinations[0].streams[0]', nearest: 'members' },
+    ]);
+    expect(problemsOf(destination('streams: [members, members]'))).toHaveLength(1);
+    const two = destination('table: all').replace(
+      '    destinations:',
+      '      - { name: vip, source: segments }\n    destinations:',
+    );
+    expect(problemsOf(two)).toMatchObject([{ path: 'jobs.nightly.destinations[0].table' }]);
+  });
+
+  test('limits that look like shares are a warning', () => {
+    const limited = text.replace('    streams:', '    guards: { max_deleted: 5 }\n    streams:');
+    const { warnings } = lintConfig(limited, '/srv/sync/cdsync.yaml', { env: {} });
+    expect(warnings).toEqual([expect.stringContaining('5 means 5 rows')]);
+  });
+
   test('the value of a variable that is set is checked', () => {
     expect(problemsOf(text, { URL: 'nowhere' }).map(({ path }) => path)).toEqual(['service.base_url']);
   });

@@ -360,3 +360,22 @@ test('the error for an unknown job names the jobs that there are', async () => {
     }),
   );
 });
+
+test.each([
+  ['path: ./data/a/a.duckdb', true],
+  ['path: /srv/sync/data/a', true],
+  ['path: ./data/../data/a/parquet/x.duckdb', true],
+  ['path: ./data/warehouse.duckdb', false],
+  ['path: ./data/ab/x.duckdb', false],
+])('a destination with %s may write there, unless that is the folder of a job', (path, isRefused) => {
+  const text = `${withStream(...members)}    destinations:\n      - { name: copy, connector: duckdb, ${path} }\n`;
+  expect(problemsOf(text, {}, { destinations: true })).toEqual(
+    isRefused
+      ? [
+          expect.stringContaining(
+            'jobs.a.destinations[0].path: /srv/sync/data/a is the folder of a job: a destination may not write there',
+          ),
+        ]
+      : [],
+  );
+});
