@@ -16,7 +16,7 @@ import { probeStorage } from '../../storage/probe-storage.js';
 import { checkStorage } from '../../storage/storage.js';
 import { type Engine, jobContext } from '../open-engine.js';
 import { reportError } from '../report-job.js';
-import { refuseUnknownTables } from '../run/stream-order.js';
+import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
 import { serviceAccess } from '../service-access.js';
 import { checkColumns } from './check-columns.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
@@ -116,8 +116,7 @@ async function storageWarnings(folder: string): Promise<string[]> {
 
 interface Trial {
   readonly session: Session;
-  /** Names of the job's streams. */
-  readonly streams: readonly string[];
+  readonly streams: readonly StreamConfig[];
 }
 
 /** Makes one request of a stream. @returns its total, if the service counts */
@@ -125,7 +124,11 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
   const { client, signal, clock, notice } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { query, open, filter } = config.reads;
-  if (query !== undefined) await refuseUnknownTables(session, { name: config.name, query }, streams);
+  if (query !== undefined) {
+    const names = streams.map(({ name }) => name);
+    await refuseUnknownTables(session, { name: config.name, query }, names);
+    await refuseCircle(session, config.name, streams);
+  }
   // Its requests are known only once the streams that it is made of were read.
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
@@ -202,7 +205,7 @@ export async function checkJob(
   let names: string[] = [];
   const session = await engine.database.connect();
   try {
-    const trial = { session, streams: job.streams.map(({ name }) => name) };
+    const trial = { session, streams: job.streams };
     for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
     names = await checkColumns(jobContext(engine, job), session);
   } finally {

@@ -20,7 +20,7 @@ export function chosenStreams(context: RunContext): readonly StreamConfig[] {
 function namedStreams({ job, only }: RunContext): readonly StreamConfig[] {
   if (only === undefined) return job.streams;
   const known = new Map(job.streams.map((stream) => [stream.name, stream]));
-  return only.map((name) => {
+  return [...new Set(only)].map((name) => {
     const stream = known.get(name);
     if (stream !== undefined) return stream;
     throw new CdsyncError(`job "${job.name}" has no stream "${name}"`, {
@@ -115,6 +115,49 @@ export interface OrderedStream {
   readonly needs: readonly string[];
 }
 
+/** @throws {CdsyncError} `sql_failed` */
+async function withNeeds(
+  session: Session,
+  configs: readonly StreamConfig[],
+  all: readonly StreamConfig[],
+): Promise<OrderedStream[]> {
+  const found: OrderedStream[] = [];
+  for (const config of configs) {
+    const { query } = config.reads;
+    const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
+    found.push({ config, needs: all.map(({ name }) => name).filter((name) => tables.has(name)) });
+  }
+  return found;
+}
+
+/** The streams that need themselves, directly or by way of others. */
+function circular(streams: readonly OrderedStream[]): string[] {
+  const needs = new Map(streams.map((stream) => [stream.config.name, stream.needs]));
+  const reached = (name: string) => {
+    const found = new Set(needs.get(name));
+    for (const each of found) for (const next of needs.get(each) ?? []) found.add(next);
+    return found;
+  };
+  return [...needs.keys()].filter((name) => reached(name).has(name));
+}
+
+function circleError(names: readonly string[]): CdsyncError {
+  const who = names.length === 1 ? `stream ${names[0]} needs itself` : `streams ${names.join(', ')} need each other`;
+  return new CdsyncError(`the ${who}`, {
+    code: 'stream_circle',
+    hint: 'let one of them read what it needs from another stream',
+  });
+}
+
+/**
+ * Refuses a query that needs itself by way of others. Of queries that are no SELECT it says nothing.
+ * @throws {CdsyncError} `stream_circle`
+ */
+export async function refuseCircle(session: Session, name: string, streams: readonly StreamConfig[]): Promise<void> {
+  const names = circular(await withNeeds(session, streams, streams).catch(() => []));
+  if (names.includes(name)) throw circleError(names);
+}
+
 /**
  * The streams in levels. Those of the first level need no other stream; those of a later one need only streams of earlier
  * levels. A needed stream that is not in the list comes from the last snapshot.
@@ -125,25 +168,14 @@ export async function orderStreams(
   configs: readonly StreamConfig[],
   all: readonly StreamConfig[],
 ): Promise<OrderedStream[][]> {
-  const names = all.map(({ name }) => name);
-  let waiting: OrderedStream[] = [];
-  for (const config of configs) {
-    const { query } = config.reads;
-    const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
-    waiting.push({ config, needs: names.filter((name) => tables.has(name)) });
-  }
-  const alone = waiting.filter(({ needs }) => needs.length === 0);
-  const levels: OrderedStream[][] = [alone];
+  let waiting = await withNeeds(session, configs, all);
+  const names = circular(waiting);
+  if (names.length > 0) throw circleError(names);
+  const levels: OrderedStream[][] = [waiting.filter(({ needs }) => needs.length === 0)];
   waiting = waiting.filter(({ needs }) => needs.length > 0);
   while (waiting.length > 0) {
     const unread = new Set(waiting.map(({ config }) => config.name));
     const level = waiting.filter(({ needs }) => !needs.some((name) => unread.has(name)));
-    if (level.length === 0) {
-      throw new CdsyncError(`the streams ${[...unread].join(', ')} need each other`, {
-        code: 'stream_circle',
-        hint: 'let one of them read what it needs from another stream',
-      });
-    }
     levels.push(level);
     waiting = waiting.filter((stream) => !level.includes(stream));
   }

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
-import { orderStreams, referencedTables, refuseUnknownTables } from '../../../src/engine/run/stream-order.js';
+import {
+  orderStreams,
+  referencedTables,
+  refuseCircle,
+  refuseUnknownTables,
+} from '../../../src/engine/run/stream-order.js';
 import type { SourceDeclaration } from '../../../src/sources/declaration.js';
 import { profiles } from '../../../src/sources/profiles.js';
 import { segments } from '../../../src/sources/segments.js';
@@ -88,4 +93,21 @@ describe('the order of streams', () => {
     await expect(levels(sql('a', 'from b'), sql('b', 'from a'))).rejects.toMatchObject({ code: 'stream_circle' });
     await expect(levels(sql('a', 'from a'))).rejects.toMatchObject({ code: 'stream_circle' });
   });
+});
+
+it('check finds a query that needs itself, and blames no other stream', async () => {
+  const all = [
+    list('members'),
+    sql('a', 'from b'),
+    sql('b', 'from c join members using (id)'),
+    sql('c', 'from a'),
+    sql('d', 'from a'),
+  ];
+  for (const name of ['a', 'b', 'c'])
+    await expect(refuseCircle(session, name, all)).rejects.toMatchObject({
+      code: 'stream_circle',
+      message: 'the streams a, b, c need each other',
+    });
+  await expect(refuseCircle(session, 'd', all)).resolves.toBeUndefined();
+  await expect(refuseCircle(session, 'a', [...all, sql('e', 'no select')])).resolves.toBeUndefined();
 });
