@@ -98,7 +98,7 @@ class Mapping {
     for (const [path, entry] of this.#before) {
       if (paths.has(path)) continue;
       this.#retire(entry);
-      if (entry.target !== null) this.why.push(`the stream has no "${path}" any more`);
+      if (entry.target !== null) this.why.push(`column "${entry.as}" is no longer in the stream`);
     }
     // Names that are given up are free before any is given.
     const kept = columns.map((column) => ({ column, entry: this.#kept(column) }));
