@@ -42,9 +42,10 @@ export function flag(describe: string) {
   return { type: 'boolean', default: false, describe } as const;
 }
 
-/** An option that takes a text, and may be given again. */
+/** An option that takes a text, and may be given again. The same text twice counts once. */
 export function many(describe: string) {
-  return { type: 'string', array: true, requiresArg: true, describe } as const;
+  const coerce = (words: string[] | undefined) => words && [...new Set(words)];
+  return { type: 'string', array: true, requiresArg: true, describe, coerce } as const;
 }
 
 /** The arguments of a command that takes several. */

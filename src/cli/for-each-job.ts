@@ -1,5 +1,6 @@
 import type { JobConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { formatCounted } from '../core/quantities.js';
 import type { RunReport, RunStatus } from '../core/run-report.js';
 import type { JobsArguments } from './arguments.js';
 import type { Interruption } from './interruption.js';
@@ -93,30 +94,13 @@ export function documentOfJobs(
   return { status: statusOf(code), jobs: ends.map((end) => end.result ?? withoutReport(end)), error: null };
 }
 
-const words: readonly [name: string, codes: readonly number[]][] = [
-  ['done', [0]],
-  ['done in part', [5]],
-  ['failed', [1, 2, 4]],
-  ['held by a guard', [3]],
-  ['locked by another run', [75]],
-];
-
-/** `3 jobs: 1 done, 1 failed (b), 1 not begun (c)`. */
+/** `4 jobs: 1 ok, 1 failed (b), 2 interrupted (c, d)`. */
 export function jobsLine(ends: readonly JobResult[]): string {
-  const names = (of: readonly JobResult[]) => ` (${of.map(({ job }) => job).join(', ')})`;
-  const notBegun = ends.filter(isNotBegun);
-  const groups: [string, readonly JobResult[]][] = [
-    ...words.map(([name, codes]): [string, readonly JobResult[]] => [
-      name,
-      ends.filter(({ code }) => codes.includes(code)),
-    ]),
-    ['interrupted', ends.filter((end) => end.code === 130 && !isNotBegun(end))],
-    ['not begun', notBegun],
-  ];
-  const parts = groups.flatMap(([name, of]) =>
-    of.length === 0 ? [] : [`${of.length} ${name}${name === 'done' ? '' : names(of)}`],
-  );
-  return `${ends.length === 1 ? '1 job' : `${ends.length} jobs`}: ${parts.join(', ')}`;
+  const parts = (['ok', 'partial', 'failed', 'held', 'locked', 'interrupted'] as const).flatMap((status) => {
+    const names = ends.filter(({ code }) => statusOf(code) === status).map(({ job }) => job);
+    return names.length === 0 ? [] : [`${names.length} ${status}${status === 'ok' ? '' : ` (${names.join(', ')})`}`];
+  });
+  return `${formatCounted(ends.length, 'job')}: ${parts.join(', ')}`;
 }
 
 const notBegun = 'not_begun';
@@ -177,7 +161,7 @@ async function endOf<R>(
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     const code = exitCodeOf(error);
-    output.result(`job ${name}: ${code === 75 ? 'not started' : statusOf(code)}`);
+    output.result(`job ${name}: ${statusOf(code)}`);
     output.error(error, { job: name });
     return { job: name, code, error };
   }

@@ -1,4 +1,5 @@
 import type { Argv } from 'yargs';
+import { CdsyncError } from '../core/errors.js';
 import { type Command, flag, type JobArguments, jobOption, positionals } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { shellWord } from './own-command.js';
@@ -47,11 +48,11 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
         `missing argument: ${stream === undefined ? 'STREAM and KEY' : 'KEY'}`,
         'for example: cdsync forget members p-0001',
       );
-    if (!(await isMeant(args, stream, keys.length))) {
-      new Output(args).notice('nothing was deleted');
-      process.exitCode = 1;
-      return;
-    }
+    if (!(await isMeant(args, stream, keys.length)))
+      throw new CdsyncError('nothing was deleted', {
+        code: 'interrupted',
+        hint: 'to delete without a question: --yes',
+      });
     const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
     const { withJobFiles } = await import('../engine/job-files.js');
     const { withStorage } = await import('../engine/open-engine.js');

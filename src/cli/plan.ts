@@ -1,5 +1,6 @@
 import { type Command, configPositional, type JobsArguments, jobsOptions, many } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
+import { terminalWidth } from './standard-streams.js';
 
 interface PlanArguments extends JobsArguments {
   stream?: string[] | undefined;
@@ -42,7 +43,7 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
         ),
       document: (planned) => planned,
       tell: (planned) => {
-        for (const line of planLines(planned)) output.advice(line);
+        for (const line of planLines(planned, terminalWidth())) output.advice(line);
         const failures = planned.streams.flatMap(({ error }) => error ?? []);
         if (planned.status === 'ok') return { code: 0 };
         const next = nextAfterPlan(planned);

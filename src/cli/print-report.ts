@@ -3,6 +3,7 @@ import { errorType } from '../core/error-codes.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
 import type { CommandResult, JobCommand } from './for-each-job.js';
 import type { Output } from './output.js';
+import { terminalWidth } from './standard-streams.js';
 
 type Ended = JobReport['streams'][number] | JobReport['destinations'][number];
 
@@ -38,7 +39,7 @@ export function exitCodeOfRun(report: JobReport): number {
 /** Shows what a run or a delivery did. @returns what follows from it */
 async function tellReport(report: JobReport, output: Output): Promise<CommandResult> {
   const { summarize } = await import('../output/summary.js');
-  for (const line of summarize(report)) output.advice(line);
+  for (const line of summarize(report, terminalWidth())) output.advice(line);
   await writeStepSummary(report, output);
   const code = exitCodeOfRun(report);
   const { streams, destinations, job: _, ...facts } = report;
@@ -53,8 +54,12 @@ async function tellReport(report: JobReport, output: Output): Promise<CommandRes
   const undelivered = destinations.some(({ status }) => status !== 'ok' && status !== 'not_tried');
   const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
   const heldStream = streams.find(({ status }) => status === 'held')?.name;
-  const [errorCode] = causesOf(decisive(report));
-  return { code, errorCode, held: report.run_id, heldStream, undelivered, hasDone };
+  const cause = decisive(report);
+  const [errorCode] = causesOf(cause);
+  // What a destination keeps of a table is not among the files that `verify` reads.
+  const isRecord = errorCode === 'state_unreadable' && cause.every((each) => 'action' in each);
+  const next = isRecord ? 'do what the message says, then: cdsync push' : undefined;
+  return { code, errorCode, held: report.run_id, heldStream, undelivered, hasDone, next };
 }
 
 /** The parts of a command that ends with a report. */

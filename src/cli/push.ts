@@ -29,8 +29,9 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
       .option('verify', flag('compare whole tables with the snapshot; one that differs is loaded again'))
       .option('dry-run', flag('show what would be done, and write nothing'))
       .epilogue(
-        'Asks the service for nothing, and runs beside a run. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
-          '4 refused by the destinations, 5 done in part or, with --dry-run, something would be refused, 75 another process delivers there, 130 interrupted.',
+        'Asks the service for nothing, and runs beside a run. Exit codes: 0 ok, 1 failed, 2 wrong configuration,\n' +
+          '4 refused by the destinations, 5 partial or, with --dry-run, something would be refused, 75 locked by another process,\n' +
+          '130 interrupted.',
       ) as unknown as Argv<PushArguments>,
   handler: async (args) => {
     process.exitCode = await push(args, new Output(args));

@@ -3,7 +3,7 @@ import type { Argv } from 'yargs';
 import type { JobReport } from '../core/run-report.js';
 import { type Command, configAndWords, flag, type JobsArguments, jobsOptions, textOption } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import { writeData } from './standard-streams.js';
+import { terminalWidth, writeData } from './standard-streams.js';
 
 interface ReportArguments extends JobsArguments {
   run?: string[] | undefined;
@@ -98,7 +98,7 @@ async function tellPage({ page, path, document, problem, index }: Page, args: Re
   if (args.out === '-') return writeData(page);
   const written = await copyTo(args.out, page);
   const { summarize } = await import('../output/summary.js');
-  for (const line of document.jobs.flatMap(summarize)) output.advice(line);
+  for (const line of document.jobs.flatMap((job) => summarize(job, terminalWidth()))) output.advice(line);
   output.result('');
   const shown = written ?? path;
   output.result(`  page: ${shown}`);

@@ -39,8 +39,8 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
         to: textOption('with --from: up to this time [default: now]'),
       })
       .epilogue(
-        'The next run resumes one that was cut short. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
-          '3 held by a guard, 4 refused by the service, 5 done in part, 75 another run has the lock, 130 interrupted (checkpoint kept).',
+        'The next run resumes one that was cut short. Exit codes: 0 ok, 1 failed, 2 wrong configuration, 3 held by a guard,\n' +
+          '4 refused by the service, 5 partial, 75 locked by another run, 130 interrupted (checkpoint kept).',
       ) as unknown as Argv<RunArguments>,
   handler: async (args) => {
     process.exitCode = await run(args, new Output(args));

@@ -1,6 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
 import { type Command, configPositional, type JobArguments, jobOption, many, textOption } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
+import { terminalWidth } from './standard-streams.js';
 
 interface StateArguments extends JobArguments {
   stream?: string[] | undefined;
@@ -27,7 +28,7 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
       ),
     );
     output.document(state);
-    for (const line of stateLines(state)) output.result(line);
+    for (const line of stateLines(state, terminalWidth())) output.result(line);
   },
 };
 

@@ -1,6 +1,7 @@
 import type { LimitShare } from '../rate-limit/budget.js';
 import { type Command, configPositional, type JobsArguments, jobsOptions } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
+import { terminalWidth } from './standard-streams.js';
 
 /** The share of the budget that a running process has, if the variables of the service are set here too. */
 async function shareOf(args: JobsArguments, pid: number): Promise<LimitShare | undefined> {
@@ -40,7 +41,7 @@ export const statusCommand: Command<CommonArguments, JobsArguments> = {
         },
         document: (status) => status,
         tell: (status) => {
-          for (const line of statusLines(status, Date.now())) output.advice(line);
+          for (const line of statusLines(status, Date.now(), terminalWidth())) output.advice(line);
           return { code: 0 };
         },
       },

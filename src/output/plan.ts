@@ -34,7 +34,7 @@ function share(part: number, whole: number): string {
   return whole === 0 ? '0%' : `${Number(((part / whole) * 100).toFixed(1))}%`;
 }
 
-function sampleTable(streams: readonly PlannedStream[]): string[] {
+function sampleTable(streams: readonly PlannedStream[], room: number | undefined): string[] {
   const rows = streams.flatMap(({ name, sample }) => {
     if (sample === null || sample.records + sample.rejected === 0) return [];
     const { records, unchanged } = sample;
@@ -43,7 +43,7 @@ function sampleTable(streams: readonly PlannedStream[]): string[] {
   });
   if (rows.length === 0) return [];
   const header = ['by sample', 'records', 'new', 'changed', 'unchanged'];
-  return ['', ...table(header, rows), 'a sample is a page or two from the beginning; it cannot show deletes'];
+  return ['', ...table(header, rows, room), 'a sample is a page or two from the beginning; it cannot show deletes'];
 }
 
 function sampleLines({ name, sample }: PlannedStream): string[] {
@@ -116,8 +116,9 @@ function budgetLine(budget: JobPlan['budgets'][number]): string {
   return `${name}: ${formatCount(requests)} requests at ${formatCount(limit)} a second${shared} take ${time} at least`;
 }
 
-/** A plan, for people. */
-export function planLines(plan: JobPlan): string[] {
+/** A plan, for people. @param width of the terminal; undefined without one */
+export function planLines(plan: JobPlan, width?: number): string[] {
+  const room = width && width - 2;
   const { job, sequence, running, streams, budgets, requests, seconds, disk, notes } = plan;
   const header = ['stream', 'reads', 'records', 'last snapshot', 'pages', 'requests', 'time'];
   const busy =
@@ -132,8 +133,8 @@ export function planLines(plan: JobPlan): string[] {
     `job ${job}: ${sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`}`,
     ...busy.map((line) => `  ${line}`),
     '',
-    ...table(header, streams.map(cells)).map((line) => `  ${line}`),
-    ...sampleTable(streams).map((line) => (line === '' ? '' : `  ${line}`)),
+    ...table(header, streams.map(cells), room).map((line) => `  ${line}`),
+    ...sampleTable(streams, room).map((line) => (line === '' ? '' : `  ${line}`)),
     '',
     ...(about.length === 0 ? [] : [...about.map((line) => `  ${line}`), '']),
     ...workflowLines(plan).map((line) => `  ${line}`),

@@ -5,15 +5,6 @@ import type { JobReport, StreamReport } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
 import { table } from './table.js';
 
-const verdicts: Record<JobReport['status'], string> = {
-  ok: 'done',
-  held: 'held by a guard',
-  partial: 'done in part',
-  failed: 'failed',
-  interrupted: 'interrupted, checkpoint kept',
-  locked: 'not started',
-};
-
 function streamCells(stream: StreamReport): string[] {
   if (stream.status !== 'ok' && stream.status !== 'held')
     return [stream.name, stream.status, ...Array(5).fill('-'), formatCount(stream.pages)];
@@ -22,7 +13,7 @@ function streamCells(stream: StreamReport): string[] {
 }
 
 /** The outcome of each destination, and its errors. */
-function destinationLines({ destinations }: JobReport): string[] {
+function destinationLines({ destinations }: JobReport, room: number | undefined): string[] {
   if (destinations.length === 0) return [];
   const cells = destinations.map(({ name, stream, status, action, rows, seconds }) => [
     name,
@@ -48,7 +39,7 @@ function destinationLines({ destinations }: JobReport): string[] {
       : [`${name}: ${formatCounted(refused, 'value')} of ${stream} cannot be held: cdsync rejects`],
   );
   return [
-    ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells),
+    ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, room),
     '',
     ...notes,
     ...reasons,
@@ -97,8 +88,9 @@ function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobRepo
   return notes;
 }
 
-/** Lines about a job's run, for people. */
-export function summarize(report: JobReport): string[] {
+/** Lines about a job's run, for people. @param width of the terminal; undefined without one */
+export function summarize(report: JobReport, width?: number): string[] {
+  const room = width && width - 2;
   const { job, run_id, streams, status, seconds, sequence, resumed } = report;
   const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);
   const requests = streams.reduce((sum, stream) => sum + stream.requests, 0);
@@ -117,16 +109,17 @@ export function summarize(report: JobReport): string[] {
           ...table(
             ['stream', 'status', 'rows', 'inserted', 'updated', 'deleted', 'unchanged', 'pages'],
             streams.map(streamCells),
+            room,
           ),
           '',
         ];
-  const [notes, loads] = [footnotes(report), destinationLines(report)];
+  const [notes, loads] = [footnotes(report), destinationLines(report, room)];
   // Only a run that has committed has streams that are ok.
-  const isOver = status === 'interrupted' && streams.some((stream) => stream.status === 'ok');
+  const hasCommitted = streams.some((stream) => stream.status === 'ok');
+  const kept = status === 'interrupted' ? [hasCommitted ? 'after its commit' : 'checkpoint kept'] : [];
+  const facts = [`run ${run_id}`, snapshot, ...kept, ...(status === 'ok' && unchanged ? ['nothing changed'] : [])];
   return [
-    `job ${job}: ${isOver ? 'interrupted after its commit' : verdicts[status]} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (run ${run_id}, ${snapshot}${
-      status === 'ok' && unchanged ? ', nothing changed' : ''
-    })`,
+    `job ${job}: ${status} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (${facts.join(', ')})`,
     '',
     ...[...streamLines, ...notes, ...(notes.length > 0 && loads.length > 0 ? [''] : []), ...loads].map((line) =>
       `  ${line}`.trimEnd(),

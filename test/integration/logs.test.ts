@@ -41,7 +41,7 @@ describe('a log for machines', () => {
   it('tells of a run from its beginning to its end, and names job and run throughout', async () => {
     const { code, stdout, log } = await logged(['run', 'job.json']);
     expect(code).toBe(0);
-    expect(stdout).toContain('job job: done');
+    expect(stdout).toContain('job job: ok');
     expect(events(log)[0]).toBe('run_started');
     expect(new Set(events(log))).toEqual(new Set(['run_started', 'step', 'stream_finished', 'run_finished']));
     expect(log.every(({ job, run_id }) => job === 'job' && run_id === log[0]?.run_id)).toBe(true);

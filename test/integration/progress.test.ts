@@ -34,7 +34,7 @@ it.skipIf(!hasPty)(
     const widths = block.map((line) => line.replaceAll(/\x1b\[\d*[A-Z]|\r/g, '').length);
     expect(Math.max(...widths)).toBeLessThan(60);
     // What is written after the last removal of the block is the summary, and nothing of the block.
-    expect(second.slice(second.lastIndexOf('\x1b[0J'))).toMatch(/^\S*job job: done/);
+    expect(second.slice(second.lastIndexOf('\x1b[0J'))).toMatch(/^\S*job job: ok/);
   },
   120_000,
 );

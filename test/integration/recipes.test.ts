@@ -148,7 +148,7 @@ describe('docs/deployment.md, cron and systemd', () => {
     async () => {
       const [line = '', , watch = ''] = commands();
       expect(await sh(line)).toEqual({ code: 0, stdout: '', stderr: '' });
-      expect(await readFile(join(space.folder, 'nightly.log'), 'utf8')).toContain('job nightly: done');
+      expect(await readFile(join(space.folder, 'nightly.log'), 'utf8')).toContain('job nightly: ok');
       expect(await sh(watch)).toEqual({ code: 0, stdout: '', stderr: '' });
       const refused = await sh(line.replace('nightly.yaml', 'absent.yaml'));
       expect([refused.code, refused.stdout, refused.stderr]).toMatchObject([2, '', expect.stringMatching(/^error: /)]);
@@ -180,7 +180,7 @@ describe('docs/deployment.md, cron and systemd', () => {
       );
       expect(both.stdout).toMatch(/^(75|0)\n0\n$/);
       expect(
-        (await readFile(join(space.folder, 'nightly.log'), 'utf8')).match(/job nightly: done/g)?.length,
+        (await readFile(join(space.folder, 'nightly.log'), 'utf8')).match(/job nightly: ok/g)?.length,
       ).toBeGreaterThan(2);
     },
     timeout,

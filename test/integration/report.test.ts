@@ -113,7 +113,7 @@ describe('cdsync report', () => {
     await rm(join(reports(), `${runs[3]}.html`));
     const { code, stdout } = await space.cdsync(['report', 'seen.json']);
     expect(code).toBe(0);
-    expect(stdout).toContain('held by a guard');
+    expect(stdout).toContain('job seen: held in');
     expect(stdout).toContain(join('reports', `${runs[3]}.html`));
     expect(await page(runs[3])).toContain('Stream people is held by a guard: nothing of it was published.');
   });

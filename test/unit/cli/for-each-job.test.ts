@@ -54,13 +54,13 @@ it.each([
   });
 });
 
-it('the line about all jobs names those that are not done, and those that were not begun', () => {
+it('the line about all jobs has the statuses of --json, and the names of jobs that are not ok', () => {
   const all: JobResult[] = [
     ...ends([0], [1], [0], [130]),
     { job: 'e', code: 130, error: notBegun },
     { job: 'f', code: 130, error: notBegun },
   ];
-  expect(jobsLine(all)).toBe('6 jobs: 2 done, 1 failed (b), 1 interrupted (d), 2 not begun (e, f)');
+  expect(jobsLine(all)).toBe('6 jobs: 2 ok, 1 failed (b), 3 interrupted (d, e, f)');
 });
 
 it('the next command is about all jobs that need the same one; held runs are decided one by one', () => {

@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest';
-import { exitCodeOfRun } from '../../../src/cli/print-report.js';
+import { Output } from '../../../src/cli/output.js';
+import { exitCodeOfRun, reportPrinter } from '../../../src/cli/print-report.js';
 import type { JobReport, RunStatus } from '../../../src/core/run-report.js';
+import { destinationReport, pastReport, streamReport } from '../../fixtures/run-ends.js';
 
 /** The report of a run whose streams and destinations ended with these codes; null stands for a good end. */
 function reportOf(
@@ -8,7 +10,7 @@ function reportOf(
   streams: readonly (string | null)[],
   destinations: readonly string[] = [],
 ): JobReport {
-  const ended = (code: string | null) => ({ error: code === null ? null : { code } });
+  const ended = (code: string | null) => ({ error: code === null ? null : { code, message: code } });
   return { status, streams: streams.map(ended), destinations: destinations.map(ended) } as unknown as JobReport;
 }
 
@@ -26,4 +28,18 @@ it.each<[number, RunStatus, (string | null)[], string[]]>([
   [1, 'failed', [null], []],
 ])('the exit code is %i for a run that is %s with %j and %j', (code, status, streams, destinations) => {
   expect(exitCodeOfRun(reportOf(status, streams, destinations))).toBe(code);
+});
+
+it.each([
+  ['destination', [null], ['state_unreadable'], 'do what the message says, then: cdsync push'],
+  ['stream', ['state_unreadable'], [], undefined],
+])('after state that cannot be read of a %s, the next step is one that helps', async (_, streams, codes, next) => {
+  const common = { json: true, quiet: true, verbose: false, showValues: false, logFormat: 'text' } as const;
+  const failed = reportOf('partial', streams, codes);
+  const told = {
+    ...pastReport(1, []),
+    streams: failed.streams.map(({ error }) => streamReport({ error, status: error === null ? 'ok' : 'failed' })),
+    destinations: failed.destinations.map(({ error }) => destinationReport({ error, status: 'failed' })),
+  };
+  expect((await reportPrinter(new Output(common)).tell(told)).next).toBe(next);
 });
