@@ -180,7 +180,7 @@ export async function forEachJob<R>(task: JobsTask, command: JobCommand<R>): Pro
       ? workOnOne(task, job, command)
       : workOnSeveral(task, command));
   } finally {
-    // Not before everything is told: a signal would end the process without a word of what was done.
+    // Not before the end: a signal would end the process without a word of what was done.
     task.stop?.release();
   }
 }

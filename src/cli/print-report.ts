@@ -13,7 +13,7 @@ function causesOf(ended: readonly Ended[]): string[] {
   return codes.filter((code) => code !== 'dependency');
 }
 
-/** What the next step is about: the streams that failed, else those that are held, else the destinations. */
+/** The ends that decide the next step: the streams that failed, else those that are held, else the destinations. */
 function decisive({ streams, destinations }: JobReport): readonly Ended[] {
   const failed = streams.filter(
     ({ status, error }) => error !== null && status !== 'held' && status !== 'ok' && error.code !== 'dependency',
@@ -36,27 +36,27 @@ export function exitCodeOfRun(report: JobReport): number {
   return causes.length > 0 && causes.every((code) => errorType(code).kind === 'auth') ? 4 : 1;
 }
 
-/** Shows what a run or a delivery did. @returns what follows from it */
+/** Shows a run or a delivery. @returns what follows from it */
 async function tellReport(report: JobReport, output: Output): Promise<CommandResult> {
   const { summarize } = await import('../output/summary.js');
   for (const line of summarize(report, terminalWidth())) output.advice(line);
   await writeStepSummary(report, output);
   const code = exitCodeOfRun(report);
-  const { streams, destinations, job: _, ...facts } = report;
+  const { streams, destinations, job: _, ...counts } = report;
   for (const { name, ...of } of streams) {
     output.event('stream_finished', { stream: name, ...of }, of.error === null ? 'info' : 'error');
   }
   for (const { name, ...of } of destinations) {
     output.event('destination_finished', { destination: name, ...of }, of.error === null ? 'info' : 'error');
   }
-  output.event('run_finished', { ...facts, exit_code: code }, code === 0 ? 'info' : 'error');
-  // What was not tried waits for a run, not for a push.
+  output.event('run_finished', { ...counts, exit_code: code }, code === 0 ? 'info' : 'error');
+  // A delivery that was not tried waits for a run, not for a push.
   const undelivered = destinations.some(({ status }) => status !== 'ok' && status !== 'not_tried');
   const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
   const heldStream = streams.find(({ status }) => status === 'held')?.name;
   const cause = decisive(report);
   const [errorCode] = causesOf(cause);
-  // What a destination keeps of a table is not among the files that `verify` reads.
+  // The record of a table at a destination is not among the files that `verify` reads.
   const isRecord = errorCode === 'state_unreadable' && cause.every((each) => 'action' in each);
   const next = isRecord ? 'do what the message says, then: cdsync push' : undefined;
   return { code, errorCode, held: report.run_id, heldStream, undelivered, hasDone, next };

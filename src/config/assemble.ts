@@ -100,16 +100,16 @@ export function jobConfig(
 /** Up to so many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */
 const someRows = 10;
 
-function guardOptions(given: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {
+function guardOptions(chosen: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {
   return {
-    action: given.action ?? 'hold',
-    minRows: given.minRows,
-    maxDeleted: given.maxDeleted ?? { share: 0.1, atLeast: someRows },
-    maxChanged: given.maxChanged ?? { share: 0.5, atLeast: someRows },
-    maxRejected: given.maxRejected ?? { count: 0 },
-    maxNull: given.maxNull ?? {},
-    unique: given.unique ?? [],
-    expect: given.expect ?? [],
+    action: chosen.action ?? 'hold',
+    minRows: chosen.minRows,
+    maxDeleted: chosen.maxDeleted ?? { share: 0.1, atLeast: someRows },
+    maxChanged: chosen.maxChanged ?? { share: 0.5, atLeast: someRows },
+    maxRejected: chosen.maxRejected ?? { count: 0 },
+    maxNull: chosen.maxNull ?? {},
+    unique: chosen.unique ?? [],
+    expect: chosen.expect ?? [],
   };
 }
 

@@ -136,7 +136,7 @@ export function destinationConfigs(
   });
 }
 
-/** A load must not write to what cdsync keeps and publishes itself. */
+/** A load must not write into the folder of a job. */
 function checkPaths(
   { connector, options }: DestinationConfig,
   jobFolders: readonly string[],

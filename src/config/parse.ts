@@ -26,11 +26,11 @@ import { parseYaml, type YamlDocument } from './yaml-document.js';
 export interface Needs {
   /** Where the service is and how to log in. Default true. */
   readonly service?: boolean;
-  /** The jobs. Default true; false leaves {@link LocalConfig.jobs} empty, and the outline has the names. */
+  /** The jobs. Default true; false leaves {@link LocalConfig.jobs} empty. */
   readonly jobs?: boolean;
   /** These jobs only. */
   readonly job?: string | readonly string[] | undefined;
-  /** The destinations of the jobs. Default false: {@link JobConfig.destinations} is then empty; the outline has the names. */
+  /** The destinations of the jobs. Default false: {@link JobConfig.destinations} is then empty. */
   readonly destinations?: boolean;
   /** What happens when a run is over (`notify`, `metrics`, `after`). Default false: the jobs then have none of it. */
   readonly outcome?: boolean;
@@ -296,8 +296,8 @@ function build(
       collection: 'collection' in stream ? stream.collection : undefined,
     }));
     const publishes = job.parquet.enabled || job.publish.duckdb;
-    const facts = { name, streams, publishes, folder, jobFolders, connectors: schemas.connectors };
-    return { ...job, destinations: destinationConfigs(part.destinations ?? [], facts, taken, findings) };
+    const surroundings = { name, streams, publishes, folder, jobFolders, connectors: schemas.connectors };
+    return { ...job, destinations: destinationConfigs(part.destinations ?? [], surroundings, taken, findings) };
   });
   if (typeof parts.storage === 'string')
     for (const { message } of windowsPath(parts.storage))

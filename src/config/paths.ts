@@ -30,13 +30,13 @@ export function withPaths<T extends object>(
 /** The paths among options (in camelCase), with their keys in the YAML. */
 export function pathsIn(
   shape: Readonly<Record<string, z.core.$ZodType>>,
-  value: Readonly<Record<string, unknown>>,
+  options: Readonly<Record<string, unknown>>,
 ): [key: string[], path: string][] {
   return Object.entries(shape).flatMap(([key, schema]): [string[], string][] => {
     const { core, facts } = unwrap(schema);
-    const given = value[camelKey(key)];
-    if (typeof given === 'string') return facts?.path ? [[[key], given]] : [];
-    if (!(core instanceof z.ZodObject) || typeof given !== 'object' || given === null) return [];
-    return pathsIn(core.shape, given as Record<string, unknown>).map(([below, path]) => [[key, ...below], path]);
+    const option = options[camelKey(key)];
+    if (typeof option === 'string') return facts?.path ? [[[key], option]] : [];
+    if (!(core instanceof z.ZodObject) || typeof option !== 'object' || option === null) return [];
+    return pathsIn(core.shape, option as Record<string, unknown>).map(([below, path]) => [[key, ...below], path]);
   });
 }

@@ -34,7 +34,7 @@ function share(part: number, whole: number): string {
   return whole === 0 ? '0%' : `${Number(((part / whole) * 100).toFixed(1))}%`;
 }
 
-function sampleTable(streams: readonly PlannedStream[], room: number | undefined): string[] {
+function sampleTable(streams: readonly PlannedStream[], lineWidth: number | undefined): string[] {
   const rows = streams.flatMap(({ name, sample }) => {
     if (sample === null || sample.records + sample.rejected === 0) return [];
     const { records, unchanged } = sample;
@@ -43,7 +43,11 @@ function sampleTable(streams: readonly PlannedStream[], room: number | undefined
   });
   if (rows.length === 0) return [];
   const header = ['by sample', 'records', 'new', 'changed', 'unchanged'];
-  return ['', ...table(header, rows, room), 'a sample is a page or two from the beginning; it cannot show deletes'];
+  return [
+    '',
+    ...table(header, rows, lineWidth),
+    'a sample is a page or two from the beginning; it cannot show deletes',
+  ];
 }
 
 function sampleLines({ name, sample }: PlannedStream): string[] {
@@ -118,7 +122,7 @@ function budgetLine(budget: JobPlan['budgets'][number]): string {
 
 /** A plan, for people. @param width of the terminal; undefined without one */
 export function planLines(plan: JobPlan, width?: number): string[] {
-  const room = width && width - 2;
+  const lineWidth = width && width - 2;
   const { job, sequence, running, streams, budgets, requests, seconds, disk, notes } = plan;
   const header = ['stream', 'reads', 'records', 'last snapshot', 'pages', 'requests', 'time'];
   const busy =
@@ -133,8 +137,8 @@ export function planLines(plan: JobPlan, width?: number): string[] {
     `job ${job}: ${sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`}`,
     ...busy.map((line) => `  ${line}`),
     '',
-    ...table(header, streams.map(cells), room).map((line) => `  ${line}`),
-    ...sampleTable(streams, room).map((line) => (line === '' ? '' : `  ${line}`)),
+    ...table(header, streams.map(cells), lineWidth).map((line) => `  ${line}`),
+    ...sampleTable(streams, lineWidth).map((line) => (line === '' ? '' : `  ${line}`)),
     '',
     ...(about.length === 0 ? [] : [...about.map((line) => `  ${line}`), '']),
     ...workflowLines(plan).map((line) => `  ${line}`),

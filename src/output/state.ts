@@ -5,7 +5,7 @@ import { table } from './table.js';
 /** What a job remembers, for people. @param width of the terminal; undefined without one */
 export function stateLines(state: JobState, width?: number): string[] {
   const { job, store, sequence, streams, partitions, destinations } = state;
-  const room = width && width - 2;
+  const lineWidth = width && width - 2;
   const rows = streams.map((stream) => [
     stream.name,
     formatCount(stream.rows),
@@ -15,18 +15,18 @@ export function stateLines(state: JobState, width?: number): string[] {
     stream.covered.map(({ from, to }) => (from === to ? `until ${to}` : `${from} to ${to}`)).join('; ') || '-',
   ]);
   const header = ['stream', 'rows', 'snapshot', 'changed by', 'key', 'complete up to'];
-  const lines = table(header, rows, room).map((line) => `  ${line}`);
+  const lines = table(header, rows, lineWidth).map((line) => `  ${line}`);
   return [
     `job ${job}: snapshot ${sequence}, store ${store}`,
     '',
     ...lines,
-    ...partitionLines(partitions, room),
-    ...destinationLines(destinations, room),
+    ...partitionLines(partitions, lineWidth),
+    ...destinationLines(destinations, lineWidth),
   ];
 }
 
 /** What the destinations had after their last delivery. */
-function destinationLines(destinations: JobState['destinations'], room: number | undefined): string[] {
+function destinationLines(destinations: JobState['destinations'], lineWidth: number | undefined): string[] {
   if (destinations.length === 0) return [];
   const rows = destinations.map(({ name, stream, table: target, sequence, delivered_at, refused }) => [
     name,
@@ -37,11 +37,11 @@ function destinationLines(destinations: JobState['destinations'], room: number |
     formatCount(refused),
   ]);
   const header = ['destination', 'stream', 'table', 'snapshot', 'delivered', 'values not held'];
-  return ['', ...table(header, rows, room).map((line) => `  ${line}`)];
+  return ['', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
 }
 
 /** What runs that were cut short have read, by partition. */
-function partitionLines(partitions: JobState['partitions'], room: number | undefined): string[] {
+function partitionLines(partitions: JobState['partitions'], lineWidth: number | undefined): string[] {
   const rows = partitions.map(({ stream, name, run_id, pages, done }) => [
     stream,
     name,
@@ -51,7 +51,7 @@ function partitionLines(partitions: JobState['partitions'], room: number | undef
   ]);
   if (rows.length === 0) return [];
   const header = ['stream', 'partition', 'pages', 'read', 'by run'];
-  return ['', '  cut short:', ...table(header, rows, room).map((line) => `  ${line}`)];
+  return ['', '  cut short:', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
 }
 
 /** What was forgotten, for people. */

@@ -143,7 +143,11 @@ function lag(status: DestinationStatus, now: number): string {
   return words.length === 0 ? 'up to date' : words.join('; ');
 }
 
-function destinationLines(destinations: readonly DestinationStatus[], now: number, room: number | undefined): string[] {
+function destinationLines(
+  destinations: readonly DestinationStatus[],
+  now: number,
+  lineWidth: number | undefined,
+): string[] {
   if (destinations.length === 0) return [];
   const cells = destinations.map((each) => [
     each.name,
@@ -155,7 +159,9 @@ function destinationLines(destinations: readonly DestinationStatus[], now: numbe
   const reasons = destinations.flatMap(({ name, stream, last_action: action, last_why: why }) =>
     action === null || !why ? [] : [`  ${name}, ${stream}: the last load was a ${action}, because ${why}`],
   );
-  const lines = table(['destination', 'stream', 'snapshot', 'delivered', ''], cells, room).map((line) => `  ${line}`);
+  const lines = table(['destination', 'stream', 'snapshot', 'delivered', ''], cells, lineWidth).map(
+    (line) => `  ${line}`,
+  );
   return [...lines, ...reasons, ''];
 }
 
@@ -183,7 +189,7 @@ function heldLines({ name, held }: StreamStatus): string[] {
 
 /** The status for people; `now` in milliseconds since the Unix epoch. @param width of the terminal; undefined without one */
 export function statusLines(status: JobStatus, now: number, width?: number): string[] {
-  const room = width && width - 2;
+  const lineWidth = width && width - 2;
   const { job, running, budget, runs, streams, destinations, deprecations } = status;
   const age = (runId: string) => formatAge(now - runStartedAt(runId));
   return [
@@ -192,11 +198,13 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
       : `job ${job}: run ${running.run_id ?? '(starting)'} under way, process ${running.pid} on ${running.host}`,
     ...(budget === null ? [] : [`  ${shareLine({ part: budget.part, otherProcesses: budget.other_processes })}`]),
     '',
-    ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells), room).map((line) => `  ${line}`),
+    ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells), lineWidth).map(
+      (line) => `  ${line}`,
+    ),
     '',
     ...streams.flatMap(recognitionLines),
     ...streams.flatMap(heldLines),
-    ...destinationLines(destinations, now, room),
+    ...destinationLines(destinations, now, lineWidth),
     ...deprecations.map((each) => `  ${deprecationLine(each)}`),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),
     ...runs.map(

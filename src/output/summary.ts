@@ -13,7 +13,7 @@ function streamCells(stream: StreamReport): string[] {
 }
 
 /** The outcome of each destination, and its errors. */
-function destinationLines({ destinations }: JobReport, room: number | undefined): string[] {
+function destinationLines({ destinations }: JobReport, lineWidth: number | undefined): string[] {
   if (destinations.length === 0) return [];
   const cells = destinations.map(({ name, stream, status, action, rows, seconds }) => [
     name,
@@ -39,7 +39,7 @@ function destinationLines({ destinations }: JobReport, room: number | undefined)
       : [`${name}: ${formatCounted(refused, 'value')} of ${stream} cannot be held: cdsync rejects`],
   );
   return [
-    ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, room),
+    ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, lineWidth),
     '',
     ...notes,
     ...reasons,
@@ -90,7 +90,7 @@ function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobRepo
 
 /** Lines about a job's run, for people. @param width of the terminal; undefined without one */
 export function summarize(report: JobReport, width?: number): string[] {
-  const room = width && width - 2;
+  const lineWidth = width && width - 2;
   const { job, run_id, streams, status, seconds, sequence, resumed } = report;
   const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);
   const requests = streams.reduce((sum, stream) => sum + stream.requests, 0);
@@ -109,17 +109,17 @@ export function summarize(report: JobReport, width?: number): string[] {
           ...table(
             ['stream', 'status', 'rows', 'inserted', 'updated', 'deleted', 'unchanged', 'pages'],
             streams.map(streamCells),
-            room,
+            lineWidth,
           ),
           '',
         ];
-  const [notes, loads] = [footnotes(report), destinationLines(report, room)];
+  const [notes, loads] = [footnotes(report), destinationLines(report, lineWidth)];
   // Only a run that has committed has streams that are ok.
   const hasCommitted = streams.some((stream) => stream.status === 'ok');
   const kept = status === 'interrupted' ? [hasCommitted ? 'after its commit' : 'checkpoint kept'] : [];
-  const facts = [`run ${run_id}`, snapshot, ...kept, ...(status === 'ok' && unchanged ? ['nothing changed'] : [])];
+  const about = [`run ${run_id}`, snapshot, ...kept, ...(status === 'ok' && unchanged ? ['nothing changed'] : [])];
   return [
-    `job ${job}: ${status} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (${facts.join(', ')})`,
+    `job ${job}: ${status} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (${about.join(', ')})`,
     '',
     ...[...streamLines, ...notes, ...(notes.length > 0 && loads.length > 0 ? [''] : []), ...loads].map((line) =>
       `  ${line}`.trimEnd(),

@@ -100,24 +100,25 @@ interface FittedTable {
 
 /**
  * Lines with columns as wide as their widest cell; numbers are aligned to the right. A cell never breaks a line.
- * @param room cells of a terminal's line: in a narrower one, each row is its first cell with the others named below it
+ * @param lineWidth cells of a terminal's line: in a narrower one, each row is its first cell with the others named below it
  */
-export function table(titles: readonly string[], cells: readonly (readonly string[])[], room?: number): string[] {
+export function table(titles: readonly string[], cells: readonly (readonly string[])[], lineWidth?: number): string[] {
   const { lines } = fittedTable(titles, cells, undefined);
-  if (room === undefined || lines.every((line) => textWidth(line) <= room)) return lines;
+  if (lineWidth === undefined || lines.every((line) => textWidth(line) <= lineWidth)) return lines;
   return cells.flatMap(([first = '', ...rest]) => {
     const named = rest.flatMap((cell, at) => (/^-?$/.test(cell) ? [] : [`${titles[at + 1]} ${cell}`.trim()]));
-    return [visible(first), ...filledLines(named.map(visible), room)];
+    return [visible(first), ...filledLines(named.map(visible), lineWidth)];
   });
 }
 
 /** Texts with commas between them, in as few indented lines as they take; one that is too long has its own. */
-function filledLines(texts: readonly string[], room: number): string[] {
+function filledLines(texts: readonly string[], lineWidth: number): string[] {
   const lines: string[] = [];
   for (const [at, text] of texts.entries()) {
     const part = at === texts.length - 1 ? text : `${text},`;
     const last = lines.at(-1);
-    if (last !== undefined && textWidth(last) + 1 + textWidth(part) <= room) lines.splice(-1, 1, `${last} ${part}`);
+    if (last !== undefined && textWidth(last) + 1 + textWidth(part) <= lineWidth)
+      lines.splice(-1, 1, `${last} ${part}`);
     else lines.push(`  ${part}`);
   }
   return lines;

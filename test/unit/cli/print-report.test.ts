@@ -36,10 +36,10 @@ it.each([
 ])('after state that cannot be read of a %s, the next step is one that helps', async (_, streams, codes, next) => {
   const common = { json: true, quiet: true, verbose: false, showValues: false, logFormat: 'text' } as const;
   const failed = reportOf('partial', streams, codes);
-  const told = {
+  const ended = {
     ...pastReport(1, []),
     streams: failed.streams.map(({ error }) => streamReport({ error, status: error === null ? 'ok' : 'failed' })),
     destinations: failed.destinations.map(({ error }) => destinationReport({ error, status: 'failed' })),
   };
-  expect((await reportPrinter(new Output(common)).tell(told)).next).toBe(next);
+  expect((await reportPrinter(new Output(common)).tell(ended)).next).toBe(next);
 });

@@ -4,7 +4,7 @@ import { differenceOf } from '../../../src/output/difference.js';
 const times = ['2026-11-01T02:00:00.000Z', '2026-11-02T02:00:00.000Z', '2026-11-03T02:00:00.000Z'];
 const runs = times.map((at, day) => ({ run_id: `2026110${day + 1}T020000Z-00000${day}`, at }));
 
-/** A published file of three snapshots of one stream; it answers what a difference asks. */
+/** A published file of three snapshots of one stream. */
 const published = {
   rows: async (sql: string): Promise<Record<string, unknown>[]> => {
     if (sql.includes('duckdb_schemas')) return [{ 1: 1 }];
@@ -27,7 +27,7 @@ describe('the two snapshots of a difference', () => {
     ['that of a time and the one before it', undefined, times[1], times[0], times[1]],
     ['the first, and nothing', undefined, runs[0]?.run_id, null, times[0]],
     ['those of two runs', runs[0]?.run_id, runs[2]?.run_id, times[0], times[2]],
-    ['those of a day and of now', '2026-11-02', undefined, '2026-11-02T00:00:00.000Z', times[2]],
+    ['those of a day and today', '2026-11-02', undefined, '2026-11-02T00:00:00.000Z', times[2]],
   ])('are %s', async (_, from, to, first, last) => {
     expect(await spanOf(from, to)).toEqual([first, last]);
   });
