@@ -80,7 +80,7 @@ describe('several jobs', () => {
     const alone = await space.cdsync(['check', 'two.json', '--job', 'b', '--json']);
     expect(JSON.parse(alone.stdout)).toMatchObject({ job: 'b', streams: [{ name: 'people' }] });
     const text = await space.cdsync(['status', 'two.json', '--all']);
-    expect(text.stdout).toMatch(/^job a: .*^job b: .*^2 jobs: 2 done$/ms);
+    expect(text.stdout).toMatch(/^job a: .*^job b: .*^2 jobs: 2 ok$/ms);
   });
 
   it('take only the streams and destinations that they have, and know which names none of them has', async () => {
