@@ -3,7 +3,7 @@ import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
 import { maxRestarts, mayBeDeadToken, type PageBytes, type PageFetcher } from './page-fetcher.js';
-import type { PageOutcome, PageSink, ReadTask } from './read-task.js';
+import type { PageSink, ReadTask } from './read-task.js';
 import { cutPageExactly, MalformedPageError } from './scan/page-cutter.js';
 import { CycleDetector } from './token-guard.js';
 
@@ -98,8 +98,10 @@ export class PageChain {
 
   /** If the service refuses a token but not the list itself, the token is dead. The partition then starts again. */
   async #startAgain(refusal: unknown): Promise<PageBytes> {
-    const page = await this.#fetch(null).catch(() => undefined);
-    if (page === undefined) throw refusal;
+    const page = await this.#fetch(null).catch((again: unknown) => {
+      // An interruption or an outage says nothing about the token.
+      throw mayBeDeadToken(again) ? refusal : again;
+    });
     if (this.#attempt > maxRestarts) {
       const reached = `the last after ${formatCounted(this.#pages, 'page')}`;
       throw this.#failure('dead_token', `the service refused page tokens in ${maxRestarts + 1} attempts, ${reached}`, {
@@ -155,7 +157,6 @@ export class PageChain {
       ...(this.#task.start.came === undefined ? {} : { came: this.#task.start.came }),
     });
     this.#pages += 1;
-    if (taken.mismatches > 0) throw this.#filterIgnored(taken);
     if (taken.records === 0) return this.#refuseEndless();
     this.#empty = 0;
     this.#fruitless = taken.bringsNew ? 0 : this.#fruitless + 1;
@@ -199,16 +200,6 @@ export class PageChain {
       }
     }
     throw failure;
-  }
-
-  #filterIgnored({ mismatches, mismatchedAttribute }: PageOutcome): CdsyncError {
-    return this.#failure(
-      'filter_ignored',
-      `${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`,
-      {
-        hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
-      },
-    );
   }
 
   #failure(code: ErrorCode, message: string, details: { hint: string; cause?: unknown }): CdsyncError {

@@ -12,7 +12,7 @@ import type { PartConverter } from './convert/part-converter.js';
 import { StagingFile } from './convert/staging-file.js';
 import type { Reject, ScannedPage } from './scan/scanned-page.js';
 
-/** A part is made once the spool has this many bytes … */
+/** A part is made once the staging file and the rejects have this many bytes … */
 const partBytes = 12_000_000;
 /** … or after this time since its first page. The first parts of a run come sooner, for early checkpoints. */
 const partMs = 5_000;
@@ -26,6 +26,7 @@ interface Batch {
   segments: [partition: string, attempt: number, rows: number][];
   cursors: Record<string, PartitionCursor>;
   rejects: Reject[];
+  rejectedBytes: number;
   maxRecordBytes: number;
   /** The hashes of the spooled records, page by page; undefined if they are not hashed. */
   raw: Uint32Array[] | undefined;
@@ -36,7 +37,7 @@ interface Batch {
 interface PartWriterOptions {
   /** `parts/` of the stream's run folder. */
   readonly folder: string;
-  readonly spoolFolder: string;
+  readonly stagingFolder: string;
   readonly key: readonly string[];
   readonly compression: ParquetCompression;
   readonly columns: ColumnSet;
@@ -68,8 +69,8 @@ export type PageToWrite = ScannedPage | LookedUpPage;
  */
 export class PartWriter {
   readonly #options: PartWriterOptions;
+  readonly #files: StagingFile[] = [];
   readonly #spare: StagingFile[] = [];
-  #spools = 0;
   #batch: Batch | undefined;
   #seen: ReturnType<typeof columnsNow>;
   #number: number;
@@ -105,7 +106,7 @@ export class PartWriter {
     await batch.spool.append(page);
     this.#rememberColumns();
     this.#count(batch, page, partition, cursor);
-    if (batch.spool.bytes >= partBytes * this.#breadth) await this.#seal();
+    if (batch.spool.bytes + batch.rejectedBytes >= partBytes * this.#breadth) await this.#seal();
   }
 
   #noteHashes(batch: Batch, { raw, runs }: LookedUpPage, partition: string, { attempt }: PartitionCursor): void {
@@ -143,8 +144,7 @@ export class PartWriter {
     clearTimeout(this.#timer);
     await this.#turn.catch(() => undefined);
     await Promise.allSettled(this.#pending);
-    const open = this.#batch === undefined ? this.#spare : [...this.#spare, this.#batch.spool];
-    for (const spool of open) await spool.close();
+    for (const file of this.#files) await file.close();
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -168,13 +168,14 @@ export class PartWriter {
 
   #current(): Batch {
     if (this.#batch !== undefined) return this.#batch;
-    const spool = this.#spare.pop() ?? new StagingFile(join(this.#options.spoolFolder, `${this.#spools++}.json`));
+    const spool = this.#spare.pop() ?? this.#addFile();
     spool.reset();
     this.#batch = {
       spool,
       segments: [],
       cursors: {},
       rejects: [],
+      rejectedBytes: 0,
       maxRecordBytes: 0,
       raw: undefined,
       counters: this.#options.counters(),
@@ -184,6 +185,12 @@ export class PartWriter {
       this.#inTurn(() => this.#orFail(() => this.#seal())).catch(() => undefined);
     }, wait);
     return this.#batch;
+  }
+
+  #addFile(): StagingFile {
+    const file = new StagingFile(join(this.#options.stagingFolder, `${this.#files.length}.json`));
+    this.#files.push(file);
+    return file;
   }
 
   /** Each column of a file takes longer than the values of a few rows: so many times as large and as late are parts of many columns. */
@@ -208,7 +215,10 @@ export class PartWriter {
     batch.counters = this.#options.counters();
     batch.cursors[partition] = cursor;
     batch.maxRecordBytes = Math.max(batch.maxRecordBytes, page.maxRecordBytes);
-    batch.rejects.push(...page.rejects);
+    for (const reject of page.rejects) {
+      batch.rejects.push(reject);
+      batch.rejectedBytes += reject.raw.length;
+    }
     if (page.records === 0) return;
     const last = batch.segments.at(-1);
     if (last !== undefined && last[0] === partition && last[1] === cursor.attempt) last[2] += page.records;

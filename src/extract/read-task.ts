@@ -24,14 +24,11 @@ export const readTaskSchema = z.object({
 export type ReadTask = z.infer<typeof readTaskSchema>;
 
 /** What the intake found on a page. */
-export interface PageOutcome {
+interface PageOutcome {
   /** Number of records that are kept. */
   readonly records: number;
   /** Whether any of their keys is new to this attempt of the task. */
   readonly bringsNew: boolean;
-  /** Number of records with another value in an attribute of the filter. */
-  readonly mismatches: number;
-  readonly mismatchedAttribute: string | null;
 }
 
 /**
@@ -43,6 +40,7 @@ export interface PageSink {
    * Takes in the next page. It waits while the conversion lags behind. `cursor` becomes durable later, together with the
    * page's records, and never before the cursors of earlier pages.
    * @throws {MalformedPageError} if the page must be fetched again; nothing of it was kept
+   * @throws {CdsyncError} `filter_ignored` if records do not match the filter; nothing of the page was kept
    */
   take(page: PageBytes, cursor: PartitionCursor): Promise<PageOutcome>;
   /** Drops everything that earlier attempts brought; durable on return. */

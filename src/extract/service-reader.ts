@@ -254,8 +254,8 @@ export class ServiceReader {
   /** A filter on an attribute that none of the records has was ignored: by it, the service had to leave all of them out. */
   #requireFiltered(): void {
     const { source, filter } = this.#options;
-    // Records that were recognised, or came before this process, were looked at when they were scanned.
-    if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0 || this.resumed) return;
+    // Records that were recognised were looked at when they were scanned.
+    if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0) return;
     const [attribute] = this.#intake.unjudged(filter.keys());
     if (attribute === undefined) return;
     throw new CdsyncError(`${this.live.kept} records came for the filter on "${attribute}", and none of them has it`, {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { ColumnRules } from '../columns/column-rules.js';
 import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/columns.js';
+import { CdsyncError } from '../core/errors.js';
 import type { PageView } from '../record-cache/record-cache.js';
 import type { StreamCache } from '../record-cache/stream-cache.js';
 import type { Source } from '../sources/source.js';
@@ -62,7 +63,7 @@ export class StreamSink {
     const { folder, source, compression, rules, converter, journal, resume, recognition, counters } = options;
     this.#writer = new PartWriter({
       folder: join(folder, 'parts'),
-      spoolFolder: join(folder, 'spool'),
+      stagingFolder: join(folder, 'spool'),
       key: source.key,
       compression,
       columns: this.#columns,
@@ -93,7 +94,8 @@ export class StreamSink {
   /** Which of a filter's attributes no record has: the service may have ignored the filter on them. */
   unjudged(attributes: Iterable<string>): string[] {
     // What an earlier process has read is in the columns of its parts.
-    const earlier = this.#options.resume?.parts.flatMap(({ columns }) => columns) ?? [];
+    const parts = this.#options.resume?.parts ?? [];
+    const earlier = parts.flatMap(({ columns, left_out: leftOut = [] }) => [...columns, ...leftOut]);
     return [...attributes].filter(
       (name) => !this.#judged.has(name) && !earlier.some(({ place, field }) => place === 'attribute' && field === name),
     );
@@ -107,13 +109,12 @@ export class StreamSink {
       take: async (page, cursor) => {
         const view = { isFirst: cursor.pages === 1, isFiltered: filter.length > 0 };
         const scanned = await this.#add((each) => this.#scan(scanner, each, view), page, name, cursor);
-        const { mismatches, mismatchedAttribute } = scanned;
         for (const attribute of scanned.judged) this.#judged.add(attribute);
         const recognised = 'recognised' in scanned ? scanned.recognised : 0;
         const records = scanned.records + recognised;
         if (records > 0) this.#brought.add(name);
         const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
-        return { records, bringsNew, mismatches, mismatchedAttribute };
+        return { records, bringsNew };
       },
       restart: (attempt) => {
         this.#options.recognition?.restarted();
@@ -195,6 +196,8 @@ export class StreamSink {
   ): Promise<PageToWrite> {
     const counted = () => {
       const scanned = withUnaskable(scan(page), page.unaskable ?? []);
+      // No part and no checkpoint may have such a page: a later run would resume after it.
+      if (scanned.mismatches > 0) throw filterIgnored(scanned);
       this.#count(scanned, page.missing);
       return scanned;
     };
@@ -219,6 +222,13 @@ function startingColumns({ source, columns, resume, rules }: StreamSinkOptions):
   const last = resume?.parts.at(-1);
   if (last !== undefined) set.merge(rules.begin([], last.columns));
   return set;
+}
+
+function filterIgnored({ mismatches, mismatchedAttribute }: PageToWrite): CdsyncError {
+  return new CdsyncError(`${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`, {
+    code: 'filter_ignored',
+    hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
+  });
 }
 
 /** The page of a record that no longer matches: nothing of it is kept. */

@@ -93,7 +93,7 @@ export class TaskRunner {
   /**
    * Reads each task to its last page. If requests of one task fail for good while others succeed, the others are read to their
    * end. After any other failure, no other task begins, and running tasks are aborted.
-   * @throws the error of the first task that failed; see {@link PageChain.read}
+   * @throws the first error that is not of one task alone, else the first; see {@link PageChain.read}
    */
   async run(tasks: readonly ReadTask[]): Promise<void> {
     const { source, atOnce, signal } = this.#options;
@@ -119,7 +119,7 @@ export class TaskRunner {
     );
     await Promise.all(chains);
     end();
-    if (failures.length > 0) throw this.#named(failures[0], failed);
+    if (failures.length > 0) throw this.#named(failures.find((error) => !isOfOneTask(error)) ?? failures[0], failed);
     signal.throwIfAborted();
   }
 

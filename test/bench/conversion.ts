@@ -36,7 +36,7 @@ async function convert(bodies: readonly Buffer[], folder: string): Promise<numbe
   const journal = await Journal.open(folder);
   const options = {
     folder: join(folder, 'parts'),
-    spoolFolder: join(folder, 'spool'),
+    stagingFolder: join(folder, 'spool'),
     key: ['id'],
     compression: 'zstd' as const,
     rules: new ColumnRules(new Map()),

@@ -44,6 +44,24 @@ describe('one address that always fails', () => {
     expect(rows).toEqual([{ n: 640, sum: (639 * 640) / 2 }]);
   });
 
+  it('does not hide that another partition has ignored the filter: no later run keeps what that one brought', async () => {
+    const records = Array.from({ length: 64 }, (_, index) =>
+      JSON.stringify({ id: `p${index}`, attributes: { part: `v${index % 8}`, kind: index < 32 ? 'x' : 'y' } }),
+    );
+    await space.control('profiles', { index: 'kinds', records, filterable: ['part', 'kind'] });
+    const partition_by = { attribute: 'part', values: values.slice(0, 8) };
+    const kinds = { ...made, name: 'kinds', index: 'kinds', page_size: 100, filter: { kind: 'x' }, partition_by };
+    await space.configure('kinds', [kinds], { service: { retry: { patience: '1s', max_delay_ms: 100 } } });
+    await space.control('faults', { kind: 'status', status: 500, match: '/part\\]=v3(&|$)/' });
+    await space.control('faults', { kind: 'slow', delay_ms: 4000, match: '/part\\]=v5(&|$)/' });
+    await space.control('faults', { kind: 'ignore_filter', match: '/part\\]=v5(&|$)/' });
+    const { code, report } = await space.run('kinds');
+    expect([code, streamOf(report.jobs[0] as never, 'kinds').error?.code]).toEqual([1, 'filter_ignored']);
+    await space.clearFaults();
+    expect(streamOf(await space.runWell('kinds'), 'kinds')).toMatchObject({ rows: 32, duplicates: 0 });
+    expect(await space.query('kinds', "select count(*)::int as n from kinds where kind <> 'x'")).toEqual([{ n: 0 }]);
+  }, 180_000);
+
   it('that is one of many ids leaves the other chunks read, and the message names its chunk', async () => {
     const ids = Array.from({ length: 640 }, (_, index) => `p${index}`);
     const stream = { name: 'asked', source: 'profiles', index: 'made', ids };

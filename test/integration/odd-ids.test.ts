@@ -8,6 +8,8 @@ import { streamOf, Workspace } from '../fixtures/workspace.js';
 let listed: string[] = [];
 /** Requests for single profiles. */
 let asked: string[] = [];
+/** Whether the list has a second page, and whether that can be had. */
+let secondPage: 'none' | 'fails' | 'works' = 'none';
 const hasCollection = true;
 let statsStatus = 200;
 let space: Workspace;
@@ -21,8 +23,11 @@ beforeAll(async () => {
     const id = decodeURIComponent(pathname.split('/')[5] ?? '');
     const profile = { id, index_id: 'i', attributes: { n: id, email: `${id}@example.com` } };
     if (pathname === '/api/indexes') return send(200, { data: [{ id: 'i', name: 'made' }] });
+    if (pathname === '/api/indexes/i/profiles' && (request.url ?? '').includes('next_token='))
+      return send(secondPage === 'fails' ? 500 : 200, { data: [] });
     if (pathname === '/api/indexes/i/profiles')
       return send(200, {
+        ...(secondPage === 'none' ? {} : { next_token: 'second' }),
         data: listed.map((each) => ({ ...profile, id: each, attributes: { n: each, email: `${each}@example.com` } })),
       });
     if (pathname.startsWith('/api/indexes/i/profiles/')) {
@@ -113,4 +118,29 @@ it('a filter that the service ignores, on an attribute that no record has, fails
   const { status, rows, error } = streamOf(report.jobs[0] as JobReport, 'made');
   expect([code, status, rows, error?.code]).toEqual([1, 'failed', 0, 'filter_ignored']);
   expect(error?.message).toContain('"tier"');
+});
+
+it('the same is found by a run that resumes the reading of another one', async () => {
+  listed = ['a', 'b', 'c'];
+  secondPage = 'fails';
+  const { port } = server.address() as AddressInfo;
+  const service = { base_url: `http://127.0.0.1:${port}`, retry: { patience: '1s', max_delay_ms: 100 } };
+  await space.configure('again', people({ filter: { tier: 'gold' }, columns: { email: { drop: true } } }), { service });
+  const codes: unknown[] = [];
+  for (const page of ['fails', 'works'] as const) {
+    secondPage = page;
+    const { code, report } = await space.run('again');
+    codes.push([code, report.jobs[0]?.resumed, streamOf(report.jobs[0] as JobReport, 'made').error?.code]);
+  }
+  expect(codes).toEqual([
+    [1, false, 'service_unavailable'],
+    [1, true, 'filter_ignored'],
+  ]);
+  // A column that a rule leaves out is none that no record has.
+  await space.configure('dropped', people({ filter: { n: 'a' }, columns: { n: { drop: true } } }), { service });
+  listed = ['a'];
+  secondPage = 'fails';
+  await space.run('dropped');
+  secondPage = 'works';
+  expect(streamOf(await space.runWell('dropped'), 'made')).toMatchObject({ rows: 1 });
 });

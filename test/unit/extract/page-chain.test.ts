@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/api/client.js';
+import { CdsyncError } from '../../../src/core/errors.js';
 import { PageChain } from '../../../src/extract/page-chain.js';
 import type { PageBytes } from '../../../src/extract/page-fetcher.js';
 import { type PageSink, type ReadTask, readTaskSchema } from '../../../src/extract/read-task.js';
@@ -59,7 +60,7 @@ async function read(
         const found = taken(given, takes++);
         if (found instanceof Error) throw found;
         log.push(cursor);
-        return { records: 1, bringsNew: true, mismatches: 0, mismatchedAttribute: null, ...found };
+        return { records: 1, bringsNew: true, ...found };
       },
       restart: async (attempt) => {
         log.push({ restart: attempt });
@@ -200,14 +201,20 @@ describe('a chain of pages', () => {
     expect(found.log).toHaveLength(3);
   });
 
-  it('fails if records do not match the filter', async () => {
-    const found = await read(
-      whole,
-      () => page(null),
-      () => ({ mismatches: 3, mismatchedAttribute: 'tier' }),
-    );
-    expect(found.error).toMatchObject({ code: 'filter_ignored', message: expect.stringContaining('"tier"') });
-  });
+  it.each([
+    ['interrupted', 'interrupted'],
+    ['service_unavailable', 'an outage'],
+  ] as const)(
+    'ends with %s if that stops the request that would show whether a token is dead',
+    async (code, message) => {
+      const refuses = (token: string | null, fetch: number) =>
+        token === 'b' ? refusal() : fetch === 0 ? page('b') : new CdsyncError(message, { code });
+      expect((await read(whole, refuses)).error).toMatchObject({ code });
+      const refusesAll = (token: string | null, fetch: number) =>
+        token === null && fetch === 0 ? page('b') : refusal();
+      expect((await read(whole, refusesAll)).error).toMatchObject({ code: 'bad_request' });
+    },
+  );
 
   it('fetches a malformed page again, and continues with the token of the intact one', async () => {
     const found = await read(
