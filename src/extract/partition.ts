@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isAskable } from '../api/request.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Source, Window } from '../sources/source.js';
 import type { SplitPart } from '../sources/splits.js';
@@ -144,7 +145,8 @@ export function partitionsOf({
   if (source.kind === 'windowed') {
     return [
       ...windows.map(({ from, to }) => ({ kind: 'window', from, to }) as const),
-      ...unfinished.map((key) => ({ kind: 'record', key }) as const),
+      // A record that no request can be made for stays as it is.
+      ...unfinished.filter(isAskable).map((key) => ({ kind: 'record', key }) as const),
     ];
   }
   if (source.kind === 'keyed') {

@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import { MalformedBodyError, ServiceError } from '../api/client.js';
+import { isAskable } from '../api/request.js';
 import type { WindowedSource } from '../sources/source.js';
 import { type FetchContext, onlyPage, type PageBytes, type PageFetcher, pageOf } from './page-fetcher.js';
 import { jsonBytes } from './scan/bytes.js';
@@ -73,8 +74,9 @@ export class RecordDetails {
     }
   }
 
-  /** Undefined if the service refuses, or has shown that it has no details. */
+  /** Undefined if the service refuses, or has shown that it has no details, or if no request can be made for the key. */
   async #ask(key: string, context: FetchContext): Promise<Buffer | undefined> {
+    if (!isAskable(key)) return undefined;
     const tried = await this.#firstOnes(async () => (this.#isFruitful ? 'not asked' : this.#try(key, context)));
     return tried === 'not asked' ? this.#options.limit(() => this.#try(key, context)) : tried;
   }
@@ -130,7 +132,13 @@ export class DetailedFetcher implements PageFetcher {
   }
 
   async fetch(token: string | null): Promise<PageBytes> {
-    return this.#details.complete(await this.#pages.fetch(token), this.#context);
+    const page = await this.#pages.fetch(token);
+    try {
+      return await this.#details.complete(page, this.#context);
+    } catch (error) {
+      page.release();
+      throw error;
+    }
   }
 }
 

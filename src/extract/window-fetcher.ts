@@ -3,6 +3,7 @@ import type { Window, WindowedSource } from '../sources/source.js';
 import {
   cutOrRetry,
   type FetchContext,
+  isRefusal,
   ListFetcher,
   type ListRequest,
   onlyPage,
@@ -18,6 +19,9 @@ import { cutPageExactly } from './scan/page-cutter.js';
 const shortestMs = 1_000;
 /** So many halvings of one window prove no service complete. */
 const mostHalvings = 500;
+
+/** How much later than {@link WindowedSource.certainMs} ago a refused window begins when it is asked for again: clocks differ. */
+const margins = [60_000, 3_600_000];
 
 /** The service's smallest default for the size of a page (published facts, Profile API). No answer is cut off before. */
 const smallestPage = 25;
@@ -48,10 +52,23 @@ class WholeWindowFetcher implements PageFetcher {
   }
 
   async fetch(): Promise<PageBytes> {
-    const answers = await this.#proved(this.#window, await this.#ask(this.#window));
+    const parts = await this.#read(this.#window);
     const issuedAt = new Date(this.#context.clock.now()).toISOString();
-    const records = answers.map((answer) => answer.records);
+    const records = parts.map((part) => part.records);
     return pageOf(records, { ...onlyPage, issuedAt });
+  }
+
+  /** Asks for a window; if the service refuses one that begins too long ago, for its recent part. */
+  async #read(window: Window, [margin, ...others] = margins): Promise<Answer[]> {
+    try {
+      return await this.#proved(window, await this.#ask(window));
+    } catch (error) {
+      const oldest = this.#context.clock.now() - (this.#source.certainMs ?? Number.POSITIVE_INFINITY);
+      const from = oldest + (margin ?? Number.NEGATIVE_INFINITY);
+      if (!isRefusal(error) || from <= Date.parse(window.from)) throw error;
+      if (from >= Date.parse(window.to)) return [];
+      return this.#read({ from: new Date(from).toISOString(), to: window.to }, others);
+    }
   }
 
   /** The answers that together are the whole window. */

@@ -26,7 +26,7 @@ export const ingestJobs = source({
   isUnfinished: ({ tables }) =>
     !Array.isArray(tables) ||
     tables.length === 0 ||
-    tables.some((table: { state?: unknown } | null) => isUnfinishedRun(table?.state)),
+    tables.some((table: object | null) => isUnfinishedRun(table ?? {})),
   pages: {},
   manners: windowReadOptions(certainDays),
   open: () => ({

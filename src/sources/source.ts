@@ -61,7 +61,7 @@ export interface WindowedSource extends SourceFacts {
   readonly takesLimit: boolean;
   /**
    * How far back the service is known to answer: an empty window before that does not prove that nothing was there, so each
-   * run reads it again. Default: without end.
+   * run reads it again, and one that the service refuses counts as empty. Default: without end.
    */
   readonly certainMs?: number;
   page(request: PageRequest & { readonly window: Window }): Operation;

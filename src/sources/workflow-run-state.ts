@@ -10,7 +10,9 @@ export function plainState(state: string): string {
     .replace(/^cancelled$/, 'canceled');
 }
 
-/** Whether a job, a table or a run in this state may still change; in an unknown state it may. */
-export function isUnfinishedRun(state: unknown): boolean {
-  return typeof state !== 'string' || !ended.has(plainState(state));
+/**
+ * Whether a job, a table or a run may still change. In an unknown state it may, until `ended_at` has a time.
+ */
+export function isUnfinishedRun({ state, ended_at: endedAt }: { state?: unknown; ended_at?: unknown }): boolean {
+  return !endedAt && (typeof state !== 'string' || !ended.has(plainState(state)));
 }

@@ -22,8 +22,8 @@ export const workflowRuns = source({
   ],
   container: null,
   key: ['id'],
-  watched: ['state'],
-  isUnfinished: ({ state }) => isUnfinishedRun(state),
+  watched: ['state', 'ended_at'],
+  isUnfinished: isUnfinishedRun,
   details: ['error', 'principal_id', 'principal_name', 'launched_version', 'current_version', 'task_instances'],
   // Each run of a page is one more request: a page is read within ten seconds, and a run that is cut short loses no more.
   pages: { size: 100 },

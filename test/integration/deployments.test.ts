@@ -132,21 +132,24 @@ describe('ingest jobs', () => {
     expect((await space.operations())['GET /api/ingest/jobs/{id}']).toBe(1);
   });
 
-  it('are read for 7 days by default; a longer time is told, and read again while it brings none', async () => {
-    await deployment({ kind: 'ingest_forgets' });
-    await space.configure('ingests', ingests(), { service });
-    const few = await space.cdsync(['run', 'ingests.json']);
-    expect(few.stderr).not.toContain('may not answer');
-    const { rows } = await read();
-    await space.configure('ingests', ingests(daysAgo(21)), { service });
-    const wide = await space.cdsync(['run', 'ingests.json']);
-    expect(wide.stderr.match(/may not answer for more than the last 7 days/g)).toHaveLength(1);
-    // The service remembers again.
-    await space.clearFaults();
-    const all = await read();
-    expect(all.rows).toBeGreaterThan(rows + 10);
-    expect((await read()).requests).toBeLessThan(60);
-  });
+  it.each(['nothing', 'refused'] as const)(
+    'are read for 7 days by default; a longer time is told, and read again while it is empty (%s)',
+    async (older) => {
+      await deployment({ kind: 'ingest_forgets', older });
+      await space.configure('ingests', ingests(), { service });
+      const few = await space.cdsync(['run', 'ingests.json']);
+      expect(few.stderr).not.toContain('may not answer');
+      const { rows } = await read();
+      await space.configure('ingests', ingests(daysAgo(21)), { service });
+      const wide = await space.cdsync(['run', 'ingests.json']);
+      expect(wide.stderr.match(/may not answer for more than the last 7 days/g)).toHaveLength(1);
+      // The service remembers again.
+      await space.clearFaults();
+      const all = await read();
+      expect(all.rows).toBeGreaterThan(rows + 10);
+      expect((await read()).requests).toBeLessThan(60);
+    },
+  );
 });
 
 describe('workflow runs', () => {

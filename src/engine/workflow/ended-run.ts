@@ -4,8 +4,8 @@ import { printable } from '../../core/printable.js';
 import { isUnfinishedRun, plainState } from '../../sources/workflow-run-state.js';
 
 /** Whether a run has ended, in whatever state. */
-export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
-  return !isUnfinishedRun(state) || Boolean(endedAt);
+export function hasEnded(run: WorkflowRun): boolean {
+  return !isUnfinishedRun(run);
 }
 
 export function hasSucceeded({ state }: WorkflowRun): boolean {

@@ -36,7 +36,7 @@ interface FollowOptions {
 
 function tasks({ task_instances: instances }: WorkflowRun): string {
   if (!instances || instances.length === 0) return '';
-  const done = instances.filter(({ state }) => !isUnfinishedRun(state)).length;
+  const done = instances.filter((task) => !isUnfinishedRun(task)).length;
   return `, ${done} of ${instances.length} tasks done`;
 }
 

@@ -23,6 +23,15 @@ const partitions: fc.Arbitrary<Partition> = fc.oneof(
   fc.tuple(moment, moment).map(([from, to]): Partition => ({ kind: 'window', from, to })),
 );
 
+it('asks for an unfinished record again, unless no URL can carry its key', () => {
+  const source = { kind: 'windowed' } as Source;
+  const found = partitionsOf({ source, partition: undefined, windows: [], unfinished: ['a', '.', '..', 'b/c'] });
+  expect(found).toEqual([
+    { kind: 'record', key: 'a' },
+    { kind: 'record', key: 'b/c' },
+  ]);
+});
+
 describe('names of partitions', () => {
   it('lead back to their partition', () => {
     fc.assert(

@@ -60,6 +60,13 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
 }
 
 describe('a page whose records lack their details', () => {
+  it('stays as it is if no URL can carry the id', async () => {
+    const { page, asked } = details(() => 404);
+    const overviews = [{ id: '.' }, { id: '..', state: 'ended' }, { id: '' }];
+    expect(await page(...overviews)).toEqual(overviews);
+    expect(asked).toEqual([]);
+  });
+
   it('gets them by id, and keeps what only the overview says', async () => {
     const { page } = details((id) => ({ id, state: 'ended', error: { type: id } }));
     expect(await page({ id: 'a', state: 'open', name: 'Nightly' }, { id: 'b' })).toEqual([

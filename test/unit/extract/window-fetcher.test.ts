@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ServiceClient } from '../../../src/api/client.js';
+import { type ServiceClient, ServiceError } from '../../../src/api/client.js';
 import type { Operation } from '../../../src/api/request.js';
 import { windowFetcher } from '../../../src/extract/window-fetcher.js';
 import type { Window, WindowedSource } from '../../../src/sources/source.js';
@@ -14,7 +14,10 @@ interface Answer {
 }
 
 /** Fetches the hour from a service that answers so; returns the ids, and how often it was asked. */
-async function fetched(answerTo: (from: number, to: number, count: number) => Answer) {
+async function fetched(
+  answerTo: (from: number, to: number, count: number) => Answer,
+  { certainMs, nowMs = startMs }: { certainMs?: number; nowMs?: number } = {},
+) {
   let requests = 0;
   const client = {
     async send(
@@ -34,6 +37,7 @@ async function fetched(answerTo: (from: number, to: number, count: number) => An
     takesLimit: false,
     key: ['id'],
     added: {},
+    certainMs,
     page: ({ window }: { window: Window }) => ({
       query: [
         ['from', window.from],
@@ -42,7 +46,7 @@ async function fetched(answerTo: (from: number, to: number, count: number) => An
     }),
   } as unknown as WindowedSource;
   const signal = new AbortController().signal;
-  const clock = { now: () => startMs, monotonic: () => 0 };
+  const clock = { now: () => nowMs, monotonic: () => 0 };
   const context = { client, clock, signal, meter: {}, pageSize: { limit: 100 } } as unknown as Parameters<
     typeof windowFetcher
   >[0];
@@ -85,6 +89,25 @@ describe('a window with one answer', () => {
     const answerTo = (from: number, to: number) =>
       to - from === 3_600_000 ? { ids: ['late'], token: 't' } : { ids: [`${from}`] };
     expect((await fetched(answerTo)).ids).toEqual(['late', `${startMs}`, `${startMs + 1_800_000}`]);
+  });
+
+  it.each([
+    ['an hour before', 3_600_000, 0, []],
+    ['a moment before', 1, 2, ['b']],
+    ['half an hour before', 1_800_000, 2, ['b']],
+  ])('is read from %s on the service remembers, if that refuses an older one', async (_, oldMs, most, ids) => {
+    const certainMs = 7 * 86_400_000;
+    const oldestMs = startMs + oldMs;
+    const remembers = (from: number) => {
+      if (from >= oldestMs) return { ids: ['b'] };
+      throw new ServiceError('created_from is too long ago', { code: 'bad_request', status: 400 });
+    };
+    const found = await fetched(remembers, { certainMs, nowMs: oldestMs + certainMs });
+    expect(found.ids).toEqual(ids);
+    expect(found.requests).toBeLessThanOrEqual(Math.max(1, most));
+    // The same refusal of a recent window has another reason.
+    const refused = fetched(() => remembers(0), { certainMs, nowMs: startMs + 3_600_000 });
+    await expect(refused).rejects.toMatchObject({ code: 'bad_request' });
   });
 
   it('ends with an error if ever new records come', async () => {
