@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 
 import { CdsyncError } from '../core/errors.js';
-import { sqlText } from '../core/sql.js';
+import { fileText, sqlText } from '../core/sql.js';
 import { queryError } from '../sdk/duckdb/errors.js';
 import type { Row, Session } from '../storage/duckdb.js';
 import type { SourceContext } from './declaration.js';
@@ -68,13 +68,13 @@ async function tableRows(session: Session, path: string, sql: string): Promise<R
 async function fileRows(session: Session, path: string): Promise<Row[]> {
   const kind = extname(path).toLowerCase();
   if (kind === '.jsonl' || kind === '.ndjson') return jsonLines(path);
-  if (kind === '.parquet') return tableRows(session, path, `SELECT * FROM read_parquet(${sqlText(path)})`);
+  if (kind === '.parquet') return tableRows(session, path, `SELECT * FROM read_parquet(${fileText(path)})`);
   const columns = headerOf(path, await readText(path));
   // DuckDB guesses nothing about the file: a wrong guess may leave out lines.
   return tableRows(
     session,
     path,
-    `SELECT * FROM read_csv(${sqlText(path)}, header = true, auto_detect = false, columns = {${columns
+    `SELECT * FROM read_csv(${fileText(path)}, header = true, auto_detect = false, columns = {${columns
       .map((name) => `${sqlText(name)}: 'VARCHAR'`)
       .join(', ')}}, delim = ',', quote = '"', escape = '"')`,
   );
@@ -101,9 +101,26 @@ async function queryRows(session: Session, sql: string): Promise<Row[]> {
   }
 }
 
+/** A value as the text that is asked for. @throws {CdsyncError} `key_file_invalid` if another value has the same text */
+function keyText(value: unknown, place: string, number: number): string {
+  const isObject =
+    typeof value === 'object' &&
+    value !== null &&
+    [Object.prototype, Array.prototype].includes(Object.getPrototypeOf(value));
+  const isInexact = typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value);
+  if (!isObject && !isInexact) return String(value);
+  throw new CdsyncError(
+    `${place}: row ${number} has ${isObject ? 'a list or an object' : 'an inexact number'} as a key`,
+    {
+      code: 'key_file_invalid',
+      hint: 'write keys as text; no record was asked for',
+    },
+  );
+}
+
 function idOf(row: Row, column: string, place: string, number: number): string {
   const value = row[column];
-  if (value !== null && value !== undefined && String(value) !== '') return String(value);
+  if (value !== null && value !== undefined && value !== '') return keyText(value, place, number);
   throw new CdsyncError(`${place}: row ${number} has no ${column}`, {
     code: 'key_missing',
     hint: 'leave such rows out',
@@ -128,7 +145,8 @@ function idsOf(rows: readonly Row[], place: string): string[] {
 function keysOf(rows: readonly Row[], place: string): Record<string, string>[] {
   return rows.map((row, index) => {
     const given = Object.entries(row).filter(([, value]) => value !== null && value !== undefined && value !== '');
-    if (given.length > 0) return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
+    if (given.length > 0)
+      return Object.fromEntries(given.map(([name, value]) => [name, keyText(value, place, index + 1)]));
     throw new CdsyncError(`${place}: row ${index + 1} has no key at all`, {
       code: 'key_missing',
       hint: 'leave such rows out',

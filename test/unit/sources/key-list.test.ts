@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -55,6 +55,25 @@ describe('ids', () => {
     const refused = await readIds(context(), await file(name, content)).catch((error: Error) => error.message);
     expect(refused).toMatch(message);
     expect(refused).not.toContain('secret');
+  });
+
+  it('are those of the named file, whatever its name matches as a pattern', async () => {
+    await file('ids1.csv', 'id\nanother\n');
+    expect(await readIds(context(), await file('ids[1].csv', 'id\na\n'))).toEqual(['a']);
+    await session.run(`COPY (SELECT 'x' AS id) TO '${folder}/other.parquet'`);
+    await rename(join(folder, 'other.parquet'), join(folder, 'a*.parquet'));
+    await session.run(`COPY (SELECT 'y' AS id) TO '${folder}/ab.parquet'`);
+    expect(await readIds(context(), { file: join(folder, 'a*.parquet') })).toEqual(['x']);
+  });
+
+  it.each([
+    ['large.jsonl', '{"id":"a"}\n{"id":9007199254740993}', /large\.jsonl: row 2 has an inexact number as a key/],
+    ['object.jsonl', '{"id":{"is":"secret"}}', /object\.jsonl: row 1 has a list or an object as a key/],
+  ])('of %s are refused, because other ids would be asked for', async (name, content, message) => {
+    await expect(readIds(context(), await file(name, content))).rejects.toThrow(message);
+    const keys = readIdentityKeys(context(), await file(name, content));
+    await expect(keys).rejects.toMatchObject({ code: 'key_file_invalid' });
+    expect(await readIds(context(), await file('small.jsonl', '{"id":42,"x":[1]}'))).toEqual(['42']);
   });
 
   it('are refused if their file does not exist', async () => {
