@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { crc32 } from 'node:zlib';
 import { openFlags, writeWhole } from '../storage/durable.js';
 
 const wordBytes = Uint32Array.BYTES_PER_ELEMENT;
@@ -6,6 +7,8 @@ const wordBytes = Uint32Array.BYTES_PER_ELEMENT;
 const nameMark = 0xffff_ffff;
 /** Words before the slots of a run: partition, attempt, part, rows, number of slots. */
 const headWords = 5;
+/** Words before the bytes of a name: mark, number, length. */
+const nameWords = 3;
 const chunkBytes = 1 << 20;
 
 /** Recognised records that came one after the other. */
@@ -20,8 +23,8 @@ export interface CacheHits {
 }
 
 /**
- * Which records a reading has recognised, in the order in which they came: a file beside the journal, of 32-bit numbers. A line
- * of the journal names the length that the file had; what is behind it does not count.
+ * Which records a reading has recognised, in the order in which they came: a file beside the journal, of 32-bit numbers, with a
+ * checksum after each run. A line of the journal names the length that the file had; what is after that does not count.
  */
 export class SeenLog {
   readonly #handle: FileHandle;
@@ -47,10 +50,7 @@ export class SeenLog {
 
   add({ partition, attempt, part, row, slots }: CacheHits): void {
     const number = this.#partition(partition);
-    this.#reserve(headWords + slots.length);
-    this.#words.set([number, attempt, part, row, slots.length], this.#used);
-    this.#words.set(slots, this.#used + headWords);
-    this.#used += headWords + slots.length;
+    this.#append([number, attempt, part, row, slots.length], slots);
   }
 
   /** Makes everything added so far durable. Returns the length of the file. */
@@ -76,11 +76,21 @@ export class SeenLog {
     const bytes = Buffer.from(name);
     const padded = Buffer.alloc(Math.ceil(bytes.length / wordBytes) * wordBytes);
     bytes.copy(padded);
-    this.#reserve(3 + padded.length / wordBytes);
-    this.#words.set([nameMark, number, bytes.length], this.#used);
-    this.#words.set(new Uint32Array(padded.buffer, padded.byteOffset, padded.length / wordBytes), this.#used + 3);
-    this.#used += 3 + padded.length / wordBytes;
+    this.#append(
+      [nameMark, number, bytes.length],
+      new Uint32Array(padded.buffer, padded.byteOffset, padded.length / wordBytes),
+    );
     return number;
+  }
+
+  #append(head: readonly number[], rest: ArrayLike<number>): void {
+    const size = head.length + rest.length;
+    this.#reserve(size + 1);
+    const record = this.#words.subarray(this.#used, this.#used + size + 1);
+    record.set(head);
+    record.set(rest, head.length);
+    record[size] = checksum(record);
+    this.#used += size + 1;
   }
 
   #reserve(words: number): void {
@@ -102,6 +112,11 @@ export class SeenLog {
   }
 }
 
+/** Of a record without its last word, which is the checksum. */
+function checksum(record: Uint32Array): number {
+  return crc32(Buffer.from(record.buffer, record.byteOffset, record.byteLength - wordBytes));
+}
+
 async function readAt(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesRead } = await handle.read(bytes, done, bytes.length - done, position + done);
@@ -110,30 +125,30 @@ async function readAt(handle: FileHandle, bytes: Buffer, position: number): Prom
   }
 }
 
-/** The runs in the first `length` bytes of a log. @throws {RangeError} if that is no log */
+/** The runs in the first `length` bytes of a log. @throws {RangeError} if that is no log, or is damaged */
 export async function* readCacheHits(path: string, length: number): AsyncGenerator<CacheHits> {
   const names = new Map<number, string>();
   for await (const words of records(path, length)) {
     if (words[0] === nameMark) {
-      const bytes = Buffer.from(words.slice(3).buffer);
+      const bytes = Buffer.from(words.slice(nameWords).buffer);
       names.set(words[1] as number, bytes.toString('utf8', 0, words[2]));
       continue;
     }
     const [number, attempt, part, row] = words as unknown as [number, number, number, number];
     const partition = names.get(number);
     if (partition === undefined) throw new RangeError('the log names an unknown partition');
-    yield { partition, attempt, part, row, slots: words.subarray(headWords) };
+    yield { partition, attempt, part, row, slots: words.subarray(headWords, -1) };
   }
 }
 
-/** How many words the record has that begins here; undefined if its head is not whole. */
+/** How many words the record has that begins here, its checksum included; undefined if its head is not whole. */
 function recordWords(words: Uint32Array, at: number): number | undefined {
   if (words[at] === nameMark) {
     const bytes = words[at + 2];
-    return bytes === undefined ? undefined : 3 + Math.ceil(bytes / wordBytes);
+    return bytes === undefined ? undefined : nameWords + Math.ceil(bytes / wordBytes) + 1;
   }
   const slots = words[at + headWords - 1];
-  return slots === undefined ? undefined : headWords + slots;
+  return slots === undefined ? undefined : headWords + slots + 1;
 }
 
 async function* records(path: string, length: number): AsyncGenerator<Uint32Array> {
@@ -151,7 +166,9 @@ async function* records(path: string, length: number): AsyncGenerator<Uint32Arra
       for (;;) {
         const size = recordWords(words, at);
         if (size === undefined || at + size > words.length) break;
-        yield words.subarray(at, at + size);
+        const record = words.subarray(at, at + size);
+        if (record.at(-1) !== checksum(record)) throw new RangeError('the log is damaged');
+        yield record;
         at += size;
       }
       rest = words.slice(at);

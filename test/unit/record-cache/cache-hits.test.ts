@@ -1,10 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type CacheHits, readCacheHits, SeenLog } from '../../../src/record-cache/cache-hits.js';
 
+const open = SeenLog.open;
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'cdsync-test-'));
@@ -34,7 +35,7 @@ describe('the log of what was recognised', () => {
       fc.asyncProperty(fc.array(fc.array(run, { maxLength: 5 }), { maxLength: 4 }), async (batches) => {
         const path = join(folder, String(files++));
         const lengths: number[] = [];
-        const log = await SeenLog.open(path, 0);
+        const log = await open(path, 0);
         for (const batch of batches) {
           for (const each of batch) log.add(each);
           lengths.push(await log.sync());
@@ -51,22 +52,40 @@ describe('the log of what was recognised', () => {
   test('goes on behind the length that the journal names', async () => {
     const path = join(folder, 'log');
     const entry = (part: number): CacheHits => ({ partition: '*', attempt: 1, part, row: 0, slots: [part] });
-    const first = await SeenLog.open(path, 0);
+    const first = await open(path, 0);
     first.add(entry(1));
     const length = await first.sync();
     first.add(entry(2));
     await first.sync();
     await first.close();
-    const second = await SeenLog.open(path, length);
+    const second = await open(path, length);
     second.add({ ...entry(3), partition: '=DE' });
     const end = await second.sync();
     await second.close();
     expect(await read(path, end)).toEqual([entry(1), { ...entry(3), partition: '=DE' }]);
   });
 
+  test('is refused if any of its bytes has changed, or if its end is lost', async () => {
+    const path = join(folder, 'log');
+    const log = await open(path, 0);
+    for (const part of [1, 2]) log.add({ partition: '=Zürich', attempt: 1, part, row: 7, slots: [5, 6, 7] });
+    const length = await log.sync();
+    await log.close();
+    const bytes = await readFile(path);
+    for (let at = 0; at < bytes.length; at += 1) {
+      const changed = Buffer.from(bytes);
+      changed[at] = (changed[at] as number) ^ 0x10;
+      await writeFile(path, changed);
+      await expect(read(path, length)).rejects.toThrow(RangeError);
+    }
+    await writeFile(path, bytes.subarray(0, -8));
+    await (await open(path, length)).close();
+    await expect(read(path, length)).rejects.toThrow(RangeError);
+  });
+
   test('takes more than its buffer holds, and is refused if it is too short', async () => {
     const path = join(folder, 'log');
-    const log = await SeenLog.open(path, 0);
+    const log = await open(path, 0);
     const slots = Array.from({ length: 300_000 }, (_, index) => index);
     for (const part of [1, 2, 3]) log.add({ partition: '*', attempt: 1, part, row: 7, slots });
     const length = await log.sync();
