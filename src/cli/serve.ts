@@ -89,7 +89,7 @@ async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
   checkInteger('latency-ms', args.latencyMs, 0, 3_600_000);
   const { startLocalService } = await import('../local-service/service.js');
   const { isLoopbackHost } = await import('../local-service/control/control-access.js');
-  const { welcome } = await import('../local-service/welcome.js');
+  const { welcome } = await import('../local-service/service.js');
   const output = new Output(args);
   const behaviours = await behavioursOf(args.behaviour ?? []);
   const controlToken = controlTokenOf(args);

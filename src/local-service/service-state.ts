@@ -1,22 +1,60 @@
-import type { AttributeForm } from './data/attribute-text.js';
+import type { Clock } from '../core/clock.js';
 import { mix } from './data/hash.js';
-import type { DayShares } from './data/moment.js';
+import type { DayShares } from './data/population.js';
+import type { AttributeForm } from './data/segments.js';
 import { type NetChange, TenantData } from './data/tenant-data.js';
-import { faultSchema } from './faults/fault.js';
+import { faultSchema, type GivenFault } from './faults/fault.js';
 import { FaultInjector } from './faults/fault-injector.js';
-import { type Answer, jsonAnswer } from './http/answer.js';
-import { ServiceError } from './http/service-error.js';
+import { type Answer, jsonAnswer, ServiceError } from './http/response.js';
 import { KeyStore } from './keys/key-store.js';
 import { TokenIssuer } from './keys/token-issuer.js';
-import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
+import { FamilyLimits, publishedLimits, type RateLimits } from './limits/family-limits.js';
 import { type ManagementChange, ManagementTenants } from './management/management-tenants.js';
-import type { EndForm } from './operations/paging.js';
-import type { LocalServiceOptions } from './options.js';
+import type { EndForm } from './operations/listing.js';
 import { PageTokens } from './page-token.js';
-import type { RealtimeChange } from './realtime/net-change.js';
 import { RealtimeTenants } from './realtime/realtime-tenants.js';
+import type { RealtimeChange } from './realtime/tenant-realtime.js';
 import { ServiceClock } from './service-clock.js';
-import { noState, type SavedState } from './state-file.js';
+import type { SavedState } from './state-file.js';
+
+/** How to start the local service. Every option has a default. */
+export interface LocalServiceOptions {
+  /** 0 takes any free port. Default 0. */
+  readonly port?: number | undefined;
+  /** Default 127.0.0.1. */
+  readonly host?: string | undefined;
+  /** Tokens are issued at this port, and not at the other; 0 takes any free one. Default: at the port of the service. */
+  readonly oauthPort?: number | undefined;
+  /** Key and certificate for HTTPS. Default: plain HTTP. */
+  readonly tls?: { readonly key: string; readonly cert: string } | undefined;
+  /** Profiles of the index `loyalty_members`. Default 100,000. */
+  readonly profiles?: number | undefined;
+  /** Whether attribute values are text, as published, or typed JSON. Default `text`. */
+  readonly attributes?: AttributeForm | undefined;
+  /** The same seed gives the same profiles, ids and credentials. Default 1. */
+  readonly seed?: number | undefined;
+  /** Keeps keys, time and changes over restarts. Default: nothing is kept. */
+  readonly stateFile?: string | undefined;
+  /** How long every answer waits before it is sent. Default 0. */
+  readonly latencyMs?: number | undefined;
+  /** Name of the tenant header. Default `service-tenant`. */
+  readonly tenantHeader?: string | undefined;
+  /** Name of the tenant header of the token endpoint. Default `X-Service-Tenant`. */
+  readonly oauthTenantHeader?: string | undefined;
+  /** What requests to `/_control/` must send. Default: a new one for each start. */
+  readonly controlToken?: string | undefined;
+  readonly clock?: Clock | undefined;
+  /** Requests per second of a tenant and its sandboxes, for each group; 0 sets no limit. Default: as published. */
+  readonly rateLimits?: Partial<RateLimits> | undefined;
+  /** A larger `limit` is refused. Default 1000. */
+  readonly maxPageSize?: number | undefined;
+  /** The form of `next_token` on the last page. Default `absent`. */
+  readonly endForm?: EndForm | undefined;
+  /** Compresses answers for clients that accept it. Default false. */
+  readonly gzip?: boolean | undefined;
+  /** Faults that it has from the start. Default: none. */
+  readonly behaviours?: readonly GivenFault[] | undefined;
+}
 
 /** Counts the requests since the service's start or the last reset. */
 class RequestStats {
@@ -142,7 +180,7 @@ export class ServiceState {
   readonly #tenants = new Map<string, TenantData>();
   #days: readonly DayShares[];
 
-  constructor(options: LocalServiceOptions, saved: SavedState = noState) {
+  constructor(options: LocalServiceOptions, saved?: SavedState) {
     this.seed = options.seed ?? 1;
     this.profiles = options.profiles ?? 100_000;
     this.tenantHeader = (options.tenantHeader ?? 'service-tenant').toLowerCase();
@@ -150,18 +188,18 @@ export class ServiceState {
     this.attributes = options.attributes ?? 'text';
     this.maxPageSize = options.maxPageSize ?? 1000;
     this.endForm = options.endForm ?? 'absent';
-    this.clock = new ServiceClock(options.clock, saved.timeOffsetMs);
-    this.keys = new KeyStore(this.seed, saved.keys);
+    this.clock = new ServiceClock(options.clock, saved?.timeOffsetMs);
+    this.keys = new KeyStore(this.seed, saved?.keys);
     this.tokens = new TokenIssuer(this.keys, this.clock, this.seed);
     this.limits = new FamilyLimits({ ...publishedLimits, ...options.rateLimits });
     this.pageTokens = new PageTokens(this.seed);
     this.faults = new FaultInjector(this.seed);
     for (const given of options.behaviours ?? []) this.faults.set(faultSchema.parse(given));
-    this.#days = saved.days;
+    this.#days = saved?.days ?? [];
     const { seed, profiles } = this;
     const now = this.clock.now();
-    this.realtime = new RealtimeTenants({ seed, profiles, days: saved.days, now, saved: saved.realtime });
-    this.management = new ManagementTenants(seed, now, saved.management);
+    this.realtime = new RealtimeTenants({ seed, profiles, days: this.#days, now, saved: saved?.realtime });
+    this.management = new ManagementTenants(seed, now, saved?.management);
   }
 
   /** The days that have changed the data. */

@@ -3,22 +3,18 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { CdsyncError } from '../core/errors.js';
-import type { ControlContext } from './control/control.js';
 import { ControlAccess, newControlToken } from './control/control-access.js';
-import { handleControl, isControl } from './control/control-plane.js';
+import { type ControlContext, handleControl, isControl } from './control/control-plane.js';
 import { EventJournal } from './event-journal.js';
-import { send } from './http/answer.js';
+import { notFound, send } from './http/response.js';
 import { Dispatcher } from './http/dispatcher.js';
-import { notFound } from './http/service-error.js';
 import type { ApiKey } from './keys/api-key.js';
-import { oauthToken } from './operations/oauth-token.js';
-import type { LocalServiceOptions } from './options.js';
-import { ServiceState } from './service-state.js';
-import { noState, readState } from './state-file.js';
-import { type StateSaver, savesNothing, stateSaver } from './state-saver.js';
-import { defaultKey, defaultTenant, defaultTokenDays } from './tenants.js';
+import { defaultKey, defaultTenant, defaultTokenDays } from './keys/key-store.js';
+import { oauthToken } from './operations/table.js';
+import { type LocalServiceOptions, ServiceState } from './service-state.js';
+import { readState, type StateSaver, savesNothing, stateSaver } from './state-file.js';
 
-export type { LocalServiceOptions } from './options.js';
+export type { LocalServiceOptions } from './service-state.js';
 
 /** A running service, with a key for it. */
 export interface LocalService {
@@ -72,7 +68,7 @@ async function keepState(state: ServiceState, path: string | undefined): Promise
   const journal = new EventJournal(path);
   state.realtime.replay(await journal.read());
   state.realtime.recordTo(journal);
-  return stateSaver(state, path, journal);
+  return stateSaver(path, () => state.saved(), journal);
 }
 
 /** @param answers whether a server answers requests for this path of the published interface */
@@ -116,10 +112,8 @@ function closed(server: Server): Promise<void> {
  */
 export async function startLocalService(options: LocalServiceOptions = {}): Promise<LocalService> {
   const { stateFile, host = '127.0.0.1', port = 0 } = options;
-  const state = new ServiceState(
-    options,
-    stateFile === undefined ? noState : await readState(stateFile, options.seed ?? 1),
-  );
+  const saved = stateFile === undefined ? undefined : await readState(stateFile, options.seed ?? 1);
+  const state = new ServiceState(options, saved);
   const key = firstKey(state);
   const { tenant, clientId, clientSecret } = key.stored;
   const { token } = await state.tokens.issue(key, { days: defaultTokenDays, rotate: false });
@@ -164,4 +158,27 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
       await Promise.all([server, tokenServer].map(closed));
     },
   };
+}
+
+/** The lines that tell a user how to use a service that has just started. */
+export function welcome(service: LocalService, profiles: number, tenantHeader: string): string[] {
+  return [
+    `A Customer Data Service with ${profiles.toLocaleString('en-US')} profiles listens on ${service.url}`,
+    '',
+    'To use it:',
+    `  export CDS_BASE_URL=${service.url}`,
+    `  export CDS_TENANT_ID=${service.tenantId}`,
+    `  export CDS_CLIENT_ID=${service.clientId}`,
+    `  export CDS_CLIENT_SECRET=${service.clientSecret}`,
+    `  export CDS_TOKEN=${service.token}`,
+    ...(service.oauthTokenUrl.startsWith(`${service.url}/`)
+      ? []
+      : [`  export CDS_OAUTH_TOKEN_URL=${service.oauthTokenUrl}`]),
+    `  export CDS_CONTROL_TOKEN=${service.controlToken}`,
+    '',
+    'For example:',
+    `  curl "$CDS_BASE_URL/api/indexes" -H "Authorization: Bearer $CDS_TOKEN" -H "${tenantHeader}: $CDS_TENANT_ID" -H "api-version: 2025-07-31"`,
+    '',
+    'Stop it with Ctrl-C.',
+  ];
 }

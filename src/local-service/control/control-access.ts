@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { ServiceError, unauthorized } from '../http/service-error.js';
+import { ServiceError, unauthorized } from '../http/response.js';
 
 /** A control token that nobody can guess. It has no hyphen: a word that begins with one is no value of an option. */
 export function newControlToken(): string {

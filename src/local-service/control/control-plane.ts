@@ -1,13 +1,109 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { usualDay } from '../data/moment.js';
+import { usualDay } from '../data/population.js';
 import { faultSchema } from '../faults/fault.js';
-import { type Answer, doneAnswer, jsonAnswer, send } from '../http/answer.js';
+import { type Answer, badRequest, doneAnswer, jsonAnswer, notFound, ServiceError, send } from '../http/response.js';
 import { requestBody } from '../http/request-body.js';
-import { badRequest, notFound, ServiceError } from '../http/service-error.js';
-import { defaultTenant } from '../tenants.js';
-import { type Control, type ControlContext, checked } from './control.js';
-import { manageKeys, showKeys } from './keys.js';
+import type { ApiKey } from '../keys/api-key.js';
+import { defaultKey, defaultTenant, defaultTokenDays } from '../keys/key-store.js';
+import type { ServiceState } from '../service-state.js';
+import type { ControlAccess } from './control-access.js';
+
+/** What a control works on. */
+export interface ControlContext {
+  readonly state: ServiceState;
+  readonly access: ControlAccess;
+  /** Writes the state file; false if the service has none. */
+  save(): Promise<boolean>;
+}
+
+/** One way to steer the local service from outside. */
+interface Control {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** The path after `/_control/`. */
+  readonly path: string;
+  /** Changes state that a restart must keep. */
+  readonly lasting?: true;
+  /** Returns the value to answer as JSON; undefined answers 204. */
+  handle(body: unknown, context: ControlContext): unknown;
+}
+
+/** @throws {ServiceError} 400 that names every mistake in the body */
+function checked<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  throw badRequest(z.prettifyError(result.error));
+}
+
+const reference = { key: z.string().default(defaultKey), tenant: z.string().optional() };
+
+const keysBody = z.discriminatedUnion('action', [
+  z.strictObject({
+    action: z.literal('create'),
+    name: z.string().min(1),
+    tenant: z.string().default(defaultTenant),
+    permissions: z.array(z.string()).optional(),
+  }),
+  z.strictObject({
+    action: z.literal('issue'),
+    ...reference,
+    /** Days of validity; null issues a token that never expires. */
+    days: z.int().min(1).max(36_500).nullable().default(defaultTokenDays),
+    rotate: z.boolean().default(false),
+  }),
+  z.strictObject({ action: z.literal('drop'), ...reference }),
+  z.strictObject({ action: z.literal('revoke'), ...reference, which: z.enum(['old', 'all']) }),
+  z.strictObject({ action: z.literal('permit'), ...reference, permissions: z.array(z.string()) }),
+]);
+
+function shownKey({ stored }: ApiKey) {
+  const { id, name, tenant, permissions, clientId, rotations, deposed } = stored;
+  const deposedAt = deposed === null ? null : new Date(deposed.at).toISOString();
+  return { id, name, tenant, permissions, client_id: clientId, rotations, deposed_at: deposedAt };
+}
+
+/** Adds the audit event that the user interface, where keys are managed, would add (specification, section 5). */
+function recordKeyEvent(state: ServiceState, key: ApiKey, what: string): void {
+  const { id, name, tenant } = key.stored;
+  const actor = { id: 'usr-ada', name: 'Ada Operator', originIp: '127.0.0.1', userAgent: 'control' };
+  state.management.of(tenant).record(`:service.api-key/${what}`, { id, name }, actor, state.clock.now());
+}
+
+async function manage(given: unknown, state: ServiceState) {
+  const request = checked(keysBody, given);
+  if (request.action === 'create') {
+    const key = state.keys.create(request);
+    recordKeyEvent(state, key, 'created');
+    return { ...shownKey(key), client_secret: key.stored.clientSecret };
+  }
+  const key = state.keys.find(request);
+  if (request.action === 'issue') {
+    recordKeyEvent(state, key, request.rotate ? 'secret-rotated' : 'token-issued');
+    const { token, expiresAt } = await state.tokens.issue(key, request);
+    const expires = expiresAt === null ? null : new Date(expiresAt * 1000).toISOString();
+    return { ...shownKey(key), token, expires_at: expires };
+  }
+  if (request.action !== 'permit')
+    recordKeyEvent(state, key, request.action === 'revoke' ? 'tokens-revoked' : 'tokens-dropped');
+  if (request.action === 'permit') state.keys.permit(key, request.permissions);
+  else if (request.action === 'revoke' && request.which === 'all') key.revokeAll();
+  else key.dropDeposed();
+  return shownKey(key);
+}
+
+/** Creates keys and steers the life of their tokens (specification, section 3). */
+const manageKeys: Control = {
+  method: 'POST',
+  path: 'keys',
+  lasting: true,
+  handle: (given, { state }) => manage(given, state),
+};
+
+const showKeys: Control = {
+  method: 'GET',
+  path: 'keys',
+  handle: (_, { state }) => ({ keys: state.keys.keys.map(shownKey) }),
+};
 
 const tenantName = z.string().default(defaultTenant);
 const realtimeBody = z.union([
@@ -188,7 +284,7 @@ const resetStats: Control = {
 
 const timeBody = z.strictObject({ advance_ms: z.int() });
 
-const shown = (now: number) => ({ now: new Date(now).toISOString() });
+const shownTime = (now: number) => ({ now: new Date(now).toISOString() });
 
 /** Moves the service's time of day forward, or back by a negative amount. */
 const moveTime: Control = {
@@ -197,11 +293,11 @@ const moveTime: Control = {
   lasting: true,
   handle: (given, { state }) => {
     state.clock.advance(checked(timeBody, given).advance_ms);
-    return shown(state.clock.now());
+    return shownTime(state.clock.now());
   },
 };
 
-const showTime: Control = { method: 'GET', path: 'time', handle: (_, { state }) => shown(state.clock.now()) };
+const showTime: Control = { method: 'GET', path: 'time', handle: (_, { state }) => shownTime(state.clock.now()) };
 
 const controls: readonly Control[] = [
   moveTime,

@@ -1,7 +1,14 @@
-import { type AttributeForm, servedAttributes } from './attribute-text.js';
 import type { IndexDefinition } from './catalogue.js';
 import { hashText } from './hash.js';
-import { type Attributes, activity, address, person, variants } from './segments.js';
+import {
+  type AttributeForm,
+  type Attributes,
+  activity,
+  address,
+  person,
+  servedAttributes,
+  variants,
+} from './segments.js';
 import { names } from './words.js';
 
 const quads = new Uint8Array(40_000);

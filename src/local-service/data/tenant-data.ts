@@ -1,11 +1,11 @@
-import type { AttributeForm } from './attribute-text.js';
 import { BodyTable } from './body-table.js';
 import { catalogue, type IndexDefinition } from './catalogue.js';
 import { GeneratedIndex } from './generated-index.js';
 import { hashText } from './hash.js';
 import type { Filters, IndexResource, IndexSource, ProfileList } from './index-source.js';
-import type { DayShares } from './moment.js';
+import type { DayShares } from './population.js';
 import { type Population, tenantPeople } from './population.js';
+import type { AttributeForm } from './segments.js';
 
 interface Recorded {
   readonly id: unknown;
@@ -86,12 +86,12 @@ function renderedBodies(definition: IndexDefinition, seed: number, form: Attribu
   return table;
 }
 
-/** The net change of an index over some days: its state after the last compared with its state before the first. */
+/** The net change of an index, or of another list, over some days: after the last compared with before the first. */
 export interface NetChange {
   inserted: number;
   updated: number;
   deleted: number;
-  /** Profiles in the index now. */
+  /** Entries in the list now. */
   total: number;
 }
 

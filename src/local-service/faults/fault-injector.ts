@@ -1,5 +1,5 @@
 import { hashText, mix } from '../data/hash.js';
-import { badRequest } from '../http/service-error.js';
+import { badRequest } from '../http/response.js';
 import type { Fault, FaultKind } from './fault.js';
 
 interface SetFault {

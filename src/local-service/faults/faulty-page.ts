@@ -1,7 +1,7 @@
-import type { Answer } from '../http/answer.js';
-import { badRequest } from '../http/service-error.js';
+import type { Answer } from '../http/response.js';
+import { badRequest } from '../http/response.js';
 import type { Listing } from '../operations/listing.js';
-import { closing, type Paging } from '../operations/paging.js';
+import { closing, type Paging } from '../operations/listing.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import { type Fault, type FaultKind, faultOf } from './fault.js';

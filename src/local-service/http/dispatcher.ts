@@ -1,16 +1,21 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Fault, type FaultOf, faultOf } from '../faults/fault.js';
-import { faultResponse, faultyResponse, gzipped, redirected } from '../faults/faulty-response.js';
-import { abortConnection, sendFaulty } from '../faults/faulty-sending.js';
+import {
+  abortConnection,
+  faultResponse,
+  faultyResponse,
+  gzipped,
+  redirected,
+  sendFaulty,
+} from '../faults/faulty-response.js';
 import type { ApiKey } from '../keys/api-key.js';
 import type { Guard, Operation } from '../operations/operation.js';
 import { operations } from '../operations/table.js';
 import type { ServiceState } from '../service-state.js';
-import type { StateSaver } from '../state-saver.js';
-import { type Answer, send } from './answer.js';
+import type { StateSaver } from '../state-file.js';
+import { type Answer, badRequest, notFound, ServiceError, send, unauthorized } from './response.js';
 import { parseQuery, type Query, single } from './query.js';
 import { type Route, Router } from './router.js';
-import { badRequest, notFound, ServiceError, unauthorized } from './service-error.js';
 
 interface Exchange {
   readonly request: IncomingMessage;

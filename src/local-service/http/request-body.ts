@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { badRequest, ServiceError } from './service-error.js';
+import { badRequest, ServiceError } from './response.js';
 
 /** The body of a request as a JSON object. @throws {ServiceError} 400, 413, 415 */
 export async function jsonObject(request: IncomingMessage, maxBytes: number): Promise<Record<string, unknown>> {

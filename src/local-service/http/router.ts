@@ -1,5 +1,5 @@
 import type { Operation } from '../operations/operation.js';
-import { notFound, ServiceError } from './service-error.js';
+import { notFound, ServiceError } from './response.js';
 
 interface Path {
   readonly segments: readonly string[];

@@ -1,25 +1,51 @@
 import { createHash } from 'node:crypto';
-import type { Permission } from '../permissions.js';
+import { z } from 'zod';
+
+/**
+ * The permissions that a policy can give an API key. The specification (section 5) names `pii:read`,
+ * `profile-collections:read` and `real-time-segments:read`; the two for events are published, either is enough; the other
+ * names are our own.
+ */
+export const permissions = [
+  'indexes:read',
+  'index-profiles:read',
+  'audit-events:read',
+  'campaigns:read',
+  'campaign-drafts:read',
+  'ingest-jobs:read',
+  'segments:read',
+  'workflow-runs:read',
+  'workflow-runs:write',
+  'profile-collections:read',
+  'profile-events:write',
+  'streaming-ingest-api:write',
+  'real-time-segments:read',
+  'pii:read',
+] as const;
+
+export type Permission = (typeof permissions)[number];
 
 /** How long a rotation leaves the tokens that it deposes valid (specification, section 8). */
 const deposedMs = 30 * 86_400_000;
 
 /** A key as the state file keeps it. Times are milliseconds since the Unix epoch. */
-export interface StoredKey {
-  readonly id: string;
-  readonly name: string;
-  readonly tenant: string;
-  permissions: Permission[];
-  readonly clientId: string;
-  readonly clientSecret: string;
+export const storedKey = z.object({
+  id: z.string(),
+  name: z.string(),
+  tenant: z.string(),
+  permissions: z.array(z.enum(permissions)),
+  clientId: z.string(),
+  clientSecret: z.string(),
   /** The internal secret; new tokens carry its digest. */
-  secret: string;
+  secret: z.string(),
   /** The secret before the last rotation, and when it was deposed; null if none is left. */
-  deposed: { secret: string; at: number } | null;
-  rotations: number;
+  deposed: z.object({ secret: z.string(), at: z.number() }).nullable(),
+  rotations: z.int(),
   /** How often all tokens were revoked. */
-  generation: number;
-}
+  generation: z.int(),
+});
+
+export type StoredKey = z.infer<typeof storedKey>;
 
 /** The digest of a key's internal secret, for the claims of its tokens. */
 function secretDigest(secret: string): string {

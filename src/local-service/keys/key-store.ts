@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto';
-import { badRequest, notFound, ServiceError } from '../http/service-error.js';
-import { type Permission, permissions } from '../permissions.js';
-import { ApiKey, type StoredKey } from './api-key.js';
+import { badRequest, notFound, ServiceError } from '../http/response.js';
+import { ApiKey, type Permission, permissions, type StoredKey } from './api-key.js';
+
+/** A service that has no keys yet starts with this tenant and a key of this name. */
+export const defaultTenant = 'acme';
+export const defaultKey = 'default';
+/** Default validity of a token, in days. */
+export const defaultTokenDays = 90;
+/** The tenant that a sandbox belongs to, `acme` for `acme-sb-7` and `acme-sb`; any other tenant is its own. */
+export function tenantFamily(tenant: string): string {
+  return tenant.replace(/-sb(-\d+)?$/, '');
+}
 
 /** Names a key: by its name or id, and by its tenant if several tenants have a key of that name. */
 interface KeyReference {
@@ -33,7 +42,7 @@ export class KeyStore {
   readonly #keys = new Map<string, ApiKey>();
   readonly #tenants = new Set<string>();
 
-  constructor(seed: number, stored: readonly StoredKey[]) {
+  constructor(seed: number, stored: readonly StoredKey[] = []) {
     this.#seed = seed;
     for (const key of stored) this.#add(key);
   }

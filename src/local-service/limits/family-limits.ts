@@ -1,5 +1,5 @@
 import type { ApiGroup } from '../../core/service-options.js';
-import { tenantFamily } from '../tenants.js';
+import { tenantFamily } from '../keys/key-store.js';
 
 /**
  * Lets at most `limit` requests pass in any second. A second is half-open: two requests exactly one second apart fall into

@@ -1,18 +1,10 @@
-import { tenantFamily } from '../tenants.js';
-import type { AuditEvent, SavedManagement } from './saved-management.js';
-import { TenantManagement } from './tenant-management.js';
+import { z } from 'zod';
+import type { NetChange } from '../data/tenant-data.js';
+import { tenantFamily } from '../keys/key-store.js';
+import { type AuditEvent, savedTenant, TenantManagement } from './tenant-management.js';
 import { shownRun } from './workflow-run.js';
 
-/** The net change of a list over some days: its state after the last compared with its state before the first. */
-interface ListChange {
-  inserted: number;
-  updated: number;
-  deleted: number;
-  /** Entries in the list now. */
-  total: number;
-}
-
-export type ManagementChange = Readonly<Record<string, ListChange>>;
+export type ManagementChange = Readonly<Record<string, NetChange>>;
 
 type Lists = Readonly<Record<string, ReadonlyMap<string, string>>>;
 
@@ -26,7 +18,7 @@ const shownById = (things: readonly { readonly shown: object }[]) =>
     'id',
   );
 
-function compared(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): ListChange {
+function compared(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): NetChange {
   const change = { inserted: 0, updated: 0, deleted: 0, total: after.size };
   for (const [id, text] of after) {
     const old = before.get(id);
@@ -36,6 +28,15 @@ function compared(before: ReadonlyMap<string, string>, after: ReadonlyMap<string
   for (const id of before.keys()) if (!after.has(id)) change.deleted += 1;
   return change;
 }
+
+/** The state of the Management API that a restart must keep. */
+export const savedManagement = z.object({
+  /** When the service was first started; the invented past ends there. */
+  origin: z.number(),
+  tenants: z.record(z.string(), savedTenant),
+});
+
+type SavedManagement = z.infer<typeof savedManagement>;
 
 /** The Management API of all tenants. */
 export class ManagementTenants {

@@ -1,10 +1,18 @@
+import { z } from 'zod';
 import { Draws, hashText } from '../data/hash.js';
-import { badRequest, notFound, ServiceError } from '../http/service-error.js';
-import { tenantFamily } from '../tenants.js';
+import { badRequest, notFound, ServiceError } from '../http/response.js';
+import { tenantFamily } from '../keys/key-store.js';
 import { type ListedThing, type NamedList, namedList } from './named-lists.js';
-import type { AuditEvent, SavedTenant } from './saved-management.js';
-import { startingMs, type WorkflowConfig, workflowConfigs } from './workflow-config.js';
-import { ingestJob, type RunFacts, shownRun, stateOf } from './workflow-run.js';
+import {
+  ingestJob,
+  type RunFacts,
+  shownRun,
+  startedRun,
+  startingMs,
+  stateOf,
+  type WorkflowConfig,
+  workflowConfigs,
+} from './workflow-run.js';
 
 const dayMs = 86_400_000;
 /** Days of history that a tenant has before the first start of the service. */
@@ -25,6 +33,34 @@ const eventTypes = [
   ':service.user/signed-in',
   ':service.export/finished',
 ];
+
+const auditEvent = z.object({
+  event_id: z.string(),
+  event_type: z.string(),
+  happened_at: z.string(),
+  principal_id: z.string(),
+  principal_name: z.string(),
+  principal_email: z.string().optional(),
+  object_id: z.string(),
+  object_name: z.string().optional(),
+  origin_ip: z.string(),
+  user_agent: z.string(),
+  session_id: z.string(),
+  tenant: z.string(),
+  tenant_family: z.string(),
+});
+
+/** An audit event as the API answers it. */
+export type AuditEvent = z.infer<typeof auditEvent>;
+
+export const savedTenant = z.object({
+  /** For each day of changes, when it passed. */
+  days: z.array(z.number()),
+  runs: z.array(startedRun),
+  events: z.array(auditEvent),
+});
+
+type SavedTenant = z.infer<typeof savedTenant>;
 
 /** The fields of an audit event that say who did it. */
 function principal(id: string, name: string): Pick<AuditEvent, 'principal_id' | 'principal_name' | 'principal_email'> {

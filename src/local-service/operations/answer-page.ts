@@ -1,11 +1,11 @@
 import { disturbedPage, isPageFault } from '../faults/faulty-page.js';
-import type { Answer } from '../http/answer.js';
-import { badRequest } from '../http/service-error.js';
+import type { Answer } from '../http/response.js';
+import { badRequest } from '../http/response.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import type { Listing } from './listing.js';
+import { closing, opening, type Paging, type PagingRules, parsePaging } from './listing.js';
 import type { Call } from './operation.js';
-import { closing, opening, type Paging, type PagingRules, parsePaging } from './paging.js';
 
 const openingBytes = Buffer.from(opening);
 const comma = 0x2c;

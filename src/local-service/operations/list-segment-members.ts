@@ -1,12 +1,12 @@
 import type { Selected } from '../data/index-source.js';
 import { faultOf } from '../faults/fault.js';
-import { badRequest } from '../http/service-error.js';
+import { badRequest } from '../http/response.js';
 import type { Segment } from '../realtime/segment.js';
 import { answerPage } from './answer-page.js';
+import type { PagingRules } from './listing.js';
 import { type Listing, listingId } from './listing.js';
-import type { Call, Operation } from './operation.js';
-import type { PagingRules } from './paging.js';
-import { namedSegment, realtimeApi, realtimeOf } from './realtime-api.js';
+import { type Call, type Operation, realtimeApi } from './operation.js';
+import { namedSegment, realtimeOf } from './realtime-api.js';
 
 const maxMembers = 1_000_000;
 const asPublished: PagingRules = { maxLimit: maxMembers, defaultLimit: maxMembers, alwaysTotal: true };

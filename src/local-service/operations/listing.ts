@@ -1,5 +1,58 @@
 import { hashText } from '../data/hash.js';
 import type { ProfileList } from '../data/index-source.js';
+import { badRequest } from '../http/response.js';
+import { flag, type Query, single } from '../http/query.js';
+
+/** The form of `next_token` on the last page. Deployments use all three. */
+export type EndForm = 'absent' | 'empty' | 'null';
+
+const endings: Readonly<Record<EndForm, string>> = {
+  absent: '',
+  empty: ',"next_token":""',
+  null: ',"next_token":null',
+};
+
+/** The start of a page's envelope (specification, section 2.5). */
+export const opening = '{"data":[';
+
+/** The rest of the envelope, after the records. A null token ends the list; a null total is left out. */
+export function closing(token: string | null, end: EndForm, total: number | null): string {
+  const next = token === null ? endings[end] : `,"next_token":"${token}"`;
+  return `]${next}${total === null ? '' : `,"total":${total}`}}`;
+}
+
+/** The parameters that every list takes (specification, sections 4.1 and 4.2). */
+export interface Paging {
+  readonly limit: number;
+  readonly token: string | undefined;
+  readonly withTotal: boolean;
+}
+
+function parseLimit(text: string | undefined, max: number, unasked: number): number {
+  if (text === undefined) return unasked;
+  const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (limit < 1) throw badRequest('limit must be a positive integer');
+  if (limit > max) throw badRequest(`limit must be at most ${max}`);
+  return limit;
+}
+
+/** How the paging of a list differs from other lists. */
+export interface PagingRules {
+  /** A larger `limit` is refused. */
+  readonly maxLimit: number;
+  /** Records of a page if the request has no `limit`. Default 25 (specification, section 8). */
+  readonly defaultLimit?: number;
+  /** The list has a total even if the request does not ask for it. Default false. */
+  readonly alwaysTotal?: boolean;
+}
+
+/** @throws {ServiceError} 400 */
+export function parsePaging(query: Query, { maxLimit, defaultLimit = 25, alwaysTotal = false }: PagingRules): Paging {
+  const withTotal = flag(query, 'with_total') || alwaysTotal;
+  const token = single(query, 'next_token');
+  if (token === '') throw badRequest('next_token must not be empty: leave it out to get the first page');
+  return { limit: parseLimit(single(query, 'limit'), maxLimit, defaultLimit), token, withTotal };
+}
 
 /** A list that is answered page by page. */
 export interface Listing extends ProfileList {

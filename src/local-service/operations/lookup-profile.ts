@@ -1,15 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { faultOf } from '../faults/fault.js';
-import { type Answer, jsonAnswer } from '../http/answer.js';
+import { type Answer, badRequest, jsonAnswer, notFound } from '../http/response.js';
 import { flag } from '../http/query.js';
 import { requestBody } from '../http/request-body.js';
-import { badRequest, notFound } from '../http/service-error.js';
 import type { Collection } from '../realtime/collection.js';
 import { shownProfile } from '../realtime/shown-profile.js';
 import type { ServiceState } from '../service-state.js';
-import type { Call, Operation } from './operation.js';
-import { namedCollection, profileForm, realtimeApi, realtimeOf } from './realtime-api.js';
+import { type Call, type Operation, realtimeApi } from './operation.js';
+import { namedCollection, profileForm, realtimeOf } from './realtime-api.js';
 
 interface Lookup {
   readonly keys: readonly (readonly [name: string, value: string])[];

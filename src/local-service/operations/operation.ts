@@ -1,10 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { ApiGroup } from '../../core/service-options.js';
 import type { Fault } from '../faults/fault.js';
-import type { Answer } from '../http/answer.js';
+import type { Answer } from '../http/response.js';
 import type { Query } from '../http/query.js';
-import type { ApiKey } from '../keys/api-key.js';
-import type { Permission } from '../permissions.js';
+import type { ApiKey, Permission } from '../keys/api-key.js';
 import type { ServiceState } from '../service-state.js';
 
 /** A request as an operation gets it. */
@@ -30,6 +29,21 @@ export interface Guard {
   readonly permissions: readonly Permission[];
   /** A permission that does as well as all of them. */
   readonly instead?: Permission;
+}
+
+/** The guard of a Profile API operation (specification, sections 4.1, 8 and 9). */
+export function profileApi(permission: Permission): Guard {
+  return { group: 'profile', versions: ['2025-07-31'], permissions: [permission] };
+}
+
+/** The guard of a Management API operation (specification, sections 4.1, 4.11 and 9). */
+export function managementApi(permission: Permission): Guard {
+  return { group: 'management', versions: ['2024-04-01'], permissions: [permission] };
+}
+
+/** The guard of a Real-time API operation, which needs no version (specification, sections 4.1 and 9). */
+export function realtimeApi(...permissions: readonly Permission[]): Guard {
+  return { group: 'realtime', versions: [], permissions };
 }
 
 /** One operation of the service. Each has a file, and a line in the table. */

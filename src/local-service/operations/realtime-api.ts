@@ -1,21 +1,15 @@
 import { faultOf } from '../faults/fault.js';
-import { notFound } from '../http/service-error.js';
-import type { Permission } from '../permissions.js';
+import { notFound } from '../http/response.js';
 import type { Collection } from '../realtime/collection.js';
 import type { Segment } from '../realtime/segment.js';
 import type { ProfileForm } from '../realtime/shown-profile.js';
 import type { TenantRealtime } from '../realtime/tenant-realtime.js';
 import type { ServiceState } from '../service-state.js';
-import type { Call, Guard } from './operation.js';
+import type { Call } from './operation.js';
 
 /** How a profile is shown in the answer to a call. */
 export function profileForm({ faults }: Call, { attributes }: ServiceState, enrich: boolean): ProfileForm {
   return { enrich, attributes, shape: faultOf(faults, 'realtime_shape') };
-}
-
-/** The guard of a Real-time API operation, which needs no version (specification, sections 4.1 and 9). */
-export function realtimeApi(...permissions: readonly Permission[]): Guard {
-  return { group: 'realtime', versions: [], permissions };
 }
 
 /** The tenant's real-time features. @throws {ServiceError} 404 if they are not enabled */

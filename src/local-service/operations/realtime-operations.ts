@@ -1,14 +1,13 @@
-import { jsonAnswer } from '../http/answer.js';
+import { badRequest, jsonAnswer } from '../http/response.js';
 import { flag, type Query, single } from '../http/query.js';
-import { badRequest } from '../http/service-error.js';
 import type { Collection } from '../realtime/collection.js';
 import { shownProfile } from '../realtime/shown-profile.js';
 import { answerPage } from './answer-page.js';
 import { listSegmentMembers } from './list-segment-members.js';
 import { listingOf } from './listing.js';
 import { lookupByBody, lookupByQuery } from './lookup-profile.js';
-import type { Operation } from './operation.js';
-import { namedCollection, namedProfile, profileForm, realtimeApi, realtimeOf } from './realtime-api.js';
+import { type Operation, realtimeApi } from './operation.js';
+import { namedCollection, namedProfile, profileForm, realtimeOf } from './realtime-api.js';
 import { sendEvent } from './send-event.js';
 
 /** The statistics of a collection as the API answers them (specification, section 4.10). */

@@ -1,12 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import { type Answer, doneAnswer } from '../http/answer.js';
+import { type Answer, badRequest, doneAnswer, notFound, ServiceError } from '../http/response.js';
 import { requestBody } from '../http/request-body.js';
-import { badRequest, notFound, ServiceError } from '../http/service-error.js';
 import { type StreamDefinition, streams } from '../realtime/catalogue.js';
 import { isRecord } from '../realtime/event.js';
 import type { ServiceState } from '../service-state.js';
-import type { Call, Operation } from './operation.js';
-import { realtimeApi, realtimeOf } from './realtime-api.js';
+import { type Call, type Operation, realtimeApi } from './operation.js';
+import { realtimeOf } from './realtime-api.js';
 
 const maxEventBytes = 64 * 1024;
 /** The service reads a refused body up to this size and keeps the connection; for a longer one it closes it. */

@@ -1,20 +1,34 @@
 import { type Filters, type IndexSource, recordBytes } from '../data/index-source.js';
-import { jsonAnswer } from '../http/answer.js';
+import { badRequest, jsonAnswer, notFound, unauthorized } from '../http/response.js';
 import type { Query } from '../http/query.js';
-import { badRequest, notFound } from '../http/service-error.js';
-import type { Permission } from '../permissions.js';
+import { requestBody } from '../http/request-body.js';
 import type { ServiceState } from '../service-state.js';
 import { answerPage } from './answer-page.js';
 import { listingId, listingOf } from './listing.js';
 import { managementOperations } from './management-operations.js';
-import { oauthToken } from './oauth-token.js';
-import type { Call, Guard, Operation } from './operation.js';
+import { type Call, type Operation, profileApi } from './operation.js';
 import { realtimeOperations } from './realtime-operations.js';
 
-/** The guard of a Profile API operation (specification, sections 4.1, 8 and 9). */
-function profileApi(permission: Permission): Guard {
-  return { group: 'profile', versions: ['2025-07-31'], permissions: [permission] };
+const maxBodyBytes = 64 * 1024;
+
+async function exchange({ request }: Call, state: ServiceState) {
+  const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  if (type !== 'application/x-www-form-urlencoded') {
+    throw badRequest('the body must be application/x-www-form-urlencoded');
+  }
+  const form = new URLSearchParams(await requestBody(request, maxBodyBytes));
+  if (form.get('grant_type') !== 'client_credentials') throw badRequest('grant_type must be client_credentials');
+  const [id, secret] = [form.get('client_id'), form.get('client_secret')];
+  if (!id || !secret) throw badRequest('client_id and client_secret are required');
+  const tenant = request.headers[state.oauthTenantHeader];
+  if (typeof tenant !== 'string' || tenant === '') throw badRequest('the tenant header is missing');
+  if (!state.keys.hasTenant(tenant)) throw unauthorized('the client credentials are not valid for this tenant');
+  const { token, expiresIn } = await state.tokens.exchange(id, secret, tenant);
+  return jsonAnswer({ access_token: token, expires_in: expiresIn, token_type: 'Bearer' });
 }
+
+/** POST /api/v0/oauth2/token (specification, section 4.9). */
+export const oauthToken: Operation = { method: 'POST', path: '/api/v0/oauth2/token', handle: exchange };
 
 /** The index that the path names. @throws {ServiceError} 404 */
 function namedIndex({ tenant, parameters }: Call, state: ServiceState): IndexSource {

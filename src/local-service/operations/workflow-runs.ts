@@ -1,16 +1,13 @@
 import { faultOf } from '../faults/fault.js';
-import { jsonAnswer } from '../http/answer.js';
-import { readMoment, spanOf } from '../http/moment-parameter.js';
-import { single } from '../http/query.js';
+import { badRequest, jsonAnswer, ServiceError } from '../http/response.js';
+import { readMoment, single, spanOf } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';
-import { badRequest, ServiceError } from '../http/service-error.js';
 import type { Actor, StopRules } from '../management/tenant-management.js';
 import { type RunState, runStates, shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';
 import { answerPage } from './answer-page.js';
 import { listingOf } from './listing.js';
-import { managementApi, managementOf } from './management-api.js';
-import type { Call, Operation } from './operation.js';
+import { type Call, managementApi, type Operation } from './operation.js';
 
 /** The words of the screen that differ from those of the answers. */
 const screenWords: Readonly<Record<string, RunState>> = {
@@ -46,7 +43,8 @@ export const listWorkflowRuns: Operation = {
     const onlyEnded = Number.isFinite(ended.from) || Number.isFinite(ended.to);
     const now = state.clock.now();
     const view = faultOf(call.faults, 'workflow_details') === undefined ? 'overview' : 'detailed';
-    const runs = managementOf(call, state)
+    const runs = state.management
+      .of(call.tenant)
       .runs()
       .filter(({ at }) => at >= created.from && at < created.to)
       .map((run) => shownRun(run, now, view))
@@ -75,7 +73,7 @@ export const getWorkflowRun: Operation = {
     const refuses = faultOf(call.faults, 'workflow_overview');
     if (refuses !== undefined && view === 'verbose') throw new ServiceError(refuses.status, 'there is no such view');
     const idField = faultOf(call.faults, 'workflow_task_ids') === undefined ? 'id' : 'task_instance_id';
-    const run = managementOf(call, state).run(call.parameters[0] as string);
+    const run = state.management.of(call.tenant).run(call.parameters[0] as string);
     return jsonAnswer(shownRun(run, state.clock.now(), view, idField));
   },
 };
@@ -121,7 +119,7 @@ async function start(call: Call, state: ServiceState) {
     ...(rangeFrom === undefined ? {} : { rangeFrom }),
     ...(rangeTo === undefined ? {} : { rangeTo }),
   };
-  return jsonAnswer(managementOf(call, state).start(request, actorOf(call), state.clock.now()), 201);
+  return jsonAnswer(state.management.of(call.tenant).start(request, actorOf(call), state.clock.now()), 201);
 }
 
 function starting(path: string): Operation {
@@ -144,6 +142,8 @@ export const stopWorkflow: Operation = {
   lasting: true,
   handle: (call, state) =>
     jsonAnswer(
-      managementOf(call, state).stop(call.parameters[0] as string, stopRules(call), actorOf(call), state.clock.now()),
+      state.management
+        .of(call.tenant)
+        .stop(call.parameters[0] as string, stopRules(call), actorOf(call), state.clock.now()),
     ),
 };

@@ -1,11 +1,10 @@
+import { z } from 'zod';
 import { hashText } from '../data/hash.js';
-import type { Moment } from '../data/moment.js';
+import type { Moment } from '../data/population.js';
 import type { Attributes } from '../data/segments.js';
 import type { CollectionDefinition } from './catalogue.js';
 import { dayMs, type PersonGenerator, type ProfileTimes } from './people.js';
-import type { SavedCollection } from './saved-realtime.js';
-import { withEvents } from './touched-profile.js';
-import { madeFrom, TouchedProfiles } from './touched-profiles.js';
+import { madeFrom, TouchedProfiles, touchedProfile, withEvents } from './touched-profiles.js';
 
 /** How many profiles a collection had from a time on. `at` is in milliseconds since the Unix epoch. */
 interface Count {
@@ -89,6 +88,15 @@ export class MemberSet {
     return this.numberAt(place) === number ? place : -1;
   }
 }
+
+/** The changes of a collection that a restart must keep. */
+export const savedCollection = z.object({
+  touched: z.array(touchedProfile),
+  /** Each change of the number of profiles. `at` is in milliseconds since the Unix epoch. */
+  counts: z.array(z.object({ at: z.number(), total: z.int() })),
+});
+
+type SavedCollection = z.infer<typeof savedCollection>;
 
 interface CollectionOptions {
   readonly people: PersonGenerator;

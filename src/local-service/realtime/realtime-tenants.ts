@@ -1,9 +1,22 @@
 import { randomBytes } from 'node:crypto';
-import type { DayShares } from '../data/moment.js';
+import { z } from 'zod';
+import type { DayShares } from '../data/population.js';
 import type { EventJournal, JournalEntry } from '../event-journal.js';
-import type { RealtimeChange } from './net-change.js';
-import type { SavedRealtime } from './saved-realtime.js';
-import { TenantRealtime } from './tenant-realtime.js';
+import type { RealtimeChange } from './tenant-realtime.js';
+import { savedTenant, TenantRealtime } from './tenant-realtime.js';
+
+/** The real-time state that a restart must keep. */
+export const savedRealtime = z.object({
+  /** When the service was first started, in milliseconds since the Unix epoch. */
+  origin: z.number(),
+  /** The name of this state in the journal of events. */
+  journal: z.string(),
+  /** Number of the last event in this state. */
+  sequence: z.int(),
+  tenants: z.record(z.string(), savedTenant),
+});
+
+type SavedRealtime = z.infer<typeof savedRealtime>;
 
 interface RealtimeOptions {
   readonly seed: number;

@@ -1,5 +1,5 @@
 import type { Selected } from '../data/index-source.js';
-import type { Moment } from '../data/moment.js';
+import type { Moment } from '../data/population.js';
 import { variants } from '../data/segments.js';
 import type { SegmentDefinition } from './catalogue.js';
 import type { Collection } from './collection.js';

@@ -1,5 +1,5 @@
-import { type AttributeForm, servedAttributes } from '../data/attribute-text.js';
 import type { Attributes } from '../data/segments.js';
+import { type AttributeForm, servedAttributes } from '../data/segments.js';
 import type { FaultOf } from '../faults/fault.js';
 import type { Collection } from './collection.js';
 import type { Links } from './people.js';

@@ -1,14 +1,48 @@
-import type { DayShares } from '../data/moment.js';
-import { tenantPeople } from '../data/population.js';
+import { z } from 'zod';
+import { type DayShares, type Moment, tenantPeople } from '../data/population.js';
+import type { NetChange } from '../data/tenant-data.js';
 import { collections, segments, streams } from './catalogue.js';
-import { Collection } from './collection.js';
+import { Collection, savedCollection } from './collection.js';
 import { type RealtimeEvent, readEvent } from './event.js';
-import { compareTo, type RealtimeChange } from './net-change.js';
 import { PersonGenerator } from './people.js';
-import type { SavedTenant } from './saved-realtime.js';
 import { Segment } from './segment.js';
-import { mergeEvent, type TouchedProfile } from './touched-profile.js';
-import { madeFrom } from './touched-profiles.js';
+import { madeFrom, mergeEvent, type TouchedProfile } from './touched-profiles.js';
+
+/** The net change of a segment's members over some days. */
+interface MembershipChange {
+  entered: number;
+  left: number;
+  /** Members now. */
+  total: number;
+}
+
+/** The difference between two full readings, one before some days and one after them. */
+export interface RealtimeChange {
+  readonly collections: Record<string, NetChange>;
+  readonly segments: Record<string, MembershipChange>;
+}
+
+/** Compares a collection and its segments at an earlier moment with the present. */
+function compareTo(before: Moment, collection: Collection, segments: readonly Segment[]): RealtimeChange {
+  const change: NetChange = { inserted: 0, updated: 0, deleted: 0, total: 0 };
+  const memberships = segments.map(() => ({ entered: 0, left: 0, total: 0 }));
+  for (let at = collection.seek(0); at >= 0; at = collection.seek(at + 1)) {
+    const [old, now] = [collection.version(at, before), collection.version(at)];
+    if (now >= 0) change.total += 1;
+    if (old !== now) change[old < 0 ? 'inserted' : now < 0 ? 'deleted' : 'updated'] += 1;
+    segments.forEach((segment, index) => {
+      const membership = memberships[index] as MembershipChange;
+      const is = segment.has(at, now);
+      const was = old === now ? is : segment.has(at, old);
+      if (is) membership.total += 1;
+      if (is !== was) membership[is ? 'entered' : 'left'] += 1;
+    });
+  }
+  return {
+    collections: { [collection.id]: change },
+    segments: Object.fromEntries(segments.map(({ id }, index) => [id, memberships[index] as MembershipChange])),
+  };
+}
 
 function findProfile(collection: Collection, { profileId, keys }: RealtimeEvent): number {
   const named = profileId === undefined ? -1 : collection.find(profileId);
@@ -81,6 +115,18 @@ export class EventIds {
     return [...this.#ids];
   }
 }
+
+/** The real-time state of a tenant that a restart must keep. */
+export const savedTenant = z.object({
+  enabled: z.boolean(),
+  /** Ids of hidden segments. */
+  missing: z.array(z.string()),
+  collections: z.record(z.string(), savedCollection),
+  /** For each stream, the ids of the events that it has taken. */
+  events: z.record(z.string(), z.array(z.string())),
+});
+
+type SavedTenant = z.infer<typeof savedTenant>;
 
 interface TenantRealtimeOptions {
   readonly tenant: string;

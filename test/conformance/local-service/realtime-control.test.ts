@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { permissions } from '../../../src/local-service/permissions.js';
+import { permissions } from '../../../src/local-service/keys/api-key.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
 import { Caller } from './caller.js';
 import { type Profile, RealtimeCaller } from './realtime-caller.js';

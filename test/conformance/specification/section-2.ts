@@ -7,7 +7,7 @@ import {
   readIndexes,
 } from '../../../src/api/profile-api.js';
 import { getRealtimeProfileOperation, readRealtimeProfile } from '../../../src/api/realtime-api.js';
-import type { EndForm } from '../../../src/local-service/operations/paging.js';
+import type { EndForm } from '../../../src/local-service/operations/listing.js';
 import { readProfiles } from '../../fixtures/decoders.js';
 import { scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import type { Answered } from '../local-service/caller.js';

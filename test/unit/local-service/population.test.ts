@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type DayShares, Moment } from '../../../src/local-service/data/moment.js';
-import { Population, phaseOf, variantOf } from '../../../src/local-service/data/population.js';
+import { type DayShares, Moment, Population, phaseOf, variantOf } from '../../../src/local-service/data/population.js';
 
 const share = fc.double({ min: 0, max: 1, noNaN: true });
 const day = fc.record({ updated: share, inserted: share, deleted: share });
