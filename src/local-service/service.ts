@@ -1,13 +1,13 @@
 import { setMaxListeners } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CdsyncError } from '../core/errors.js';
 import { ControlAccess, newControlToken } from './control/control-access.js';
 import { type ControlContext, handleControl, isControl } from './control/control-plane.js';
 import { EventJournal } from './event-journal.js';
-import { notFound, send } from './http/response.js';
 import { Dispatcher } from './http/dispatcher.js';
+import { notFound, send } from './http/response.js';
+import { createHttpServer } from './http/server.js';
 import type { ApiKey } from './keys/api-key.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from './keys/key-store.js';
 import { oauthToken } from './operations/table.js';
@@ -32,9 +32,6 @@ export interface LocalService {
   /** Stops at once, even if clients are connected. */
   close(): Promise<void>;
 }
-
-/** Longer than our own clients leave a connection idle. */
-const keepAliveMs = 120_000;
 
 function firstKey({ keys }: ServiceState): ApiKey {
   const existing = keys.keys;
@@ -78,8 +75,6 @@ function createListener(
   answers: (path: string) => boolean,
 ): RequestListener {
   return (request, response) => {
-    // A client may leave in the middle of an answer; without a listener, that would end the process.
-    response.on('error', () => undefined);
     if (isControl(request.url)) void handleControl(request, response, context);
     else if (answers((request.url ?? '').replace(/\?.*$/s, ''))) dispatcher.handle(request, response);
     else {
@@ -87,11 +82,6 @@ function createListener(
       send(response, errors.answer(notFound('there is no such path')), clock.dateHeader());
     }
   };
-}
-
-function createHttpServer({ tls }: LocalServiceOptions, listener: RequestListener): Server {
-  const tuning = { keepAliveTimeout: keepAliveMs, requestTimeout: 0, noDelay: true };
-  return tls === undefined ? createServer(tuning, listener) : createTlsServer({ ...tuning, ...tls }, listener);
 }
 
 function urlOf({ tls, host = '127.0.0.1' }: LocalServiceOptions, port: number): string {
@@ -129,14 +119,10 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const control = { state, access: new ControlAccess(controlToken, host), save: saver.save };
   const { oauthPort } = options;
   const isApart = oauthPort !== undefined;
-  const server = createHttpServer(
-    options,
-    createListener(control, dispatcher, (path) => !isApart || path !== oauthToken.path),
-  );
-  const tokenServer = createHttpServer(
-    options,
-    createListener(control, dispatcher, (path) => path === oauthToken.path),
-  );
+  const serve = (answers: (path: string) => boolean) =>
+    createHttpServer(options.tls, state, createListener(control, dispatcher, answers));
+  const server = serve((path) => !isApart || path !== oauthToken.path);
+  const tokenServer = serve((path) => path === oauthToken.path);
   const url = urlOf(options, await listen(server, host, port));
   const tokenUrl = isApart ? urlOf(options, await listen(tokenServer, host, oauthPort)) : url;
   // Only after it listens: a second service with the same port and state file fails before it writes the file.

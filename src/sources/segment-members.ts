@@ -23,7 +23,8 @@ function given(segment: string): ListSourceInput {
     distrustsTokens: true,
     // Some take no parameter at all, and answer with everybody (published facts, Real-time API).
     plain: () => segmentMembersPageOperation(segment, {}),
-    page: ({ token, limit, withTotal }) => segmentMembersPageOperation(segment, { nextToken: token, limit, withTotal }),
+    // It always has a total: no request asks for one.
+    page: ({ token, limit }) => segmentMembersPageOperation(segment, { nextToken: token, limit }),
   };
 }
 

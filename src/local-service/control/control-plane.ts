@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { usualDay } from '../data/population.js';
 import { faultSchema } from '../faults/fault.js';
-import { type Answer, badRequest, doneAnswer, jsonAnswer, notFound, ServiceError, send } from '../http/response.js';
 import { requestBody } from '../http/request-body.js';
+import { type Answer, badRequest, doneAnswer, jsonAnswer, notFound, ServiceError, send } from '../http/response.js';
 import type { ApiKey } from '../keys/api-key.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from '../keys/key-store.js';
 import type { ServiceState } from '../service-state.js';
 import type { ControlAccess } from './control-access.js';
 
-/** What a control works on. */
+/** The service, as a control sees it. */
 export interface ControlContext {
   readonly state: ServiceState;
   readonly access: ControlAccess;
@@ -158,7 +158,7 @@ const forgetProfiles: Control = {
   },
 };
 
-const limit = z.int().min(0).optional();
+const limit = z.int().min(0).max(1_000_000).optional();
 const group = z.enum(['profile', 'management', 'realtime']);
 const limitsBody = z.strictObject({
   profile: limit,
@@ -292,7 +292,10 @@ const moveTime: Control = {
   path: 'time',
   lasting: true,
   handle: (given, { state }) => {
-    state.clock.advance(checked(timeBody, given).advance_ms);
+    const { advance_ms } = checked(timeBody, given);
+    const year = new Date(state.clock.now() + advance_ms).getUTCFullYear();
+    if (!(year >= 1970 && year <= 9999)) throw badRequest('the time must stay between 1970 and 9999');
+    state.clock.advance(advance_ms);
     return shownTime(state.clock.now());
   },
 };

@@ -13,8 +13,8 @@ import type { Guard, Operation } from '../operations/operation.js';
 import { operations } from '../operations/table.js';
 import type { ServiceState } from '../service-state.js';
 import type { StateSaver } from '../state-file.js';
-import { type Answer, badRequest, notFound, ServiceError, send, unauthorized } from './response.js';
 import { parseQuery, type Query, single } from './query.js';
+import { type Answer, badRequest, notFound, ServiceError, send, unauthorized } from './response.js';
 import { type Route, Router } from './router.js';
 
 interface Exchange {
@@ -32,7 +32,7 @@ interface DispatchOptions {
 }
 
 function acceptsGzip({ headers }: IncomingMessage): boolean {
-  return /\bgzip\b/.test(String(headers['accept-encoding'] ?? ''));
+  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(String(headers['accept-encoding'] ?? ''));
 }
 
 function checkVersion(
@@ -126,12 +126,14 @@ export class Dispatcher {
       return operation.lasting === undefined ? answer : this.#saved(answer, operation.lasting);
     };
     if (guard === undefined) return proceed();
+    const { authorization } = request.headers;
+    if (authorization === undefined) throw unauthorized('the Authorization header is missing');
     if (tenant === undefined) throw badRequest(`the header ${this.#state.tenantHeader} is missing`);
     const permitted = (key: ApiKey) => {
       checkPermissions(guard, key);
       return proceed(key);
     };
-    const key = this.#state.tokens.authenticate(request.headers.authorization, tenant);
+    const key = this.#state.tokens.authenticate(authorization, tenant);
     return key instanceof Promise ? key.then(permitted) : permitted(key);
   }
 

@@ -1,12 +1,25 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { badRequest, ServiceError } from './response.js';
 
-/** The body of a request as a JSON object. @throws {ServiceError} 400, 413, 415 */
+/** The type alone, without parameters such as `charset`. */
+export function contentType({ headers }: IncomingMessage): string | undefined {
+  return headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+}
+
+/** Deeper values can be parsed, but not written again: that is recursive. */
+const maxDepth = 100;
+
+function isDeeper(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return depth === 0 || Object.values(value).some((member) => isDeeper(member, depth - 1));
+}
+
+/** The body of a request as a JSON object. @throws {ServiceError} 400, 413 */
 export async function jsonObject(request: IncomingMessage, maxBytes: number): Promise<Record<string, unknown>> {
-  const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   const text = await requestBody(request, maxBytes);
-  if (text === '') throw badRequest('the body is missing');
-  if (type !== 'application/json') throw new ServiceError(415, 'the body must be application/json');
+  if (text.trim() === '') throw badRequest('the body is missing');
+  if (contentType(request) !== 'application/json') throw badRequest('the body must be application/json');
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -15,10 +28,11 @@ export async function jsonObject(request: IncomingMessage, maxBytes: number): Pr
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw badRequest('the body is not a JSON object');
+  if (isDeeper(value, maxDepth)) throw badRequest(`the body has more than ${maxDepth} levels`);
   return value as Record<string, unknown>;
 }
 
-/** The whole body of a request. @throws {ServiceError} 413 */
+/** The whole body of a request. @throws {ServiceError} 400 if it is not UTF-8, 413 */
 export async function requestBody(request: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -33,5 +47,7 @@ export async function requestBody(request: IncomingMessage, maxBytes: number): P
     request.resume();
     throw new ServiceError(413, `the body is longer than ${maxBytes} bytes`);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  const body = Buffer.concat(chunks);
+  if (!isUtf8(body)) throw badRequest('the body is not UTF-8');
+  return body.toString('utf8');
 }

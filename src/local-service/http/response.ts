@@ -20,8 +20,10 @@ export function jsonAnswer(value: unknown, status = 200): Answer {
 export const doneAnswer: Answer = { status: 204, headers: noHeaders, body: empty };
 
 /** The headers of an answer, in the form that node:http takes fastest. */
-export function headOf({ headers, body }: Answer, date: string): string[] {
-  const head = ['Date', date, 'Content-Length', String(body.length)];
+export function headOf({ status, headers, body }: Answer, date: string): string[] {
+  const head = ['Date', date];
+  // A 204 must not have it (RFC 9110, section 8.6).
+  if (status !== 204) head.push('Content-Length', String(body.length));
   if (body.length > 0 && headers['content-type'] === undefined) head.push('Content-Type', 'application/json');
   for (const name in headers) head.push(name, headers[name] as string);
   return head;

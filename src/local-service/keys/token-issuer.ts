@@ -31,8 +31,12 @@ async function signToken(content: Claims, signingKey: Uint8Array): Promise<strin
     .sign(signingKey);
 }
 
+/** Base64url has several spellings for some bytes; a token has the one of RFC 7515, section 2. */
+const isCanonical = (part: string) => Buffer.from(part, 'base64url').toString('base64url') === part;
+
 /** The claims of a correctly signed token, even one that has expired or was revoked; undefined for any other text. */
 async function readToken(token: string, signingKey: Uint8Array): Promise<Claims | undefined> {
+  if (!token.split('.').every(isCanonical)) return undefined;
   try {
     const { payload } = await compactVerify(token, signingKey, { algorithms: ['HS256'] });
     return claims.safeParse(JSON.parse(Buffer.from(payload).toString('utf8'))).data;
@@ -99,8 +103,7 @@ export class TokenIssuer {
    * The API key of a request. It returns a promise only for a token that it has not seen before.
    * @throws {ServiceError} 401
    */
-  authenticate(authorization: string | undefined, tenant: string): ApiKey | Promise<ApiKey> {
-    if (authorization === undefined) throw unauthorized('the Authorization header is missing');
+  authenticate(authorization: string, tenant: string): ApiKey | Promise<ApiKey> {
     const known = this.#known.get(authorization);
     if (known !== undefined) return this.#valid(known, tenant);
     return this.#read(authorization).then((token) => this.#valid(token, tenant));

@@ -189,14 +189,14 @@ export function shownRun(
 
 const tableNames = ['customers', 'orders'];
 
-/** The ingest job of a run at a time; undefined before the run has made it. */
+/** The ingest job of a run at a time; undefined before the run has made it, and if the run was canceled before. */
 export function ingestJob(
   run: RunFacts,
   now: number,
 ): { createdAt: number; shown: Record<string, unknown> } | undefined {
   const createdAt = run.at + run.startingMs;
-  if (now < createdAt) return undefined;
   const { state, endedAt } = phaseOf(run, now);
+  if (now < createdAt || (endedAt !== null && endedAt < createdAt)) return undefined;
   const isOver = endedAt !== null;
   const tables = tableNames.map((table, index) => {
     const read = 1000 + (((run.at / 1000) % 500) | 0) + index * 250;

@@ -1,7 +1,7 @@
 import { hashText } from '../data/hash.js';
 import type { ProfileList } from '../data/index-source.js';
-import { badRequest } from '../http/response.js';
 import { flag, type Query, single } from '../http/query.js';
+import { badRequest } from '../http/response.js';
 
 /** The form of `next_token` on the last page. Deployments use all three. */
 export type EndForm = 'absent' | 'empty' | 'null';

@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { faultOf } from '../faults/fault.js';
-import { type Answer, badRequest, jsonAnswer, notFound } from '../http/response.js';
 import { flag } from '../http/query.js';
-import { requestBody } from '../http/request-body.js';
+import { jsonObject } from '../http/request-body.js';
+import { type Answer, badRequest, jsonAnswer, notFound } from '../http/response.js';
 import type { Collection } from '../realtime/collection.js';
+import { isRecord } from '../realtime/event.js';
 import { shownProfile } from '../realtime/shown-profile.js';
 import type { ServiceState } from '../service-state.js';
 import { type Call, type Operation, realtimeApi } from './operation.js';
@@ -20,22 +21,22 @@ const maxBodyBytes = 64 * 1024;
 const reserved = ['_enrich', 'api_version'];
 
 const body = z.strictObject({
-  keys: z.record(z.string(), z.union([z.string(), z.number().transform(String)])).optional(),
+  // A zod record would lose names such as `__proto__`.
+  keys: z.custom<Record<string, unknown>>(isRecord).default({}),
   enrich: z.boolean().default(false),
 });
 
+const isKey = (key: readonly [string, unknown]): key is readonly [string, string] => typeof key[1] === 'string';
+
 async function bodyLookup({ request }: Call): Promise<Lookup> {
-  const text = await requestBody(request, maxBodyBytes);
-  let given: unknown;
-  try {
-    given = JSON.parse(text);
-  } catch {
-    throw badRequest('the body is not JSON');
-  }
-  const read = body.safeParse(given);
+  const read = body.safeParse(await jsonObject(request, maxBodyBytes));
+  const keys = Object.entries(read.data?.keys ?? {}).map(
+    ([name, value]) => [name, typeof value === 'number' ? String(value) : value] as const,
+  );
   // The message from zod could show the value of a key.
-  if (!read.success) throw badRequest('the body must be {"keys": {name: text}, "enrich": true or false}');
-  return { keys: Object.entries(read.data.keys ?? {}), enrich: read.data.enrich };
+  if (!read.success || !keys.every(isKey))
+    throw badRequest('the body must be {"keys": {name: text}, "enrich": true or false}');
+  return { keys, enrich: read.data.enrich };
 }
 
 function queryLookup({ query }: Call): Lookup {

@@ -1,6 +1,6 @@
 import { faultOf } from '../faults/fault.js';
-import { badRequest, jsonAnswer, notFound, ServiceError } from '../http/response.js';
 import { flag, momentOf, single, spanOf } from '../http/query.js';
+import { badRequest, jsonAnswer, notFound, ServiceError } from '../http/response.js';
 import type { Permission } from '../keys/api-key.js';
 import type { NamedList } from '../management/named-lists.js';
 import type { AuditEvent } from '../management/tenant-management.js';

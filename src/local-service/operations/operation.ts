@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { ApiGroup } from '../../core/service-options.js';
 import type { Fault } from '../faults/fault.js';
-import type { Answer } from '../http/response.js';
 import type { Query } from '../http/query.js';
+import type { Answer } from '../http/response.js';
 import type { ApiKey, Permission } from '../keys/api-key.js';
 import type { ServiceState } from '../service-state.js';
 

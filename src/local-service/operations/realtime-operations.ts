@@ -1,5 +1,5 @@
+import { flag, momentOf, type Query, single } from '../http/query.js';
 import { badRequest, jsonAnswer } from '../http/response.js';
-import { flag, type Query, single } from '../http/query.js';
 import type { Collection } from '../realtime/collection.js';
 import { shownProfile } from '../realtime/shown-profile.js';
 import { answerPage } from './answer-page.js';
@@ -94,21 +94,11 @@ const listProfileSegments: Operation = {
 };
 
 const isScale = (text: string): text is Scale => Object.hasOwn(scales, text);
-/** A date, or a time of day in UTC. */
-const timestamp = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z)?$/;
-
-function timeOf(query: Query, name: string): number | undefined {
-  const text = single(query, name);
-  if (text === undefined) return undefined;
-  const time = timestamp.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(time)) throw badRequest(`${name} must be a time in ISO 8601, UTC`);
-  return time;
-}
 
 function rangeOf(query: Query, now: number): HistoryRange {
   const scale = single(query, 'scale') ?? 'day';
   if (!isScale(scale)) throw badRequest('scale must be minute, hour or day');
-  const range = { scale, after: timeOf(query, 'after'), before: timeOf(query, 'before') };
+  const range = { scale, after: momentOf(query, 'after'), before: momentOf(query, 'before') };
   if (range.after !== undefined && range.before !== undefined && range.after >= range.before) {
     throw badRequest('after must be before before');
   }

@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import { type Answer, badRequest, doneAnswer, notFound, ServiceError } from '../http/response.js';
-import { requestBody } from '../http/request-body.js';
+import { contentType, jsonObject } from '../http/request-body.js';
+import { type Answer, doneAnswer, notFound, ServiceError } from '../http/response.js';
 import { type StreamDefinition, streams } from '../realtime/catalogue.js';
-import { isRecord } from '../realtime/event.js';
 import type { ServiceState } from '../service-state.js';
 import { type Call, type Operation, realtimeApi } from './operation.js';
 import { realtimeOf } from './realtime-api.js';
@@ -14,28 +13,15 @@ const maxRefusedBytes = 1024 * 1024;
 const accepted: Answer = { status: 202, headers: {}, body: Buffer.alloc(0) };
 
 /** Judges an event by its head, before any of its body is read. @throws {ServiceError} 411, 413, 415 */
-function checkHead({ headers }: IncomingMessage): void {
-  const length = headers['content-length'];
+function checkHead(request: IncomingMessage): void {
+  const length = request.headers['content-length'];
   if (length === undefined) throw new ServiceError(411, 'an event needs the header Content-Length');
   if (Number(length) > maxEventBytes) {
     const close: Record<string, string> = Number(length) > maxRefusedBytes ? { connection: 'close' } : {};
     throw new ServiceError(413, `an event may have at most ${maxEventBytes} bytes`, close);
   }
-  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-  if (type !== 'application/json') throw new ServiceError(415, 'an event must be sent as application/json');
-}
-
-async function eventOf(request: IncomingMessage): Promise<Record<string, unknown>> {
-  const text = await requestBody(request, maxEventBytes);
-  if (text.trim() === '') throw badRequest('the body is missing');
-  let event: unknown;
-  try {
-    event = JSON.parse(text);
-  } catch {
-    throw badRequest('the body is not JSON');
-  }
-  if (!isRecord(event)) throw badRequest('an event must be one JSON object');
-  return event;
+  if (Number(length) > 0 && contentType(request) !== 'application/json')
+    throw new ServiceError(415, 'an event must be sent as application/json');
 }
 
 /** @throws {ServiceError} 404, 409 */
@@ -49,7 +35,7 @@ function openStream(id: string): StreamDefinition {
 async function take(call: Call, state: ServiceState): Promise<Answer> {
   realtimeOf(call, state);
   checkHead(call.request);
-  const event = await eventOf(call.request);
+  const event = await jsonObject(call.request, maxEventBytes);
   const stream = openStream(call.parameters[0] as string);
   if (stream.mode === 'drops') return doneAnswer;
   // Nothing below waits, so that simultaneous events are applied one after the other.

@@ -1,7 +1,7 @@
 import { type Filters, type IndexSource, recordBytes } from '../data/index-source.js';
-import { badRequest, jsonAnswer, notFound, unauthorized } from '../http/response.js';
 import type { Query } from '../http/query.js';
-import { requestBody } from '../http/request-body.js';
+import { contentType, requestBody } from '../http/request-body.js';
+import { badRequest, jsonAnswer, notFound, unauthorized } from '../http/response.js';
 import type { ServiceState } from '../service-state.js';
 import { answerPage } from './answer-page.js';
 import { listingId, listingOf } from './listing.js';
@@ -12,8 +12,7 @@ import { realtimeOperations } from './realtime-operations.js';
 const maxBodyBytes = 64 * 1024;
 
 async function exchange({ request }: Call, state: ServiceState) {
-  const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-  if (type !== 'application/x-www-form-urlencoded') {
+  if (contentType(request) !== 'application/x-www-form-urlencoded') {
     throw badRequest('the body must be application/x-www-form-urlencoded');
   }
   const form = new URLSearchParams(await requestBody(request, maxBodyBytes));

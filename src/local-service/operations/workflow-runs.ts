@@ -1,7 +1,7 @@
 import { faultOf } from '../faults/fault.js';
-import { badRequest, jsonAnswer, ServiceError } from '../http/response.js';
 import { readMoment, single, spanOf } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';
+import { badRequest, jsonAnswer, ServiceError } from '../http/response.js';
 import type { Actor, StopRules } from '../management/tenant-management.js';
 import { type RunState, runStates, shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';

@@ -136,13 +136,13 @@ export const calls: Readonly<Record<string, Call>> = {
     decode: realtime.readRealtimeProfile,
   },
   profileSegmentsPage: {
-    operation: ({ memberId }) => realtime.profileSegmentsPageOperation('col-1', memberId, everything),
+    operation: ({ memberId }) => realtime.profileSegmentsPageOperation('col-1', memberId, { limit: 7 }),
     page: ({ memberId }, page) => realtime.profileSegmentsPageOperation('col-1', memberId, page),
     unknown: () => realtime.profileSegmentsPageOperation('col-1', gone, {}),
     decode: decoders.readProfileSegments,
   },
   segmentMembersPage: {
-    operation: () => realtime.segmentMembersPageOperation('seg-gold', everything),
+    operation: () => realtime.segmentMembersPageOperation('seg-gold', { limit: 7 }),
     page: (_, page) => realtime.segmentMembersPageOperation('seg-gold', page),
     unknown: () => realtime.segmentMembersPageOperation(gone, {}),
     decode: decoders.readSegmentMembers,

@@ -3,6 +3,7 @@ import * as management from '../../../src/api/management-api.js';
 import type { Page } from '../../../src/api/paging.js';
 import * as profile from '../../../src/api/profile-api.js';
 import * as realtime from '../../../src/api/realtime-api.js';
+import { membersOfSegment } from '../../../src/sources/segment-members.js';
 import * as decoders from '../../fixtures/decoders.js';
 import type { Known } from './calls.js';
 import { ContractService } from './contract-service.js';
@@ -158,6 +159,11 @@ describe('In the local service, each parameter of the client does what is publis
       expect(names(enriched)).toEqual(expect.arrayContaining(names(plain)));
       expect(names(enriched).length).toBeGreaterThan(names(plain).length);
     }
+  });
+
+  it('no with_total goes to the members of a segment, whose total is always there', () => {
+    const request = { token: null, limit: 1, filter: new Map<string, string>(), withTotal: true };
+    expect(membersOfSegment('seg-gold').page(request).query).toEqual([['limit', '1']]);
   });
 
   it('keys of a lookup with any characters: a plus, a percent sign, an ampersand', async () => {

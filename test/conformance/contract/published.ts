@@ -25,6 +25,8 @@ export interface Published {
 const profileApi = '2025-07-31';
 const managementApi = '2024-04-01';
 const paging = ['limit', 'next_token', 'with_total'];
+/** The lists of the Real-time API always have a total, so nothing asks for it (specification, section 4.8). */
+const realtimePaging = ['limit', 'next_token'];
 
 /** Section 2.5. On the last page, `next_token` is absent, empty or null. */
 const page = (item: Shape): Shape => ({ fields: { data: { list: item }, 'next_token?': 'text', 'total?': 'integer' } });
@@ -295,7 +297,7 @@ export const published: Readonly<Record<string, Published>> = {
   profileSegmentsPage: {
     request: 'GET /prof/profiles/{collection-id}/{profile-id}/segments',
     version: null,
-    query: paging,
+    query: realtimePaging,
     status: 200,
     alwaysTotal: true,
     needed: ['segment_id'],
@@ -305,7 +307,7 @@ export const published: Readonly<Record<string, Published>> = {
   segmentMembersPage: {
     request: 'GET /prof/segments/{segment-id}/profiles',
     version: null,
-    query: paging,
+    query: realtimePaging,
     status: 200,
     alwaysTotal: true,
     needed: ['profile_id'],

@@ -102,6 +102,9 @@ describe('the control interface', () => {
     expect(await status('change', { method: 'POST', body: 'days=1' })).toBe(400);
     expect(await status('change', { method: 'POST', body: '{"days":0}' })).toBe(400);
     expect(await status('time', { method: 'POST', body: '{}' })).toBe(400);
+    expect(await status('time', { method: 'POST', body: '{"advance_ms":9000000000000000}' })).toBe(400);
+    expect(await status('limits', { method: 'POST', body: '{"profile":1000000000000}' })).toBe(400);
+    expect((await new Caller(service).get('/api/indexes')).status).toBe(200);
     expect(await status('state/save', { method: 'POST' })).toBe(409);
   });
 

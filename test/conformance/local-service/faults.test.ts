@@ -145,7 +145,10 @@ describe('faults of answers', () => {
     const { text, headers } = await caller.get(members, { 'accept-encoding': 'gzip' });
     expect(headers.get('content-encoding')).toBe('gzip');
     expect(text).toBe(plain);
-    expect((await caller.get(members, { 'accept-encoding': 'identity' })).headers.has('content-encoding')).toBe(false);
+    for (const refusing of ['identity', 'gzip;q=0', 'br, gzip; q=0.0']) {
+      const { headers: plainHeaders } = await caller.get(members, { 'accept-encoding': refusing });
+      expect([refusing, plainHeaders.has('content-encoding')]).toEqual([refusing, false]);
+    }
   });
 
   it('large_body follows the document with blanks', async () => {

@@ -170,8 +170,8 @@ describe('POST /workflow/runs', () => {
     ['no range for a workflow that pulls files', 400, { config_id: 'cg-pull' }],
     ['a run_mode for an orchestration group', 400, { config_id: 'og-1', run_mode: 'full' }],
     ['a range for a campaign', 400, { config_id: 'cmp-0001', range_from: '2025-12-01' }],
-    ['a form', 415, 'config_id=cg-1', 'application/x-www-form-urlencoded'],
-    ['plain text', 415, '{"config_id":"cg-1"}', 'text/plain'],
+    ['a form', 400, 'config_id=cg-1', 'application/x-www-form-urlencoded'],
+    ['plain text', 400, '{"config_id":"cg-1"}', 'text/plain'],
     ['more than 64 KB', 413, { config_id: 'x'.repeat(65_536) }],
   ])('with %s is %i, and starts nothing', async (_, expected, body, type = 'application/json; charset=utf-8') => {
     const caller = await ManagementCaller.start();
@@ -255,6 +255,19 @@ describe('other deployments', () => {
     expect((await caller.stop(id)).body).toEqual(body);
     await caller.clearFaults();
     expect((await caller.stop(id)).status).toBe(409);
+  });
+
+  it('make no ingest job of a run that is canceled before it is in progress', async () => {
+    const caller = await ManagementCaller.start();
+    await caller.control('faults', { kind: 'workflow_stops' });
+    const [early, late] = [await caller.start('cg-slow'), await caller.start('cg-slow')];
+    caller.clock.jump(100);
+    await caller.stop(early.id);
+    caller.clock.jump(1000);
+    await caller.stop(late.id);
+    const jobs = (await caller.jobs(1)).filter(({ workflow_id: id }) => [early.id, late.id].includes(id));
+    expect(jobs.map(({ workflow_id: id }) => id)).toEqual([late.id]);
+    for (const { started_at: from, ended_at: to } of jobs[0]?.tables ?? []) expect(from < to).toBe(true);
   });
 });
 

@@ -71,6 +71,7 @@ describe('GET /collections/{collection-id}/history (specification, section 4.10)
     ['scale=hour&before=2026-03-10T00:00:00Z', '2026-03-08T19:00:00.000Z', 30],
     ['after=2026-03-01&before=2027-01-01', '2026-03-01T00:00:00.000Z', 10],
     ['after=2027-01-01', undefined, 0],
+    ['scale=hour&after=2026-03-10T02:00:00%2B02:00', '2026-03-10T00:00:00.000Z', 15],
   ])('gives the buckets of %s', async (query, first, count) => {
     const caller = await start({ profiles: 100, clock });
     const { body } = await caller.get(`${history}?${query}`);
@@ -84,7 +85,8 @@ describe('GET /collections/{collection-id}/history (specification, section 4.10)
     'after=2026-03-02&before=2026-03-02',
     'after=yesterday',
     'before=1741617020',
-    'after=2026-02-03T04:05:06',
+    'after=2026-02-30',
+    'before=2026-02-31T00:00:00Z',
     'scale=minute&after=2026-01-01',
     'after=2026-03-01&after=2026-03-02',
   ])('is 400 for %s', async (query) => {
