@@ -128,7 +128,7 @@ function newest({ past }: IndexPage): Html {
     last.report,
     before.map((run) => run.report),
   );
-  return html`<p class="when">${statusWords(last.report.status, { pill: true })}<span>Last run: <a href="${last.report.run_id}.html">${moment(last.startedAt)}</a> UTC.${lastGood}</span></p><p class="lead">${summary}</p>`;
+  return html`<p class="when">${statusWords(last.report.status, { pill: true })}<span>Last run: <a href="${last.report.run_id}.html">${moment(last.startedAt)}</a> UTC.${lastGood}</span></p>${summary}`;
 }
 
 /** The page that lists the runs of a job. */

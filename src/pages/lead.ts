@@ -2,6 +2,7 @@ import { formatCount, formatCounted } from '../core/quantities.js';
 import type { JobReport, StreamReport } from '../core/run-report.js';
 import { previousRowCount } from '../notify/run-figures.js';
 import { changedStreams, changeWords, type EarlierReports, isFirstLoad, isFirstRun } from './changes.js';
+import { type Html, html } from './html.js';
 
 /** The most streams that the first sentences name. */
 const namedStreams = 3;
@@ -47,11 +48,11 @@ function failedSentence(failed: readonly StreamReport[], all: number, before: Ea
   return `${formatCount(failed.length)} of ${formatCounted(all, 'stream')} failed; ${kept}.`;
 }
 
-/** The changes of a run and its failures, in a few sentences. */
-export function lead(report: JobReport, before: EarlierReports): string {
+/** The failures of a run, then its changes: a sentence on each line. */
+export function lead(report: JobReport, before: EarlierReports): Html {
   const streams = report.streams ?? [];
   const of = (status: string) => streams.filter((stream) => stream.status === status);
-  const parts = changeSentences(report, before);
+  const parts: string[] = [];
   const [held, failed] = [of('held'), of('failed')];
   if (failed.length > 0) parts.push(failedSentence(failed, streams.length, before));
   if (held.length > 0) {
@@ -65,5 +66,6 @@ export function lead(report: JobReport, before: EarlierReports): string {
       `${late.length === 1 ? `Destination ${late[0]}` : `${formatCount(late.length)} destinations`} did not get everything.`,
     );
   if (report.status === 'interrupted') parts.push('The run was interrupted; the next one resumes.');
-  return parts.join(' ');
+  const lines = [...parts, ...changeSentences(report, before)];
+  return html`<p class="lead">${lines.map((line, index) => html`${index === 0 ? undefined : html`<br>`}${line}`)}</p>`;
 }

@@ -33,11 +33,12 @@ const fewestPlaces = 5;
 /** A bar that is this many times as high as the next one is cut, so that it does not flatten the others. */
 const cutFrom = 4;
 
-/** The next number upwards that reads well: 1, 2 or 5, and zeros. */
+/** The next number upwards that reads well: 1, 2 or 5, and zeros. Most are counts, so 2.5 is none of them. */
 function roundUp(value: number): number {
   if (value <= 0) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 2.5, 5, 10].find((step) => step * size >= value * 0.999) ?? 10) * size;
+  const steps = size === 1 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10];
+  return (steps.find((step) => step * size >= value * 0.999) ?? 10) * size;
 }
 
 /** The highest value that the axis must hold: the second one, if the first is far above it. */
@@ -184,5 +185,5 @@ export function plotFigure(plot: Plot): Html {
   const scale = scaleOf(plot);
   const marks = plot.as === 'bars' ? bars(plot, scale) : line(plot, scale);
   const drawing = html`<svg viewBox="0 0 ${area.width} ${area.height}" role="img" aria-label="${`${what}, ${points.length === 1 ? 'one run' : `the last ${points.length} runs, oldest first`}; this run: ${value}; ${summary}`}">${axes(plot, scale, middle)}${marks}${crosses(plot, scale)}${pointer(plot, scale)}</svg>`;
-  return html`<figure><figcaption><h3>${title}</h3><b>${value}</b></figcaption><p>${summary}</p>${isEmpty ? undefined : drawing}</figure>`;
+  return html`<figure><figcaption><h3>${title}</h3><b>${now === undefined ? '–' : value}</b></figcaption><p>${summary}</p>${isEmpty ? undefined : drawing}</figure>`;
 }

@@ -1,7 +1,7 @@
 import { type CommandPlace, completed } from '../core/command-hints.js';
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
 import { errorType } from '../core/error-codes.js';
-import type { JobReport, ReportedError, ReportedWarning, StreamReport } from '../core/run-report.js';
+import type { DestinationReport, JobReport, ReportedError, ReportedWarning, StreamReport } from '../core/run-report.js';
 import { statusWords } from './format.js';
 import { Html, html, name } from './html.js';
 
@@ -13,9 +13,10 @@ function cut(text: string): string {
   return text.length <= mostCharacters ? text : `${text.slice(0, mostCharacters)}…`;
 }
 
-/** A message; text between backticks is code. */
+/** A message on one line; text between backticks is code. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
 function prose(text: string): Html {
-  const parts = cut(text).split(/`([^`]+)`/);
+  const line = text.replaceAll(/\s*\n\s*/g, ' ').replace(/ \^$/, '');
+  const parts = cut(line).split(/`([^`]+)`/);
   return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
 }
 
@@ -69,7 +70,9 @@ const readAgain = 'run it again: cdsync run';
 const deliverAgain = 'correct the destination, or wait until it is back, then: cdsync push';
 
 /** What to do about an error. A hint that has no command in common with the action of its code explains it, and follows. */
-function remedy({ error: { code, hint }, isDelivery }: Problem, place: CommandPlace): Html {
+function remedy({ error: { code, hint }, isDelivery }: Problem, place: CommandPlace): Html | undefined {
+  // The stream that it needs has a box of its own.
+  if (code === 'dependency') return undefined;
   const known = errorType(code).next;
   if (known === undefined || !hint) return action(hint ?? known ?? (isDelivery ? deliverAgain : readAgain), place);
   const commands = known.match(commandPattern) ?? [];
@@ -100,10 +103,17 @@ function heldBox(stream: StreamReport, runId: string, place: CommandPlace, isSti
   return html`<div class="box held"><h3>${name(stream.name)}: ${statusWords('held')}</h3>${figures}${next}</div>`;
 }
 
+/** What to do about a warning; undefined if there is nothing. */
+function warningAction(code: string, stream: string | undefined): string | undefined {
+  if (code === 'guard_column_unknown') return 'correct the name under `guards:`, then: cdsync check';
+  if (code.startsWith('guard_') && stream !== undefined) return `look at the changes: cdsync diff ${stream}`;
+  return errorType(code).next;
+}
+
 /** What needs attention although nothing was stopped. */
 function warningBoxes({ warnings = [], streams = [] }: JobReport, place: CommandPlace): Html[] {
   const box = ({ code, message }: ReportedWarning, stream?: string) => {
-    const known = errorType(code).next;
+    const known = warningAction(code, stream);
     const who = stream === undefined ? '' : html`${name(stream)}: `;
     return html`<div class="box held"><h3>${who}warning</h3><p>${prose(message)} <code>[${code}]</code></p>${
       known === undefined ? undefined : action(known, place)
@@ -121,6 +131,11 @@ function deprecationBox(deprecation: Deprecation, place: CommandPlace): Html {
   return html`<div class="box held"><h3>deprecated</h3><p>${prose(deprecationLine(deprecation))}</p>${action(next, place)}</div>`;
 }
 
+/** Whether a delivery was not tried because its stream has no rows for it: what keeps the stream is shown with the stream. */
+function isForItsStream({ status, stream }: DestinationReport, streams: readonly StreamReport[]): boolean {
+  return status === 'not_tried' && streams.some((each) => each.name === stream && each.status !== 'ok');
+}
+
 /** What went wrong, with what to do about it. Undefined if nothing did. */
 export function problemBoxes(report: JobReport, place: CommandPlace, held: ReadonlySet<string>): Html | undefined {
   const streams = report.streams ?? [];
@@ -130,7 +145,10 @@ export function problemBoxes(report: JobReport, place: CommandPlace, held: Reado
       streams.filter(({ status }) => status !== 'held'),
       false,
     ),
-    ...problems(report.destinations ?? [], true),
+    ...problems(
+      (report.destinations ?? []).filter((each) => !isForItsStream(each, streams)),
+      true,
+    ),
   ];
   const boxesOf = (wanted: Problem['status']) =>
     others.filter(({ status }) => status === wanted).map((problem) => errorBox(problem, place));

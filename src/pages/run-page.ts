@@ -80,7 +80,7 @@ export function runPage(page: RunPage): string {
   const comparison = past.length === 2 ? 'Beside the run before' : `Beside the ${past.length - 1} runs before`;
   return pageDocument({
     title: `${report.job}: ${when}`,
-    header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p><p class="lead">${lead(report, before)}</p>`,
+    header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p>${lead(report, before)}`,
     main: html`${isFirst ? firstLoadSection(report, figures) : changesSection(report, before)}${problemBoxes(report, place, held)}${section(
       'Freshness',
       freshnessTable(streams, past, figures),

@@ -138,7 +138,7 @@ describe('the page about a run', () => {
       'How it ran',
     ]);
     expect(text).toContain(
-      '<p class="lead">members: 3 inserted, 2 updated, 1 deleted, now 100 rows. Stream vip is held by a guard: nothing of it was published.</p>',
+      '<p class="lead">Stream vip is held by a guard: nothing of it was published.<br>members: 3 inserted, 2 updated, 1 deleted, now 100 rows.</p>',
     );
   });
 
@@ -346,6 +346,45 @@ describe('what needs you', () => {
       ['failed', 'members', 'failed'],
       ['skipped', 'profiles', 'skipped'],
     ]);
+  });
+
+  it('shows what keeps a stream once: neither as something to do for streams that need it nor for its deliveries', () => {
+    const because = {
+      code: 'dependency',
+      message: 'it needs stream "vip"',
+      hint: 'see stream "vip"',
+      request_id: null,
+    };
+    const kept = {
+      code: 'not_published',
+      message: 'no snapshot yet',
+      hint: 'run it first: cdsync run',
+      request_id: null,
+    };
+    const streams = [
+      stream('vip', { status: 'held', findings: [{ guard: 'max_deleted', message: 'too many' }] }),
+      stream('profiles', { status: 'skipped', error: because }),
+    ];
+    const destinations = [{ name: 'lake', stream: 'profiles', status: 'not_tried', error: kept }];
+    const all = { ...report(id(1), streams, { status: 'held' }), destinations } as unknown as JobReport;
+    const { text } = problemBoxes(all, {}, new Set(['vip'])) ?? { text: '' };
+    expect(text.match(/class="box /g)).toHaveLength(2);
+    expect(text.match(/Do this:/g)).toHaveLength(1);
+    expect(text).not.toContain('cdsync run');
+  });
+
+  it('leads from a guard that only warns to the changes, and shows a message of several lines on one', () => {
+    const warnings = [{ code: 'guard_max_changed', message: '9 changes on 9 rows' }];
+    const error = {
+      code: 'sql_failed',
+      message: 'Binder Error: no column "x"\nLINE 1: select x\n    ^',
+      hint: null,
+      request_id: null,
+    };
+    const streams = [stream('members', { warnings }), stream('vip', { status: 'failed', error })];
+    const { text } = problemBoxes(report(id(1), streams), { config: 'a.yaml' }, new Set()) ?? { text: '' };
+    expect(text).toContain('<code>cdsync diff a.yaml members</code>');
+    expect(text).toContain('no column &quot;x&quot; LINE 1: select x <code>[sql_failed]</code>');
   });
 
   it('asks for a delivery, not for a run, if a destination failed', () => {
