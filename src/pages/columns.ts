@@ -36,7 +36,11 @@ function updates({ updated }: StreamFigures): string {
   return compared === rows ? all : `${all}; changes are of a sample of ${formatCount(compared)}`;
 }
 
-function streamColumns(stream: string, figures: StreamFigures, most: number, isOpen: boolean): Html {
+function streamColumns(
+  stream: string,
+  figures: StreamFigures,
+  { most, isFirst, isOpen }: { readonly most: number; readonly isFirst: boolean; readonly isOpen: boolean },
+): Html {
   const { rows, columns, updated } = figures;
   const shown = [...chosen(columns, most)].sort((a, b) => (b.changed ?? 0) - (a.changed ?? 0));
   const left = columns.length - shown.length;
@@ -49,13 +53,13 @@ function streamColumns(stream: string, figures: StreamFigures, most: number, isO
     left > 0
       ? html`<p class="note">${formatCounted(left, 'column')} that changed less ${left === 1 ? 'is' : 'are'} left out; <code>cdsync.columns</code> of the published file has all.</p>`
       : undefined;
-  const summary = html`<summary><h3>${name(stream)}</h3><span class="note">${formatCounted(columns.length, 'column')}, ${formatCounted(rows, 'row')}${isOpen ? '' : `; ${updates(figures)}`}</span></summary>`;
+  const summary = html`<summary><h3>${name(stream)}</h3><span class="note">${formatCounted(columns.length, 'column')}, ${formatCounted(rows, 'row')}${isFirst ? '' : `; ${updates(figures)}`}</span></summary>`;
   const body = html`${summary}${table(`Columns of ${stream}`, heads, shown.map(cells))}${more}`;
   return isOpen ? html`<details open>${body}</details>` : html`<details>${body}</details>`;
 }
 
 /** The columns of each stream: type, share of missing values, share of changed values. */
-export function columnTables(figures: ColumnFigures | undefined, streams: readonly string[], isOpen: boolean): Html {
+export function columnTables(figures: ColumnFigures | undefined, streams: readonly string[], isFirst: boolean): Html {
   const known = streams.flatMap((stream) => {
     const found = figures?.streams[stream];
     return found === undefined ? [] : [{ stream, found }];
@@ -65,7 +69,7 @@ export function columnTables(figures: ColumnFigures | undefined, streams: readon
   const most = all <= mostColumns ? mostColumns : Math.max(5, Math.floor(mostColumns / known.length));
   const tables = known
     .slice(0, mostColumns / 5)
-    .map(({ stream, found }) => streamColumns(stream, found, most, isOpen && known.length <= 3));
+    .map(({ stream, found }) => streamColumns(stream, found, { most, isFirst, isOpen: isFirst && known.length <= 3 }));
   return html`${tables}`;
 }
 

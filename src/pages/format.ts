@@ -25,6 +25,12 @@ export function statusWords(status: KnownStatus, { pill = false }: { pill?: bool
   return html`<span class="status ${known}${pill ? ' pill' : ''}">${sign}${known}</span>`;
 }
 
+/** A message of at most so many characters on one line. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
+export function oneLine(message: string, mostCharacters: number): string {
+  const line = message.replaceAll(/\s*\n\s*/g, ' ').replace(/ \^$/, '');
+  return line.length <= mostCharacters ? line : `${line.slice(0, mostCharacters)}…`;
+}
+
 /** `4 Nov 2026, 02:15`, UTC; a text that says so if the time is not known. */
 export function moment(ms: number): string {
   if (Number.isNaN(ms)) return 'not known';

@@ -5,7 +5,7 @@ import { errorWithoutKeys } from '../notify/result.js';
 import type { PastRun } from '../storage/past-runs.js';
 import { changedStreams, changeWords, type EarlierReports, isFirstRun } from './changes.js';
 import { pageDocument } from './document.js';
-import { moment, statusWords } from './format.js';
+import { moment, oneLine, statusWords } from './format.js';
 import { type Html, html, name, Html as Raw } from './html.js';
 import { lead } from './lead.js';
 import { table } from './streams.js';
@@ -15,15 +15,11 @@ import { comparedRuns, trends } from './trends.js';
 const mostCharacters = 160;
 const mostNamed = 3;
 
-function cut(text: string): string {
-  return text.length <= mostCharacters ? text : `${text.slice(0, mostCharacters)}…`;
-}
-
 /** Which streams and destinations are not ok, and why; one cause is named once. */
 function troubles(report: JobReport): Html[] {
   const causes = new Map<string, { status: string; message: string; who: string[] }>();
   const add = (who: string, status: string, message: string | undefined) => {
-    const text = cut(message ?? 'the report has no reason');
+    const text = oneLine(message ?? 'the report has no reason', mostCharacters);
     const cause = causes.get(`${status} ${text}`) ?? { status, message: text, who: [] };
     causes.set(`${status} ${text}`, { ...cause, who: [...new Set([...cause.who, who])] });
   };
@@ -71,7 +67,7 @@ function runSummary(report: JobReport, before: EarlierReports): Html {
 }
 
 /** Raise it with every change of a row: rows of other versions are made again. */
-const rowsVersion = 'rows-3';
+const rowsVersion = 'rows-4';
 /** The most runs that are listed: more would make the page slow to open. */
 export const listedRuns = 1000;
 

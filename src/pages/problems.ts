@@ -2,21 +2,19 @@ import { type CommandPlace, completed } from '../core/command-hints.js';
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
 import { errorType } from '../core/error-codes.js';
 import type { DestinationReport, JobReport, ReportedError, ReportedWarning, StreamReport } from '../core/run-report.js';
-import { statusWords } from './format.js';
+import { oneLine, statusWords } from './format.js';
 import { Html, html, name } from './html.js';
 
 const mostBoxes = 100;
 const mostCharacters = 2000;
 
-/** A text of at most 2,000 characters. */
 function cut(text: string): string {
-  return text.length <= mostCharacters ? text : `${text.slice(0, mostCharacters)}…`;
+  return oneLine(text, mostCharacters);
 }
 
-/** A message on one line; text between backticks is code. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
+/** A message on one line; text between backticks is code. */
 function prose(text: string): Html {
-  const line = text.replaceAll(/\s*\n\s*/g, ' ').replace(/ \^$/, '');
-  const parts = cut(line).split(/`([^`]+)`/);
+  const parts = cut(text).split(/`([^`]+)`/);
   return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
 }
 
