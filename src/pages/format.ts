@@ -15,7 +15,7 @@ const strokes: Record<KnownStatus, string> = {
   not_tried: 'M5 8h6',
 };
 
-/** A status, in the word that reports and commands have, with a sign of its own: the colour adds nothing. */
+/** A status, in the word that reports and commands have, with an own sign: the colour adds nothing. */
 export function statusWords(status: KnownStatus, { pill = false }: { pill?: boolean } = {}): Html {
   // Reports are files: whatever is in them, the page shows no more than text.
   const known = Object.hasOwn(strokes, status) ? status : 'skipped';
@@ -25,7 +25,7 @@ export function statusWords(status: KnownStatus, { pill = false }: { pill?: bool
   return html`<span class="status ${known}${pill ? ' pill' : ''}">${sign}${known}</span>`;
 }
 
-/** A message of at most so many characters on one line. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
+/** A message on one line, cut after `mostCharacters`. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
 export function oneLine(message: string, mostCharacters: number): string {
   const line = message.replaceAll(/\s*\n\s*/g, ' ').replace(/ \^$/, '');
   return line.length <= mostCharacters ? line : `${line.slice(0, mostCharacters)}…`;
