@@ -1,4 +1,5 @@
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
+import { parseMoment } from '../core/quantities.js';
 import type { ApiGroup } from '../core/service-options.js';
 import type { ResponseHeaders } from './response-reader.js';
 
@@ -41,7 +42,12 @@ function said(value: string | string[] | undefined): string | null {
   if (denials.has(text.toLowerCase())) return null;
   if (/^(true|\?1|1|yes)$/i.test(text)) return 'true';
   const seconds = /^@(\d{1,12})$/.exec(text)?.[1];
-  const time = seconds === undefined ? Date.parse(text) : Number(seconds) * 1000;
+  const time = seconds === undefined ? parsedDate(text) : Number(seconds) * 1000;
   if (!Number.isNaN(time)) return new Date(time).toISOString();
   return text.replace(/[^\x20-\x7e]+/g, ' ').slice(0, 100);
+}
+
+/** Milliseconds of an HTTP date or a date of ISO 8601; NaN for other text: `Date.parse` takes `version 2` for a date. */
+function parsedDate(text: string): number {
+  return /^[a-z]{3,9},? .*\b(GMT|UTC)$/i.test(text) ? Date.parse(text) : parseMoment(text);
 }

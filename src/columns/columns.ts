@@ -52,7 +52,7 @@ function firstBytes(text: string, bytes: number): string {
  * The column name for a field of a record. `taken` lists the names in use, in lower case. A free name is kept. A name that
  * equals a taken one, whatever its case, gets `_` and 6 hex digits of its exact name's SHA-256; so does a name with a NUL
  * or a lone surrogate, or one that begins with {@link ownPrefix}. The empty name becomes `unnamed_` and those digits. A name longer than 63 bytes is cut to 54 bytes
- * and gets `_` and 8 digits.
+ * and gets `_` and 8 digits. A name that is still taken gets more of them.
  */
 export function columnName(exactName: string, taken: ReadonlySet<string>): string {
   // SQL text cannot carry NUL, UTF-8 no lone surrogate.
@@ -61,9 +61,12 @@ export function columnName(exactName: string, taken: ReadonlySet<string>): strin
   const lower = legible.toLowerCase();
   const isTaken = taken.has(lower) || lower.startsWith(ownPrefix);
   const plain = legible === exactName && exactName !== '' && !isTaken;
-  const name = plain ? legible : suffixed;
-  if (Buffer.byteLength(name) <= maxBytes) return name;
-  return `${firstBytes(legible, 54)}_${digits(exactName, 8)}`;
+  const whole = plain ? legible : suffixed;
+  const shortened = (count: number) => `${firstBytes(legible, maxBytes - 1 - count)}_${digits(exactName, count)}`;
+  let name = Buffer.byteLength(whole) <= maxBytes ? whole : shortened(8);
+  // Another field may be called just so.
+  for (let count = 10; taken.has(name.toLowerCase()); count += 2) name = shortened(count);
+  return name;
 }
 
 /** Where a field stands in a record: beside `id`, or inside `attributes`. */

@@ -27,15 +27,20 @@ export class Secret {
   }
 }
 
+/** The user or the password of a URL as it is meant. A bare `%` is itself. */
+export function decodedLogin(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** The password in a URL, encoded and decoded. */
 function passwordOf(value: string): string[] {
   if (!/^\w+:\/\//.test(value) || !URL.canParse(value)) return [];
   const { password } = new URL(value);
-  try {
-    return [password, decodeURIComponent(password)];
-  } catch {
-    return [password];
-  }
+  return [password, decodedLogin(password)];
 }
 
 /**
@@ -49,7 +54,7 @@ export function redactor(secrets: Iterable<Secret>): (text: string) => string {
     for (const part of [value, ...passwordOf(value)]) {
       if (part.length < 4) continue;
       values.add(part);
-      values.add(encodeURIComponent(part));
+      values.add(encodeURIComponent(part.toWellFormed()));
       // As a JSON document spells it.
       values.add(JSON.stringify(part).slice(1, -1));
     }

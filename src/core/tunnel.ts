@@ -2,10 +2,11 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { ProxyFailure, type Target, type TunnelLimits } from './proxy-failure.js';
+import { decodedLogin } from './secret.js';
 
 function authorization({ username, password }: URL): Record<string, string> {
   if (username === '') return {};
-  const login = [username, password].map((part) => decodeURIComponent(part)).join(':');
+  const login = [username, password].map(decodedLogin).join(':');
   return { 'proxy-authorization': `Basic ${Buffer.from(login, 'utf8').toString('base64')}` };
 }
 

@@ -254,6 +254,8 @@ describe('Deprecated versions', () => {
   it.each([
     ['true', 'true', 'is deprecated, the service says'],
     ['soon', 'soon', 'is deprecated from soon, the service says'],
+    ['version 2', 'version 2', 'is deprecated from version 2, the service says'],
+    ['2026-02-30', '2026-02-30', 'is deprecated from 2026-02-30, the service says'],
   ])('may be announced without a date: %s', async (deprecation, deprecated, words) => {
     const service = await scriptedService({ status: 200, body: {}, headers: { deprecation } });
     const { client, send, notices } = testClient(serviceOptions(service.baseUrl));

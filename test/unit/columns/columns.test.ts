@@ -139,6 +139,18 @@ describe('column names', () => {
     expect(columnName(field, new Set(['id', ...reservedColumns]))).toEqual(name);
   });
 
+  it('differ although an attribute is called as another one would be renamed', () => {
+    for (const field of ['Email', '', 'x'.repeat(80)]) {
+      const taken = new Set(['email']);
+      for (let count = 0; count < 4; count += 1) taken.add(columnName(field, taken).toLowerCase());
+      expect([field, taken.size]).toEqual([field, 5]);
+    }
+    const set = new ColumnSet([]);
+    for (const field of ['email', columnName('Email', new Set(['email'])), 'Email']) set.obtain('attribute', field);
+    const restored = ColumnSet.restore(set.store());
+    expect(new Set(restored.list.map(({ name }) => name.toLowerCase())).size).toBe(3);
+  });
+
   it('stay once given, even when another set is merged in', () => {
     const stored = new ColumnSet([]);
     stored.obtain('attribute', 'Email');

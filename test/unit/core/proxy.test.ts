@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { isExempt, proxyFor } from '../../../src/core/proxy.js';
 
@@ -52,4 +54,20 @@ describe('a proxy', () => {
         expect.objectContaining({ code: 'proxy_invalid', message: expect.not.stringContaining('pass-word') }),
       );
   });
+});
+
+it('a login of a proxy may have a bare percent sign', async () => {
+  const logins: string[] = [];
+  const server = createServer().on('connect', ({ headers }, socket) => {
+    logins.push(Buffer.from(String(headers['proxy-authorization']).slice('Basic '.length), 'base64').toString());
+    socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  for (const login of ['me:50%off', 'me:50%25off']) {
+    const proxy = proxyFor(new URL('http://a.example'), { HTTP_PROXY: `http://${login}@127.0.0.1:${port}` });
+    await expect(proxy?.tunnel({ hostname: 'a.example', port: 80 }, { timeoutMs: 5_000 })).rejects.toThrow('502');
+  }
+  server.close();
+  expect(logins).toEqual(['me:50%off', 'me:50%off']);
 });
