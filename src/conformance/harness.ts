@@ -30,6 +30,8 @@ export interface TableHarness {
   readonly connector: TableConnector;
   /** False if the destination stores -0.0 as 0.0. Default: true. */
   readonly keepsNegativeZero?: boolean;
+  /** False if readers may see a part of a load, as the destination writes it in several statements. Default: true. */
+  readonly showsLoadsAtOnce?: boolean;
   /** Host and port of the real server, for the proxy. */
   readonly server?: { readonly host: string; readonly port: number };
   place(): Promise<TablePlace>;

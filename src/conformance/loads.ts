@@ -118,22 +118,26 @@ export function loads(bench: Workbench): void {
     ).toEqual(gone);
   });
 
-  it.runIf(bench.hasMode('replace'))('replace: a reader sees the old rows or the new ones', async () => {
-    const subject = await bench.subject({ destination: { mode: 'replace' } });
-    delivered(await subject.run(people(0, 20_000, "'old'")));
-    const seen = new Set<string>();
-    let isLoading = true;
-    const reading = (async () => {
-      while (isLoading) {
-        const rows = await subject.place.rows('people');
-        seen.add(`${rows.length} ${[...new Set(column(rows, 'name'))].join()}`);
-      }
-    })();
-    delivered(await subject.run(people(0, 15_000, "'new'")));
-    isLoading = false;
-    await reading;
-    for (const state of seen) expect(['20000 old', '15000 new']).toContain(state);
-  });
+  const showsLoadsAtOnce = bench.harness.showsLoadsAtOnce ?? true;
+  it.runIf(bench.hasMode('replace') && showsLoadsAtOnce)(
+    'replace: a reader sees the old rows or the new ones',
+    async () => {
+      const subject = await bench.subject({ destination: { mode: 'replace' } });
+      delivered(await subject.run(people(0, 20_000, "'old'")));
+      const seen = new Set<string>();
+      let isLoading = true;
+      const reading = (async () => {
+        while (isLoading) {
+          const rows = await subject.place.rows('people');
+          seen.add(`${rows.length} ${[...new Set(column(rows, 'name'))].join()}`);
+        }
+      })();
+      delivered(await subject.run(people(0, 15_000, "'new'")));
+      isLoading = false;
+      await reading;
+      for (const state of seen) expect(['20000 old', '15000 new']).toContain(state);
+    },
+  );
 
   it.runIf(bench.keyed !== undefined)(
     'sends everything once more when it is told to, and duplicates no row',
