@@ -1,6 +1,6 @@
 import { type ConfigProblem, describeProblem } from '../config/problem.js';
 import { type Command, configPositional, flag, type JobsArguments, jobsOptions } from './arguments.js';
-import { type CommonArguments, Output } from './output.js';
+import { type CommonArguments, Output, usageError } from './output.js';
 
 const escapes: Readonly<Record<string, string>> = { '%': '%25', '\r': '%0D', '\n': '%0A', ':': '%3A', ',': '%2C' };
 
@@ -36,6 +36,8 @@ export const checkCommand: Command<CommonArguments, CheckArguments> = {
       ),
   handler: async (args) => {
     const output = new Output(args);
+    if (args.offline && args.contract)
+      throw usageError('--contract asks the service, and --offline asks nothing', 'leave one of them out');
     process.exitCode = await (args.offline ? lint(args, output) : check(args, output));
   },
 };
@@ -78,7 +80,7 @@ async function lint(args: CheckArguments, output: Output): Promise<number> {
   output.at({ config: args.config });
   const isGitHub = (process.env.GITHUB_ACTIONS ?? '') !== '';
   try {
-    const { warnings, unset } = await lintFile(file, { env: await environment(args) });
+    const { warnings, unset } = await lintFile(file, { env: await environment(args), job: args.job });
     for (const warning of warnings) output.remark(`warning: ${warning}`);
     output.document({ status: 'ok', file, warnings, unset });
     const unchecked = unset.length === 0 ? '' : `; without a value here: ${unset.join(', ')}`;

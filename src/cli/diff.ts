@@ -50,6 +50,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
       );
     if (!Number.isInteger(args.limit) || args.limit < 0)
       throw usageError('--limit must be a whole number from 0', 'for example: --limit 100; 0 shows no rows');
+    if (args.json && args.csv) throw usageError('--json and --csv are two formats', 'leave one of them out');
     if (args.held !== undefined && (args.from ?? args.to) !== undefined)
       throw usageError('--held compares with the last snapshot', 'leave out --from and --to');
     await diff({ ...args, config }, stream);

@@ -40,6 +40,8 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
     const sql = words.join(' ');
     if (sql.trim() === '')
       throw usageError('there is no SQL to run', 'for example: cdsync query "from members limit 5"');
+    if (args.json && (args.format === 'csv' || args.format === 'markdown'))
+      throw usageError(`--json and --format ${args.format} are two formats`, 'leave one of them out');
     await query({ ...args, config }, sql);
   },
 };

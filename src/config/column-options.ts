@@ -88,12 +88,15 @@ type Rule = Readonly<
 function contradictions(value: unknown): Finding[] {
   const { drop, hash, normalize, salt, mask, type } = value as Rule;
   const others = Object.keys(value as object).filter((key) => key !== 'drop');
+  if (Object.keys(value as object).length === 0)
+    return [{ path: [], message: 'an empty rule hides nothing: write drop: true, hash: true or another' }];
   if (drop === true && others[0] !== undefined) return [{ path: [others[0]], message: 'the column is dropped' }];
   const findings: Finding[] = [];
   if (hash === true && salt === undefined)
     findings.push({ path: ['hash'], message: 'a hash needs a salt: salt: ${NAME}', missing: 'salt' });
   for (const [key, given] of Object.entries({ normalize, salt })) {
-    if (hash !== true && given !== undefined) findings.push({ path: [key], message: 'is for hash: true only' });
+    if (hash !== true && given !== undefined)
+      findings.push({ path: [key], message: 'is for hash: true only', missing: 'hash' });
   }
   if (hash === true && mask !== undefined)
     findings.push({ path: ['mask'], message: 'the column is hashed; choose one' });
@@ -122,7 +125,10 @@ export const columns = option(z.record(z.string().min(1), columnRule), {
   check: sameNames,
 }).prefault({});
 
-type RuledSource = Pick<SourceDeclaration, 'key' | 'hashesKey' | 'watched' | 'brings' | 'refusedRules'>;
+type RuledSource = Pick<
+  SourceDeclaration,
+  'key' | 'hashesKey' | 'watched' | 'brings' | 'refusedRules' | 'declared' | 'container'
+>;
 
 function keyFindings(rule: Rule, { hashesKey }: RuledSource): { name: string; message: string } | undefined {
   const harmful = Object.keys(rule).find((name) => ['drop', 'mask', 'type', 'rename', 'track'].includes(name));
@@ -149,11 +155,25 @@ function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonl
     : undefined;
 }
 
+/** Whether another rule names a column by its path, and would count instead. An envelope field is another column. */
+function isNamedTwice(
+  column: string,
+  rules: Readonly<Record<string, Rule>>,
+  { declared, container }: RuledSource,
+): boolean {
+  const isEnvelope = declared.some(({ field }) => field === column);
+  return container !== null && !isEnvelope && Object.hasOwn(rules, `${container}.${column}`);
+}
+
 /** Rules that the source of a stream does not allow. */
 export function unsuitableRules(source: RuledSource, stream: unknown): Finding[] {
   const { columns: rules, ...options } = stream as { columns?: Record<string, Rule> } & Record<string, unknown>;
   const key = 'option' in source.key ? options[source.key.option] : source.key;
   return Object.entries(rules ?? {}).flatMap(([column, rule = {}]) => {
+    if (isNamedTwice(column, rules ?? {}, source))
+      return [
+        { path: ['columns', column], message: `names the same column as attributes.${column}: leave one of them` },
+      ];
     const fault = ruleFault(column, rule, source, Array.isArray(key) ? key : []);
     return fault === undefined ? [] : [{ path: ['columns', column, fault.name], message: fault.message }];
   });

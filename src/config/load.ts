@@ -5,7 +5,7 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Config, LocalConfig } from './config.js';
 import { loadConnectors } from './load-connectors.js';
-import { type Linted, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
+import { type Linted, type LintOptions, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
 import { ConfigError, shownPath } from './problem.js';
 
 /**
@@ -27,15 +27,15 @@ export async function loadConfig(path: string, options: ParseOptions): Promise<L
  * Checks a configuration file, and reads nothing else: its variables need not be set.
  * @throws what {@link loadConfig} throws
  */
-export function lintFile(path: string, options: Omit<ParseOptions, 'needs'>): Promise<Linted> {
+export function lintFile(path: string, options: LintOptions): Promise<Linted> {
   return withConnectors(path, options, lintConfig);
 }
 
 /** Reads a file; again with the connectors that it names, if some are not known. */
-async function withConnectors<R>(
+async function withConnectors<R, O extends ParseOptions>(
   path: string,
-  options: ParseOptions,
-  read: (text: string, file: string, options: ParseOptions) => R,
+  options: O,
+  read: (text: string, file: string, options: O) => R,
 ): Promise<R> {
   const file = resolve(path);
   const bytes = await readBytes(file, path);

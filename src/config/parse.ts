@@ -94,6 +94,9 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   return build(parts, about, { ...schemas, env: options.env }, findings);
 }
 
+/** `job`: the file must have these jobs. */
+export type LintOptions = Omit<ParseOptions, 'needs'> & Pick<Needs, 'job'>;
+
 /** What {@link lintConfig} found no fault in. */
 export interface Linted {
   readonly warnings: readonly string[];
@@ -105,7 +108,7 @@ export interface Linted {
  * Checks the text of a configuration as far as it goes without the values of its variables, and without any other file.
  * @throws ConfigError with everything that is wrong
  */
-export function lintConfig(text: string, file: string, options: Omit<ParseOptions, 'needs'>): Linted {
+export function lintConfig(text: string, file: string, options: LintOptions): Linted {
   const { absolute, findings, schemas, plain, secretVariables } = readFile(text, file, options);
   const jobs = inheritingJobs(plain);
   const parts = partsOf(plain, jobs, { destinations: true, outcome: true }, findings);
@@ -113,6 +116,7 @@ export function lintConfig(text: string, file: string, options: Omit<ParseOption
   const isAbsent = ({ problem }: UnresolvedVariable) => problem.unset !== undefined || problem.isUnread === true;
   findings.problems.push(...deferred.filter((each) => !isAbsent(each)).map(({ problem }) => problem));
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
+  refuseUnknownJob(jobs, options.job);
   const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
   if (deferred.length > 0) return { warnings: findings.warnings, unset };
   const about = { file: absolute, outline: jobSummaries(jobs), secretVariables, secrets: [] };

@@ -76,7 +76,9 @@ export class YamlSchemaReader {
   #check(facts: OptionFacts | undefined, value: unknown, site: SourceLocation): void {
     if (value === undefined || value instanceof UnresolvedVariable) return;
     for (const { path, message, missing } of facts?.check?.(value) ?? []) {
+      // The cause of what is said of the whole may be a problem in a part of it.
       if (missing !== undefined && this.#findings.hasProblemBelow([...site.path, missing])) continue;
+      if (path.length === 0 && this.#findings.hasProblemBelow(site.path)) continue;
       this.#findings.refuseAt([...site.path, ...path], { message });
     }
   }

@@ -80,6 +80,8 @@ describe('cdsync diff', () => {
     const plain = await space.cdsync(['diff', 'differing.json', 'made']);
     expect(plain.stdout).toMatch(/made: 0 inserted, 2 updated, 0 deleted/);
     expect(plain.stdout).not.toContain('->');
+    const short = await space.cdsync(['diff', 'differing.json', 'made', '--csv', '--limit', '1', '--quiet']);
+    expect(short.stderr).toMatch(/^warning: only the first 1 of \d+ rows: --limit \d+ has all$/m);
     expect((await space.cdsync(['diff', 'differing.json', 'made', '--show-values', '--csv'])).stdout).toContain(
       'update,a,v: 1 -> 3',
     );

@@ -48,6 +48,7 @@ describe('cdsync query', () => {
     expect((await space.cdsync(words)).stdout).toBe("sum\n'=1+1\n");
     expect((await space.cdsync([...words, '--csv-formulas', 'keep'])).stdout).toBe('sum\n=1+1\n');
     expect((await space.cdsync([...words, '--csv-formulas', 'drop'])).code).toBe(2);
+    expect((await space.cdsync([...words, '--json'])).stderr).toContain('--json and --format csv are two formats');
   });
 });
 

@@ -54,6 +54,11 @@ describe('a configuration without the values of its variables', () => {
     expect(problemsOf(two)).toMatchObject([{ path: 'jobs.nightly.destinations[0].table' }]);
   });
 
+  test('a job that the file lacks is an error', () => {
+    const lint = () => lintConfig(text, '/srv/sync/cdsync.yaml', { env: {}, job: ['nigthly'] });
+    expect(lint).toThrow(expect.objectContaining({ code: 'job_not_found' }));
+  });
+
   test('limits that look like shares are a warning', () => {
     const limited = text.replace('    streams:', '    guards: { max_deleted: 5 }\n    streams:');
     const { warnings } = lintConfig(limited, '/srv/sync/cdsync.yaml', { env: {} });

@@ -379,3 +379,21 @@ test.each([
       : [],
   );
 });
+
+test.each([
+  ['email: {}', 'email: an empty rule hides nothing: write drop: true, hash: true or another'],
+  ['email: { hsah: true }', 'email.hsah: unknown key; did you mean "hash"?'],
+  ['email: { hash: yes, salt: "12345678" }', 'email.hash: must be true or false, found "yes", which is text'],
+  [
+    'email: { drop: true }, attributes.email: { mask: all }',
+    'email: names the same column as attributes.email: leave one of them',
+  ],
+])('the rule %s has one problem, which says what to write', (rule, problem) => {
+  const lines = problemsOf(withStream(...members, `columns: { ${rule} }`));
+  expect(lines).toEqual([expect.stringContaining(`columns.${problem}`)]);
+});
+
+test('a rule for an envelope field, and one for the attribute of that name, are two', () => {
+  const rules = 'columns: { index_id: { drop: true }, attributes.index_id: { mask: all } }';
+  expect(problemsOf(withStream(...members, rules))).toEqual([]);
+});
