@@ -97,7 +97,7 @@ function momentOf(runs: readonly Moment[], wanted: string, option: string): stri
 
 /**
  * The two snapshots to compare: by default the last one, and the one before it.
- * @throws {CdsyncError} `run_not_found`; `usage` if the first is after the second
+ * @throws {CdsyncError} `run_not_found`
  */
 function spanOf(
   moments: readonly Moment[],
@@ -108,12 +108,7 @@ function spanOf(
   const to = last === undefined ? moments.at(-1)?.committedAt : momentOf(all, last, 'to');
   if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
   const earlier = moments.filter(({ committedAt }) => committedAt <= to).at(-2)?.committedAt ?? null;
-  const from = first === undefined ? earlier : momentOf(all, first, 'from');
-  if (from === null || from <= to) return { from, to };
-  throw new CdsyncError(`--from is after --to: ${from}, and ${to}`, {
-    code: 'usage',
-    hint: 'exchange them: deletes would be shown as inserts',
-  });
+  return { from: first === undefined ? earlier : momentOf(all, first, 'from'), to };
 }
 
 async function momentsIn(published: Queried, table: string, time: string, where: string): Promise<Moment[]> {
@@ -149,8 +144,7 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
 
 /**
  * What differs between two snapshots of a stream, according to the published history.
- * @throws {CdsyncError} `stream_not_found`; `run_not_found`, also for a time that is not kept; `usage` for an unknown column, or if
- * `from` is after `to`
+ * @throws {CdsyncError} `stream_not_found`; `run_not_found`, also for a time that is not kept; `usage` for an unknown column
  */
 export async function differenceOf(
   published: Queried,
