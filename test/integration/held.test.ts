@@ -87,7 +87,7 @@ describe('what a guard holds', () => {
         encoding: 'utf8',
       });
     expect(paste(commands[0])).toContain('3 updated, 10 deleted');
-    expect(paste(commands[1])).toContain('done');
+    expect(paste(commands[1])).toContain(': ok in ');
   });
 });
 
