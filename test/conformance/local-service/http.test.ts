@@ -63,6 +63,29 @@ describe('what cannot be read as a request has an error body too (specification,
   });
 });
 
+describe('paths and methods', () => {
+  it.each(['/', '/api', '/api/indexes/', '/indexes', '/api/indexes/a/b', '/api//profiles'])(
+    '%s is 404',
+    async (path) => {
+      expect((await caller.get(path)).status).toBe(404);
+    },
+  );
+
+  it.each(['POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS'])(
+    '%s of a list is 405, with the methods that it has',
+    async (method) => {
+      const { status, headers: received } = await caller.send(method, '/api/indexes');
+      expect([status, received.get('allow')]).toEqual([405, 'GET']);
+    },
+  );
+
+  it('unknown parameters are ignored, and header names may have any case', async () => {
+    const { 'service-tenant': tenant, ...rest } = caller.headers;
+    const all = { ...rest, 'Service-Tenant': tenant } as Record<string, string>;
+    expect((await fetch(`${service.url}/api/indexes?view=all`, { headers: all })).status).toBe(200);
+  });
+});
+
 it('a whole URL in the request line names the same path', async () => {
   const { status, content } = await raw([`GET ${service.url}/api/indexes?limit=1 HTTP/1.1`, 'host: x', ...headers()]);
   expect([status, JSON.parse(content).data.length]).toEqual([200, 1]);
