@@ -10,10 +10,16 @@ import { ApiGroups } from './api-groups.js';
 import type { Availability } from './availability.js';
 import { BodyMemory, bodyBytesOf } from './body-memory.js';
 import { Deprecations } from './deprecations.js';
-import { openTokenSource } from './open-token-source.js';
+import { openTokenSource } from './oauth-token.js';
 import type { OutageView } from './outage.js';
-import { PathSpellings } from './path-spelling.js';
-import { isIdempotent, type Operation, type RequestCounts, RequestHeaders, requestTarget } from './request.js';
+import {
+  isIdempotent,
+  type Operation,
+  PathSpellings,
+  type RequestCounts,
+  RequestHeaders,
+  requestTarget,
+} from './request.js';
 import { ResponseCheck, requireJsonObject } from './response-check.js';
 import type { Release, ServiceResponse } from './response-reader.js';
 import { AttemptFailure, failedExchange, RetryAfterNotices, Trial } from './retry.js';
@@ -22,7 +28,6 @@ import type { TokenSource } from './token-source.js';
 import { oauthTransport, Transport, type WireRequest } from './transport.js';
 import { TransportError, WithheldError } from './transport-error.js';
 
-export { bodyBytesOf } from './body-memory.js';
 export type { Operation, RequestCounts } from './request.js';
 export { MalformedBodyError, ServiceError } from './service-error.js';
 

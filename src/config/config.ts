@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import type { StreamSource } from '../sources/stream-source.js';
+import type { StreamSource } from '../sources/declaration.js';
 import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';

@@ -1,4 +1,5 @@
-import { bodyBytesOf, ServiceClient } from '../api/client.js';
+import { bodyBytesOf } from '../api/body-memory.js';
+import { ServiceClient } from '../api/client.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
 import type { DeliveryContext } from '../delivery/delivery.js';

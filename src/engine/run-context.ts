@@ -2,7 +2,7 @@ import type { ServiceClient } from '../api/client.js';
 import type { Config, JobConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import type { CdsyncError } from '../core/errors.js';
-import type { PartConverter } from '../extract/convert/part-converter.js';
+import type { PartConverter } from '../extract/convert/converter.js';
 import type { Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { AfterRun } from './after-run.js';

@@ -8,7 +8,7 @@ import type { Source, Window } from '../sources/source.js';
 import type { Database } from '../storage/duckdb.js';
 import type { JournalState } from '../storage/journal.js';
 import type { ParquetCompression } from '../storage/parquet.js';
-import type { PartConverter } from './convert/part-converter.js';
+import type { PartConverter } from './convert/converter.js';
 import type { ListSplit } from './partition.js';
 import { preparePartsFolder } from './read-result.js';
 import type { StoredRecords } from './record-details.js';

@@ -5,6 +5,7 @@ import { formatCount } from '../core/quantities.js';
 import type { KeyedRequest } from '../sources/source.js';
 import {
   askSized,
+  CycleDetector,
   cutOrRetry,
   type FetchContext,
   maxRestarts,
@@ -13,12 +14,10 @@ import {
   type PageBytes,
   type PageFetcher,
   pageOf,
+  withFields,
 } from './page-fetcher.js';
-import { withFields } from './scan/added-fields.js';
-import { copyTrimmed } from './scan/json-bytes.js';
+import { copyTrimmed, strictText } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
-import { strictText } from './scan/strict-text.js';
-import { CycleDetector } from './token-guard.js';
 
 /** More pages than the records of one key can have. */
 const maxPages = 1000;

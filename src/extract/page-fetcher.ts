@@ -8,8 +8,12 @@ import {
 import type { Operation } from '../api/request.js';
 import type { Release } from '../api/response-reader.js';
 import type { Clock } from '../core/clock.js';
-import { withFields } from './scan/added-fields.js';
+import type { ListSource } from '../sources/source.js';
+import { jsonBytes } from './scan/bytes.js';
+import { skipSpace, skipValue } from './scan/json-bytes.js';
 import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './scan/page-cutter.js';
+
+const { closeBrace, comma, openBrace } = jsonBytes;
 
 /** If the service refuses a first page, or a page is larger than the memory allows, its size is halved, but never below this. */
 const minPageSize = 25;
@@ -30,12 +34,12 @@ export interface PageBytes extends PageCut {
   readonly release: Release;
 }
 
-const comma = Buffer.from(',');
+const separator = Buffer.from(',');
 
 /** A page made of single records, or of lists of them without brackets; empty ones do not count. */
 export function pageOf(records: readonly Buffer[], page: Omit<PageBytes, 'body' | 'start' | 'end'>): PageBytes {
   const some = records.filter(({ length }) => length > 0);
-  const body = Buffer.concat(some.flatMap((each, index) => (index === 0 ? [each] : [comma, each])));
+  const body = Buffer.concat(some.flatMap((each, index) => (index === 0 ? [each] : [separator, each])));
   return { ...page, body, start: 0, end: body.length };
 }
 
@@ -141,6 +145,37 @@ export async function askSized<T>({ pageSize, takesLimit, isFirst, send, letGo }
   }
 }
 
+/**
+ * Adds fields to the records between `start` and `end`, which are separated by commas. The new fields come first in each
+ * record. A value that is not an object stays as it is.
+ * @throws {MalformedBodyError} if the records are not valid JSON
+ */
+export function withFields(
+  body: Buffer,
+  start: number,
+  end: number,
+  fields: readonly (readonly [string, string])[],
+): Buffer {
+  const text = fields.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(',');
+  const [whole, alone] = [Buffer.from(`${text},`), Buffer.from(text)];
+  const pieces: Buffer[] = [];
+  let copied = start;
+  let at = skipSpace(body, start);
+  while (at < end) {
+    const { end: behind } = skipValue(body, at);
+    if (behind < 0 || behind > end) throw new MalformedBodyError('its records are not valid JSON');
+    if (body[at] === openBrace) {
+      const inside = at + 1;
+      pieces.push(body.subarray(copied, inside), body[skipSpace(body, inside)] === closeBrace ? alone : whole);
+      copied = inside;
+    }
+    at = skipSpace(body, behind);
+    if (body[at] === comma) at = skipSpace(body, at + 1);
+  }
+  pieces.push(body.subarray(copied, end));
+  return Buffer.concat(pieces);
+}
+
 export interface ListRequest {
   readonly token: string | null;
   readonly limit: number;
@@ -183,4 +218,81 @@ export class ListFetcher implements PageFetcher {
     });
     return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
   }
+}
+
+/**
+ * Notices that a chain of page tokens runs in a circle, in constant memory: Brent's algorithm ("An improved Monte Carlo
+ * factorization algorithm", BIT 20, 1980) keeps one earlier token, and replaces it at powers of two.
+ */
+export class CycleDetector {
+  #kept: string | null = null;
+  #last: string | null = null;
+  #steps = 0;
+  #power = 1;
+
+  /** Takes the next token of the chain. Returns true if the chain runs in a circle. */
+  repeats(token: string): boolean {
+    if (token === this.#kept || token === this.#last) return true;
+    this.#last = token;
+    this.#steps += 1;
+    if (this.#steps === this.#power) {
+      this.#kept = token;
+      this.#power *= 2;
+      this.#steps = 0;
+    }
+    return false;
+  }
+}
+
+/** An answer to a request without parameters. Release its page, whole or not. */
+interface SinglePage {
+  /** Without its page token. */
+  readonly page: PageBytes;
+  /** Whether it is the whole list: as many records as its total, or neither a total nor a token. */
+  readonly isWhole: boolean;
+}
+
+/** Asks for a list without any parameter, as {@link ListSource.plain} does. */
+export async function fetchSinglePage(
+  { client, signal, meter, clock }: FetchContext,
+  { plain, added }: Pick<ListSource, 'plain' | 'added'>,
+): Promise<SinglePage> {
+  if (plain === undefined) throw new TypeError('this list takes parameters');
+  const cut = (body: Buffer, { keep }: ResponseHead) => ({ ...cutOrRetry(body, cutPageExactly), release: keep() });
+  const { body, start, end, nextToken, total, release } = await client.send(plain(), cut, { signal, meter });
+  const fields = Object.entries(added);
+  const records = fields.length === 0 ? body.subarray(start, end) : withFields(body, start, end, fields);
+  const issuedAt = new Date(clock.now()).toISOString();
+  const page = { body: records, start: 0, end: records.length, nextToken: null, total, issuedAt, missing: 0, release };
+  return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };
+}
+
+/** Gives this answer first, and asks again if it is asked again. */
+export class SinglePageFetcher implements PageFetcher {
+  readonly #again: () => Promise<SinglePage>;
+  #first: SinglePage | undefined;
+
+  constructor(first: SinglePage, again: () => Promise<SinglePage>) {
+    this.#first = first;
+    this.#again = again;
+  }
+
+  async fetch(): Promise<PageBytes> {
+    const { page } = this.#first ?? (await this.#again());
+    this.#first = undefined;
+    return page;
+  }
+}
+
+function countRecords(body: Buffer, start: number, end: number): number {
+  let count = 0;
+  let at = skipSpace(body, start);
+  while (at < end) {
+    const { end: behind } = skipValue(body, at);
+    if (behind < 0 || behind > end) return count;
+    count += 1;
+    at = skipSpace(body, behind);
+    if (body[at] === comma) at = skipSpace(body, at + 1);
+  }
+  return count;
 }

@@ -8,7 +8,7 @@ import { writeFileAtomically } from '../storage/durable.js';
 import type { Counters, Journal, PartitionCursor } from '../storage/journal.js';
 import type { ParquetCompression } from '../storage/parquet.js';
 import { type PartRecord, partFiles } from '../storage/part.js';
-import type { PartConverter } from './convert/part-converter.js';
+import type { PartConverter } from './convert/converter.js';
 import { StagingFile } from './convert/staging-file.js';
 import type { Reject, ScannedPage } from './scan/scanned-page.js';
 

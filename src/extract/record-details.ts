@@ -4,8 +4,7 @@ import { isAskable } from '../api/request.js';
 import type { WindowedSource } from '../sources/source.js';
 import { type FetchContext, onlyPage, type PageBytes, type PageFetcher, pageOf } from './page-fetcher.js';
 import { jsonBytes } from './scan/bytes.js';
-import { copyTrimmed, skipSpace, skipValue } from './scan/json-bytes.js';
-import { strictText } from './scan/strict-text.js';
+import { copyTrimmed, skipSpace, skipValue, strictText } from './scan/json-bytes.js';
 
 /** If so many answers bring nothing that pages lack, and none has brought more, the service has no details to give. */
 const mostFruitless = 3;

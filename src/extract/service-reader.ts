@@ -8,8 +8,8 @@ import { settled } from '../sources/windows.js';
 import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor } from '../storage/journal.js';
 import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
 import { type CountedRead, readWithTotal } from './completeness.js';
-import { PageChain } from './page-chain.js';
-import { readTotal } from './page-fetcher.js';
+import { PageChain, type ReadTask } from './page-chain.js';
+import { fetchSinglePage, readTotal, SinglePageFetcher } from './page-fetcher.js';
 import {
   isListPart,
   type Partition,
@@ -19,9 +19,7 @@ import {
   partitionsOf,
 } from './partition.js';
 import { collectReadResult, distinctKeys, type LiveCounters, type ReadResult } from './read-result.js';
-import type { ReadTask } from './read-task.js';
-import { hasAttributes, isRecord } from './scan/single-record.js';
-import { fetchSinglePage, SinglePageFetcher } from './single-page.js';
+import { hasAttributes, isRecord } from './scan/exact-record.js';
 import { StreamSink } from './stream-sink.js';
 import { TaskRunner } from './task-runner.js';
 

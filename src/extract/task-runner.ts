@@ -3,10 +3,9 @@ import { ServiceError } from '../api/client.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import type { Source } from '../sources/source.js';
 import { KeyedFetcher } from './keyed-fetcher.js';
-import { PageChain } from './page-chain.js';
+import { PageChain, type PageSink, type ReadTask } from './page-chain.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher } from './page-fetcher.js';
 import { chunkOf } from './partition.js';
-import type { PageSink, ReadTask } from './read-task.js';
 import { DetailedFetcher, RecordDetails, type StoredRecords } from './record-details.js';
 import { windowFetcher } from './window-fetcher.js';
 

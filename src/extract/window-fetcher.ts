@@ -10,8 +10,8 @@ import {
   type PageBytes,
   type PageFetcher,
   pageOf,
+  withFields,
 } from './page-fetcher.js';
-import { withFields } from './scan/added-fields.js';
 import { copyTrimmed } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 

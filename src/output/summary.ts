@@ -1,7 +1,6 @@
 import { deprecationLine } from '../core/deprecation.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
-import { streamNotes } from '../core/run-notes.js';
-import type { JobReport, StreamReport } from '../core/run-report.js';
+import { type JobReport, type StreamReport, streamNotes } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
 import { table } from './table.js';
 

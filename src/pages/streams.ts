@@ -1,6 +1,5 @@
 import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
-import { streamNotes } from '../core/run-notes.js';
-import type { JobReport, StreamReport } from '../core/run-report.js';
+import { type JobReport, type StreamReport, streamNotes } from '../core/run-report.js';
 import { previousRowCount, streamBudget } from '../notify/run-figures.js';
 import { percent, statusWords } from './format.js';
 import { type Html, html, name } from './html.js';

@@ -1,11 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { statSync, utimesSync } from 'node:fs';
-import { link, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { link, lstat, mkdir, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Account, accountKey } from './budget.js';
-import { readMessages, type Share, sendMessage } from './message-lines.js';
+import type { ServiceOptions } from '../core/service-options.js';
+import { type Account, accountKey, accountOf, type LimitShare } from './budget.js';
 
 /** Processes that speak another language do not meet. */
 const language = 2;
@@ -19,6 +20,97 @@ const lookMs = 500;
 const forgottenMs = 86_400_000;
 /** How many files each new owner looks at: all of them in time, without a cost that grows with them. */
 const looksAtOnce = 8;
+
+/** A folder on this machine that only this user can enter, for sockets. */
+export async function runtimeFolder(given = process.env.XDG_RUNTIME_DIR): Promise<string> {
+  if (process.getuid === undefined) throw new Error('this system has no user ids');
+  const uid = process.getuid();
+  // Cron and login sessions of one user must find each other, and only the latter have the variable.
+  const places = [given, `/run/user/${uid}`].filter((place) => place !== undefined && place !== '') as string[];
+  for (const place of places) {
+    if (await isPrivate(place, uid)) return privateFolder(join(place, 'cdsync'), uid);
+  }
+  return privateFolder(join(tmpdir(), `cdsync-${uid}`), uid);
+}
+
+/** Makes the folder if it is missing. @throws {Error} if it is a link, somebody else's, or open to others */
+async function privateFolder(path: string, uid: number): Promise<string> {
+  await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  if (!(await isPrivate(path, uid))) throw new Error(`${path} is not a folder of mode 0700 that belongs to this user`);
+  return path;
+}
+
+async function isPrivate(path: string, uid: number): Promise<boolean> {
+  const found = await lstat(path).catch(() => undefined);
+  return found?.isDirectory() === true && found.uid === uid && (found.mode & 0o077) === 0;
+}
+
+/** Longer lines are from nobody who speaks this language. */
+const longestLine = 4_096;
+
+/** What a process says about itself, and what the owner answers; either may say that the service asked to wait. */
+export interface Message {
+  readonly report: {
+    readonly pid: number;
+    readonly limit: number;
+    readonly part: number;
+    readonly held: number;
+    readonly used: number;
+    readonly waiting: boolean;
+    /** Answers since the last report, and how many of them were 429s. */
+    readonly answered: number;
+    readonly refused: number;
+  };
+  readonly part: {
+    readonly permits: number;
+    /** All that is divided at present. */
+    readonly total: number;
+    /** Processes that share it, this one included. */
+    readonly sharers: number;
+  };
+  readonly pauseMs: number;
+  /** Somebody who shares nothing asks who does. */
+  readonly look: true;
+  readonly shares: readonly Share[];
+}
+
+/** The part of one process. */
+export interface Share {
+  readonly pid: number;
+  readonly permits: number;
+}
+
+/** Calls `onMessage` for each line of JSON that comes; a peer that sends anything else is cut off. */
+export function readMessages(socket: Socket, onMessage: (message: Partial<Message>) => void): void {
+  let rest = '';
+  socket.setEncoding('utf8');
+  socket.on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() as string;
+    if (rest.length > longestLine) socket.destroy();
+    for (const line of lines) {
+      if (socket.destroyed) return;
+      const message = parsed(line);
+      if (message === undefined) socket.destroy();
+      else onMessage(message);
+    }
+  });
+}
+
+export function sendMessage(socket: Socket, message: Partial<Message>): void {
+  if (!socket.destroyed) socket.write(`${JSON.stringify(message)}\n`);
+}
+
+function parsed(line: string): Partial<Message> | undefined {
+  try {
+    const message: unknown = JSON.parse(line);
+    return typeof message === 'object' && message !== null ? message : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Milliseconds of a clock that all processes of this machine share, and that never jumps. */
 function machineTime(): number {
@@ -214,5 +306,19 @@ export class Claim {
     this.#server.close();
     for (const socket of this.#early) socket.destroy();
     if (unused && this.confirm({ permits: 0, forMs: 0 })) await unlink(this.#path).catch(() => undefined);
+  }
+}
+
+/** The share of the Profile API's limit that another process of this user has; undefined if that cannot be found out. */
+export async function readLimitShare(service: ServiceOptions, pid: number): Promise<LimitShare | undefined> {
+  try {
+    const place = new MeetingPlace(await runtimeFolder(), accountOf(service, 'profile'));
+    const shares = await place.look();
+    const own = shares?.find((share) => share.pid === pid);
+    if (shares === undefined || own === undefined) return undefined;
+    return { part: Math.min(1, own.permits / service.rateLimits.profile), otherProcesses: shares.length - 1 };
+  } catch {
+    // It is only shown.
+    return undefined;
   }
 }

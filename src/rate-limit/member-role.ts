@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Message, readMessages, sendMessage } from './message-lines.js';
+import { type Message, readMessages, sendMessage } from './meeting-place.js';
 import { type Lease, leasedSince, leaseMs, nextLease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** How long an owner may leave a report unanswered before it is replaced. */

@@ -5,11 +5,10 @@ import { AdaptiveLimit } from './adaptive-limit.js';
 import { type Account, accountKey, type Budget, type RateLimiter } from './budget.js';
 import { LedgerRole } from './lease-role.js';
 import { SlidingWindowLimiter } from './limiter.js';
-import { MeetingPlace } from './meeting-place.js';
+import { MeetingPlace, runtimeFolder } from './meeting-place.js';
 import { MemberRole } from './member-role.js';
 import { longestUseMs, OwnerRole } from './owner-role.js';
 import { PostgresLeases } from './postgres-leases.js';
-import { runtimeFolder } from './runtime-folder.js';
 import { SharedLimit } from './shared-limit.js';
 import type { Enter } from './sharing-role.js';
 

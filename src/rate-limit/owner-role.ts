@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import { Division, reclaimDelayMs } from './lease-table.js';
-import type { Claim } from './meeting-place.js';
-import { type Message, readMessages, type Share, sendMessage } from './message-lines.js';
+import { type Claim, type Message, readMessages, type Share, sendMessage } from './meeting-place.js';
 import { type Lease, leasedSince, leaseMs, noLease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** How long the owner may hand out permits before it looks again whether it is still the owner. */

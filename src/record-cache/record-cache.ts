@@ -1,8 +1,7 @@
 import { hashWords, type RecordHash } from '../columns/record-hash.js';
 import { jsonBytes } from '../extract/scan/bytes.js';
 import type { PageCut } from '../extract/scan/page-cutter.js';
-import { MalformedPageError } from '../extract/scan/page-text.js';
-import { type PageScanner, RecordOutcome, type ScannedPage } from '../extract/scan/scanned-page.js';
+import { MalformedPageError, type PageScanner, RecordOutcome, type ScannedPage } from '../extract/scan/scanned-page.js';
 import type { RecordHashTable } from './hash-table.js';
 import { findSeparator, RecordRanges, type RecordSeparator, unknown } from './record-ranges.js';
 

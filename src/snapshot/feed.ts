@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { columnsSchema } from '../columns/stored-columns.js';
+import { columnsSchema } from '../columns/columns.js';
 import { readStateFile, type StateFile, writeStateFile } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 

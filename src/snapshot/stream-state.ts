@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { columnsSchema } from '../columns/stored-columns.js';
+import { columnsSchema } from '../columns/columns.js';
 
 const fileSchema = z.object({
   /** Relative to `parquet/<stream>/`. */

@@ -1,6 +1,8 @@
 import { campaignDraftsPageOperation, campaignsPageOperation } from '../api/management-api.js';
+import { ServiceError } from '../api/service-error.js';
+import type { ServiceOptions } from '../core/service-options.js';
 import { verbatim } from '../sdk/option-types.js';
-import { source } from './declaration.js';
+import { type SourceContext, source } from './declaration.js';
 import type { RecordFacts } from './source.js';
 
 /** What the campaigns and their drafts have in common. */
@@ -38,6 +40,71 @@ export const campaigns = source({
   }),
 });
 
+type DraftsContext = Pick<SourceContext, 'client' | 'signal' | 'meter' | 'notice' | 'service'>;
+
+/** The version to try if the configured one has no drafts. */
+function otherVersion({ campaignDrafts, management }: ServiceOptions['apiVersions']): string {
+  if (campaignDrafts !== 'unstable') return 'unstable';
+  return management === 'unstable' ? '2024-04-01' : management;
+}
+
+/**
+ * Whether this may be the service's way to refuse a version: what it answers then is not published, and a 401 may say no more
+ * than that of a bad token (published facts). Only the other version tells.
+ */
+function mayRefuseVersion(error: unknown): error is ServiceError {
+  return error instanceof ServiceError && [400, 401, 404, 405].includes(error.status ?? 0);
+}
+
+/**
+ * Finds the version under which the service has campaign drafts: on many deployments `unstable` alone (published facts,
+ * Management API). Tries the configured one, then the other, and tells if it is the other.
+ * @throws {ServiceError} what each of them answered, if both are refused; what the client throws
+ */
+export async function draftsVersion({ client, signal, meter, notice, service }: DraftsContext): Promise<string> {
+  const { apiVersions } = service;
+  const configured = apiVersions.campaignDrafts;
+  const ask = (version: string) =>
+    client.send(campaignDraftsPageOperation({ limit: 1 }, version), () => undefined, { signal, meter });
+  try {
+    await ask(configured);
+    return configured;
+  } catch (first) {
+    if (!mayRefuseVersion(first)) throw first;
+    const other = otherVersion(apiVersions);
+    try {
+      await ask(other);
+    } catch (second) {
+      if (!mayRefuseVersion(second)) throw second;
+      throw neither([configured, first], [other, second]);
+    }
+    notice(
+      `campaign drafts: the service answers under version ${other}, and not under ${configured}; ` +
+        `set \`api_versions.campaign_drafts: ${other}\` to spare a request`,
+    );
+    return other;
+  }
+}
+
+function neither(...refused: readonly (readonly [version: string, error: ServiceError])[]): ServiceError {
+  const answers = refused.map(([version, error]) => `under version ${version}: ${error.message}`);
+  // A 401 to both is what a bad token gets, too. Any other answer shows that the token is accepted.
+  const [, told] = refused.find(([, { status }]) => status !== 401) ?? (refused[0] as [string, ServiceError]);
+  return new ServiceError(`the service shows no campaign drafts; ${answers.join('; ')}`, {
+    code: told.code,
+    kind: told.kind,
+    status: told.status,
+    serviceMessage: told.serviceMessage,
+    requestId: told.requestId,
+    traceId: told.traceId,
+    hint:
+      told.status === 401
+        ? `if other streams of this token can be read, set \`api_versions.campaign_drafts\` to the version of the service's documentation; otherwise: ${told.hint}`
+        : "set `api_versions.campaign_drafts` to the version of the service's documentation",
+    cause: told,
+  });
+}
+
 /** The drafts of campaigns (specification, section 4.11), under an API version of their own. */
 export const campaignDrafts = source({
   name: 'campaign_drafts',
@@ -48,7 +115,6 @@ export const campaignDrafts = source({
   ...facts,
   pages: {},
   open: async ({ destinationDataTemplateId }, context) => {
-    const { draftsVersion } = await import('./drafts-version.js');
     const version = await draftsVersion(context);
     return {
       kind: 'list',

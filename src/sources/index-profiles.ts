@@ -4,8 +4,8 @@ import { CdsyncError } from '../core/errors.js';
 import { type Finding, map, option } from '../sdk/option.js';
 import { flag, verbatim, whole } from '../sdk/option-types.js';
 import { type SourceContext, source } from './declaration.js';
-import { resolveIndex } from './resolve-index.js';
 import { completeSource, type ListSource, type ListSourceInput, type RecordFacts } from './source.js';
+import { resolveIndex } from './whole-list.js';
 
 const name = 'index_profiles';
 

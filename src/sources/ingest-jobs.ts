@@ -1,7 +1,7 @@
 import { getIngestJobOperation, ingestJobsOperation } from '../api/management-api.js';
 import { source } from './declaration.js';
 import { windowOptionNames, windowOptions, windowReadOptions } from './window-options.js';
-import { isUnfinishedRun } from './workflow-run-state.js';
+import { isUnfinishedRun } from './workflow-runs.js';
 
 const dayMs = 86_400_000;
 /** Some deployments answer only for this long (published facts, Management API). */

@@ -3,7 +3,7 @@ import { verbatim } from '../sdk/option-types.js';
 import { source } from './declaration.js';
 import { profileFacts } from './index-profiles.js';
 import { ids, queryOfKeys } from './key-options.js';
-import { resolveIndex } from './resolve-index.js';
+import { resolveIndex } from './whole-list.js';
 
 /** Some profiles of an index, by id (specification, section 4.5). */
 export const profiles = source({

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { columnFieldsSchema, columnsSchema } from '../columns/stored-columns.js';
+import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { readStateIfUsable, writeStateFile } from './durable.js';
 import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';

@@ -2,7 +2,7 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { columnsSchema } from '../columns/stored-columns.js';
+import { columnsSchema } from '../columns/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { openFlags, syncFolder } from './durable.js';
 import { type PartRecord, partRecordSchema } from './part.js';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
+import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { hashedRows, rowHash, rowKey, type TypedColumn, wideColumns } from '../columns/row-hash.js';
-import { columnFieldsSchema, columnsSchema } from '../columns/stored-columns.js';
 import { fileText, fileTexts } from '../core/sql.js';
 
 /** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */

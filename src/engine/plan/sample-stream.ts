@@ -4,13 +4,17 @@ import type { RequestCounts } from '../../api/client.js';
 import { type Column, type ColumnField, ColumnSet, type StoredColumn } from '../../columns/columns.js';
 import { rowHash, rowKey } from '../../columns/row-hash.js';
 import { CdsyncError } from '../../core/errors.js';
-import { type SampledRows, sampledRows } from '../../extract/convert/sampled-records.js';
+import { type SampledRows, sampledRows } from '../../extract/convert/converter.js';
 import { KeyedFetcher } from '../../extract/keyed-fetcher.js';
-import { type FetchContext, ListFetcher, type PageBytes, type PageFetcher } from '../../extract/page-fetcher.js';
-import { MalformedPageError } from '../../extract/scan/page-text.js';
+import {
+  type FetchContext,
+  fetchSinglePage,
+  ListFetcher,
+  type PageBytes,
+  type PageFetcher,
+} from '../../extract/page-fetcher.js';
 import { RecordScanner } from '../../extract/scan/record-scanner.js';
-import type { ScannedPage } from '../../extract/scan/scanned-page.js';
-import { fetchSinglePage } from '../../extract/single-page.js';
+import { MalformedPageError, type ScannedPage } from '../../extract/scan/scanned-page.js';
 import { windowFetcher } from '../../extract/window-fetcher.js';
 import { storedKeys } from '../../snapshot/diff.js';
 import type { StreamState } from '../../snapshot/stream-state.js';

@@ -1,7 +1,7 @@
 import type { WorkflowRun } from '../../api/management-api.js';
 import { CdsyncError } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
-import { isUnfinishedRun, plainState } from '../../sources/workflow-run-state.js';
+import { isUnfinishedRun, plainState } from '../../sources/workflow-runs.js';
 
 /** Whether a run has ended, in whatever state. */
 export function hasEnded(run: WorkflowRun): boolean {

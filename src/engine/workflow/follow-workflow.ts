@@ -8,7 +8,7 @@ import {
 import { asCdsyncError, CdsyncError, interrupted, reworded } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
-import { isUnfinishedRun } from '../../sources/workflow-run-state.js';
+import { isUnfinishedRun } from '../../sources/workflow-runs.js';
 import { hasEnded } from './ended-run.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
 import { readWhole, withKnown } from './whole-run.js';

@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
-import { type Column, type ColumnMask, ColumnSet, holdNegativeZero } from '../../columns/columns.js';
+import type { ColumnRules } from '../../columns/column-rules.js';
+import { type Column, type ColumnMask, ColumnSet, holdNegativeZero, type StoredColumn } from '../../columns/columns.js';
 import { formerText, maskedValueSql, misfits } from '../../columns/masked-value.js';
 import { hashWords } from '../../columns/record-hash.js';
 import { wideColumns } from '../../columns/row-hash.js';
@@ -7,11 +8,48 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Database, Session } from '../../storage/duckdb.js';
 import { keysVersion, writeKeys } from '../../storage/keys-file.js';
-import { writeParquet } from '../../storage/parquet.js';
-import type { ConvertedPart, PartConverter, SealedBatch } from './part-converter.js';
+import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
+import type { PartFiles, PartRecord } from '../../storage/part.js';
+
+/** Scanned and spooled records that are ready to become a part. */
+interface SealedBatch {
+  /** Path of the file with the JSON array of the records. */
+  readonly spool: string;
+  readonly records: number;
+  /** Size of the longest record, or more. */
+  readonly maxRecordBytes: number;
+  /** The columns when the batch was sealed; every value in the batch fits them. */
+  readonly columns: readonly StoredColumn[];
+  readonly rules: ColumnRules;
+  /** Columns that make the key. */
+  readonly key: readonly string[];
+  /** Number of the part, which orders copies of one key. */
+  readonly number: number;
+  /** Where to write the part. */
+  readonly files: PartFiles;
+  readonly compression: ParquetCompression;
+  /** The hash of each record's bytes, four words each; left out: the records shall not be recognised. */
+  readonly raw?: Uint32Array | undefined;
+}
+
+/** A finished part, with the columns that it really has. */
+type ConvertedPart = Pick<PartRecord, 'rows' | 'bytes' | 'sha256' | 'hash_version' | 'columns'> & {
+  /** SHA-256 of the keys file. */
+  readonly keys_sha256: string;
+};
+
+/** Turns batches into parts. */
+export interface PartConverter {
+  /**
+   * Makes the part with a row for each record, in their order, and its keys; both are durable on return. Several batches
+   * may be under way at once. A failed batch may be made again.
+   * @throws {CdsyncError} `conversion_failed`, `disk_full`
+   */
+  make(batch: SealedBatch): Promise<ConvertedPart>;
+}
 
 /** The type with which a column is read from the spool: VARCHAR if the scanner wrote its values as text. */
-export function spooledType({ type, declared, form }: Column): string {
+function spooledType({ type, declared, form }: Column): string {
   return declared !== undefined || form !== undefined || type === 'JSON' ? 'VARCHAR' : type;
 }
 
@@ -75,7 +113,7 @@ export class Converter implements PartConverter {
  * Makes a declared column text if a value does not fit its declared type, so that the value is kept as it came.
  * @param source SQL for rows with at least the given columns, as they were read from the spool
  */
-export async function dropMismatchedTypes(
+async function dropMismatchedTypes(
   session: Session,
   set: ColumnSet,
   source: (columns: readonly Column[]) => string,
@@ -94,7 +132,7 @@ export async function dropMismatchedTypes(
 }
 
 /** SQL for rows with the `kept` columns, from a `source` with the columns as they were `read` from the spool. */
-export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string {
+function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string {
   const values = kept.list.map(({ place, field, treatment }) => selected(read.get(place, field) as Column, treatment));
   return `SELECT ${values.join(', ')} FROM ${source}`;
 }
@@ -131,4 +169,33 @@ function conversionError(error: unknown): CdsyncError {
     cause: known.cause,
     causeQuotesValues: true,
   });
+}
+
+/** The structure of the records, as DuckDB's `from_json` takes it. */
+function structure(columns: readonly Column[]): string {
+  return JSON.stringify([Object.fromEntries(columns.map((column) => [column.name, spooledType(column)]))]);
+}
+
+/** Rows in the form in which a run would keep them. */
+export interface SampledRows {
+  /** SQL that returns the rows. */
+  readonly query: string;
+  readonly columns: ColumnSet;
+}
+
+/**
+ * Converts scanned records to the rows that a run would make of them, without a file in between.
+ * @param records as a scanner writes them, separated by commas
+ * @param read the columns of the scanner; a declared column becomes text if a value does not fit its type
+ */
+export async function sampledRows(
+  session: Session,
+  records: string,
+  { read, rules }: { readonly read: ColumnSet; readonly rules: ColumnRules },
+): Promise<SampledRows> {
+  const source = () =>
+    `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(structure(read.list))})) AS r))`;
+  await dropMismatchedTypes(session, read, source);
+  const columns = ColumnSet.restore(rules.keep(read.store()));
+  return { query: convertedRows(read, columns, source()), columns };
 }

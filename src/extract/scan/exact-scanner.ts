@@ -1,9 +1,52 @@
 import type { ColumnSet } from '../../columns/columns.js';
 import { jsonBytes } from './bytes.js';
-import { skipSpace } from './json-bytes.js';
-import { MalformedPageError, takeExactly } from './page-text.js';
-import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
+import { exactRecord } from './exact-record.js';
+import { maxDepth, skipSpace, skipValue, strictText } from './json-bytes.js';
+import {
+  hashKey,
+  MalformedPageError,
+  PageBuilder,
+  type PageScanner,
+  type ScannedPage,
+  type ScanOptions,
+} from './scanned-page.js';
 import { becameJson, jsonColumns } from './text-column.js';
+
+/** Takes one record over the slow path. Returns the position after it. */
+export function takeExactly(
+  body: Buffer,
+  at: number,
+  position: number,
+  builder: PageBuilder,
+  columns: ColumnSet,
+  options: ScanOptions,
+): number {
+  const { end, depth } = skipValue(body, at);
+  if (end < 0) throw new MalformedPageError('valid JSON in every record');
+  if (depth > maxDepth) {
+    builder.reject({ position, key: null, reason: 'nested_too_deep', column: null }, at, end);
+    return end;
+  }
+  const record = exactRecord(strictText(body.subarray(at, end)), columns, options);
+  if (record.reject !== undefined) {
+    builder.reject({ ...record.reject, position }, at, end);
+    return end;
+  }
+  let [hash1, hash2] = [0, 1];
+  for (const key of record.keys) {
+    const bytes = Buffer.from(key);
+    hash1 = hashKey(bytes, 0, bytes.length, hash1);
+    hash2 = hashKey(bytes, 0, bytes.length, hash2);
+  }
+  builder.replace(at, end, Buffer.from(record.text), hash1, hash2);
+  if (record.replaced) builder.countReplaced();
+  for (const attribute of record.judged) builder.judged.add(attribute);
+  if (record.mismatch !== null) {
+    builder.mismatches += 1;
+    builder.mismatchedAttribute ??= record.mismatch;
+  }
+  return end;
+}
 
 const { comma } = jsonBytes;
 

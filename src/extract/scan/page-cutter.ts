@@ -1,8 +1,8 @@
 import { jsonBytes } from './bytes.js';
 import { skipSpace, skipString, skipValue } from './json-bytes.js';
-import { MalformedPageError } from './page-text.js';
+import { MalformedPageError } from './scanned-page.js';
 
-export { MalformedPageError } from './page-text.js';
+export { MalformedPageError } from './scanned-page.js';
 
 const {
   backslash,

@@ -4,6 +4,7 @@ import type { Column, ColumnSet } from '../../columns/columns.js';
 import { jsonBytes } from './bytes.js';
 import { hasLoneSurrogate, numberKind, parseExact } from './exact-json.js';
 import { matchesFilter, spooled } from './exact-record.js';
+import { takeExactly } from './exact-scanner.js';
 import {
   falseWord,
   hasExponent,
@@ -17,11 +18,16 @@ import {
   skipWord,
   trueWord,
 } from './json-bytes.js';
-import { MalformedPageError, takeExactly } from './page-text.js';
-import { decodePlainText } from './plain-text.js';
-import { hashKey, PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
+import {
+  hashKey,
+  MalformedPageError,
+  PageBuilder,
+  type PageScanner,
+  type ScannedPage,
+  type ScanOptions,
+} from './scanned-page.js';
 import { Slot, Slots } from './slots.js';
-import { becameJson, jsonColumns } from './text-column.js';
+import { becameJson, decodePlainText, jsonColumns } from './text-column.js';
 
 const {
   backslash,
@@ -359,7 +365,7 @@ export class RecordScanner implements PageScanner {
       this.#builder.patch(from, to, plain);
       return true;
     }
-    const value = this.#parsed(from, to);
+    const value = parseExact(this.#bytes.toString('utf8', from, to));
     if (hasLoneSurrogate(value)) return false;
     this.#builder.patch(from, to, Buffer.from(spooled(value, column, slot.isFree)));
     return true;
@@ -377,11 +383,7 @@ export class RecordScanner implements PageScanner {
       while (index < raw.length && this.#bytes[from + index] === raw[index]) index += 1;
       if (index === raw.length) return true;
     }
-    return matchesFilter(this.#parsed(from, to), wanted);
-  }
-
-  #parsed(from: number, to: number) {
-    return parseExact(this.#bytes.toString('utf8', from, to));
+    return matchesFilter(parseExact(this.#bytes.toString('utf8', from, to)), wanted);
   }
 
   /** Hashes a key; false if it is not a text, or is empty. A key with escapes takes the slow path, which hashes its unescaped text. */

@@ -1,3 +1,16 @@
+import { CdsyncError } from '../../core/errors.js';
+
+/** A malformed page; a second request may bring an intact one. The message says what was expected, never what was found. */
+export class MalformedPageError extends CdsyncError {
+  constructor(expected: string) {
+    super(`the page is malformed: expected ${expected}`, {
+      code: 'malformed_response',
+      hint: 'the service, or something between, cut or garbled its answer; run again',
+    });
+    this.name = 'MalformedPageError';
+  }
+}
+
 /** A rejected record. */
 export interface Reject {
   /** Position in its page, from 0. */

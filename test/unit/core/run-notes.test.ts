@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { streamNotes } from '../../../src/core/run-notes.js';
+import { streamNotes } from '../../../src/core/run-report.js';
 import { streamTable } from '../../../src/pages/streams.js';
 import { streamReport } from '../../fixtures/run-ends.js';
 

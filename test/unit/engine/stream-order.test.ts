@@ -6,11 +6,10 @@ import {
   refuseCircle,
   refuseUnknownTables,
 } from '../../../src/engine/run/stream-order.js';
-import type { SourceDeclaration } from '../../../src/sources/declaration.js';
+import { type SourceDeclaration, streamSource } from '../../../src/sources/declaration.js';
 import { profiles } from '../../../src/sources/profiles.js';
 import { segments } from '../../../src/sources/segments.js';
 import { sql as sqlSource } from '../../../src/sources/sql.js';
-import { streamSource } from '../../../src/sources/stream-source.js';
 import { Database, type Session } from '../../../src/storage/duckdb.js';
 
 let database: Database;

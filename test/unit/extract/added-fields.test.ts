@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { withFields } from '../../../src/extract/scan/added-fields.js';
+import { withFields } from '../../../src/extract/page-fetcher.js';
 
 const fields = [
   ['segment_id', 'a"b'],

@@ -2,10 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/api/client.js';
 import { CdsyncError } from '../../../src/core/errors.js';
-import { PageChain } from '../../../src/extract/page-chain.js';
+import { PageChain, type PageSink, type ReadTask, readTaskSchema } from '../../../src/extract/page-chain.js';
 import type { PageBytes } from '../../../src/extract/page-fetcher.js';
-import { type PageSink, type ReadTask, readTaskSchema } from '../../../src/extract/read-task.js';
-import { MalformedPageError } from '../../../src/extract/scan/page-text.js';
+import { MalformedPageError } from '../../../src/extract/scan/scanned-page.js';
 import { firstCursor, noCounters, type PartitionCursor } from '../../../src/storage/journal.js';
 
 const whole: ReadTask = {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ColumnRules } from '../../../src/columns/column-rules.js';
 import { ColumnSet } from '../../../src/columns/columns.js';
-import type { PartConverter } from '../../../src/extract/convert/part-converter.js';
+import type { PartConverter } from '../../../src/extract/convert/converter.js';
 import { PartWriter } from '../../../src/extract/part-writer.js';
 import { RecordScanner } from '../../../src/extract/scan/record-scanner.js';
 import { firstCursor, Journal, noCounters } from '../../../src/storage/journal.js';

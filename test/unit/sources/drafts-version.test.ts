@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { draftsVersion } from '../../../src/sources/drafts-version.js';
+import { draftsVersion } from '../../../src/sources/campaigns.js';
 import { emptyPage, type Reply, scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 const other = 'unstable';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { resolveIndex } from '../../../src/sources/resolve-index.js';
-import { readAllIndexes, type ServiceAsk } from '../../../src/sources/whole-list.js';
+import { readAllIndexes, resolveIndex, type ServiceAsk } from '../../../src/sources/whole-list.js';
 import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 /** A service with `perPage` indexes a page; `tokenAfter` gives the token for the page after a page, null at the end. */

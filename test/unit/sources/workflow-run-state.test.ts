@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ingestJobs } from '../../../src/sources/ingest-jobs.js';
-import { isUnfinishedRun, plainState } from '../../../src/sources/workflow-run-state.js';
-import { workflowRuns } from '../../../src/sources/workflow-runs.js';
+import { isUnfinishedRun, plainState, workflowRuns } from '../../../src/sources/workflow-runs.js';
 
 describe('The state of a workflow run or an ingest job', () => {
   it.each(['scheduled', 'started', 'in progress', 'IN_PROGRESS', 'In-Progress', 'stopping', 'a new word', '', null, 7])(
