@@ -57,6 +57,12 @@ function* texts(value: unknown): Generator<string> {
   else if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) yield* texts(member);
 }
 
+/** A pattern for a text as a whole word. */
+function asWord(text: string): RegExp {
+  const literal = text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+  return new RegExp(`(?<![\\p{L}\\p{N}])${literal}(?![\\p{L}\\p{N}])`, 'gu');
+}
+
 /** Checks responses that cannot be used: which error each becomes, and whether the request may be sent again. */
 export class ResponseCheck {
   readonly #auth: AuthOptions['type'];
@@ -128,8 +134,11 @@ export class ResponseCheck {
   }
 
   #redactor(operation: Operation): (text: string) => string {
-    const personal = Array.from(personalValues(operation), (value) => new Secret(value));
-    return redactor([...this.#tokens.secrets(), ...personal]);
+    const personal = [...personalValues(operation)];
+    const redact = redactor([...this.#tokens.secrets(), ...personal.map((value) => new Secret(value))]);
+    // The redactor leaves out values that are so short that they would match by chance.
+    const short = personal.filter((value) => value.trim() !== '' && value.length < 4).map(asWord);
+    return (text) => short.reduce((rest, word) => rest.replace(word, '[secret]'), redact(text));
   }
 }
 

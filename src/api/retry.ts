@@ -128,6 +128,7 @@ export function failedExchange(
     shows: passes ? 'away' : 'nothing',
     reason: failure.systemCode ?? reason.replaceAll('_', ' '),
     isUnconnected: !sent && isUnconnected(reason),
+    isUnreadable: reason === 'encoded',
   });
 }
 

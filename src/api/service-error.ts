@@ -134,6 +134,11 @@ const wordings: Record<Exclude<TransportErrorReason, 'closed'>, Wording> = {
     hint: () => again,
   },
   torn: { code: 'connection_lost', says: () => 'got an answer that broke off', hint: () => again },
+  encoded: {
+    code: 'malformed_response',
+    says: (_, { cause }) => `got an answer that cannot be read: it is ${(cause as Error).message}`,
+    hint: () => 'cdsync asks for gzip or nothing: does a proxy between it and the service compress in another way?',
+  },
   too_large: {
     code: 'response_too_large',
     says: (_, { mostBytes }) => `got an answer of more than ${formatBytes(mostBytes)}`,

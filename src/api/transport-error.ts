@@ -8,6 +8,7 @@ import { errors } from 'undici';
  * - `total_timeout`: the answer kept coming, but not fast enough.
  * - `lost`: the connection broke before the answer began.
  * - `torn`: the answer broke off, or its compression is broken.
+ * - `encoded`: the body is compressed in a way that was not asked for.
  * - `too_large`: the answer is larger than the client accepts, before or after decompression.
  * - `closed`: the client was closed.
  * - `unsendable`: HTTP cannot carry the request; a defect of the caller.
@@ -24,6 +25,7 @@ export type TransportErrorReason =
   | 'total_timeout'
   | 'lost'
   | 'torn'
+  | 'encoded'
   | 'too_large'
   | 'closed'
   | 'unsendable';

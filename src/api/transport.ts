@@ -4,6 +4,7 @@ import { gunzip } from 'node:zlib';
 import { buildConnector, Pool } from 'undici';
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
+import { printable } from '../core/printable.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import { maxConcurrency } from '../rate-limit/concurrency.js';
@@ -64,14 +65,14 @@ function codings(header: string | string[] | undefined): string[] {
 
 /**
  * The body of an answer as the service meant it: decompressed, without a byte order mark at its head.
- * @throws {TransportError} `torn`, `too_large`
+ * @throws {TransportError} `torn`, `encoded`, `too_large`
  * @throws {CdsyncError} `interrupted` as soon as the signal aborts while it waits for room
  */
 async function decodeBody({ headers, body: received, place }: RawAnswer, signal: AbortSignal): Promise<Buffer> {
   let body = received;
   for (const coding of body.length === 0 ? [] : codings(headers['content-encoding'])) {
     if (coding !== 'gzip' && coding !== 'x-gzip') {
-      throw new TransportError('torn', new Error('the body is compressed in a way that was not asked for'));
+      throw new TransportError('encoded', new Error(`compressed as ${printable(coding)}`));
     }
     body = await inflateBody(body, place, signal);
   }

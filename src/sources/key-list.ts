@@ -1,6 +1,6 @@
+import { isUtf8 } from 'node:buffer';
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
-
 import { CdsyncError } from '../core/errors.js';
 import { fileText, sqlText } from '../core/sql.js';
 import { queryError } from '../sdk/duckdb/errors.js';
@@ -26,10 +26,12 @@ async function readText(path: string): Promise<string> {
       cause,
     });
   });
-  const text = bytes.toString('utf8').replace(/^\uFEFF/, '');
-  const at = text.indexOf('\uFFFD');
-  if (at >= 0) throw broken(path, text.slice(0, at).split('\n').length, 'this line is not UTF-8');
-  return text;
+  if (!isUtf8(bytes)) {
+    const lines = bytes.toString('latin1').split('\n');
+    const line = lines.findIndex((each) => !isUtf8(Buffer.from(each, 'latin1')));
+    throw broken(path, line + 1, 'this line is not UTF-8');
+  }
+  return bytes.toString('utf8').replace(/^\uFEFF/, '');
 }
 
 async function textLines(path: string): Promise<string[]> {

@@ -100,6 +100,13 @@ describe('An error of the service', () => {
     expect((await failureOf(list, page)).message).toBe('GET /indexes failed with 502: Bad Gateway');
   });
 
+  it('says so if the body is compressed in a way that was not asked for', async () => {
+    const page: Reply = (response) => response.writeHead(200, { 'content-encoding': 'br' }).end('nope');
+    const error = await failureOf(list, page);
+    expect(error.message).toContain('cannot be read: it is compressed as br');
+    expect(error).toMatchObject({ code: 'malformed_response', hint: expect.stringContaining('asks for gzip') });
+  });
+
   it('cuts long messages and keeps them on one line, without control characters for the terminal', async () => {
     const message = `first\nsecond\u001b[31m \u2028${'long '.repeat(200)}`;
     const error = await failureOf(list, { status: 400, body: { message } });
@@ -134,6 +141,19 @@ describe('An error of the service', () => {
       const error = await failureOf(operation, { status: 404, body: { message } });
       expect(error.serviceMessage).toBe('nobody has email [secret] ([secret])');
     }
+    const short = profilesPageOperation({
+      indexId: 'i',
+      filter: [
+        ['name', 'Jo'],
+        ['of', '-1)'],
+        ['no', ''],
+      ],
+    });
+    const shown = await failureOf(short, {
+      status: 400,
+      body: { message: 'Jo is no name, (Jo) with -1) is; John is' },
+    });
+    expect(shown.serviceMessage).toBe('[secret] is no name, ([secret]) with [secret] is; John is');
     const byQuery: Operation = { ...lookup, method: 'GET', query: [['email', 'ann@example.com']] };
     delete (byQuery as { body?: unknown }).body;
     expect((await failureOf(byQuery, { status: 404, body: { message } })).message).not.toContain('ann@');

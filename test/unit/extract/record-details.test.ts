@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type ServiceClient, ServiceError } from '../../../src/api/client.js';
 import type { Operation } from '../../../src/api/request.js';
 import type { FetchContext } from '../../../src/extract/page-fetcher.js';
-import { RecordDetails, type StoredRecords } from '../../../src/extract/record-details.js';
+import { DetailedFetcher, RecordDetails, type StoredRecords } from '../../../src/extract/record-details.js';
 import type { WindowedSource } from '../../../src/sources/source.js';
 
 const none: StoredRecords = { skipped: new Set(), undetailed: new Set() };
@@ -35,6 +35,18 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
   return {
     asked,
     lines,
+    /** How often the body of a page was released when its details failed. */
+    releases: async () => {
+      let count = 0;
+      const body = Buffer.from('{"id":"a"}');
+      const release = () => {
+        count += 1;
+      };
+      const page = { body, start: 0, end: body.length, nextToken: null, total: 1, issuedAt: '', missing: 0, release };
+      const fetcher = new DetailedFetcher(context, { fetch: async () => page }, record);
+      await expect(fetcher.fetch(null)).rejects.toBeInstanceOf(ServiceError);
+      return count;
+    },
     page: async (...overviews: (object | string | number)[]) => {
       const texts = overviews.map((each) => (typeof each === 'string' ? each : JSON.stringify(each)));
       const body = Buffer.from(`[ ${texts.join(' , ')} ]`);
@@ -60,6 +72,10 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
 }
 
 describe('a page whose records lack their details', () => {
+  it('frees the memory of its body if a request for them fails for good', async () => {
+    expect(await details(() => 500).releases()).toBe(1);
+  });
+
   it('stays as it is if no URL can carry the id', async () => {
     const { page, asked } = details(() => 404);
     const overviews = [{ id: '.' }, { id: '..', state: 'ended' }, { id: '' }];

@@ -44,6 +44,7 @@ describe('ids', () => {
 
   it.each([
     ['bad.txt', Buffer.from([0x61, 0x0a, 0xff, 0x0a]), /bad\.txt:2: this line is not UTF-8/],
+    ['late.txt', Buffer.concat([Buffer.from('\ufffd\n'), Buffer.from([0xff])]), /late\.txt:2: this line is not UTF-8/],
     ['two.csv', 'a,b\n1,2\n', /two\.csv: which of the columns a, b holds the ids\?/],
     ['gap.csv', 'id,x\nA,1\n,2\n', /gap\.csv: row 2 has no id/],
     ['torn.csv', 'id,x\nA,1\nsecret@example.com,1,2,3\n', /torn\.csv:3: the file cannot be read as a table/],
@@ -55,6 +56,10 @@ describe('ids', () => {
     const refused = await readIds(context(), await file(name, content)).catch((error: Error) => error.message);
     expect(refused).toMatch(message);
     expect(refused).not.toContain('secret');
+  });
+
+  it('may have U+FFFD in them', async () => {
+    expect(await readIds(context(), await file('sign.txt', 'a\ufffd\nb\n'))).toEqual(['a\ufffd', 'b']);
   });
 
   it('are those of the named file, whatever its name matches as a pattern', async () => {
