@@ -36,6 +36,9 @@ export interface PageView {
   readonly isFiltered: boolean;
 }
 
+/** The buffer for the unknown records of a page: its first size, and the most that it keeps beyond what a page needs. */
+const leastJoined = 1 << 16;
+const mostSpare = 1 << 24;
 const none = new Uint32Array(0);
 const { closeBracket, comma } = jsonBytes;
 
@@ -51,7 +54,7 @@ export class RecordCache {
   #seen: Uint8Array;
   #separator: RecordSeparator | undefined;
   /** The unknown records of a page, joined. Taken in before the next page comes. */
-  #joined = Buffer.allocUnsafe(1 << 16);
+  #joined = Buffer.allocUnsafe(leastJoined);
 
   /** @param base what an earlier night has brought; undefined: nothing can be recognised, only hashed for the next night */
   constructor(
@@ -155,7 +158,8 @@ export class RecordCache {
     let needed = 0;
     for (let index = 0; index < count; index += 1)
       if (slots[index] === unknown) needed += (bounds[2 * index + 1] as number) - (bounds[2 * index] as number) + 1;
-    if (needed > this.#joined.length) this.#joined = Buffer.allocUnsafe(needed * 2);
+    if (needed > this.#joined.length || this.#joined.length > Math.max(mostSpare, 2 * needed))
+      this.#joined = Buffer.allocUnsafe(needed > mostSpare ? needed : Math.max(leastJoined, needed * 2));
     let length = 0;
     for (let index = 0; index < count; index += 1) {
       if (slots[index] !== unknown) continue;
