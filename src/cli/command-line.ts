@@ -1,10 +1,11 @@
-import yargs, { type Argv } from 'yargs';
+import type { Argv } from 'yargs';
+import yargs from 'yargs';
 import { type CommandPlace, shellWord } from '../core/command-hints.js';
 import { asCdsyncError, interrupted } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
-import { nameOf } from './command-spec.js';
 import { commands } from './commands.js';
+import { answerShell, nameOf } from './complete-words.js';
 import { endAtSignal } from './interruption.js';
 import { argumentErrors, unknownCommand } from './invalid-arguments.js';
 import {
@@ -212,8 +213,7 @@ export async function runCommandLine(written: readonly string[]): Promise<void> 
   output.at(placeOf(words, common));
   endAtSignal(() => void endInterrupted(words, output));
   try {
-    if (words[0] === '__complete')
-      return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);
+    if (words[0] === '__complete') return await answerShell(words.slice(1), commands);
     const parser = strictParser(words);
     if (written[0] === 'help' && commandIn(words) === undefined && !(words[0] ?? '').startsWith('-'))
       throw unknownCommand(words[0] as string, commands.map(nameOf));

@@ -1,5 +1,77 @@
-import type { CommandModule } from 'yargs';
-import { type CommandSpec, nameOf, type OptionWord, wordsOf } from './command-spec.js';
+import { readFile } from 'node:fs/promises';
+import type { Argv, CommandModule } from 'yargs';
+import { commonOptions } from './arguments.js';
+import { writeData } from './standard-streams.js';
+
+/** An option, as completion needs it. */
+interface OptionWord {
+  /** Without its dashes. */
+  readonly name: string;
+  readonly describe: string;
+  readonly takesValue: boolean;
+  readonly mayRepeat: boolean;
+  readonly choices: readonly string[];
+}
+
+/** The words that a command takes. */
+interface CommandSpec {
+  readonly options: readonly OptionWord[];
+  readonly commands: readonly CommandModule[];
+  /** The words of its first positional that has a closed list of them. */
+  readonly choices: readonly string[];
+}
+
+interface Declared {
+  readonly type?: string;
+  readonly array?: boolean;
+  readonly describe?: string;
+  readonly choices?: readonly string[];
+}
+
+/** `choices`, or those that the description lists: yargs does not check choices of options with a dash in their name. */
+function choicesOf({ choices, describe = '' }: Declared): readonly string[] {
+  return choices ?? /\[choices: ([^\]]+)\]/.exec(describe)?.[1]?.split(', ') ?? [];
+}
+
+export function optionWord(name: string, declared: Declared): OptionWord {
+  const { type, array = false, describe = '' } = declared;
+  return { name, describe, takesValue: type !== 'boolean', mayRepeat: array, choices: choicesOf(declared) };
+}
+
+/** The name of a command out of its usage: `run` of `run [config]`. */
+export function nameOf({ command }: CommandModule): string {
+  return String(command).split(' ')[0] ?? '';
+}
+
+/**
+ * The words that a command declares. Its builder gets a stand-in for yargs that only takes notes: nothing is parsed, and
+ * what a handler needs is not loaded.
+ */
+export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> {
+  const options: OptionWord[] = [];
+  const commands: CommandModule[] = [];
+  const choices: string[] = [];
+  const note: Record<string, (...given: never[]) => void> = {
+    option: (name: string, declared: Declared) => options.push(optionWord(name, declared)),
+    options: (all: Readonly<Record<string, Declared>>) => {
+      for (const [name, declared] of Object.entries(all)) options.push(optionWord(name, declared));
+    },
+    positional: (_: string, declared: Declared) => choices.push(...(declared.choices ?? [])),
+    command: (module: CommandModule) => commands.push(module),
+  };
+  const parser: Argv = new Proxy({} as Argv, {
+    // A promise would take the stand-in for another promise if it had `then`.
+    get: (_, name) =>
+      name === 'then'
+        ? undefined
+        : (...given: never[]) => {
+            note[String(name)]?.(...given);
+            return parser;
+          },
+  });
+  if (typeof builder === 'function') await builder(parser);
+  return { options, commands, choices };
+}
 
 /** A word that may stand where the cursor is. */
 interface Completion {
@@ -15,14 +87,14 @@ interface Completions {
 }
 
 /** Names in a configuration. */
-export interface ConfigNames {
+interface ConfigNames {
   readonly job: string;
   readonly streams: readonly string[];
   readonly destinations: readonly string[];
 }
 
 /** Everything that completion asks for. */
-export interface CompletionSource {
+interface CompletionSource {
   readonly commands: readonly CommandModule[];
   /** Options of every command. */
   readonly common: readonly OptionWord[];
@@ -165,4 +237,48 @@ export async function completionsOf(words: readonly string[], source: Completion
         ? { words: optionsOf(found), files: 'none' as const }
         : await positionalsOf(found, source);
   return { ...possible, words: possible.words.filter(({ word }) => word.startsWith(current)) };
+}
+
+/** Names that need no quotes and that no terminal takes for a command. */
+const isName = (name: unknown): name is string => typeof name === 'string' && /^[a-z][a-z0-9_]{0,47}$/.test(name);
+
+const namesIn = (list: unknown): string[] =>
+  Array.isArray(list) ? list.map((each) => (each as { name?: unknown } | null)?.name).filter(isName) : [];
+
+/** The names in a configuration, which may be unfinished. Nothing but names is taken from it. */
+async function jobsOf(file = 'cdsync.yaml'): Promise<ConfigNames[]> {
+  const { parse } = await import('yaml');
+  try {
+    const { jobs = {}, defaults } = parse(await readFile(file, 'utf8'), { logLevel: 'silent' });
+    return Object.entries(jobs as Record<string, { streams?: unknown; destinations?: unknown } | null>)
+      .filter(([job]) => isName(job))
+      .map(([job, of]) => ({
+        job,
+        streams: namesIn(of?.streams ?? defaults?.streams),
+        destinations: namesIn(of?.destinations ?? defaults?.destinations),
+      }));
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Writes what may stand where the cursor is, for the scripts of `cdsync completion`.
+ * @param given the shell, then the words after `cdsync`
+ */
+export async function answerShell(
+  [, ...words]: readonly string[],
+  commands: CompletionSource['commands'],
+): Promise<void> {
+  const help = { type: 'boolean', describe: 'show help' } as const;
+  const version = { type: 'boolean', describe: 'show the version' } as const;
+  const common = Object.entries({ ...commonOptions(), help, version });
+  const source: CompletionSource = {
+    commands,
+    common: common.map(([name, declared]) => optionWord(name, declared)),
+    jobs: jobsOf,
+  };
+  const { words: found, files } = await completionsOf(words, source);
+  const lines = found.map(({ word, describe }) => `${word}\t${describe}`);
+  writeData([...lines, ...(files === 'none' ? [] : [`:${files}`])].map((line) => `${line}\n`).join(''));
 }

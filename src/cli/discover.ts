@@ -1,6 +1,5 @@
-import { type Command, configPositional, flag } from './arguments.js';
+import { type Command, configPositional, flag, type ServiceArguments, serviceOptions } from './arguments.js';
 import { Output, usageError } from './output.js';
-import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
 interface DiscoverArguments extends ServiceArguments {
   config?: string | undefined;
@@ -35,7 +34,7 @@ async function discover(args: DiscoverArguments): Promise<void> {
     throw usageError(`--sample must be an integer from 1 to ${largestSample}`, 'see: cdsync discover --help');
   }
   const { applyConfigToOutput } = await import('./load.js');
-  const { loadService } = await import('./load-service.js');
+  const { loadService } = await import('./service-from-flags.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { discoverService, errorsOf } = await import('../engine/inspect/discover-service.js');
   const { discoveryLines } = await import('../output/discovery.js');

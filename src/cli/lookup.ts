@@ -1,8 +1,9 @@
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { CdsyncError } from '../core/errors.js';
 import type { Keychain, LookupTask } from '../engine/inspect/lookup-profiles.js';
-import { type Command, configAndWords, flag, positionals } from './arguments.js';
+import { type Command, configAndWords, flag, positionals, type ServiceArguments, serviceOptions } from './arguments.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
-import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
 interface LookupArguments extends ServiceArguments {
   collection: string[];
@@ -46,7 +47,6 @@ interface Questions {
 
 /** Where the keys come from: the command line, a person, or standard input. */
 async function questions(words: readonly string[]): Promise<Questions> {
-  const { keysOfLine, keysOfStream, keysOfWords } = await import('./lookup-keys.js');
   if (words.length > 0) return { keys: one(keysOfWords(words, 'the command line')), isList: false };
   const { hasTerminal, Terminal } = await import('./terminal.js');
   if (!hasTerminal()) return { keys: keysOfStream(process.stdin), isList: true };
@@ -74,7 +74,7 @@ async function lookup(args: LookupArguments): Promise<void> {
     throw usageError('missing argument: COLLECTION', 'for example: cdsync lookup col-1 email=ann@example.com');
   }
   const { applyConfigToOutput } = await import('./load.js');
-  const { loadService } = await import('./load-service.js');
+  const { loadService } = await import('./service-from-flags.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
@@ -118,4 +118,61 @@ async function tell(task: LookupTask, { keys, isList }: Questions, output: Outpu
   output.error(error);
   output.last('next: cdsync lookup --help');
   process.exitCode = exitCodeOf(error);
+}
+
+const example = 'for example: email=ann@example.com';
+
+/** Keys by name. @throws {CdsyncError} `usage` that names the place and shows no value */
+function keychain(pairs: readonly (readonly [name: string, value: unknown])[], where: string): Keychain {
+  const keys = new Map<string, string>();
+  for (const [name, value] of pairs) {
+    if (name === '') throw usageError(`${where}: a key has no name`, example);
+    if (typeof value !== 'string') throw usageError(`${where}: the value of a key is not a text`, 'put it into quotes');
+    if (value === '') throw usageError(`${where}: a key has no value`, example);
+    if (keys.has(name)) throw usageError(`${where}: a key is given twice`, 'give each key once');
+    keys.set(name, value);
+  }
+  if (keys.size === 0) throw usageError(`${where}: there is no key`, example);
+  return Object.fromEntries(keys);
+}
+
+/** Words of the form `key=value` as the keys of one lookup. @throws {CdsyncError} `usage` */
+export function keysOfWords(words: readonly string[], where: string): Keychain {
+  const pairs = words.map((word): [string, string] => {
+    const at = word.indexOf('=');
+    if (at < 0) throw usageError(`${where}: a word is not key=value`, example);
+    return [word.slice(0, at), word.slice(at + 1)];
+  });
+  return keychain(pairs, where);
+}
+
+function keysOfJson(line: string, where: string): Keychain {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    // The parser's own message would quote the line.
+    throw usageError(`${where}: it is not JSON`, 'one object of keys a line, such as {"email": "ann@example.com"}');
+  }
+  return keychain(Object.entries(value as object), where);
+}
+
+/**
+ * One line as the keys of one lookup: a JSON object, or words `key=value` with white space between them. A value may
+ * contain spaces.
+ * @throws {CdsyncError} `usage`
+ */
+export function keysOfLine(line: string, where: string): Keychain {
+  const text = line.trim();
+  return text.startsWith('{') ? keysOfJson(text, where) : keysOfWords(text.split(/\s+(?=[^\s=]+=)/), where);
+}
+
+/** The lookups of an input stream, one per line; empty lines ask for nothing. @throws {CdsyncError} `usage` */
+export async function* keysOfStream(input: Readable): AsyncGenerator<Keychain, void> {
+  let number = 0;
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    number += 1;
+    const text = number === 1 ? line.replace(/^\uFEFF/, '') : line;
+    if (text.trim() !== '') yield keysOfLine(text, `line ${number}`);
+  }
 }

@@ -3,7 +3,7 @@ import { formatDuration } from '../core/quantities.js';
 import { JobLayout } from '../storage/layout.js';
 import { lastGoodRun } from '../storage/reports.js';
 import type { Ending } from './output.js';
-import { stoppedService } from './stopped-service.js';
+import { stoppedService } from './own-command.js';
 
 const restoreFormat = 'write {"format":1} into .cdsync/format.json, if no newer cdsync wrote it; then: cdsync verify';
 const restoreStore = 'restore the store, as docs/recovery.md says, then: cdsync verify';

@@ -74,7 +74,7 @@ export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'tell
 async function writeStepSummary(report: JobReport, output: Output): Promise<void> {
   const file = process.env.GITHUB_STEP_SUMMARY ?? '';
   if (file === '') return;
-  const { markdownSummary } = await import('../output/markdown-summary.js');
+  const { markdownSummary } = await import('../output/summary.js');
   await appendFile(file, markdownSummary(report)).catch((error: NodeJS.ErrnoException) => {
     output.notice(`warning: the summary of this build could not be written: ${error.code}`);
   });

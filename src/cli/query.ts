@@ -1,8 +1,7 @@
 import type { Argv } from 'yargs';
 import type { ResourceOptions } from '../config/config.js';
 import { interrupted } from '../core/errors.js';
-import { type CsvFormulas, csvFormulas } from '../output/csv.js';
-import { type RowFormat, rowFormats } from '../output/row-formats.js';
+import { type CsvFormulas, csvFormulas, type RowFormat, rowFormats } from '../output/row-formats.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type Command, configAndWords, flag, type JobArguments, jobOption, oneOf, positionals } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { makeFolders } from '../core/make-folders.js';
 import { usageError } from './output.js';
-import { stateFileName } from './stopped-service.js';
+import { stateFileName } from './own-command.js';
 
 /** Port of the local service unless something else has it: the default of `serve`. */
 export const servicePort = 8787;

@@ -1,10 +1,13 @@
+import { existsSync } from 'node:fs';
 import type { Config } from '../config/config.js';
+import { loadConfig } from '../config/load.js';
 import { parseConfig } from '../config/parse.js';
 import { ConfigError } from '../config/problem.js';
 import type { Variables } from '../config/variables.js';
 import type { CdsyncError } from '../core/errors.js';
+import type { ServiceArguments } from './arguments.js';
+import { defaultFile, environment } from './load.js';
 import { usageError } from './output.js';
-import type { ServiceArguments } from './service-flags.js';
 
 /** The `auth:` part of a configuration. */
 export type AuthPart =
@@ -134,4 +137,22 @@ export function servicePart(args: ServiceArguments, env: Variables): ServicePart
     ...(args.oauthTokenUrl === undefined ? {} : { oauth_token_url: args.oauthTokenUrl }),
     auth: authPart(args, env),
   };
+}
+
+interface ServiceFileArguments extends ServiceArguments {
+  config?: string | undefined;
+}
+
+/** The service for a command that needs no job: from a configuration, or from flags and the environment. */
+export async function loadService(args: ServiceFileArguments): Promise<Config> {
+  const env = await environment(args);
+  const { config, baseUrl, tenantId } = args;
+  const flags = baseUrl ?? tenantId;
+  if (config !== undefined && flags !== undefined) {
+    throw usageError('a configuration and flags both say where the service is', 'leave out --base-url and --tenant-id');
+  }
+  if (config !== undefined || (flags === undefined && existsSync(defaultFile))) {
+    return loadConfig(config ?? defaultFile, { env, needs: { jobs: false } });
+  }
+  return parseService(servicePart(args, env), env);
 }

@@ -1,10 +1,66 @@
 import type { CommandModule } from 'yargs';
 import type { WorkflowRun } from '../api/management-api.js';
 import { asCdsyncError, type CdsyncError, reworded } from '../core/errors.js';
+import { printable, withoutAddresses } from '../core/printable.js';
 import type { WorkflowContext } from '../engine/workflow/start-workflow.js';
-import { type Command, configAndWords, flag, oneOf, positionals, textOption } from './arguments.js';
+import { table } from '../output/table.js';
+import {
+  type Command,
+  configAndWords,
+  flag,
+  oneOf,
+  positionals,
+  type ServiceArguments,
+  serviceOptions,
+  textOption,
+} from './arguments.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
-import { type ServiceArguments, serviceOptions } from './service-flags.js';
+
+/** Fields that name the person who started a run; shown only if values may be. */
+const personal = new Set(['principal_name', 'principal_email']);
+
+/**
+ * A run as the service gave it; fields that name a person only if `showValues`. Never the `data` of an error: nobody knows
+ * what the service puts there.
+ */
+export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
+  return JSON.parse(JSON.stringify(run), (name, value: unknown) => {
+    if (name === 'error' && typeof value === 'object' && value !== null) return { ...value, data: undefined };
+    if (showValues) return value;
+    if (personal.has(name)) return undefined;
+    return typeof value === 'string' ? withoutAddresses(value) : value;
+  }) as Record<string, unknown>;
+}
+
+function word(value: unknown): string {
+  return value === undefined || value === null || value === '' ? '-' : printable(String(value));
+}
+
+/** A workflow run for people, with its tasks if the service sent them. */
+export function workflowLines({
+  id,
+  state,
+  type,
+  name,
+  created_at,
+  ended_at,
+  error,
+  task_instances,
+}: WorkflowRun): string[] {
+  const about = [type, name].filter(Boolean).map(word).join(' ');
+  const lines = [
+    `run ${word(id)}: ${word(state)}${about === '' ? '' : ` (${about})`}`,
+    `  created ${word(created_at)}, ended ${word(ended_at)}`,
+  ];
+  if (error) {
+    lines.push(`  ${word(error.type)}: ${word(error.message)} (attribution: ${word(error.attribution)})`);
+  }
+  if (!task_instances || task_instances.length === 0) return lines;
+  const rows = task_instances.map((task) =>
+    [task.label ?? task.id, task.state, task.created_at, task.ended_at, task.error?.message].map(word),
+  );
+  return [...lines, '', ...table(['task', 'state', 'created', 'ended', 'error'], rows).map((line) => `  ${line}`)];
+}
 
 interface WorkflowArguments extends ServiceArguments {
   words: string[];
@@ -54,9 +110,8 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   if (id === undefined || words.length > 1)
     throw usageError(`name one ${what}`, 'its id stands alone, or after the name of a configuration file');
   const { applyConfigToOutput } = await import('./load.js');
-  const { loadService } = await import('./load-service.js');
+  const { loadService } = await import('./service-from-flags.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
-  const { shownRun, workflowLines } = await import('../output/workflow.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);

@@ -4,12 +4,11 @@ import { Secret } from '../core/secret.js';
 import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
 import { type SourceDeclaration, streamSource } from '../sources/declaration.js';
 import type { GuardOptions, JobConfig, MetricsOptions, StreamConfig } from './config.js';
-import type { jobSchema } from './job-options.js';
+import type { jobSchema, StreamPart } from './job-options.js';
 import { metricsOptions } from './outcome-options.js';
 import { withPaths } from './paths.js';
 import { isPlainMap } from './reader.js';
 import type { serviceSchema } from './service-options.js';
-import type { StreamPart } from './stream-options.js';
 import type { Variables } from './variables.js';
 
 type AuthPart = z.output<typeof serviceSchema>['auth'];

@@ -4,10 +4,9 @@ import type { ServiceOptions } from '../core/service-options.js';
 import type { StreamSource } from '../sources/declaration.js';
 import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
-import type { fileSchema, jobSchema } from './job-options.js';
+import type { fileSchema, jobSchema, StreamPart } from './job-options.js';
 import type { RunEvent } from './outcome-options.js';
 import type { BucketOptions } from './storage-options.js';
-import type { StreamPart } from './stream-options.js';
 
 type FileOptions = z.output<typeof fileSchema>;
 type JobOptions = z.output<typeof jobSchema>;

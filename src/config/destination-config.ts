@@ -5,8 +5,8 @@ import type { Mode } from '../sdk/capabilities.js';
 import type { Connector, JobStream } from '../sdk/destination.js';
 import { camelKey } from '../sdk/option.js';
 import type { DestinationPart } from './destination-options.js';
-import type { ConfigProblems, Path } from './findings.js';
 import { pathsIn, withPaths } from './paths.js';
+import type { ConfigProblems, Path } from './problem.js';
 import { isPlainMap } from './reader.js';
 
 /** What happens to one column of the streams on its way to a destination. */

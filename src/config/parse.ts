@@ -11,15 +11,13 @@ import { sources as knownSources } from '../sources/sources.js';
 import { deepMerge, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
 import type { Config, JobConfig, JobSummary, LocalConfig } from './config.js';
 import { checkStreamNames, destinationConfigs } from './destination-config.js';
-import { ConfigProblems, type Path } from './findings.js';
 import { bareLimits } from './guard-options.js';
 import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
 import type { LoadedConnector } from './load-connectors.js';
-import { ConfigError, shownPath } from './problem.js';
+import { ConfigError, ConfigProblems, type Path, shownPath } from './problem.js';
 import { isPlainMap, UnresolvedVariable, YamlSchemaReader } from './reader.js';
-import { SecretFiles } from './secret-files.js';
 import { serviceSchema } from './service-options.js';
-import type { Variables } from './variables.js';
+import { SecretFiles, type Variables } from './variables.js';
 import { parseYaml, type YamlDocument } from './yaml-document.js';
 
 /** The parts of a configuration that a command uses. Variables that are only in other parts need not be set. */

@@ -2,9 +2,8 @@ import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'y
 import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/option.js';
-import type { ConfigProblems, SourceLocation } from './findings.js';
 import { nameFault, nameRule } from './names.js';
-import type { ConfigProblem } from './problem.js';
+import type { ConfigProblem, ConfigProblems, SourceLocation } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';

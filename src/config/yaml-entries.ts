@@ -1,5 +1,5 @@
 import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from 'yaml';
-import type { Path, SourceLocation } from './findings.js';
+import type { Path, SourceLocation } from './problem.js';
 import type { YamlDocument } from './yaml-document.js';
 
 /** One key of a map, and its value. */

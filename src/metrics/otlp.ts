@@ -3,8 +3,7 @@ import { CdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { printable } from '../core/printable.js';
 import type { WebhookClient } from '../notify/webhook-client.js';
-import { families } from './families.js';
-import type { Sample } from './samples.js';
+import { families, type Sample } from './samples.js';
 import type { StoredSamples } from './stored-samples.js';
 
 interface Answer {

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import type { JobSummary } from '../config/config.js';
 import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
-import { isFamily } from './families.js';
-import { afterRun, type Labels, type Sample } from './samples.js';
+import { afterRun, isFamily, type Labels, type Sample } from './samples.js';
 
 const keptSchema = z.object({
   version: z.literal(1),

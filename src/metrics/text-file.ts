@@ -6,8 +6,7 @@ import { CdsyncError } from '../core/errors.js';
 import { statOrUndefined, writeFileAtomically } from '../storage/durable.js';
 import { JobLayout } from '../storage/layout.js';
 import { makeFolder } from '../storage/storage.js';
-import { families, prometheusName } from './families.js';
-import type { Labels, Sample } from './samples.js';
+import { families, type Labels, prometheusName, type Sample } from './samples.js';
 import { readSamples, type StoredSamples } from './stored-samples.js';
 
 /** node_exporter runs as another user. The file has figures and names of the configuration, nothing else. */

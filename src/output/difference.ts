@@ -5,7 +5,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { nameHint, nearest } from '../core/suggestions.js';
 import type { HeldFiles } from '../engine/admin/held-files.js';
 import { beforeHistory } from '../sdk/duckdb/errors.js';
-import { csvLine } from './csv.js';
+import { csvLine } from './row-formats.js';
 import { table } from './table.js';
 
 /** A published snapshot that answers SQL. */

@@ -1,7 +1,10 @@
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import type { Variables } from '../../config/variables.js';
 import { shellWord } from '../../core/command-hints.js';
-import { type Command, flag, many, textOption } from '../arguments.js';
+import { CdsyncError } from '../../core/errors.js';
+import { type Command, flag, many, type ServiceArguments, serviceOptions, textOption } from '../arguments.js';
 import { Output, usageError } from '../output.js';
-import { type ServiceArguments, serviceOptions } from '../service-flags.js';
 import type { InitArguments } from './plan.js';
 
 /** `cdsync init`: tries the service, then writes a first configuration for it. */
@@ -33,7 +36,6 @@ async function init(args: InitArguments): Promise<void> {
   const { environment } = await import('../load.js');
   const { askForPlan } = await import('./plan.js');
   const { configText } = await import('./config.js');
-  const { refuseExisting, writeConfig } = await import('./file.js');
   if (!args.force) refuseExisting(file);
   const output = new Output(args);
   const env = await environment(args);
@@ -49,4 +51,39 @@ async function init(args: InitArguments): Promise<void> {
   output.result(`wrote ${file}: the job ${plan.job} reads ${streams.map(({ name }) => name).join(', ')}`);
   output.result(`next: ${next[0]}`);
   output.result(`then: ${next[1]}`);
+}
+
+/** Readable for all: the file has no secrets, and a team may share it. */
+const mode = 0o644;
+
+function exists(file: string): CdsyncError {
+  return usageError(`${file} exists already`, 'name another file, or write over it: --force');
+}
+
+/** @throws {CdsyncError} `usage` if the file exists */
+function refuseExisting(file: string): void {
+  if (existsSync(file)) throw exists(file);
+}
+
+function unwritable(cause: NodeJS.ErrnoException, file: string): CdsyncError {
+  if (cause.code === 'EEXIST') return exists(file);
+  const hint = cause.code === 'ENOENT' ? 'make its folder first' : 'check that this user may write there';
+  return new CdsyncError(`${file} cannot be written: ${cause.code ?? 'unknown error'}`, {
+    code: 'config_unwritable',
+    hint,
+    cause,
+  });
+}
+
+/** Writes a configuration, unless it cannot be read back. @throws {CdsyncError} `config_unwritable`; `usage` if it exists */
+async function writeConfig(
+  file: string,
+  text: string,
+  { env, force }: { env: Variables; force: boolean },
+): Promise<void> {
+  const { parseConfig } = await import('../../config/parse.js');
+  parseConfig(text, file, { env });
+  await writeFile(file, text, { flag: force ? 'w' : 'wx', mode }).catch((error: NodeJS.ErrnoException) => {
+    throw unwritable(error, file);
+  });
 }

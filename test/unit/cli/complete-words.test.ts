@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { commonOptions } from '../../../src/cli/arguments.js';
-import { optionWord } from '../../../src/cli/command-spec.js';
 import { commands } from '../../../src/cli/commands.js';
-import { completionsOf } from '../../../src/cli/complete-words.js';
+import { completionsOf, optionWord } from '../../../src/cli/complete-words.js';
 
 const files: Record<string, { job: string; streams: string[]; destinations: string[] }[]> = {
   'cdsync.yaml': [

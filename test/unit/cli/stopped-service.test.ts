@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { stoppedService } from '../../../src/cli/stopped-service.js';
+import { stoppedService } from '../../../src/cli/own-command.js';
 
 it('names the whole command that starts the service of a quickstart again, and only then', async () => {
   const storage = await mkdtemp(join(tmpdir(), 'cdsync-stopped-'));

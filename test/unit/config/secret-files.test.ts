@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseConfig } from '../../../src/config/parse.js';
 import { ConfigError } from '../../../src/config/problem.js';
-import { SecretFiles } from '../../../src/config/secret-files.js';
+import { SecretFiles } from '../../../src/config/variables.js';
 import { redactor, Secret } from '../../../src/core/secret.js';
 
 let folder: string;

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { pingUrl } from '../../../src/notify/channels.js';
-import { bodyOf } from '../../../src/notify/formats.js';
+import { bodyOf, pingUrl } from '../../../src/notify/channels.js';
 import { endMessage, type Message, messageSchema } from '../../../src/notify/message.js';
 import { textOf } from '../../../src/notify/message-text.js';
 import type { RunResult } from '../../../src/notify/result.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobReport } from '../../../src/core/run-report.js';
-import { markdownSummary } from '../../../src/output/markdown-summary.js';
+import { markdownSummary } from '../../../src/output/summary.js';
 
 const error = { code: 'guard_max_deleted', message: 'a | b\n<b>20 %</b>', hint: 'look at it', request_id: null };
 const report = {

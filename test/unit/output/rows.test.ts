@@ -1,8 +1,7 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it, test } from 'vitest';
-import type { CsvFormulas } from '../../../src/output/csv.js';
 import { differenceCsv } from '../../../src/output/difference.js';
-import type { RowFormat } from '../../../src/output/row-formats.js';
+import type { CsvFormulas, RowFormat } from '../../../src/output/row-formats.js';
 import { printRows } from '../../../src/output/rows.js';
 import { fitColumns, textWidth } from '../../../src/output/table.js';
 

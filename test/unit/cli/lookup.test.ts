@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { keysOfLine, keysOfStream, keysOfWords } from '../../../src/cli/lookup-keys.js';
+import { keysOfLine, keysOfStream, keysOfWords } from '../../../src/cli/lookup.js';
 
 describe('Keys of a lookup', () => {
   it.each([
