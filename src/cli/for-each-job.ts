@@ -240,8 +240,13 @@ function selectedPart(
   job: JobConfig,
   { streams, destinations, byTime, delivering }: JobSelection,
 ): SelectedJob | undefined {
-  const chosen = job.streams.filter(({ name }) => streams?.includes(name) ?? true);
-  const targets = job.destinations.filter(({ name }) => destinations?.includes(name) ?? true);
+  const named = job.streams.map(({ name }) => name).filter((name) => streams?.includes(name) ?? true);
+  const targets = job.destinations.filter(
+    ({ name, streams: own }) =>
+      (destinations?.includes(name) ?? true) && (!delivering || own.some((each) => named.includes(each))),
+  );
+  const delivered = new Set(targets.flatMap((target) => target.streams));
+  const chosen = job.streams.filter(({ name }) => named.includes(name) && (!delivering || delivered.has(name)));
   if (chosen.length === 0 || (byTime && !chosen.some(isByTime))) return undefined;
   if (targets.length === 0 && (delivering || destinations !== undefined)) return undefined;
   return {

@@ -1,5 +1,6 @@
 import type { Argv } from 'yargs';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
+import { CdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
 import type { PushPlan } from '../engine/run/plan-push.js';
 import { type Command, configPositional, flag, type JobsArguments, jobsOptions, many } from './arguments.js';
@@ -51,8 +52,26 @@ async function push(args: PushArguments, output: Output): Promise<number> {
   if (args.dryRun) return forEachJob(task, await planning(args, output, { config, stop }));
   return forEachJob(task, {
     ...reportPrinter(output),
-    work: (job, { streams, destinations }) =>
-      pushShown({ ...args, job, streams, destinations }, output, { config, stop }),
+    work: (job, chosen) => {
+      refuseUndelivered(job, chosen);
+      return pushShown({ ...args, job, ...chosen }, output, { config, stop });
+    },
+  });
+}
+
+/** @throws {CdsyncError} `stream_not_found` for a stream of the job that none of the destinations gets */
+export function refuseUndelivered(
+  { streams: known, destinations }: JobConfig,
+  chosen: Parameters<JobCommand<unknown>['work']>[1],
+): void {
+  const targets = destinations.filter(({ name }) => chosen.destinations?.includes(name) ?? true);
+  const delivered = [...new Set(targets.flatMap(({ streams }) => streams))];
+  const isLeftOut = (name: string) => known.some((stream) => stream.name === name) && !delivered.includes(name);
+  const name = targets.length === 0 ? undefined : chosen.streams?.find(isLeftOut);
+  if (name === undefined) return;
+  throw new CdsyncError(`${targets.map((target) => target.name).join(', ')}: no delivery of stream "${name}"`, {
+    code: 'stream_not_found',
+    hint: `these streams are delivered there: ${delivered.join(', ')}`,
   });
 }
 
@@ -70,12 +89,14 @@ async function planning(
   const { full, adopt, recreate, verify } = args;
   const options = engineOptions(stop, output, config.service);
   return {
-    work: (job, { streams, destinations }) =>
-      readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
+    work: (job, chosen) => {
+      refuseUndelivered(job, chosen);
+      return readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
         withDelivery(config, { ...options, place }, (engine) =>
-          planPush({ ...engine, layout: place.layout }, { job, streams, destinations, full, adopt, recreate, verify }),
+          planPush({ ...engine, layout: place.layout }, { job, ...chosen, full, adopt, recreate, verify }),
         ),
-      ),
+      );
+    },
     document: ({ auth: _, ...plan }) => ({ status: plan.status, jobs: [plan], error: null }),
     tell: (plan) => {
       for (const line of pushPlanLines(plan.destinations, Date.now())) output.advice(line);

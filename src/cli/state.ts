@@ -54,7 +54,7 @@ async function resetDestinationShown(
   );
   output.document({ job: job.name, destination, streams });
   output.result(`forgot what was kept here of destination ${destination}: ${streams.join(', ')}`);
-  output.advice('what stands in it stays; cdsync push --full sends everything once more');
+  output.advice('its tables stay as they are; cdsync push --full sends everything once more');
 }
 
 const resetCommand: CommandModule<CommonArguments, StateArguments> = {
