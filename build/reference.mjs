@@ -5,8 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { connectors } from '../connectors/index.ts';
 import { configJsonSchema } from '../src/config/json-schema.ts';
 import { configReference, connectorReference, withOptions } from '../src/config/reference.ts';
-import { families, prometheusName } from '../src/metrics/families.ts';
-import { samplesOf } from '../src/metrics/samples.ts';
+import { families, prometheusName, samplesOf } from '../src/metrics/samples.ts';
 import { destinationReport, runEnd } from '../test/fixtures/run-ends.ts';
 
 writeFileSync('docs/configuration.md', configReference());
