@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { basename } from 'node:path';
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { AfterCommand } from '../config/config.js';
 import { formatDuration } from '../core/quantities.js';
 import type { RunResult } from './result.js';
 
-/** The most lines of one command that are shown. */
+/** The most lines of one command that are shown, and the most characters of one line. */
 const mostLines = 500;
+const mostCharacters = 4_000;
 /** How long a command that was told to stop may take for it. */
 const graceMs = 5_000;
 /** How long what a command leaves in the background may keep its output open. */
@@ -169,17 +169,28 @@ async function closedWithin(child: ChildProcess, ms: number): Promise<void> {
   for (const stream of streams) stream.destroy();
 }
 
-/** Shows the lines of a command's outputs, up to a number. */
+/** Shows the lines of a command's outputs, up to a number, and of each line as much as people read. */
 function shownLines(show: (line: string) => void): (output: Readable | null) => void {
   let lines = 0;
+  const line = (text: string) => {
+    lines += 1;
+    if (lines <= mostLines)
+      show(text.length > mostCharacters ? `${text.slice(0, mostCharacters).toWellFormed()}…` : text);
+    else if (lines === mostLines + 1) show(`(more than ${mostLines} lines: the rest is not shown)`);
+  };
   return (output) => {
     if (output === null) return;
+    let rest = '';
     // Its end is told by the process.
     output.on('error', () => undefined);
-    createInterface({ input: output, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
-      lines += 1;
-      if (lines <= mostLines) show(line);
-      else if (lines === mostLines + 1) show(`(more than ${mostLines} lines: the rest is not shown)`);
+    output.setEncoding('utf8').on('data', (text: string) => {
+      const whole = `${rest}${text}`.split('\n');
+      // A line may never end: one character more than is shown says that there was more.
+      rest = (whole.pop() ?? '').slice(0, mostCharacters + 1);
+      for (const each of whole) line(each.replace(/\r$/, ''));
+    });
+    output.on('close', () => {
+      if (rest !== '') line(rest);
     });
   };
 }

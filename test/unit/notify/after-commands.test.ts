@@ -114,6 +114,11 @@ describe('a command after the run', () => {
     expect(notices).toEqual(['sh: told', 'sh: too']);
   });
 
+  it('shows 4,000 characters of a line, however long it is', async () => {
+    await commands(['head -c 3000000 /dev/zero | tr "\\0" x; echo; printf "a\\r\\nb"']);
+    expect(notices).toEqual([`sh: ${'x'.repeat(4_000)}…`, 'sh: a', 'sh: b']);
+  });
+
   it('shows no more than 500 lines', async () => {
     await commands(['seq 1 700']);
     expect(notices).toHaveLength(501);
