@@ -120,7 +120,7 @@ function sameNames(value: unknown): Finding[] {
 /** Rules for the columns of a stream. */
 export const columns = option(z.record(z.string().min(1), columnRule), {
   description:
-    'Rules for columns, by the name of the field (`email`), or by its path if an envelope field has that name (`attributes.id`). cdsync applies them before it writes anything but the private spool.',
+    'Rules for columns, by the name of the field (`email`), or by its path if an envelope field has that name (`attributes.id`). cdsync applies them before it writes anything but private staging files.',
   example: { email: { hash: true, normalize: 'email', salt: `\${PII_SALT}` }, notes: { drop: true } },
   check: sameNames,
 }).prefault({});

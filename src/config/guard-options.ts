@@ -104,6 +104,7 @@ export const jobGuards = option(
     }).prefault('stream'),
   }),
   {
-    description: 'Conditions for a result before it is committed. The first run of a stream is not judged for changes.',
+    description:
+      'Conditions for a result before it is committed. The changes of the first run of a stream are not checked.',
   },
 ).prefault({});

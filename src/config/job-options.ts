@@ -112,7 +112,7 @@ const keep = map({
 const recognition = map({
   enabled: flag({
     description:
-      'Whether a night recognises the records that come with the same bytes as before, and converts only the others. It never changes what is committed, only what that costs.',
+      'Whether a run skips records that have the same bytes as in the last run. It never changes the result, only its cost.',
     example: false,
   }).prefault(true),
   verify_every: duration({
@@ -188,8 +188,8 @@ const jobKeys = {
   }).prefault('12h'),
   parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
   publish: option(publish, { description: 'What people may open.' }).prefault({}),
-  keep: option(keep, { description: 'How much of the past stays as Parquet files.' }).prefault({}),
-  recognition: option(recognition, { description: 'How a night recognises what has not changed.' }).prefault({}),
+  keep: option(keep, { description: 'How long Parquet files of the past stay.' }).prefault({}),
+  recognition: option(recognition, { description: 'How a run skips unchanged records.' }).prefault({}),
   before: option(z.array(beforeStep).min(1), {
     description: 'Steps before the streams are read, one after the other. If a step fails, nothing is read.',
     allowed: 'a list of at least one step, such as { start_workflow: { config_id: cg-1 } }',
@@ -218,7 +218,7 @@ export const resourcesSchema = map({
   memory_mb: whole(128, 1_048_576, {
     description:
       'Memory that DuckDB may use; beyond it, DuckDB works on disk. Besides, answers of the service may take a quarter as much at once. ' +
-      'With less than 256, a night that changes hundreds of thousands of rows may not fit.',
+      'With less than 256, a run that changes hundreds of thousands of rows may not fit.',
     unit: 'MB',
     example: 768,
   }).prefault(768),

@@ -4,7 +4,7 @@ import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
 import { choice, duration, flag, path, secret, text, verbatim } from '../sdk/option-types.js';
 import { isThisMachine } from '../sdk/plaintext.js';
 
-/** What a receiver can be told of. `partial` is also `failed`. */
+/** The events of runs. `partial` is also `failed`. */
 export const runEvents = [
   'started',
   'ok',
@@ -80,7 +80,7 @@ function receiverRules(value: unknown): Finding[] {
 const receiver = map({
   on: option(z.array(choice(runEvents, { description: 'An event.', example: 'failed' })).min(1), {
     description:
-      'What the receiver is told of: `started`; `ok`; `failed` (also in part); `partial` (in part only); `held` by a guard; `interrupted`; `recovered`: ok after failed or held; `unusual`: rows, changes or time far from the past of the stream; `schema_changed`: a column was added or has another type; `deprecated`: the service announced the end of an API version.',
+      'The events to send: `started`; `ok`; `failed`, `partial` included; `partial`; `held` by a guard; `interrupted`; `recovered`: ok after failed or held; `unusual`: rows, changes or time far from the past of the stream; `schema_changed`: a column was added or has another type; `deprecated`: the service announced the end of an API version.',
     example: ['failed', 'held', 'recovered'],
     allowed: `a list of: ${runEvents.join(', ')}`,
   }),
@@ -100,7 +100,7 @@ const receiver = map({
   }).optional(),
   email: option(email, { description: 'Sends a mail.' }).optional(),
   every: flag({
-    description: 'Tells each run. Without it, the receiver is told when something has changed since the run before.',
+    description: 'Notifies of each run. Without it, the receiver is notified when the status changes.',
     example: true,
   }).prefault(false),
 });
@@ -115,7 +115,7 @@ const notify = option(
   ),
   {
     description:
-      'Who is told how a run went. A receiver that is down fails no run; it gets the message with the next run.',
+      'Who is notified of runs. A receiver that is down fails no run; it gets the message with the next run.',
     allowed: 'a list, such as { on: [failed], webhook: "${SLACK_URL}", format: slack }',
   },
 ).prefault([]);
@@ -156,7 +156,7 @@ const command = map({
 
 const after = option(z.array(option(command, { description: 'One command.' })), {
   description:
-    'Commands after each run, one after the other, in the folder of this file. One that fails is told and fails no run. They also get CDSYNC_JOB, CDSYNC_RUN_ID, CDSYNC_STATUS and CDSYNC_REPORT, but no variable that holds a secret of this file.',
+    'Commands after each run, one after the other, in the folder of this file. A failure is a warning, and fails no run. They also get CDSYNC_JOB, CDSYNC_RUN_ID, CDSYNC_STATUS and CDSYNC_REPORT, but no variable that holds a secret of this file.',
   allowed: 'a list, such as { run: ["./notify.sh", "{status}"] }',
 }).prefault([]);
 
