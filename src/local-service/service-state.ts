@@ -50,8 +50,6 @@ export interface LocalServiceOptions {
   readonly maxPageSize?: number | undefined;
   /** The form of `next_token` on the last page. Default `absent`. */
   readonly endForm?: EndForm | undefined;
-  /** Compresses answers for clients that accept it. Default false. */
-  readonly gzip?: boolean | undefined;
   /** Faults that it has from the start. Default: none. */
   readonly behaviours?: readonly GivenFault[] | undefined;
 }

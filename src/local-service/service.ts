@@ -112,9 +112,9 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const closing = new AbortController();
   // Every delayed answer adds a listener, and Node warns about more than ten.
   setMaxListeners(0, closing.signal);
-  const { latencyMs = 0, gzip = false } = options;
+  const { latencyMs = 0 } = options;
   const saver = await keepState(state, stateFile);
-  const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, saver });
+  const dispatcher = new Dispatcher(state, { latencyMs, signal: closing.signal, saver });
   const { controlToken = newControlToken() } = options;
   const control = { state, access: new ControlAccess(controlToken, host), save: saver.save };
   const { oauthPort } = options;

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { type Answer, headOf, ServiceError, send } from '../http/response.js';
 import type { Permission } from '../keys/api-key.js';
@@ -45,8 +45,12 @@ export function redirected(faults: readonly Fault[], url: string): Answer | unde
   return { status: fault.status, headers: { location }, body: Buffer.alloc(0) };
 }
 
+function acceptsGzip({ headers }: IncomingMessage): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(String(headers['accept-encoding'] ?? ''));
+}
+
 /** Applies the faults to an answer before it is sent. */
-export function faultyResponse(answer: Answer, faults: readonly Fault[], acceptsGzip: boolean): Answer {
+export function faultyResponse(answer: Answer, faults: readonly Fault[], request: IncomingMessage): Answer {
   let { headers, body } = answer;
   const deprecation = faultOf(faults, 'deprecation');
   if (deprecation !== undefined) {
@@ -56,12 +60,12 @@ export function faultyResponse(answer: Answer, faults: readonly Fault[], accepts
   if (half !== undefined) body = body.subarray(0, Math.floor(body.length * half.keep));
   const large = faultOf(faults, 'large_body');
   if (large !== undefined) body = Buffer.concat([body, Buffer.alloc(large.bytes, ' ')]);
-  if (acceptsGzip && faultOf(faults, 'gzip') !== undefined) return gzipped({ ...answer, headers, body });
+  if (acceptsGzip(request) && faultOf(faults, 'gzip') !== undefined) return gzipped({ ...answer, headers, body });
   return { ...answer, headers, body };
 }
 
 /** The same answer, compressed. */
-export function gzipped(answer: Answer): Answer {
+function gzipped(answer: Answer): Answer {
   const body = gzipSync(answer.body, { level: 1 });
   answer.release?.();
   return {

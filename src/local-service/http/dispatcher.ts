@@ -1,13 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Fault, type FaultOf, faultOf } from '../faults/fault.js';
-import {
-  abortConnection,
-  faultResponse,
-  faultyResponse,
-  gzipped,
-  redirected,
-  sendFaulty,
-} from '../faults/faulty-response.js';
+import { abortConnection, faultResponse, faultyResponse, redirected, sendFaulty } from '../faults/faulty-response.js';
 import type { ApiKey } from '../keys/api-key.js';
 import type { Guard, Operation } from '../operations/operation.js';
 import { operations } from '../operations/table.js';
@@ -25,14 +18,9 @@ interface Exchange {
 
 interface DispatchOptions {
   readonly latencyMs: number;
-  readonly gzip: boolean;
   /** Aborts when the service closes. */
   readonly signal: AbortSignal;
   readonly saver: StateSaver;
-}
-
-function acceptsGzip({ headers }: IncomingMessage): boolean {
-  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(String(headers['accept-encoding'] ?? ''));
 }
 
 function checkVersion(
@@ -179,7 +167,7 @@ export class Dispatcher {
     }
     this.#state.stats.answered(answer.status);
     if (faultOf(faults, 'lost_answer') !== undefined) return abortConnection(response);
-    answer = faultyResponse(answer, faults, acceptsGzip(request));
+    answer = faultyResponse(answer, faults, request);
     await sendFaulty({ response, answer, faults, clock, signal });
   }
 
@@ -187,12 +175,11 @@ export class Dispatcher {
     this.#send(exchange, this.#state.errors.answer(error));
   }
 
-  #send({ request, response }: Exchange, answer: Answer): void {
+  #send({ response }: Exchange, answer: Answer): void {
     const { stats, clock } = this.#state;
-    const { latencyMs, gzip, signal } = this.#options;
+    const { latencyMs, signal } = this.#options;
     stats.answered(answer.status);
-    const ready = gzip && answer.body.length > 0 && acceptsGzip(request) ? gzipped(answer) : answer;
-    if (latencyMs === 0) send(response, ready, clock.dateHeader());
-    else void clock.sleep(latencyMs, signal).then(() => send(response, ready, clock.dateHeader()));
+    if (latencyMs === 0) send(response, answer, clock.dateHeader());
+    else void clock.sleep(latencyMs, signal).then(() => send(response, answer, clock.dateHeader()));
   }
 }

@@ -1,4 +1,5 @@
 import { type Filters, type IndexSource, recordBytes } from '../data/index-source.js';
+import { faultOf } from '../faults/fault.js';
 import type { Query } from '../http/query.js';
 import { contentType, requestBody } from '../http/request-body.js';
 import { badRequest, jsonAnswer, notFound, unauthorized } from '../http/response.js';
@@ -70,7 +71,7 @@ const listProfiles: Operation = {
   guard: profileApi('index-profiles:read'),
   handle: (call, state) => {
     const source = namedIndex(call, state);
-    const ignored = call.faults.some(({ kind }) => kind === 'ignore_filter');
+    const ignored = faultOf(call.faults, 'ignore_filter') !== undefined;
     const filters = parseFilters(call.query, source, ignored);
     const list = source.list(ignored ? [] : filters);
     const listing = {
