@@ -98,7 +98,7 @@ function closed(server: Server): Promise<void> {
 
 /**
  * Starts a Customer Data Service on this machine, with a tenant, a key and OAuth credentials.
- * @throws {CdsyncError} `port_in_use`, `cannot_listen`, `service_state_unreadable`, `seed_mismatch`
+ * @throws {CdsyncError} `port_in_use`, `cannot_listen`, `service_state_unreadable`, `seed_mismatch`, `storage_failed`
  */
 export async function startLocalService(options: LocalServiceOptions = {}): Promise<LocalService> {
   const { stateFile, host = '127.0.0.1', port = 0 } = options;

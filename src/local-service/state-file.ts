@@ -49,7 +49,7 @@ export async function readState(path: string, seed: number): Promise<SavedState 
   return state;
 }
 
-/** Replaces the file in one step; only its owner may read it. */
+/** Replaces the file in one step; only its owner may read it. @throws {CdsyncError} `storage_failed` */
 async function writeState(path: string, state: SavedState): Promise<void> {
   const beside = `${path}.${randomBytes(4).toString('hex')}`;
   try {
@@ -62,8 +62,12 @@ async function writeState(path: string, state: SavedState): Promise<void> {
     }
     await rename(beside, path);
   } catch (error) {
-    await rm(beside, { force: true });
-    throw error;
+    await rm(beside, { force: true }).catch(() => undefined);
+    throw new CdsyncError(`the state file ${path} cannot be written: ${(error as Error).message}`, {
+      code: 'storage_failed',
+      hint: 'check its folder and the disk, or name another file',
+      cause: error,
+    });
   }
 }
 

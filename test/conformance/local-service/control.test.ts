@@ -189,6 +189,15 @@ describe('the state file', () => {
     expect((await second.get('/api/indexes')).status).toBe(401);
   });
 
+  it('that cannot be written is named', async () => {
+    const stateFile = join(folder, 'missing', 'state.json');
+    await expect(startLocalService({ profiles: 1, stateFile })).rejects.toMatchObject({
+      code: 'storage_failed',
+      message: expect.stringContaining(`the state file ${stateFile} cannot be written`),
+      hint: expect.stringContaining('another file'),
+    });
+  });
+
   it('is refused if it is damaged, or belongs to another seed', async () => {
     const damaged = join(folder, 'damaged.json');
     await writeFile(damaged, '{"version":1,');
