@@ -66,13 +66,24 @@ function pasteable(commands: readonly string[]): Html {
 /** For errors without a hint and without an action of their own. */
 const readAgain = 'run it again: cdsync run';
 const deliverAgain = 'correct the destination, or wait until it is back, then: cdsync push';
+const logInAgain = 'correct the login or the permissions, then: cdsync check';
+
+/** What to do about an error whose hint has no command. */
+function usualAction({ error: { code, hint }, isDelivery }: Problem): string | undefined {
+  const { kind, next } = errorType(code);
+  if (next !== undefined) return next;
+  if (hint?.match(commandPattern)) return undefined;
+  if (isDelivery) return deliverAgain;
+  return kind === 'auth' ? logInAgain : undefined;
+}
 
 /** What to do about an error. A hint that has no command in common with the action of its code explains it, and follows. */
-function remedy({ error: { code, hint }, isDelivery }: Problem, place: CommandPlace): Html | undefined {
-  // The stream that it needs has a box of its own.
+function remedy(problem: Problem, place: CommandPlace): Html | undefined {
+  const { code, hint } = problem.error;
+  // The stream that it needs has its own box.
   if (code === 'dependency') return undefined;
-  const known = errorType(code).next;
-  if (known === undefined || !hint) return action(hint ?? known ?? (isDelivery ? deliverAgain : readAgain), place);
+  const known = usualAction(problem);
+  if (known === undefined || !hint) return action(hint ?? known ?? readAgain, place);
   const commands = known.match(commandPattern) ?? [];
   if (commands.some((command) => hint.includes(command.trim()))) return action(hint, place);
   return html`${action(known, place)}<p class="note">${prose(completed(hint, place))}</p>`;

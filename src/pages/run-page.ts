@@ -29,7 +29,8 @@ function runFacts(report: JobReport): Html {
   const limits = new Map(streams.flatMap(({ limit }) => (limit ? [[limit.group, limit.per_second] as const] : [])));
   const named = [...limits].map(([group, most]) => `${apiNames[group]}: ${formatCount(most)} a second`);
   const again = sum('retries');
-  const budget = runBudget({ streams });
+  // The requests at both ends of a second may be those of two.
+  const budget = Math.min(1, runBudget({ streams }) ?? Number.NaN);
   return html`<dl class="facts">${[
     fact('Time', formatDuration((report.seconds ?? 0) * 1000), report.resumed ? 'resumed an earlier run' : undefined),
     fact('Snapshot', report.sequence === null ? 'none yet' : formatCount(report.sequence)),
@@ -41,7 +42,7 @@ function runFacts(report: JobReport): Html {
     fact('Received', formatBytes(sum('bytes')), formatCounted(sum('pages'), 'page')),
     fact(
       'Share of the limit',
-      budget === undefined ? 'not known' : percent(budget),
+      Number.isNaN(budget) ? 'not known' : percent(budget),
       named.length === 0 ? undefined : named.join('; '),
     ),
   ]}</dl>`;

@@ -37,7 +37,7 @@ function row(stream: StreamReport, standing: number | undefined): Html {
   const counts = [shown, ...[inserted, updated, deleted, unchanged].map((value) => (hasCounts ? value : undefined))];
   const share = streamBudget(stream);
   return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${counts.map(countCell)}${countCell(requests)}<td class="n">${
-    share === undefined ? '–' : percent(share)
+    share === undefined ? '–' : percent(Math.min(1, share))
   }</td><td class="n">${formatBytes(bytes)}</td><td class="n">${formatDuration(seconds * 1000)}</td></tr>`;
 }
 

@@ -242,6 +242,12 @@ describe('the page about a run', () => {
     );
   });
 
+  it('never shows more than all of the limit: requests at both ends of a second may be those of two', async () => {
+    await keep(report(id(30), [stream('members', { requests: 30, seconds: 1.2 })]));
+    await writePages(task, id(30));
+    expect(await page(id(30))).toContain('<dt>Share of the limit</dt><dd>100 %');
+  });
+
   it('says what it does not know', async () => {
     await keep(report(id(30), [stream('members')]), figures(['members'], ['email']));
     await writePages(task, id(30));
@@ -385,6 +391,17 @@ describe('what needs you', () => {
     const { text } = problemBoxes(report(id(1), streams), { config: 'a.yaml' }, new Set()) ?? { text: '' };
     expect(text).toContain('<code>cdsync diff a.yaml members</code>');
     expect(text).toContain('no column &quot;x&quot; LINE 1: select x <code>[sql_failed]</code>');
+  });
+
+  it('has a command where a hint only explains: for a login, and for a delivery', () => {
+    const refused = { code: 'unauthorized', message: 'refused', hint: 'issue another token', request_id: null };
+    const away = { code: 'destination_unavailable', message: 'away', hint: 'the rest is sent later', request_id: null };
+    const destinations = [{ name: 'hook', stream: 'vip', status: 'failed', error: away }];
+    const streams = [stream('members', { status: 'failed', error: refused }), stream('vip')];
+    const all = { ...report(id(1), streams, { status: 'partial' }), destinations } as unknown as JobReport;
+    const { text } = problemBoxes(all, { config: 'a.yaml' }, new Set()) ?? { text: '' };
+    expect(text).toContain('<code>cdsync check a.yaml</code></pre><p class="note">issue another token</p>');
+    expect(text).toContain('<code>cdsync push a.yaml</code></pre><p class="note">the rest is sent later</p>');
   });
 
   it('asks for a delivery, not for a run, if a destination failed', () => {
