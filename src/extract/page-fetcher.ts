@@ -267,21 +267,21 @@ export async function fetchSinglePage(
   return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };
 }
 
-/** Gives this answer first, and asks again if it is asked again. */
-export class SinglePageFetcher implements PageFetcher {
-  readonly #again: () => Promise<SinglePage>;
-  #first: SinglePage | undefined;
-
-  constructor(first: SinglePage, again: () => Promise<SinglePage>) {
-    this.#first = first;
-    this.#again = again;
-  }
-
-  async fetch(): Promise<PageBytes> {
-    const { page } = this.#first ?? (await this.#again());
-    this.#first = undefined;
-    return page;
-  }
+/** Gives this answer first. If it must be fetched again, that answer too must be the whole list. */
+export function singlePageFetcher(first: SinglePage, again: () => Promise<SinglePage>): PageFetcher {
+  let isGiven = false;
+  return {
+    fetch: async () => {
+      if (!isGiven) {
+        isGiven = true;
+        return first.page;
+      }
+      const { page, isWhole } = await again();
+      if (isWhole) return page;
+      page.release();
+      throw new MalformedPageError('the whole list, as before');
+    },
+  };
 }
 
 function countRecords(body: Buffer, start: number, end: number): number {

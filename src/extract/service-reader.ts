@@ -9,7 +9,7 @@ import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor }
 import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
 import { type CountedRead, readWithTotal } from './completeness.js';
 import { PageChain, type ReadTask } from './page-chain.js';
-import { fetchSinglePage, readTotal, SinglePageFetcher } from './page-fetcher.js';
+import { fetchSinglePage, readTotal, singlePageFetcher } from './page-fetcher.js';
 import {
   isListPart,
   type Partition,
@@ -230,7 +230,7 @@ export class ServiceReader {
       answer.page.release();
       return false;
     }
-    const fetcher = new SinglePageFetcher(answer, ask);
+    const fetcher = singlePageFetcher(answer, ask);
     await new PageChain(task, { fetcher, meter: this.live, intake: this.#intake.of(task) }).read();
     return true;
   }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { profilesPageOperation } from '../../../src/api/profile-api.js';
-import { ListFetcher } from '../../../src/extract/page-fetcher.js';
+import { ListFetcher, onlyPage, singlePageFetcher } from '../../../src/extract/page-fetcher.js';
 import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 /** A fetcher of pages of 400 records, with room for bodies of 1 MB; each record has `bytes`. */
@@ -64,4 +64,20 @@ it('A list that does not exist is asked for once more, with the smallest page', 
   expect(service.received).toHaveLength(2);
   await expect(fetching.fetch(null)).rejects.toMatchObject({ status: 404 });
   expect(service.received).toHaveLength(3);
+});
+
+it('A list in one page is never taken from a second answer that is only a part of it', async () => {
+  let released = 0;
+  const release = () => {
+    released += 1;
+  };
+  const page = { ...onlyPage, body: Buffer.from('{}'), start: 0, end: 2, issuedAt: '', release };
+  const part = { page, isWhole: false };
+  const fetching = singlePageFetcher({ page, isWhole: true }, async () => part);
+  expect(await fetching.fetch(null)).toBe(page);
+  await expect(fetching.fetch(null)).rejects.toMatchObject({ code: 'malformed_response' });
+  expect(released).toBe(1);
+  const whole = singlePageFetcher(part, async () => ({ page: { ...page, total: 1 }, isWhole: true }));
+  await whole.fetch(null);
+  expect(await whole.fetch(null)).toMatchObject({ total: 1 });
 });
