@@ -152,7 +152,7 @@ function deadToken(cause: unknown): CdsyncError {
 
 function readPage(body: Buffer, { added }: KeyedRequest): Answered {
   const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
-  return { records: withFields(body, start, end, Object.entries(added)), nextToken };
+  return { records: withFields(body, start, end, added), nextToken };
 }
 
 function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
@@ -164,8 +164,7 @@ function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
     if ((record as Record<string, unknown>)[field] === value) continue;
     throw new MalformedBodyError(`its ${field} is not the requested one`);
   }
-  const fields = Object.entries(added);
-  return { records: fields.length === 0 ? bytes : withFields(bytes, 0, bytes.length, fields), nextToken: null };
+  return { records: withFields(bytes, 0, bytes.length, added), nextToken: null };
 }
 
 function endless(pages: number): CdsyncError {

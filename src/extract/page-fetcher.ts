@@ -150,12 +150,9 @@ export async function askSized<T>({ pageSize, takesLimit, isFirst, send, letGo }
  * record. A value that is not an object stays as it is.
  * @throws {MalformedBodyError} if the records are not valid JSON
  */
-export function withFields(
-  body: Buffer,
-  start: number,
-  end: number,
-  fields: readonly (readonly [string, string])[],
-): Buffer {
+export function withFields(body: Buffer, start: number, end: number, added: Readonly<Record<string, string>>): Buffer {
+  const fields = Object.entries(added);
+  if (fields.length === 0) return body.subarray(start, end);
   const text = fields.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(',');
   const [whole, alone] = [Buffer.from(`${text},`), Buffer.from(text)];
   const pieces: Buffer[] = [];
@@ -196,13 +193,12 @@ export class ListFetcher implements PageFetcher {
     this.#context = context;
     this.#operation = operation;
     this.#takesLimit = takesLimit;
-    const fields = Object.entries(added);
     this.#cut =
-      fields.length === 0
+      Object.keys(added).length === 0
         ? (body, { keep }) => ({ ...cutOrRetry(body, cutPage), release: keep() })
         : (body, { keep }) => {
             const page = cutOrRetry(body, cutPageExactly);
-            const records = withFields(body, page.start, page.end, fields);
+            const records = withFields(body, page.start, page.end, added);
             return { ...page, body: records, start: 0, end: records.length, release: keep() };
           };
   }
@@ -260,8 +256,7 @@ export async function fetchSinglePage(
   if (plain === undefined) throw new TypeError('this list takes parameters');
   const cut = (body: Buffer, { keep }: ResponseHead) => ({ ...cutOrRetry(body, cutPageExactly), release: keep() });
   const { body, start, end, nextToken, total, release } = await client.send(plain(), cut, { signal, meter });
-  const fields = Object.entries(added);
-  const records = fields.length === 0 ? body.subarray(start, end) : withFields(body, start, end, fields);
+  const records = withFields(body, start, end, added);
   const issuedAt = new Date(clock.now()).toISOString();
   const page = { body: records, start: 0, end: records.length, nextToken: null, total, issuedAt, missing: 0, release };
   return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };

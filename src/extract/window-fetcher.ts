@@ -97,9 +97,7 @@ class WholeWindowFetcher implements PageFetcher {
     const { key, added } = this.#source;
     const decode = (body: Buffer): Answer => {
       const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
-      const fields = Object.entries(added);
-      const records =
-        fields.length === 0 ? copyTrimmed(body.subarray(start, end)) : withFields(body, start, end, fields);
+      const records = copyTrimmed(withFields(body, start, end, added));
       return { records, keys: keysOf(records, key), hasToken: nextToken !== null };
     };
     return client.send(windowRequest(this.#source, window, firstPage), decode, { signal, meter });
