@@ -55,9 +55,12 @@ describe('sources of the Management API', () => {
         ]);
       }
     }
+    const { files } = await space.manifest('all', 'audit');
+    expect(files.length).toBeGreaterThanOrEqual(3);
     for (const { name, status, inserted, updated, deleted } of (await space.runWell('all')).streams)
       expect([name, status, inserted, updated, deleted]).toEqual([name, 'ok', 0, 0, 0]);
-    expect((await space.manifest('all', 'audit')).files.length).toBe(3);
+    // A slow reading has several parts; one without records has none.
+    expect((await space.manifest('all', 'audit')).files).toEqual(files);
     expect((await space.cdsync(['verify', 'all.json'])).code).toBe(0);
   });
 
