@@ -1,8 +1,7 @@
 import type { BodyTable, Variants } from './body-table.js';
 import type { IndexDefinition } from './catalogue.js';
 import type { Filters, IndexResource, IndexSource, ProfileList, Selected } from './index-source.js';
-import type { Moment } from './population.js';
-import { type Population, phaseOf, variantOf } from './population.js';
+import { type Moment, type Population, phaseOf, variantOf } from './population.js';
 import { variants } from './segments.js';
 
 /** Which variants match, for each segment that a filter asks for. */

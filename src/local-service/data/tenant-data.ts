@@ -3,8 +3,7 @@ import { catalogue, type IndexDefinition } from './catalogue.js';
 import { GeneratedIndex } from './generated-index.js';
 import { hashText } from './hash.js';
 import type { Filters, IndexResource, IndexSource, ProfileList } from './index-source.js';
-import type { DayShares } from './population.js';
-import { type Population, tenantPeople } from './population.js';
+import { type DayShares, type Population, tenantPeople } from './population.js';
 import type { AttributeForm } from './segments.js';
 
 interface Recorded {

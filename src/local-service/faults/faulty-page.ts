@@ -1,7 +1,5 @@
-import type { Answer } from '../http/response.js';
-import { badRequest } from '../http/response.js';
-import type { Listing } from '../operations/listing.js';
-import { closing, type Paging } from '../operations/listing.js';
+import { type Answer, badRequest } from '../http/response.js';
+import { closing, type Listing, type Paging } from '../operations/listing.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import { type Fault, type FaultKind, faultOf } from './fault.js';

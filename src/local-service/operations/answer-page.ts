@@ -1,10 +1,8 @@
 import { disturbedPage, isPageFault } from '../faults/faulty-page.js';
-import type { Answer } from '../http/response.js';
-import { badRequest } from '../http/response.js';
+import { type Answer, badRequest } from '../http/response.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
-import type { Listing } from './listing.js';
-import { closing, opening, type Paging, type PagingRules, parsePaging } from './listing.js';
+import { closing, type Listing, listingId, opening, type Paging, type PagingRules, parsePaging } from './listing.js';
 import type { Call } from './operation.js';
 
 const openingBytes = Buffer.from(opening);
@@ -38,14 +36,10 @@ function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: S
 
 /**
  * Answers one page of a list (specification, sections 2.5 and 4.1).
- * @throws {ServiceError} 400 for wrong parameters and for a token of another list
+ * @throws {ServiceError} 400 for wrong parameters and for a token of another list or tenant
  */
-export function answerPage(
-  call: Call,
-  listing: Listing,
-  state: ServiceState,
-  rules: Partial<PagingRules> = {},
-): Answer {
+export function answerPage(call: Call, list: Listing, state: ServiceState, rules: Partial<PagingRules> = {}): Answer {
+  const listing = { ...list, id: listingId(`${call.tenant} ${list.id}`) };
   const paging = parsePaging(call.query, { maxLimit: state.maxPageSize, ...rules });
   const from = paging.token === undefined ? start : state.pageTokens.read(listing.id, paging.token);
   if (from === undefined) throw badRequest('next_token is not a token of this list');

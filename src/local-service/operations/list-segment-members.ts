@@ -3,8 +3,7 @@ import { faultOf } from '../faults/fault.js';
 import { badRequest } from '../http/response.js';
 import type { Segment } from '../realtime/segment.js';
 import { answerPage } from './answer-page.js';
-import type { PagingRules } from './listing.js';
-import { type Listing, listingId } from './listing.js';
+import { type Listing, listingId, type PagingRules } from './listing.js';
 import { type Call, type Operation, realtimeApi } from './operation.js';
 import { namedSegment, realtimeOf } from './realtime-api.js';
 

@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { DayShares } from '../data/population.js';
 import type { EventJournal, JournalEntry } from '../event-journal.js';
-import type { RealtimeChange } from './tenant-realtime.js';
-import { savedTenant, TenantRealtime } from './tenant-realtime.js';
+import { type RealtimeChange, savedTenant, TenantRealtime } from './tenant-realtime.js';
 
 /** The real-time state that a restart must keep. */
 export const savedRealtime = z.object({

@@ -1,5 +1,4 @@
-import type { Attributes } from '../data/segments.js';
-import { type AttributeForm, servedAttributes } from '../data/segments.js';
+import { type AttributeForm, type Attributes, servedAttributes } from '../data/segments.js';
 import type { FaultOf } from '../faults/fault.js';
 import type { Collection } from './collection.js';
 import type { Links } from './people.js';

@@ -65,6 +65,14 @@ describe('keys', () => {
     expect(await status(await issue({ key: 'default', tenant: 'acme' }))).toBe(200);
   });
 
+  it('of one tenant get no page by a token of another', async () => {
+    await manage('create', { name: 'sand', tenant: 'acme-sb-1' });
+    const sandbox = new Caller(service, await issue({ key: 'sand' }), 'acme-sb-1');
+    const [ours, theirs] = [await caller.read('/api/indexes?limit=1'), await sandbox.read('/api/indexes?limit=1')];
+    const answers = [ours, theirs].map(({ next_token }) => sandbox.get(`/api/indexes?next_token=${next_token}`));
+    expect((await Promise.all(answers)).map((each) => each.status)).toEqual([400, 200]);
+  });
+
   it('take only permissions that exist', async () => {
     await expect(manage('create', { name: 'odd', permissions: ['everything'] })).rejects.toThrow(/400.*everything/);
   });
