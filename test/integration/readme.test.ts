@@ -16,14 +16,25 @@ function steady(text: string): string {
     .trim();
 }
 
-it('the output that the README shows is that of the second run of the quickstart', async () => {
-  const [, shown = ''] = /```\n\$ cdsync run\n([\s\S]*?)```/.exec(await readFile('README.md', 'utf8')) ?? [];
+it('the output that the README shows is that of the second run of the quickstart, whose changes its query lists', async () => {
+  const readme = await readFile('README.md', 'utf8');
+  const [, shown = ''] = /```\n\$ cdsync run\n([\s\S]*?)```/.exec(readme) ?? [];
+  const [, query = ''] = /^npx --no-install cdsync query "(.*)"$/m.exec(readme) ?? [];
   const cwd = await mkdtemp(join(tmpdir(), 'cdsync-readme-'));
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [program, 'quickstart'], { cwd });
     const summaries = stdout.match(/^job quickstart: [\s\S]*? received$/gm) ?? [];
     expect(summaries).toHaveLength(2);
     expect(steady(summaries[1] ?? '')).toBe(steady(shown));
+    // The quickstart counts those who changed tier by their two tiers.
+    const counts = [...stdout.matchAll(/^[a-z]+ +[a-z]+ +(\d+)$/gm)].map(([, count]) => Number(count));
+    const listed = await promisify(execFile)(process.execPath, [program, 'query', query, '--format', 'json'], { cwd });
+    const people = JSON.parse(listed.stdout) as { key: string; before: string; after: string }[];
+    expect([counts.length > 3, new Set(people.map(({ key }) => key)).size]).toEqual([
+      true,
+      counts.reduce((sum, count) => sum + count, 0),
+    ]);
+    expect(people.every(({ before, after }) => before !== after)).toBe(true);
   } finally {
     await rm(cwd, { recursive: true, force: true });
   }
