@@ -58,6 +58,11 @@ export function textOption(describe: string) {
   return { type: 'string', requiresArg: true, describe } as const;
 }
 
+/** An option that takes a number. */
+export function numberOption(describe: string) {
+  return { type: 'number', requiresArg: true, describe } as const;
+}
+
 /**
  * An option that takes one of a few words. For options with a dash in their name: yargs does not check their `choices`,
  * because it has removed the name with the dash by then.

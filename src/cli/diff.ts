@@ -9,6 +9,7 @@ import {
   flag,
   type JobArguments,
   jobOption,
+  numberOption,
   positionals,
   textOption,
 } from './arguments.js';
@@ -33,7 +34,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         from: textOption('a run or a time [default: the snapshot before --to]'),
         to: textOption('a run or a time [default: the last snapshot]'),
         column: textOption('only rows in which this column differs'),
-        limit: { type: 'number', requiresArg: true, default: 20, describe: 'rows that are listed' },
+        limit: { ...numberOption('rows that are listed'), default: 20 },
         held: textOption('show the held changes of this run'),
         csv: flag('the rows as comma-separated values'),
       })

@@ -1,4 +1,11 @@
-import { type Command, configPositional, flag, type ServiceArguments, serviceOptions } from './arguments.js';
+import {
+  type Command,
+  configPositional,
+  flag,
+  numberOption,
+  type ServiceArguments,
+  serviceOptions,
+} from './arguments.js';
 import { Output, usageError } from './output.js';
 
 interface DiscoverArguments extends ServiceArguments {
@@ -15,7 +22,7 @@ export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
   builder: (parser) =>
     serviceOptions(configPositional(parser))
       .options({
-        sample: { type: 'number', default: 500, requiresArg: true, describe: 'profiles of each index to look at' },
+        sample: { ...numberOption('profiles of each index to look at'), default: 500 },
         totals: flag('ask how many profiles there are: can be expensive'),
         filters: flag('ask which attributes can be filtered: one request each'),
       })

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
-import type { Command } from './arguments.js';
+import { type Command, numberOption } from './arguments.js';
 import { interruption } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { commandText, ended, shellWord, startCommand } from './own-command.js';
@@ -38,11 +38,7 @@ export const quickstartCommand: Command<CommonArguments, QuickstartArguments> = 
   builder: (parser) =>
     parser
       .positional('folder', { type: 'string', default: '.', describe: 'where to write configuration and data' })
-      .option('profiles', {
-        type: 'number',
-        requiresArg: true,
-        describe: `profiles of the local service [default: ${defaultProfiles}]`,
-      })
+      .option('profiles', numberOption(`profiles of the local service [default: ${defaultProfiles}]`))
       .epilogue('Needs no account and no network. Run it again: another day passes. It never overwrites a file.'),
   handler: async (args) => {
     process.exitCode = await new Quickstart(args, await QuickstartFolder.look(args.folder)).run();

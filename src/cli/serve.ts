@@ -1,7 +1,7 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyAnswer } from '../local-service/control-client.js';
 import type { Fault } from '../local-service/faults/fault.js';
-import { type Command, flag, many, textOption } from './arguments.js';
+import { type Command, flag, many, numberOption, textOption } from './arguments.js';
 import { leaveSignals } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -46,8 +46,8 @@ function checkInteger(name: string, value: number, least: number, most: number):
 
 function addressOptions<T>(parser: Argv<T>) {
   return parser.options({
-    port: { type: 'number', default: 8787, requiresArg: true, describe: 'port; 0 takes any free one' },
-    host: { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address to listen on' },
+    port: { ...numberOption('port; 0 takes any free one'), default: 8787 },
+    host: { ...textOption('address to listen on'), default: '127.0.0.1' },
     'control-token': textOption('what requests to /_control/ must send [default: $CDS_CONTROL_TOKEN, or a new one]'),
   });
 }
@@ -149,10 +149,10 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
         describe: 'create a key, issue a token, drop deposed tokens, revoke tokens',
       })
       .options({
-        key: { type: 'string', default: 'default', requiresArg: true, describe: 'name of the key' },
+        key: { ...textOption('name of the key'), default: 'default' },
         tenant: textOption('its tenant or sandbox, such as acme-sb-1'),
         permission: many('create: what it may do [default: all]'),
-        days: { type: 'number', requiresArg: true, describe: 'issue: validity in days, 0 for ever [default: 90]' },
+        days: numberOption('issue: validity in days, 0 for ever [default: 90]'),
         rotate: flag('issue: earlier tokens end in 30 days'),
         old: flag('revoke: tokens from before the last rotation'),
         all: flag('revoke: every token'),
@@ -171,8 +171,8 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
   builder: (parser) =>
     addressOptions(parser)
       .options({
-        profiles: { type: 'number', default: 100_000, requiresArg: true, describe: 'profiles of loyalty_members' },
-        seed: { type: 'number', default: 1, requiresArg: true, describe: 'the same seed gives the same data and keys' },
+        profiles: { ...numberOption('profiles of loyalty_members'), default: 100_000 },
+        seed: { ...numberOption('the same seed gives the same data and keys'), default: 1 },
         state: textOption('file that keeps keys, time and changes over restarts'),
         attributes: {
           choices: ['text', 'typed'] as const,
@@ -180,24 +180,10 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
           requiresArg: true,
           describe: 'values of attributes: text, as published, or typed JSON',
         },
-        'latency-ms': { type: 'number', default: 0, requiresArg: true, describe: 'delay of every answer' },
-        'tenant-header': {
-          type: 'string',
-          default: 'service-tenant',
-          requiresArg: true,
-          describe: 'name of the header',
-        },
-        'oauth-tenant-header': {
-          type: 'string',
-          default: 'X-Service-Tenant',
-          requiresArg: true,
-          describe: 'the same at the token endpoint',
-        },
-        'oauth-port': {
-          type: 'number',
-          requiresArg: true,
-          describe: 'issue tokens at this port only, as a host of its own would',
-        },
+        'latency-ms': { ...numberOption('delay of every answer'), default: 0 },
+        'tenant-header': { ...textOption('name of the header'), default: 'service-tenant' },
+        'oauth-tenant-header': { ...textOption('the same at the token endpoint'), default: 'X-Service-Tenant' },
+        'oauth-port': numberOption('issue tokens at this port only, as a host of its own would'),
         behaviour: many('how this deployment differs: a kind of fault, or its JSON; may be repeated'),
       })
       .command(keysCommand as unknown as CommandModule)

@@ -3,7 +3,7 @@ import type { Mode } from '../sdk/capabilities.js';
 import type { Connector } from '../sdk/destination.js';
 import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
 import { choice, durationOrNever, flag, text } from '../sdk/option-types.js';
-import { nameRule, nameSchema, streamNameSchema } from './names.js';
+import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
 
 /** A connector, and the word that `connector:` uses for it: its name, a file, or a package. */
 export type NamedConnector = readonly [word: string, connector: Connector];
@@ -131,16 +131,6 @@ export interface DestinationPart {
   readonly onTypeChange?: 'variant_column' | 'fail';
 }
 
-function repeatedNames(value: unknown): Finding[] {
-  if (!Array.isArray(value)) return [];
-  const names = value.map((entry) => (entry as { name?: unknown } | undefined)?.name);
-  return names.flatMap((each, index) => {
-    const first = names.indexOf(each);
-    if (typeof each !== 'string' || first === index) return [];
-    return [{ path: [index, 'name'], message: `duplicate name, first used by destinations[${first}]` }];
-  });
-}
-
 /** The `destinations:` of a job, each of one of these connectors. */
 export function destinationsSchema(connectors: readonly NamedConnector[]) {
   const kinds = z.discriminatedUnion('connector', connectors.map(branch) as never);
@@ -151,6 +141,6 @@ export function destinationsSchema(connectors: readonly NamedConnector[]) {
   return option(z.array(one).min(1), {
     description: 'Where the changes go after each run. One that is down delays no other.',
     allowed: 'a list of at least one destination',
-    check: repeatedNames,
+    check: repeatedNames('destinations'),
   }).optional();
 }

@@ -8,7 +8,7 @@ import { sources as knownSources, type sources } from '../sources/sources.js';
 import { columns, contract, strings, unsuitableRules } from './column-options.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { guards, jobGuards } from './guard-options.js';
-import { nameRule, nameSchema, streamNameSchema } from './names.js';
+import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
 import { outcomeKeys } from './outcome-options.js';
 import { serviceSchema } from './service-options.js';
 import { storageSchema } from './storage-options.js';
@@ -53,16 +53,6 @@ function branch(source: SourceDeclaration) {
 export function streamSchemaWith(known: readonly SourceDeclaration[]) {
   const kinds = z.discriminatedUnion('source', known.map(branch) as never);
   return option(kinds as unknown as z.ZodType<StreamPart>, { description: 'Where the records of a stream come from.' });
-}
-
-function repeatedNames(value: unknown): Finding[] {
-  if (!Array.isArray(value)) return [];
-  const names = value.map((entry) => (entry as { name?: unknown } | undefined)?.name);
-  return names.flatMap((name, index) => {
-    const first = names.indexOf(name);
-    if (typeof name !== 'string' || first === index) return [];
-    return [{ path: [index, 'name'], message: `duplicate name, first used by streams[${first}]` }];
-  });
 }
 
 const parquet = map({
@@ -208,7 +198,7 @@ export function jobSchemaWith({ connectors, sources }: Named) {
   const streams = option(z.array(streamSchemaWith(sources)).min(1), {
     description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
     allowed: 'a list of at least one stream',
-    check: repeatedNames,
+    check: repeatedNames('streams'),
   }).optional();
   return map({ streams, ...jobKeys, destinations: destinationsSchema(connectors) });
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { printable } from '../core/printable.js';
+import type { Finding } from '../sdk/option.js';
 
 /** The name of a job, a stream or a destination. cdsync's own views and macros use the endings and the double underscore. */
 export const namePattern = /^(?!.*__)(?!.*_(?:as_of|history|changes)$)[a-z][a-z0-9_]{0,47}$/;
@@ -24,3 +25,16 @@ export const nameSchema = z.string().regex(namePattern);
 
 /** The name of a stream. It may not be cdsync, for the published file has a schema of that name beside the tables. */
 export const streamNameSchema = z.string().regex(new RegExp(`(?!^cdsync$)${namePattern.source}`));
+
+/** A check that no two entries of a list have one name. @param list its key */
+export const repeatedNames =
+  (list: string) =>
+  (entries: unknown): Finding[] => {
+    if (!Array.isArray(entries)) return [];
+    const names = entries.map((entry) => (entry as { name?: unknown } | undefined)?.name);
+    return names.flatMap((name, index) => {
+      const first = names.indexOf(name);
+      if (typeof name !== 'string' || first === index) return [];
+      return [{ path: [index, 'name'], message: `duplicate name, first used by ${list}[${first}]` }];
+    });
+  };
