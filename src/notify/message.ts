@@ -149,7 +149,7 @@ export function endMessage(end: RunResult, { previous, found, file }: About): Me
     destinations: end.destinations.map(destinationOf),
     errors: errors.map((each) => ({ ...each, hint: each.hint && completed(each.hint, place) })),
     unusual: found.map((each) => ({ ...each })),
-    warnings: end.streams.flatMap(({ name, warnings = [] }) =>
+    warnings: [{ name: null, warnings: end.warnings }, ...end.streams].flatMap(({ name, warnings = [] }) =>
       warnings.map(({ code, message }) => ({ stream: name, code, message })),
     ),
     schema_changes: [

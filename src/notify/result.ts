@@ -15,6 +15,8 @@ export interface RunResult {
   readonly streams: readonly StreamReport[];
   readonly destinations: readonly DestinationReport[];
   readonly deprecations?: readonly Deprecation[] | undefined;
+  /** Those that concern no single stream. */
+  readonly warnings?: JobReport['warnings'] | undefined;
   /** What ended the run before it had a report. */
   readonly error: ReportedError | null;
   /** Path of the report; null if there is none. */
@@ -26,10 +28,11 @@ export function resultOfReport(
   report: JobReport,
   times: Pick<RunResult, 'startedAt' | 'finishedAt' | 'report'>,
 ): RunResult {
-  const { job, run_id: runId, status, sequence, resumed, streams, destinations, deprecations } = report;
+  const { job, run_id: runId, status, sequence, resumed, streams, destinations, deprecations, warnings } = report;
   // A run that meets another one has no report.
   const ended = status === 'locked' ? 'failed' : status;
-  return { job, runId, status: ended, sequence, resumed, streams, destinations, deprecations, error: null, ...times };
+  const about = { job, runId, status: ended, sequence, resumed, deprecations, warnings };
+  return { ...about, streams, destinations, error: null, ...times };
 }
 
 /**

@@ -2,6 +2,7 @@ import { deprecationLine } from '../core/deprecation.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import { type JobReport, type StreamReport, streamNotes } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
+import { errorWithoutKeys } from '../notify/result.js';
 import { table } from './table.js';
 
 function streamCells(stream: StreamReport): string[] {
@@ -139,10 +140,13 @@ function markdownTable(titles: readonly string[], rows: readonly (readonly strin
   return [line(titles), line(titles.map((_, at) => (at < numbersFrom ? '---' : '--:'))), ...rows.map(line), ''];
 }
 
-/** What a run did, as Markdown: for the summary of a job in CI. It has no value of a record. */
+/** What a run did, as Markdown: for the summary of a job in CI. It leaves this machine, so it has no key and no value of a record. */
 export function markdownSummary(report: JobReport): string {
-  const { job, run_id, status, sequence, seconds, streams, destinations } = report;
+  const { job, run_id, status, sequence, seconds, streams, destinations, warnings: ofRun = [] } = report;
   const snapshot = sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`;
+  const warnings = [{ name: job, warnings: ofRun }, ...streams].flatMap(({ name, warnings: own = [] }) =>
+    own.map(({ message }) => `- warning: **${markdownCell(name)}**: ${markdownCell(message)}`),
+  );
   const streamRows = streams.map((stream) => [
     markdownCell(stream.name),
     stream.status,
@@ -156,7 +160,8 @@ export function markdownSummary(report: JobReport): string {
     formatCount(rows),
     formatCount(refused),
   ]);
-  const errors = [...streams, ...destinations].flatMap(({ name, error }) =>
+  const withoutKeys = streams.map((stream) => ({ name: stream.name, error: errorWithoutKeys(stream) }));
+  const errors = [...withoutKeys, ...destinations].flatMap(({ name, error }) =>
     error === null
       ? []
       : [
@@ -175,7 +180,7 @@ export function markdownSummary(report: JobReport): string {
     ...(destinations.length === 0
       ? []
       : markdownTable(['destination', 'stream', 'status', 'action', 'rows', 'refused'], destinationRows, 4)),
-    ...(errors.length === 0 ? [] : [...errors, '']),
+    ...(errors.length + warnings.length === 0 ? [] : [...errors, ...warnings, '']),
   ];
   return `${lines.join('\n')}\n`;
 }

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { DestinationReport, JobReport, StreamReport } from '../../../src/core/run-report.js';
-import { errorWithoutKeys, mergedStatus } from '../../../src/notify/result.js';
+import { endMessage } from '../../../src/notify/message.js';
+import { textOf } from '../../../src/notify/message-text.js';
+import { errorWithoutKeys, mergedStatus, resultOfReport } from '../../../src/notify/result.js';
+import { pastReport } from '../../fixtures/run-ends.js';
 
 type Statuses = Readonly<Record<string, string>>;
 
@@ -51,4 +54,12 @@ it('leaves keys of records out of the error of a held stream, and no other error
   expect(errorWithoutKeys({ error, findings })).toEqual({ ...error, message: 'unique: 2 rows' });
   expect(errorWithoutKeys({ error, findings: [] })).toBe(error);
   expect(errorWithoutKeys({ error: null, findings: [] })).toBeNull();
+});
+
+it('a warning about the run as a whole is in its notifications', () => {
+  const warnings = [{ code: 'clock_off', message: 'the clock is 3 years ahead' }];
+  const end = resultOfReport({ ...pastReport(1, []), warnings }, { startedAt: 0, finishedAt: 1, report: null });
+  const message = endMessage(end, { previous: null, found: [] });
+  expect(message.warnings).toEqual([{ stream: null, ...warnings[0] }]);
+  expect(textOf({ ...message, events: ['ok'], late: false })).toContain('warning: the clock is 3 years ahead');
 });

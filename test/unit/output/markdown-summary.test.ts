@@ -58,6 +58,24 @@ describe('the summary in Markdown', () => {
     expect(lines).toContain('| crm | members | ok | increment | 1,280 | 0 |');
   });
 
+  it('has the warnings of the run and of its streams', () => {
+    const warning = { code: 'clock_off', message: 'the clock is off' };
+    const [first] = report.streams;
+    const streams = [{ ...first, warnings: [{ ...warning, message: 'no rows' }] }] as JobReport['streams'];
+    const lines = markdownSummary({ ...report, streams, warnings: [warning] }).split('\n');
+    expect(lines).toContain('- warning: **nightly**: the clock is off');
+    expect(lines).toContain('- warning: **members**: no rows');
+  });
+
+  it('names no key of a record that a guard has found', () => {
+    const findings = [{ guard: 'max_deleted', message: '3 of 9 rows deleted' }];
+    const held = { ...error, message: '3 of 9 rows deleted: ann@example.com' };
+    const streams = [{ ...report.streams[1], error: held, findings }] as JobReport['streams'];
+    const text = markdownSummary({ ...report, streams });
+    expect(text).toContain('3 of 9 rows deleted');
+    expect(text).not.toContain('ann@');
+  });
+
   it('lets no message break a table, or be Markdown or HTML', () => {
     const text = markdownSummary(report);
     expect(text).toContain('- **gold\\_members**: a \\| b \\<b\\>20 %\\</b\\> (guard_max_deleted). look at it');
