@@ -5,7 +5,7 @@ import { connectors as builtIn } from '../../connectors/index.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Connector } from '../sdk/destination.js';
-import { windowsPath } from '../sdk/option-types.js';
+import { windowsPath } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources } from '../sources/sources.js';
 import { deepMerge, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';

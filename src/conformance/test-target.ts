@@ -5,7 +5,7 @@ import { parseConfig } from '../config/parse.js';
 import { systemClock } from '../core/clock.js';
 import type { JobReport } from '../core/run-report.js';
 import { type CheckTarget, checkDestination } from '../delivery/check-destination.js';
-import { type Reject, readRejects, rejectsPath } from '../delivery/table/rejects.js';
+import { type Reject, readRejects, rejectsPath } from '../delivery/delivery-state.js';
 import { jobContext, withEngine } from '../engine/open-engine.js';
 import type { DeliverJobOptions } from '../engine/run/deliver-job.js';
 import { pushJob } from '../engine/run/push-job.js';

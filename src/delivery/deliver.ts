@@ -4,33 +4,22 @@ import pLimit from 'p-limit';
 import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
-import type { SchemaChange } from '../core/schema-change.js';
 import type { DestinationContext } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
-import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
+import {
+  type Delivered,
+  type DeliveryContext,
+  type DeliveryProgress,
+  type DeliveryRequest,
+  destinationContext,
+  type StreamDelivery,
+} from './delivery.js';
 import { rememberDelivery } from './delivery-state.js';
-import { checkRules } from './destination-rules.js';
+import { checkRules } from './check-destination.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { TableDelivery } from './table/table-delivery.js';
-
-/** The outcome of delivering one stream to a destination. */
-export interface StreamDelivery {
-  readonly destination: string;
-  readonly stream: string;
-  /** `skipped`: the stream is not published yet, another process has the destination's lock, or the user interrupted. */
-  readonly status: 'ok' | 'partial' | 'failed' | 'skipped';
-  readonly action: Delivered['action'] | 'refused';
-  readonly why: string;
-  readonly rows: number;
-  /** Values, or records, that the destination cannot hold. */
-  readonly refused: number;
-  readonly seconds: number;
-  /** Variant columns that the destination has since this delivery. */
-  readonly variants?: readonly SchemaChange[];
-  readonly error: CdsyncError | undefined;
-}
 
 /** Whether an error says why a table was not touched. */
 export function isRefusal({ code }: CdsyncError): boolean {
@@ -94,27 +83,16 @@ class Delivering {
     const ended = (
       status: StreamDelivery['status'],
       error: CdsyncError | undefined,
-      delivered?: Delivered,
+      delivered: Partial<Delivered> = {},
     ): StreamDelivery => {
       progress.phase = status === 'failed' ? 'failed' : 'done';
-      const { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] } = delivered ?? {};
+      const { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] } = delivered;
       const seconds = inSeconds(clock.monotonic() - began);
-      return {
-        destination: this.#request.destination.name,
-        stream,
-        status,
-        action,
-        why,
-        rows,
-        refused,
-        seconds,
-        variants,
-        error,
-      };
+      return { name: this.#request.destination.name, stream, status, action, why, rows, refused, seconds, variants, error };
     };
     try {
       const delivered = await this.#newest(stream, progress);
-      if (delivered === undefined) return ended('skipped', nothingPublished(stream));
+      if (delivered === undefined) return ended('not_tried', nothingPublished(stream));
       if (delivered.isCutShort) return ended('partial', cutShort(stream), delivered);
       if (delivered.problem !== undefined) return ended('partial', delivered.problem, delivered);
       if (delivered.newlyRefused === 0) return ended('ok', undefined, delivered);
@@ -200,17 +178,7 @@ class Delivering {
   }
 
   #options(folder: string, signal: AbortSignal): DestinationContext {
-    const { layout, service, notice } = this.#context;
-    const { name, options } = this.#request.destination;
-    return {
-      destination: name,
-      job: layout.job,
-      options: options as DestinationContext['options'],
-      folder,
-      service,
-      signal,
-      notice: (line) => notice(`destination ${name}: ${line}`),
-    };
+    return destinationContext({ ...this.#context, signal }, this.#request.destination, folder);
   }
 
   async #remember(feed: Feed, { table }: Attempts, { action, why, refused, erased }: Delivered): Promise<void> {
@@ -274,7 +242,7 @@ export async function deliverTo(
   const { name } = request.destination;
   const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
     request.streams.map((stream) => ({
-      ...{ destination: name, stream, status, action: 'nothing', why: '', rows: 0, refused: 0, seconds: 0, error },
+      ...{ name, stream, status, action: 'nothing', why: '', rows: 0, refused: 0, seconds: 0, variants: [], error },
     }));
   // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder.
   const database = await Database.open(resources);

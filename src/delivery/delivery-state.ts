@@ -1,8 +1,10 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
+import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../storage/durable.js';
+import type { Erasure } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
+import type { OutgoingRecord } from '../sdk/destination.js';
 
 const streamSchema = z.object({
   table: z.string().nullable(),
@@ -56,4 +58,49 @@ export async function rememberDelivery(
 export async function writeDeliveryState(layout: JobLayout, state: DeliveryState): Promise<void> {
   await mkdir(layout.delivery(state.destination), { recursive: true, mode: 0o700 });
   await writeStateFile(statePath(layout, state.destination), state);
+}
+
+/** A value that a destination cannot hold: it is NULL there. If it is a part of the key, the row is not there. */
+export interface Reject {
+  /** The text of the key column or, for several, a JSON list of their texts; null if a part of the key is missing. */
+  readonly key: string | null;
+  readonly column: string | null;
+  readonly reason: string;
+  /** The run that brought the row. */
+  readonly run_id: string;
+  /** How a record would have been sent. Left out where rows are loaded. */
+  readonly op?: OutgoingRecord['op'] | undefined;
+}
+
+/** The file of the values of a stream that a destination cannot hold, one JSON object a line. */
+export function rejectsPath(layout: JobLayout, destination: string, stream: string): string {
+  return join(layout.delivery(destination), 'rejects', `${stream}.jsonl`);
+}
+
+/** Reads a file of rejects; none if it does not exist. */
+export async function readRejects(path: string): Promise<Reject[]> {
+  const text = await readFile(path, 'utf8').catch(() => '');
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Reject);
+}
+
+/** Replaces a file of rejects; without rejects, removes it. */
+export async function writeRejects(path: string, rejects: readonly Reject[]): Promise<void> {
+  if (rejects.length === 0) return rm(path, { force: true });
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await writeFileAtomically(path, rejects.map((reject) => `${JSON.stringify(reject)}\n`).join(''));
+}
+
+/** How many values of a list of rejects an earlier list does not have. */
+export function countNew(rejects: readonly Reject[], before: readonly Reject[]): number {
+  const identity = ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]);
+  const known = new Set(before.map(identity));
+  return rejects.filter((reject) => !known.has(identity(reject))).length;
+}
+
+/** Number of the last erasure of a stream; 0 if there was none. */
+export function lastErasure(erasures: readonly Erasure[]): number {
+  return erasures.at(-1)?.number ?? 0;
 }

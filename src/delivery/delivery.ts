@@ -1,8 +1,9 @@
 import type { DestinationConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import type { CdsyncError } from '../core/errors.js';
+import type { DestinationReport } from '../core/run-report.js';
 import type { SchemaChange } from '../core/schema-change.js';
-import type { Connector, ServiceAccess } from '../sdk/destination.js';
+import type { Connector, DestinationContext, ServiceAccess } from '../sdk/destination.js';
 import type { Feed } from '../snapshot/feed.js';
 import type { DatabaseOptions, Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -36,6 +37,23 @@ export interface DeliveryRequest {
   readonly verify: boolean;
 }
 
+/** What a connector gets when its destination is opened. */
+export function destinationContext(
+  { layout, service, signal, notice }: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
+  { name, options }: Pick<DestinationConfig, 'name' | 'options'>,
+  folder: string,
+): DestinationContext {
+  return {
+    destination: name,
+    job: layout.job,
+    options: options as DestinationContext['options'],
+    folder,
+    service,
+    signal,
+    notice: (line) => notice(`destination ${name}: ${line}`),
+  };
+}
+
 /** The delivery of one stream to one destination. */
 export interface StreamTask<C extends Connector> {
   readonly context: DeliveryContext;
@@ -56,6 +74,13 @@ export interface DeliveryProgress {
   rows: number;
   /** Rows of the load; undefined until it is known. */
   total: number | undefined;
+}
+
+/** How the delivery of one stream to a destination ended, with its error as it was thrown. */
+export interface StreamDelivery extends Readonly<Omit<DestinationReport, 'schema_changes' | 'error'>> {
+  /** Variant columns that the destination has since this delivery. */
+  readonly variants: readonly SchemaChange[];
+  readonly error: CdsyncError | undefined;
 }
 
 /** The result of delivering one stream to one destination. */

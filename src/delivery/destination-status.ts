@@ -7,7 +7,7 @@ import { readErasures } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
 import { readDeliveryState, writeDeliveryState } from './delivery-state.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
-import { readRejects, rejectsPath, writeRejects } from './table/rejects.js';
+import { readRejects, rejectsPath, writeRejects } from './delivery-state.js';
 
 /** What a destination has of a stream, as the job's folder remembers it. */
 export interface DestinationStatus {

@@ -1,9 +1,9 @@
 import { rowKey } from '../columns/row-hash.js';
 import { internalName, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import { isNested, parseColumnType } from '../sdk/column-type.js';
-import { jsonValueSql } from '../sdk/json-value.js';
+import { jsonValueSql } from '../sdk/column-type.js';
 import type { LoadColumn, ValueLimits } from '../sdk/load.js';
-import type { DeliveredColumn } from './table/target-columns.js';
+import type { DeliveredColumn } from './table/columns.js';
 
 /** How to turn the rows of an input into those for a destination. */
 export interface ExportColumns {

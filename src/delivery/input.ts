@@ -5,7 +5,7 @@ import { rowKey } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileText, fileTexts, internalName, quoteIdentifier, sqlText } from '../core/sql.js';
-import type { Mode } from '../sdk/capabilities.js';
+import type { Mode } from '../sdk/destination.js';
 import type { Feed, FeedChanges } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import { syncFolder } from '../storage/durable.js';

@@ -5,7 +5,7 @@ import type { RecordBatch } from 'apache-arrow';
 import { rowKey } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
-import type { CsvDialect, TableCapabilities } from '../sdk/capabilities.js';
+import type { CsvDialect, TableCapabilities } from '../sdk/destination.js';
 import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
 import type { Row, Session } from '../storage/duckdb.js';
 import {
@@ -23,8 +23,8 @@ import {
   type Search,
 } from './handover.js';
 import type { LoadChunk } from './input.js';
-import type { Reject } from './table/rejects.js';
-import type { DeliveredColumn } from './table/target-columns.js';
+import type { Reject } from './delivery-state.js';
+import type { DeliveredColumn } from './table/columns.js';
 
 interface LoadDataTask {
   /** A session for the load alone: its statements run one after the other. */

@@ -2,11 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
-import type { DestinationContext } from '../sdk/destination.js';
 import { readFeed } from '../snapshot/feed.js';
 import { Database } from '../storage/duckdb.js';
-import type { DeliveryContext, DeliveryRequest } from './delivery.js';
-import { checkRules } from './destination-rules.js';
+import { type DeliveryContext, type DeliveryRequest, destinationContext } from './delivery.js';
+import { checkRules } from './check-destination.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import type { PlannedDelivery } from './table/dry-run.js';
 import { TableDelivery } from './table/table-delivery.js';
@@ -28,7 +27,7 @@ export interface PlannedStream {
  * the storage folder. It does not throw if a destination fails.
  */
 export async function planDeliveries(context: DeliveryContext, request: DeliveryRequest): Promise<PlannedStream[]> {
-  const { name, connector, options } = request.destination;
+  const { name, connector } = request.destination;
   const planned = (stream: string, rest: Partial<PlannedStream>): PlannedStream => ({
     ...{ destination: name, connector: connector.name, stream, plan: undefined, untold: undefined, error: undefined },
     ...rest,
@@ -41,12 +40,7 @@ export async function planDeliveries(context: DeliveryContext, request: Delivery
     const session = await database.connect();
     const progress = { destination: name, stream, phase: 'preparing' as const, rows: 0, total: undefined };
     const own = join(folder, stream);
-    const destination: DestinationContext = {
-      ...{ destination: name, job: context.layout.job, folder: own, service: context.service, signal: context.signal },
-      options: options as DestinationContext['options'],
-      notice: context.notice,
-      isReadOnly: true,
-    };
+    const destination = { ...destinationContext(context, request.destination, own), isReadOnly: true };
     try {
       const task = { context, request, feed, session, folder: own, progress };
       const plan =

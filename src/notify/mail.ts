@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { NotifyOptions } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import { vendorLibrary } from '../sdk/errors.js';
-import { isThisMachine } from '../sdk/plaintext.js';
+import { isThisMachine } from '../sdk/encryption.js';
 import type { Message } from './message.js';
 import { headline, textOf } from './message-text.js';
 

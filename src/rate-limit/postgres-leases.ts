@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
-import { withoutPostgresTls, withPostgresTls } from '../sdk/postgres-tls.js';
+import { withoutPostgresTls, withPostgresTls } from '../sdk/encryption.js';
 import { reclaimDelayMs } from './lease-table.js';
 
 /** How long the database may take to connect, and to answer. */

@@ -13,7 +13,7 @@ export type {
   Mode,
   RecordCapabilities,
   TableCapabilities,
-} from './capabilities.js';
+} from './destination.js';
 export {
   type ColumnType,
   holdsAsJson,
@@ -61,7 +61,7 @@ export {
   unavailable,
   vendorLibrary,
 } from './errors.js';
-export { jsonValueSql } from './json-value.js';
+export { jsonValueSql } from './column-type.js';
 export type {
   ColumnMapping,
   DataFile,
@@ -85,20 +85,20 @@ export type {
   Write,
 } from './load.js';
 export { type Finding, map, type OptionFacts, option } from './option.js';
-export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
-export { isThisMachine, plaintextRefused } from './plaintext.js';
-export { type PostgresTls, withoutPostgresTls, withPostgresTls } from './postgres-tls.js';
+export { choice, duration, flag, path, secret, text, verbatim, whole } from './option.js';
+export { isThisMachine, plaintextRefused } from './encryption.js';
+export { type PostgresTls, withoutPostgresTls, withPostgresTls } from './encryption.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
-export { canonicalText, duckdbHashing } from './sql/canonical.js';
+export { canonicalText, duckdbHashing } from './sql/row-sum.js';
 export type { Change, FoundColumns, MergeTask, SqlDialect, SqlRow, SqlSession, Stage } from './sql/dialect.js';
 export { duckdbDialect, duckdbIdentifier, duckdbLiteral } from './sql/duckdb-dialect.js';
 export { DuckdbSession } from './sql/duckdb-session.js';
-export { duckdbType, duckdbWidens } from './sql/duckdb-types.js';
+export { duckdbType, duckdbWidens } from './sql/duckdb-dialect.js';
 export { type RowHashing, rowNumber } from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
 export { assignments, deleteUpdateInsert, freeAlias, isOp, mergeSql, nameList, sameKey } from './sql/statements.js';
-export { TransactionalSession } from './sql/transactional-session.js';
-export { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from './state.js';
+export { TransactionalSession } from './sql/dialect.js';
+export { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from './sql/state-rows.js';
 export {
   openTrino,
   type TrinoLogin,

@@ -1,4 +1,4 @@
-import { isThisMachine, plaintextRefused } from './plaintext.js';
+import { isThisMachine, plaintextRefused } from './encryption.js';
 import type { TrinoLogin, TrinoSession } from './trino-session.js';
 
 export { type TrinoFailure, trinoFailureName } from './trino-error.js';

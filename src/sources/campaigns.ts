@@ -1,7 +1,7 @@
 import { campaignDraftsPageOperation, campaignsPageOperation } from '../api/management-api.js';
 import { ServiceError } from '../api/service-error.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import { verbatim } from '../sdk/option-types.js';
+import { verbatim } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
 import type { RecordFacts } from './source.js';
 

@@ -1,5 +1,5 @@
 import { collectionHistoryOperation } from '../api/realtime-api.js';
-import { choice } from '../sdk/option-types.js';
+import { choice } from '../sdk/option.js';
 import { source } from './declaration.js';
 import { collection } from './key-options.js';
 

@@ -1,5 +1,5 @@
 import { getProfileOperation } from '../api/profile-api.js';
-import { verbatim } from '../sdk/option-types.js';
+import { verbatim } from '../sdk/option.js';
 import { source } from './declaration.js';
 import { profileFacts } from './index-profiles.js';
 import { ids, queryOfKeys } from './key-options.js';

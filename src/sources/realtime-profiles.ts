@@ -4,7 +4,7 @@ import {
   lookupProfileOperation,
 } from '../api/realtime-api.js';
 import type { Finding } from '../sdk/option.js';
-import { choice, flag } from '../sdk/option-types.js';
+import { choice, flag } from '../sdk/option.js';
 import { source } from './declaration.js';
 import { collection, identityKeys, ids, queryOfKeys } from './key-options.js';
 import type { KeyedRequest } from './source.js';

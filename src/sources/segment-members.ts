@@ -1,5 +1,5 @@
 import { segmentMembersPageOperation } from '../api/realtime-api.js';
-import { verbatim } from '../sdk/option-types.js';
+import { verbatim } from '../sdk/option.js';
 import { source } from './declaration.js';
 import { completeSource, type ListSource, type ListSourceInput, type RecordFacts } from './source.js';
 

@@ -2,7 +2,7 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { openFlags, syncFolder, writeFileAtomically } from '../../storage/durable.js';
-import type { Reject } from '../table/rejects.js';
+import type { Reject } from '../delivery-state.js';
 
 const lineSchema = z.union([
   /** A range of acknowledged offsets: the first is included, the last is not. */

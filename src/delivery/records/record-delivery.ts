@@ -2,14 +2,14 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseColumnType } from '../../sdk/column-type.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../../sdk/destination.js';
-import { jsonValueSql } from '../../sdk/json-value.js';
+import { jsonValueSql } from '../../sdk/column-type.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { DeliveryInput } from '../input.js';
 import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
-import { type Reject, readRejects, rejectsPath, writeRejects } from '../table/rejects.js';
-import { type SourceColumn, wantedColumns } from '../table/wanted-columns.js';
+import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
+import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
 import {
   hasOtherRules,
@@ -72,9 +72,8 @@ export class RecordDelivery {
     const outbox = await this.#next(erasures, waiting !== undefined);
     if (outbox !== undefined) await this.#empty(outbox, options);
     const refused = await readRejects(this.#rejects);
-    const known = new Set(this.#refusedBefore.map(identity));
-    const newlyRefused = refused.filter((reject) => !known.has(identity(reject))).length;
-    return { ...this.#delivered(), refused: refused.length, newlyRefused, erased: lastOf(erasures) };
+    const newlyRefused = countNew(refused, this.#refusedBefore);
+    return { ...this.#delivered(), refused: refused.length, newlyRefused, erased: lastErasure(erasures) };
   }
 
   /** The records that were acknowledged. */
@@ -89,7 +88,7 @@ export class RecordDelivery {
   #asked(erasures: readonly Erasure[]) {
     const { feed, request } = this.#task;
     const columns = this.#columns.map(({ path, as, rule }): [string, string] => [path, `${as} ${rule}`]);
-    const now: MadeBy = { key: feed.key, columns, erased: lastOf(erasures) };
+    const now: MadeBy = { key: feed.key, columns, erased: lastErasure(erasures) };
     return { feed, now, full: request.full && !this.#isFilled, adopt: request.adopt };
   }
 
@@ -305,10 +304,6 @@ function baseOf(position: Position | undefined): SnapshotId | null {
   return { store_id, sequence, run_id };
 }
 
-function lastOf(erasures: readonly Erasure[]): number {
-  return erasures.at(-1)?.number ?? 0;
-}
-
 /** The keys of erasures after one. */
 function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
   const due = erasures.filter(({ number }) => number > last);
@@ -320,10 +315,6 @@ function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
 /** A record that was refused, to be sent as it is now. */
 function asWanted({ key, op = 'update', run_id: runId }: Reject): WantedKey[] {
   return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' }];
-}
-
-function identity({ key, column, reason }: Reject): string {
-  return JSON.stringify([key, column, reason]);
 }
 
 /** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { RecordCapabilities } from '../../sdk/capabilities.js';
+import type { RecordCapabilities } from '../../sdk/destination.js';
 import type { RecordDestination, RecordResult } from '../../sdk/destination.js';
-import type { Reject } from '../table/rejects.js';
+import type { Reject } from '../delivery-state.js';
 import type { Outbox, StoredRecord } from './outbox.js';
 
 /** How often a record is sent before the destination counts as unavailable. */

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/error-codes.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { Mode } from '../../sdk/capabilities.js';
+import type { Mode } from '../../sdk/destination.js';
 import type { FoundTable } from '../../sdk/load.js';
 import { type Feed, runOfSnapshot } from '../../snapshot/feed.js';
 import type { Erasure } from '../../storage/erasures.js';
@@ -16,7 +16,6 @@ interface DeliveryFlags {
 
 export interface Situation {
   readonly table: string;
-  readonly destination: string;
   readonly mode: Mode;
   readonly deletes: 'hard' | 'soft';
   readonly job: string;
@@ -62,16 +61,8 @@ const modeHint =
 const appendHint =
   'cdsync push --adopt goes on from here and sends nothing older; cdsync push --full appends all rows again';
 
-class Refusal {
-  readonly #situation: Situation;
-
-  constructor(situation: Situation) {
-    this.#situation = situation;
-  }
-
-  because(code: ErrorCode, message: string, hint: string): CdsyncError {
-    return new CdsyncError(message, { code, hint, stream: this.#situation.feed.stream });
-  }
+function refusal({ feed }: Situation, code: ErrorCode, message: string, hint: string): CdsyncError {
+  return new CdsyncError(message, { code, hint, stream: feed.stream });
 }
 
 /** The generation in a stamp; -1 if there is no stamp, or another text. */
@@ -99,19 +90,19 @@ export function keepsAbsent({ mode, deletes }: Pick<Situation, 'mode' | 'deletes
 
 function refuseOwner(situation: Situation): void {
   const { owner, record, flags, table, job, feed } = situation;
-  const refusal = new Refusal(situation);
   const takeOver = 'give the stream another table with `table:`, or take it over: cdsync push --adopt';
   if (flags.adopt || flags.recreate) return;
-  if (owner !== undefined) throw refusal.because('table_taken', `table "${table}" belongs to ${owner}`, takeOver);
+  if (owner !== undefined) throw refusal(situation, 'table_taken', `table "${table}" belongs to ${owner}`, takeOver);
   if (record === undefined) return;
   if (record.tenant !== (feed.definition.tenant_id ?? ''))
-    throw refusal.because('table_taken', `table "${table}" has the profiles of another tenant`, takeOver);
+    throw refusal(situation, 'table_taken', `table "${table}" has the profiles of another tenant`, takeOver);
   if (record.job !== job)
-    throw refusal.because('table_taken', `table "${table}" belongs to job "${record.job}"`, takeOver);
+    throw refusal(situation, 'table_taken', `table "${table}" belongs to job "${record.job}"`, takeOver);
   const [newest, ...older] = [...record.stores].reverse();
   const here = older.find(({ id }) => id === feed.store_id);
   if (record.store_id === feed.store_id || here === undefined || flags.full) return;
-  throw refusal.because(
+  throw refusal(
+      situation,
     'store_unknown',
     `two storage folders write table "${table}" by turns: ${feed.store_id} from ${here.since} on, then ${newest?.id} from ${newest?.since} on`,
     'keep one of them; cdsync push --adopt goes on with this one',
@@ -121,16 +112,17 @@ function refuseOwner(situation: Situation): void {
 function refuseShape(situation: Situation): void {
   const { record, mode, key, table } = situation;
   if (record === undefined) return;
-  const refusal = new Refusal(situation);
   const shape = mode === 'append' ? 'append' : 'keyed';
   if (record.shape !== shape)
-    throw refusal.because(
+    throw refusal(
+      situation,
       'mode_changed',
       `table "${table}" was loaded in mode ${record.mode}, and ${mode} needs another one`,
       modeHint,
     );
   if (JSON.stringify(record.key) !== JSON.stringify(key))
-    throw refusal.because(
+    throw refusal(
+      situation,
       'key_changed',
       `table "${table}" has the key ${record.key.join(', ')}, and the stream ${key.join(', ')}`,
       modeHint,
@@ -146,7 +138,8 @@ function refuseAltered(situation: Situation, record: TableRecord, found: FoundTa
   );
   if (altered.length === 0 || situation.flags.adopt) return;
   const words = altered.map(([name, type]) => `"${name}" is ${types.get(name)}, and was ${type}`);
-  throw new Refusal(situation).because(
+  throw refusal(
+      situation,
     'table_altered',
     `somebody has changed columns of table "${situation.table}": ${words.join('; ')}`,
     'change them back; or cdsync push --adopt takes them as they are, --recreate drops the table and loads it',
@@ -161,7 +154,8 @@ function erasuresOf(
   const due = situation.erasures.filter(({ number }) => number > seen);
   // Rows that the snapshot lacks go anyway.
   if (due.some(({ keys }) => keys === null) && !isComplete && !situation.flags.adopt)
-    throw new Refusal(situation).because(
+    throw refusal(
+      situation,
       'erasures_gone',
       `table "${situation.table}" is older than an erasure whose keys are no longer kept`,
       'cdsync push --recreate drops the table and loads it without the erased rows; --adopt goes on if they are not in it',
@@ -183,9 +177,10 @@ function begin(situation: Situation): Decision {
       legacy.storeId === feed.store_id && legacy.sequence >= feed.complete_since && legacy.sequence <= feed.sequence;
     if (isHere) return { ...all, action: 'increment', why, drops: false };
     if (!flags.adopt && !flags.full)
-      throw new Refusal(situation).because('store_unknown', `table "${table}": ${why}`, appendHint);
+      throw refusal(situation, 'store_unknown', `table "${table}": ${why}`, appendHint);
   } else if (!flags.adopt) {
-    throw new Refusal(situation).because(
+    throw refusal(
+      situation,
       'table_not_ours',
       `table "${table}" already exists, and cdsync has not loaded it`,
       'give the stream another table with `table:`, or take this one over: cdsync push --adopt loads all rows into it',
@@ -225,13 +220,13 @@ function appended(
 ): Decision {
   const { feed, flags, table } = situation;
   const gap = lineageGap(feed, record);
-  const refusal = new Refusal(situation);
   if (gap !== undefined) {
     if (flags.full) return { ...common, action: 'reload', why: `asked (--full): ${gap}` };
     if (flags.adopt) return { ...common, action: 'adopt', why: `asked (--adopt): ${gap}` };
     const code =
       record.store_id === feed.store_id && record.sequence < feed.complete_since ? 'changes_gone' : 'store_unknown';
-    throw refusal.because(
+    throw refusal(
+      situation,
       code,
       `table "${table}": ${gap}. In mode append, rows would arrive twice or never`,
       appendHint,
@@ -242,7 +237,8 @@ function appended(
   if (flags.full && (record.full_of !== feed.run_id || isChanged))
     return { ...common, action: 'reload', why: 'asked (--full)' };
   if (isChanged && !flags.adopt)
-    throw refusal.because(
+    throw refusal(
+      situation,
       'table_changed',
       `table "${table}" has ${found.rows} rows, recorded ${record.rows}`,
       appendHint,

@@ -2,7 +2,7 @@ import { rowKey } from '../../columns/row-hash.js';
 import { sqlText, sqlTexts } from '../../core/sql.js';
 import type { TableConnector } from '../../sdk/destination.js';
 import type { Load, Write } from '../../sdk/load.js';
-import { canonicalText } from '../../sdk/sql/canonical.js';
+import { canonicalText } from '../../sdk/sql/row-sum.js';
 import type { StreamTask } from '../delivery.js';
 import type { ExportColumns } from '../handover.js';
 import type { LoadChunk } from '../input.js';
@@ -11,7 +11,7 @@ import { nextRecord } from './next-record.js';
 import { stateKey, type TablePlan } from './plan.js';
 import { readBackOf } from './read-back.js';
 import { recordText } from './record.js';
-import type { Reject } from './rejects.js';
+import type { Reject } from '../delivery-state.js';
 
 /** How the rows of a delivery are handed over. @param refused values that the destination is known to refuse: keys, by column */
 export function handoverOf(
@@ -42,10 +42,6 @@ interface LoadTask {
   readonly erased: number;
 }
 
-export interface PreparedLoad {
-  readonly load: Load;
-}
-
 function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<TableConnector>): Write {
   if (write === 'fill') return { type: 'fill' };
   if (write === 'merge') return { type: 'merge', absent, isReload: decision.action === 'reload' };
@@ -53,7 +49,7 @@ function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<Ta
 }
 
 /** The load that carries a plan out. */
-export function loadOf({ task, plan, data, erase, erased }: LoadTask): PreparedLoad {
+export function loadOf({ task, plan, data, erase, erased }: LoadTask): Load {
   const { request, feed, context } = task;
   const { mode, verify } = request.destination;
   const moment = new Date(context.clock.now()).toISOString();
@@ -64,28 +60,26 @@ export function loadOf({ task, plan, data, erase, erased }: LoadTask): PreparedL
   const isRolledBack = task.connector.capabilities.transactions !== false;
   const readBack = { stream: feed.stream, table: plan.table.name, columns: plan.columns, data, live, isRolledBack };
   return {
-    load: {
-      state: stateKey(task),
-      table: plan.table,
-      before: plan.state.own,
-      intent: recordText(next.intent),
-      change: plan.change,
-      write: writeOf(plan, task),
-      empty: plan.empty,
-      clear: plan.clear,
-      erase,
-      // Where a load is rolled back, its rows name none.
-      undo: plan.columns.some(({ name }) => name === '_cdsync_load') ? plan.record?.pending?.load : undefined,
-      supersedes: plan.state.others,
-      data,
-      readBack: verify === 'none' ? undefined : readBackOf(readBack),
-      id: next.id,
-      isReload: plan.decision.action === 'reload',
-      moment,
-      rows: plan.found?.rows ?? 0,
-      finish: (outcome) => next.finish(outcome, data),
-      signal: context.signal,
-    },
+    state: stateKey(task),
+    table: plan.table,
+    before: plan.state.own,
+    intent: recordText(next.intent),
+    change: plan.change,
+    write: writeOf(plan, task),
+    empty: plan.empty,
+    clear: plan.clear,
+    erase,
+    // Where a load is rolled back, its rows name none.
+    undo: plan.columns.some(({ name }) => name === '_cdsync_load') ? plan.record?.pending?.load : undefined,
+    supersedes: plan.state.others,
+    data,
+    readBack: verify === 'none' ? undefined : readBackOf(readBack),
+    id: next.id,
+    isReload: plan.decision.action === 'reload',
+    moment,
+    rows: plan.found?.rows ?? 0,
+    finish: (outcome) => next.finish(outcome, data),
+    signal: context.signal,
   };
 }
 

@@ -7,7 +7,7 @@ import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
 import type { TablePlan } from './plan.js';
 import { type Pending, recordText, type TableRecord } from './record.js';
-import { keyPaths } from './wanted-columns.js';
+import { keyPaths } from './columns.js';
 
 /** How many stores the record remembers as those that wrote the table. */
 const storesKept = 5;

@@ -25,8 +25,8 @@ import {
   ownColumns,
   ownDelivered,
   targetColumn,
-} from './target-columns.js';
-import { keyPaths, type SourceColumn, wantedColumns } from './wanted-columns.js';
+} from './columns.js';
+import { keyPaths, type SourceColumn, wantedColumns } from './columns.js';
 
 /** Everything that a delivery of one stream to its table will do. */
 export interface TablePlan {
@@ -79,10 +79,9 @@ function ownerOf({ others }: TableState): string | undefined {
 
 function situationOf({ task, state, found, erasures, again }: PlanInput, record: TableRecord | undefined): Situation {
   const { request, context, feed } = task;
-  const { mode, deletes, name } = request.destination;
+  const { mode, deletes } = request.destination;
   return {
     table: targetName(task),
-    destination: name,
     mode,
     deletes,
     job: context.layout.job,

@@ -10,14 +10,15 @@ import { DeliveryInput, type LoadChunk } from '../input.js';
 import { PieceData } from '../load-data.js';
 import { newVariants } from './column-map.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
-import { erasedKeys, handoverOf, loadOf, type PreparedLoad, unsentRejects } from './load-task.js';
+import { erasedKeys, handoverOf, loadOf, unsentRejects } from './load-task.js';
 import { planTable, stateKey, type TablePlan, targetName } from './plan.js';
 import { parseRecord, recordText, type TableRecord } from './record.js';
-import { type Reject, readRejects, rejectsPath, writeRejects } from './rejects.js';
-import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './whole-table.js';
+import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
+import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './read-back.js';
 
 /** A load that was tried. It may have been committed although the attempt failed. */
-interface Tried extends PreparedLoad {
+interface Tried {
+  readonly load: Load;
   readonly plan: TablePlan;
   readonly data: PieceData;
   readonly before: readonly Reject[];
@@ -111,12 +112,12 @@ export class TableDelivery {
     if (plan.decision.action === 'create' && plan.state.former.length > 0) this.#noticeFormer(plan);
     if (plan.decision.action === 'nothing') {
       const all = (await readRejects(this.#rejects)).length;
-      const erased = lastOf(erasures);
+      const erased = lastErasure(erasures);
       return this.#look(destination, plan, this.#delivered(plan, { rows: 0, all, refused: [], before: [], erased }));
     }
     // Before the input is opened: the keys are looked for in one of their own, in the same folder.
     const erase = await this.#erase(plan);
-    const erased = lastOf(erasures);
+    const erased = lastErasure(erasures);
     const delivered = await this.#withInput(plan, (pieces) => this.#load(destination, plan, pieces, { erase, erased }));
     return this.#look(destination, plan, delivered);
   }
@@ -129,13 +130,13 @@ export class TableDelivery {
   ): Promise<Delivered> {
     const { progress } = this.#task;
     const data = this.#data(plan, pieces);
-    const prepared = loadOf({ task: this.#task, plan, data, erase, erased });
-    const tried = { ...prepared, plan, data, before: await readRejects(this.#rejects), erased };
+    const load = loadOf({ task: this.#task, plan, data, erase, erased });
+    const tried = { load, plan, data, before: await readRejects(this.#rejects), erased };
     this.#tried = tried;
     progress.phase = 'loading';
     progress.rows = 0;
     progress.total = data.rows;
-    await this.#carryOut(destination, prepared.load);
+    await this.#carryOut(destination, load);
     return this.#settle(tried);
   }
 
@@ -295,8 +296,6 @@ export class TableDelivery {
       erased,
     }: { rows: number; all: number; refused: readonly Reject[]; before: readonly Reject[]; erased: number },
   ): Delivered {
-    const identity = ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]);
-    const known = new Set(before.map(identity));
     const isAppend = this.#task.request.destination.mode === 'append';
     const { action, why } = decision;
     const variants = newVariants(record?.map, next.map, this.#task.request.destination.name);
@@ -307,12 +306,8 @@ export class TableDelivery {
       why,
       refused: all,
       variants,
-      newlyRefused: refused.filter((reject) => !known.has(identity(reject))).length,
+      newlyRefused: countNew(refused, before),
       erased,
     };
   }
-}
-
-function lastOf(erasures: readonly Erasure[]): number {
-  return erasures.at(-1)?.number ?? 0;
 }

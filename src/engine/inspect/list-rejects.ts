@@ -1,6 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 import { nameHint } from '../../core/suggestions.js';
-import { type Reject, readRejects, rejectsPath } from '../../delivery/table/rejects.js';
+import { type Reject, readRejects, rejectsPath } from '../../delivery/delivery-state.js';
 import type { JobLayout } from '../../storage/layout.js';
 
 /** A value, or a record, that a destination cannot hold. `since` the run that brought it. */

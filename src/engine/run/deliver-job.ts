@@ -3,8 +3,8 @@ import type { DestinationConfig, JobConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { DestinationReport } from '../../core/run-report.js';
 import { nameHint } from '../../core/suggestions.js';
-import { deliverTo, type StreamDelivery } from '../../delivery/deliver.js';
-import type { DeliveryContext, DeliveryProgress, DeliveryRequest } from '../../delivery/delivery.js';
+import { deliverTo } from '../../delivery/deliver.js';
+import type { DeliveryContext, DeliveryProgress, DeliveryRequest, StreamDelivery } from '../../delivery/delivery.js';
 import { readDeliveryState } from '../../delivery/delivery-state.js';
 import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
 import { dropErasedKeys } from '../../storage/erasures.js';
@@ -55,12 +55,9 @@ function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationC
   return job.destinations.filter(({ name }) => destinations === undefined || destinations.includes(name));
 }
 
-function report({ destination: name, error, ...rest }: StreamDelivery): DestinationReport {
-  const { stream, action, why, rows, refused, seconds, variants = [] } = rest;
-  const status = error?.code === 'not_published' ? 'not_tried' : rest.status;
-  const reported = error === undefined ? null : reportError(error);
+function report({ variants, error, ...rest }: StreamDelivery): DestinationReport {
   const changes = variants.length === 0 ? {} : { schema_changes: [...variants] };
-  return { name, stream, status, action, why, rows, refused, seconds, ...changes, error: reported };
+  return { ...rest, ...changes, error: error === undefined ? null : reportError(error) };
 }
 
 function requestsOf(options: DeliverJobOptions): DeliveryRequest[] {

@@ -4,7 +4,7 @@ import { printable } from '../../core/printable.js';
 import { proxyFor } from '../../core/proxy.js';
 import { sqlText } from '../../core/sql.js';
 import { CdsyncError } from '../errors.js';
-import { path } from '../option-types.js';
+import { path } from '../option.js';
 
 /** The part of a connection of DuckDB that is needed here. */
 export interface DuckdbStatements {

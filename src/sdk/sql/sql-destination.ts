@@ -11,7 +11,7 @@ import type {
   TargetColumn,
   TargetTable,
 } from '../load.js';
-import { legacyWatermarks, loadsTable, stateTable } from '../state.js';
+import { legacyWatermarks, loadsTable, stateTable } from './state-rows.js';
 import type { FoundColumns, MergeTask, SqlDialect, SqlSession, Stage } from './dialect.js';
 import {
   legacyRows,

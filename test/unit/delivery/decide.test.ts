@@ -65,7 +65,6 @@ const found = {
 
 const quiet: Situation = {
   table: 'members',
-  destination: 'warehouse',
   mode: 'mirror',
   deletes: 'hard',
   job: 'nightly',

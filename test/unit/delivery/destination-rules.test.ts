@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ColumnSet, type StoredColumn } from '../../../src/columns/columns.js';
-import { type UnknownRule, unknownRules } from '../../../src/delivery/destination-rules.js';
+import { type UnknownRule, unknownRules } from '../../../src/delivery/check-destination.js';
 
 const columnsOf = (...fields: string[]): StoredColumn[] =>
   new ColumnSet(fields.map((field) => ({ field, type: 'VARCHAR' as const }))).store();

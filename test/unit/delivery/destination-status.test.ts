@@ -10,7 +10,7 @@ import {
 import { DeliveryInput } from '../../../src/delivery/input.js';
 import { Outbox } from '../../../src/delivery/records/outbox.js';
 import { movePosition, readPosition } from '../../../src/delivery/records/position.js';
-import { readRejects, rejectsPath, writeRejects } from '../../../src/delivery/table/rejects.js';
+import { readRejects, rejectsPath, writeRejects } from '../../../src/delivery/delivery-state.js';
 import { writeFeed } from '../../../src/snapshot/feed.js';
 import { PublishedStream } from './published-stream.js';
 

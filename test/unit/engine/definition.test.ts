@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Operation } from '../../../src/api/client.js';
 import { streamSchemaWith } from '../../../src/config/job-options.js';
 import { optionJsonSchema } from '../../../src/config/json-schema.js';
-import { choice, verbatim, whole } from '../../../src/sdk/option-types.js';
+import { choice, verbatim, whole } from '../../../src/sdk/option.js';
 import type { StreamState } from '../../../src/snapshot/stream-state.js';
 import { type SourceDeclaration, source } from '../../../src/sources/declaration.js';
 import type { Source } from '../../../src/sources/source.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isThisMachine } from '../../../src/sdk/plaintext.js';
-import { withPostgresTls } from '../../../src/sdk/postgres-tls.js';
+import { isThisMachine } from '../../../src/sdk/encryption.js';
+import { withPostgresTls } from '../../../src/sdk/encryption.js';
 
 describe('a host', () => {
   it.each([
