@@ -1,6 +1,6 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector, widensInteger } from '../../src/sdk/index.js';
 import { clickhouseOptions } from './options.js';
-import { deletedColumn, holds, mapColumn, versionColumn, widens } from './types.js';
+import { deletedColumn, mapColumn, versionColumn } from './types.js';
 
 /** Loads ClickHouse with Parquet, over HTTP. */
 export default tableConnector({
@@ -19,8 +19,8 @@ export default tableConnector({
   },
   place: ({ url, database }) => `${new URL(url).host} ${database}`,
   mapColumn,
-  holds,
-  widens,
+  holds: holdsAsJson,
+  widens: widensInteger,
   check: async (context, tables) => (await import('./check.js')).checkClickhouse(context, tables),
   open: async (context) => (await import('./load.js')).openClickhouse(context),
 });

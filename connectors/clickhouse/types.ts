@@ -1,10 +1,4 @@
-import {
-  type ColumnMapping,
-  type ColumnType,
-  holdsEverywhere,
-  type SqlRow,
-  type TableColumn,
-} from '../../src/sdk/index.js';
+import type { ColumnMapping, ColumnType, SqlRow, TableColumn } from '../../src/sdk/index.js';
 
 /** Columns that cdsync adds to every table: the number of the load that brought a row, and whether the row is deleted. */
 export const versionColumn = '_cdsync_version';
@@ -38,20 +32,6 @@ export function mapColumn(type: ColumnType): ColumnMapping {
     case 'struct':
       return { type: 'String', as: 'JSON' };
   }
-}
-
-function isJson({ kind }: ColumnType): boolean {
-  return kind === 'json' || kind === 'list' || kind === 'struct';
-}
-
-/** All JSON is text of one kind, and keeps numbers digit for digit. */
-export function holds(declared: ColumnType, now: ColumnType): boolean {
-  return holdsEverywhere(declared, now) || (isJson(declared) && isJson(now));
-}
-
-/** Int64 may become Int128 and, if it never had an integer that a double cannot hold, Float64. */
-export function widens(declared: ColumnType, now: ColumnType): boolean {
-  return declared.kind === 'int64' && (now.kind === 'int128' || now.kind === 'double');
 }
 
 const notNull = ' not nullable';

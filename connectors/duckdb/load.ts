@@ -3,35 +3,33 @@ import { dirname } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import {
   type DestinationContext,
+  DuckdbSession,
   duckdbDialect,
-  duckdbIdentifier,
-  duckdbLiteral,
   type FoundColumns,
   makeFolders,
+  quoteIdentifier,
   SqlDestination,
+  sqlText,
   type TableDestination,
 } from '../../src/sdk/index.js';
+import { openRefusal, refusal } from './errors.js';
 import type { duckdbOptions } from './options.js';
-import { FileSession, openRefusal } from './session.js';
 
 /** Tables of a DuckDB file, over one connection. */
-class DuckdbDestination extends SqlDestination<FileSession> {
+class DuckdbDestination extends SqlDestination<DuckdbSession> {
   readonly #schema: string;
 
-  constructor(session: FileSession, schema: string) {
+  constructor(session: DuckdbSession, schema: string) {
     super(duckdbDialect(schema), session);
     this.#schema = schema;
   }
 
   protected override async createPlace(): Promise<void> {
-    await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${duckdbIdentifier(this.#schema)}`);
+    await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(this.#schema)}`);
   }
 
   protected override find(table: string): Promise<FoundColumns | undefined> {
-    return this.session.table(
-      `database_name = current_database() AND schema_name = ${duckdbLiteral(this.#schema)}`,
-      table,
-    );
+    return this.session.table(`database_name = current_database() AND schema_name = ${sqlText(this.#schema)}`, table);
   }
 }
 
@@ -55,7 +53,7 @@ export async function openDuckdb({
       if (isNew && !isAbsent) await chmod(path, 0o600);
       const connection = await instance.connect();
       await connection.run("SET TimeZone = 'UTC'");
-      return new DuckdbDestination(new FileSession(instance, connection), schema);
+      return new DuckdbDestination(new DuckdbSession(instance, connection, refusal), schema);
     } catch (error) {
       instance.closeSync();
       throw error;

@@ -1,4 +1,4 @@
-import { duckdbLiteral, type OptionValues, withPostgresTls } from '../../src/sdk/index.js';
+import { type OptionValues, sqlText, withPostgresTls } from '../../src/sdk/index.js';
 import type { DucklakeShape } from './options.js';
 
 export type DucklakeOptions = OptionValues<DucklakeShape>;
@@ -101,17 +101,15 @@ function s3Secret(options: DucklakeOptions, url: string): string {
   const login =
     accessKeyId === undefined
       ? ['PROVIDER credential_chain']
-      : [`KEY_ID ${duckdbLiteral(accessKeyId)}`, `SECRET ${duckdbLiteral(secretAccessKey?.reveal() ?? '')}`];
+      : [`KEY_ID ${sqlText(accessKeyId)}`, `SECRET ${sqlText(secretAccessKey?.reveal() ?? '')}`];
   return `CREATE OR REPLACE TEMPORARY SECRET cdsync_data (${[
     'TYPE s3',
     ...login,
-    ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${duckdbLiteral(sessionToken.reveal())}`]),
-    ...(region === undefined && server === undefined ? [] : [`REGION ${duckdbLiteral(region ?? 'us-east-1')}`]),
-    ...(server === undefined
-      ? []
-      : [`ENDPOINT ${duckdbLiteral(server.host)}`, `USE_SSL ${server.protocol === 'https:'}`]),
+    ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${sqlText(sessionToken.reveal())}`]),
+    ...(region === undefined && server === undefined ? [] : [`REGION ${sqlText(region ?? 'us-east-1')}`]),
+    ...(server === undefined ? [] : [`ENDPOINT ${sqlText(server.host)}`, `USE_SSL ${server.protocol === 'https:'}`]),
     ...(byPath ? ["URL_STYLE 'path'"] : []),
-    `SCOPE ${duckdbLiteral(url)}`,
+    `SCOPE ${sqlText(url)}`,
   ].join(', ')})`;
 }
 
@@ -120,7 +118,7 @@ export function loginStatements(options: DucklakeOptions): string[] {
   const password = passwordOf(options);
   return [
     ...(catalogOf(options).type === 'postgres'
-      ? [`CREATE OR REPLACE TEMPORARY SECRET ${postgresSecret} (TYPE postgres, PASSWORD ${duckdbLiteral(password)})`]
+      ? [`CREATE OR REPLACE TEMPORARY SECRET ${postgresSecret} (TYPE postgres, PASSWORD ${sqlText(password)})`]
       : []),
     ...(options.dataUrl === undefined
       ? []
@@ -152,12 +150,12 @@ export function attachStatement(options: DucklakeOptions, purpose: Purpose, conn
   const settings = [
     // All rows are Parquet: what a catalog could not keep, such as U+0000 in PostgreSQL, has a place there.
     'DATA_INLINING_ROW_LIMIT 0',
-    purpose === 'create' ? `DATA_PATH ${duckdbLiteral(data ?? '')}` : 'CREATE_IF_NOT_EXISTS false',
+    purpose === 'create' ? `DATA_PATH ${sqlText(data ?? '')}` : 'CREATE_IF_NOT_EXISTS false',
     ...(purpose === 'look' ? ['READ_ONLY'] : []),
-    ...(catalog.type === 'postgres' ? [`META_SECRET ${duckdbLiteral(postgresSecret)}`] : []),
-    ...(options.catalogSchema === undefined ? [] : [`METADATA_SCHEMA ${duckdbLiteral(options.catalogSchema)}`]),
+    ...(catalog.type === 'postgres' ? [`META_SECRET ${sqlText(postgresSecret)}`] : []),
+    ...(options.catalogSchema === undefined ? [] : [`METADATA_SCHEMA ${sqlText(options.catalogSchema)}`]),
     // Readers do not keep writers out then.
     ...(catalog.type === 'sqlite' && purpose !== 'look' ? ["META_JOURNAL_MODE 'WAL'", 'META_BUSY_TIMEOUT 10000'] : []),
   ];
-  return `ATTACH IF NOT EXISTS ${duckdbLiteral(`ducklake:${target}`)} AS ${lake} (${settings.join(', ')})`;
+  return `ATTACH IF NOT EXISTS ${sqlText(`ducklake:${target}`)} AS ${lake} (${settings.join(', ')})`;
 }

@@ -2,12 +2,12 @@ import { dirname } from 'node:path';
 import {
   type DestinationCheck,
   type DestinationContext,
-  duckdbIdentifier,
-  duckdbLiteral,
   isThere,
   type Lack,
   mayWrite,
   nearestExisting,
+  quoteIdentifier,
+  sqlText,
 } from '../../src/sdk/index.js';
 import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
 import type { DucklakeShape } from './options.js';
@@ -35,30 +35,30 @@ interface PostgresFindings {
 async function lookAtPostgres(session: LakeSession, context: Context): Promise<PostgresFindings> {
   const schema = context.options.catalogSchema ?? 'public';
   const to = (await catalogConnection(context)) ?? '';
-  await session.run(`ATTACH ${duckdbLiteral(to)} AS asked (TYPE postgres, SECRET cdsync_catalog, READ_ONLY)`);
-  const rights = needed.map((right) => `has_table_privilege(c.oid, ${duckdbLiteral(right)})`).join(' AND ');
+  await session.run(`ATTACH ${sqlText(to)} AS asked (TYPE postgres, SECRET cdsync_catalog, READ_ONLY)`);
+  const rights = needed.map((right) => `has_table_privilege(c.oid, ${sqlText(right)})`).join(' AND ');
   const query = `SELECT current_user AS who, current_database() AS db,
     has_database_privilege(current_database(), 'CREATE') AS creates,
-    (SELECT count(*) FROM pg_namespace WHERE nspname = ${duckdbLiteral(schema)}) AS schemas,
-    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ${duckdbLiteral(schema)}), false) AS fills,
+    (SELECT count(*) FROM pg_namespace WHERE nspname = ${sqlText(schema)}) AS schemas,
+    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ${sqlText(schema)}), false) AS fills,
     (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = ${duckdbLiteral(schema)} AND c.relname = 'ducklake_metadata') AS lakes,
-    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ${duckdbLiteral(schema)}
+     WHERE n.nspname = ${sqlText(schema)} AND c.relname = 'ducklake_metadata') AS lakes,
+    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ${sqlText(schema)}
      AND c.relkind = 'r' AND c.relname LIKE 'ducklake%' AND NOT (${rights})) AS closed`;
-  const [row = {}] = await session.rows(`SELECT * FROM postgres_query('asked', ${duckdbLiteral(query)})`);
+  const [row = {}] = await session.rows(`SELECT * FROM postgres_query('asked', ${sqlText(query)})`);
   await session.run('DETACH asked');
-  const grantee = `TO ${duckdbIdentifier(String(row.who))}`;
+  const grantee = `TO ${quoteIdentifier(String(row.who))}`;
   const grant = (message: string, statement: string): Lack => ({
     message,
     hint: `an owner can grant it: ${statement};`,
   });
   const lacks: Lack[] = [];
-  const on = duckdbIdentifier(schema);
+  const on = quoteIdentifier(schema);
   if (Number(row.schemas) === 0 && row.creates !== true)
     lacks.push(
       grant(
         `there is no schema ${schema}, and ${row.who} may not create it`,
-        `CREATE SCHEMA ${on} AUTHORIZATION ${duckdbIdentifier(String(row.who))}`,
+        `CREATE SCHEMA ${on} AUTHORIZATION ${quoteIdentifier(String(row.who))}`,
       ),
     );
   if (Number(row.schemas) > 0 && row.fills !== true)
@@ -82,9 +82,9 @@ async function describeTables(context: Context, tables: readonly string[]): Prom
     const data = String(row?.data_path);
     for (const table of tables) {
       const full = [lake, context.options.schema, table];
-      const of = `database_name = ${duckdbLiteral(lake)} AND schema_name = ${duckdbLiteral(full[1] ?? '')} AND table_name = ${duckdbLiteral(table)}`;
+      const of = `database_name = ${sqlText(lake)} AND schema_name = ${sqlText(full[1] ?? '')} AND table_name = ${sqlText(table)}`;
       if ((await session.run(`SELECT count(*) FROM duckdb_tables() WHERE ${of}`)) > 0)
-        await session.run(`SELECT count(*) FROM ${full.map(duckdbIdentifier).join('.')}`);
+        await session.run(`SELECT count(*) FROM ${full.map(quoteIdentifier).join('.')}`);
     }
     return data.includes('://') ? [] : await unwritable([data]);
   } finally {
@@ -93,7 +93,7 @@ async function describeTables(context: Context, tables: readonly string[]): Prom
 }
 
 async function listBucket(session: LakeSession, url: string): Promise<void> {
-  await session.run(`SELECT count(*) FROM (FROM glob(${duckdbLiteral(`${url}*`)}) LIMIT 1)`);
+  await session.run(`SELECT count(*) FROM (FROM glob(${sqlText(`${url}*`)}) LIMIT 1)`);
 }
 
 /** Connects to the catalog and the data as a load does, and reads each table. */

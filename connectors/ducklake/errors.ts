@@ -149,7 +149,7 @@ export function lakeError(thrown: unknown, told: Told): CdsyncError {
     const error = judge(message, told, cause);
     if (error !== undefined) return error;
   }
-  return duckdbRefused('DuckLake refused a statement', message, { cause: cause.cause });
+  return duckdbRefused('DuckLake refused a statement', cause.cause);
 }
 
 /** Whether DuckLake says that there is no lake yet. */

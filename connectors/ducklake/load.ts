@@ -4,16 +4,16 @@ import {
   type DestinationContext,
   deleteUpdateInsert,
   duckdbDialect,
-  duckdbIdentifier,
-  duckdbLiteral,
   type FoundColumns,
   type Load,
   loadsTable,
   type MergeTask,
   nameList,
+  quoteIdentifier,
   SqlDestination,
   type SqlDialect,
   sameKey,
+  sqlText,
   stateTable,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -73,12 +73,12 @@ class DucklakeDestination extends SqlDestination<LakeSession> {
   }
 
   get #ofSchema(): string {
-    return `database_name = '${lake}' AND schema_name = ${duckdbLiteral(this.#schema)}`;
+    return `database_name = '${lake}' AND schema_name = ${sqlText(this.#schema)}`;
   }
 
   protected override async createPlace(): Promise<void> {
     if ((await this.number(`SELECT count(*) FROM duckdb_schemas() WHERE ${this.#ofSchema}`)) > 0) return;
-    await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${lake}.${duckdbIdentifier(this.#schema)}`);
+    await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${lake}.${quoteIdentifier(this.#schema)}`);
   }
 
   protected override async createOwn(sql: string): Promise<void> {
@@ -87,7 +87,7 @@ class DucklakeDestination extends SqlDestination<LakeSession> {
     for (const table of [stateTable, loadsTable])
       if (sql.includes(this.dialect.table(table)))
         await this.session.run(
-          `CALL ${lake}.set_option('data_inlining_row_limit', 10, schema => ${duckdbLiteral(this.#schema)}, table_name => ${duckdbLiteral(table)})`,
+          `CALL ${lake}.set_option('data_inlining_row_limit', 10, schema => ${sqlText(this.#schema)}, table_name => ${sqlText(table)})`,
         );
   }
 

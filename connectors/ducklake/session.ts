@@ -5,7 +5,6 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import {
   type DestinationContext,
   DuckdbSession,
-  duckdbLiteral,
   duckdbProxy,
   isThere,
   loadDuckdbExtensions,
@@ -13,6 +12,7 @@ import {
   makeFolders,
   redactor,
   Secret,
+  sqlText,
 } from '../../src/sdk/index.js';
 import {
   attachStatement,
@@ -73,26 +73,17 @@ async function rootsFile(folder: string): Promise<string> {
 export class LakeSession extends DuckdbSession {
   /** Of the snapshot that the next commit makes. */
   message: { readonly text: string; readonly extra: string } | undefined;
-  readonly #instance: DuckDBInstance;
 
   constructor(instance: DuckDBInstance, connection: DuckDBConnection, about: Told) {
-    super(connection, (cause) => lakeError(cause, about));
-    this.#instance = instance;
+    super(instance, connection, (cause) => lakeError(cause, about));
   }
 
   override async commit(): Promise<void> {
     if (this.message !== undefined) {
       const { text, extra } = this.message;
-      await this.run(
-        `CALL ${lake}.set_commit_message('cdsync', ${duckdbLiteral(text)}, extra_info => ${duckdbLiteral(extra)})`,
-      );
+      await this.run(`CALL ${lake}.set_commit_message('cdsync', ${sqlText(text)}, extra_info => ${sqlText(extra)})`);
     }
     await super.commit();
-  }
-
-  override async close(): Promise<void> {
-    await super.close();
-    this.#instance.closeSync();
   }
 }
 

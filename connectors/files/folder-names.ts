@@ -1,10 +1,10 @@
 import {
   type DataFile,
-  duckdbIdentifier,
-  duckdbLiteral,
   filePattern,
   loadRefused,
+  quoteIdentifier,
   type SqlSession,
+  sqlText,
 } from '../../src/sdk/index.js';
 
 /** Most bytes of one name in the file systems and stores in use, and of all folders of a row: a key of S3 has 1,024. */
@@ -30,18 +30,18 @@ export function partitionPath(partition: Readonly<Record<string, string | null>>
 
 /** SQL for the bytes of a folder's name: each difficult character takes three. */
 function nameBytes(column: string): string {
-  const escaped = `regexp_replace(${duckdbIdentifier(column)}::VARCHAR, ${duckdbLiteral(`[^${difficult.source.slice(1, -1)}]`)}, '', 'g')`;
-  const value = `coalesce(strlen(${duckdbIdentifier(column)}::VARCHAR) + 2 * strlen(${escaped}), ${noValue.length})`;
+  const escaped = `regexp_replace(${quoteIdentifier(column)}::VARCHAR, ${sqlText(`[^${difficult.source.slice(1, -1)}]`)}, '', 'g')`;
+  const value = `coalesce(strlen(${quoteIdentifier(column)}::VARCHAR) + 2 * strlen(${escaped}), ${noValue.length})`;
   return `(${Buffer.byteLength(hiveText(column)) + 1} + ${value})`;
 }
 
 /** Why a value cannot be the name of a folder, and SQL that is true for such a row. The first that applies counts. */
 function refusals(columns: readonly string[]): { column: string; reason: string; when: string }[] {
   const each = columns.flatMap((column) => {
-    const value = `${duckdbIdentifier(column)}::VARCHAR`;
+    const value = `${quoteIdentifier(column)}::VARCHAR`;
     return [
       { column, reason: 'U+0000 cannot be in the name of a folder', when: `contains(${value}, chr(0))` },
-      { column, reason: `readers take the folder ${noValue} for NULL`, when: `${value} = ${duckdbLiteral(noValue)}` },
+      { column, reason: `readers take the folder ${noValue} for NULL`, when: `${value} = ${sqlText(noValue)}` },
       {
         column,
         reason: `the folder's name would be longer than ${longestName} bytes`,
@@ -76,7 +76,7 @@ export async function withoutUnfoldable(
   const all = refusals(columns);
   const which = all.map(({ when }, index) => `WHEN ${when} THEN ${index}`).join(' ');
   const found = await bench.rows(`SELECT file_row_number + 1 AS row, CASE ${which} END AS why
-    FROM read_parquet(${duckdbLiteral(filePattern(file.path))}, file_row_number = true) WHERE ${where} AND ${any} ORDER BY row DESC LIMIT ${mostRefused + 1}`);
+    FROM read_parquet(${sqlText(filePattern(file.path))}, file_row_number = true) WHERE ${where} AND ${any} ORDER BY row DESC LIMIT ${mostRefused + 1}`);
   if (found.length > mostRefused)
     throw loadRefused(`more than ${mostRefused} rows have values that cannot be names of folders`, {
       hint: `give \`partition_by\` other columns than ${columns.join(', ')}`,

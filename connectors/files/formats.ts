@@ -1,6 +1,4 @@
 import {
-  duckdbIdentifier,
-  duckdbLiteral,
   escapeCsvFormula,
   escapeCsvFormulaSql,
   filePattern,
@@ -8,6 +6,8 @@ import {
   isNested,
   jsonValueSql,
   parseColumnType,
+  quoteIdentifier,
+  sqlText,
   type TableColumn,
   unescapeCsvFormulaSql,
 } from '../../src/sdk/index.js';
@@ -63,12 +63,12 @@ function nameInFile(name: string, layout: Layout): string {
 
 function written({ name, type }: TableColumn, layout: Layout): string {
   const { format } = layout;
-  const column = duckdbIdentifier(name);
+  const column = quoteIdentifier(name);
   const parsed = parseColumnType(type);
   if (format === 'parquet') return column;
-  if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${duckdbIdentifier(nameInFile(name, layout))}`;
+  if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${quoteIdentifier(nameInFile(name, layout))}`;
   if (format === 'jsonl') return `${jsonValueSql(column, parsed)} AS ${column}`;
-  const as = duckdbIdentifier(nameInFile(name, layout));
+  const as = quoteIdentifier(nameInFile(name, layout));
   if (isNested(parsed))
     return `CASE WHEN ${column} IS NOT NULL THEN to_json(${jsonValueSql(column, parsed)})::VARCHAR END AS ${as}`;
   if (parsed.kind === 'json') return `${column}::VARCHAR AS ${as}`;
@@ -78,19 +78,19 @@ function written({ name, type }: TableColumn, layout: Layout): string {
 /** SQL that writes rows with these columns into a file. */
 export function writeSql(rows: string, columns: readonly TableColumn[], layout: Layout, path: string): string {
   const selected = columns.map((column) => written(column, layout)).join(', ');
-  return `COPY (SELECT ${selected} FROM ${rows}) TO ${duckdbLiteral(path)} (${copyOptions[layout.format]})`;
+  return `COPY (SELECT ${selected} FROM ${rows}) TO ${sqlText(path)} (${copyOptions[layout.format]})`;
 }
 
 function sourceOf(task: ReadTask): string {
   const { files, layout, columns } = task;
   const { format, partition_by } = layout;
   const { file } = ownNames(task);
-  const paths = `[${files.map(({ path }) => duckdbLiteral(filePattern(path))).join(', ')}]`;
+  const paths = `[${files.map(({ path }) => sqlText(filePattern(path))).join(', ')}]`;
   const own = columns.filter(({ name }) => !partition_by.includes(name));
   if (format === 'parquet')
     return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${file}')`;
   if (format === 'jsonl') {
-    const types = own.map(({ name, type }) => `${duckdbLiteral(name)}: ${duckdbLiteral(type)}`).join(', ');
+    const types = own.map(({ name, type }) => `${sqlText(name)}: ${sqlText(type)}`).join(', ');
     return `read_json(${paths}, format = 'newline_delimited', columns = {${types}}, hive_partitioning = false,
       maximum_object_size = ${longestRow}, filename = '${file}')`;
   }
@@ -107,32 +107,32 @@ function partitionsOf(task: ReadTask): string {
   const rows = files.map(({ path, partition }) => {
     const values = partitionBy.map((name) => {
       const value = partition?.[name] ?? null;
-      return value === null ? 'NULL::VARCHAR' : duckdbLiteral(value);
+      return value === null ? 'NULL::VARCHAR' : sqlText(value);
     });
-    return `(${[duckdbLiteral(path), ...values].join(', ')})`;
+    return `(${[sqlText(path), ...values].join(', ')})`;
   });
-  const names = [file, ...partitionBy.map((name) => nameInFile(name, layout))].map(duckdbIdentifier).join(', ');
+  const names = [file, ...partitionBy.map((name) => nameInFile(name, layout))].map(quoteIdentifier).join(', ');
   return `(VALUES ${rows.join(', ')}) AS ${p}(${names})`;
 }
 
 function typed({ name, type }: TableColumn, layout: Layout): string {
-  const column = duckdbIdentifier(nameInFile(name, layout));
+  const column = quoteIdentifier(nameInFile(name, layout));
   const parsed = parseColumnType(type);
   const asJson = layout.format === 'csv' && isNested(parsed);
   // The folder's name has the value of a partition column as it is.
   const isEscaped = escapes(layout) && parsed.kind === 'text' && !layout.partition_by.includes(name);
   const value = isEscaped ? unescapeCsvFormulaSql(column) : column;
-  return `(${asJson ? `${value}::JSON` : value})::${type} AS ${duckdbIdentifier(name)}`;
+  return `(${asJson ? `${value}::JSON` : value})::${type} AS ${quoteIdentifier(name)}`;
 }
 
 /** A query that returns these columns and no rows. */
 function nothingSql(columns: readonly TableColumn[]): string {
-  return `SELECT ${columns.map(({ name, type }) => `NULL::${type} AS ${duckdbIdentifier(name)}`).join(', ')} WHERE false`;
+  return `SELECT ${columns.map(({ name, type }) => `NULL::${type} AS ${quoteIdentifier(name)}`).join(', ')} WHERE false`;
 }
 
 /** All columns but those of the partition; a file without rows has those too. */
 function ownColumns(partitionBy: readonly string[]): string {
-  return `COLUMNS(lambda c: NOT list_contains([${partitionBy.map(duckdbLiteral).join(', ')}], c))`;
+  return `COLUMNS(lambda c: NOT list_contains([${partitionBy.map(sqlText).join(', ')}], c))`;
 }
 
 /** A query that reads the rows of files. A column that a file lacks is NULL. */

@@ -4,8 +4,6 @@ import {
   canonicalText,
   type DestinationContext,
   duckdbDialect,
-  duckdbIdentifier,
-  duckdbLiteral,
   type FoundColumns,
   type FoundTable,
   fenced,
@@ -16,10 +14,12 @@ import {
   type LoadLine,
   loadRefused,
   parseColumnType,
+  quoteIdentifier,
   SqlDestination,
   type SqlDialect,
   type StateKey,
   type StateRow,
+  sqlText,
   stateColumns,
   stateTable,
   type TableColumn,
@@ -131,7 +131,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   protected override async find(table: string): Promise<FoundColumns | undefined> {
     const columns = await this.session.rows(
       `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
-       WHERE schema_name = '${schema}' AND lower(table_name) = lower(${duckdbLiteral(table)}) ORDER BY column_index`,
+       WHERE schema_name = '${schema}' AND lower(table_name) = lower(${sqlText(table)}) ORDER BY column_index`,
     );
     if (columns.length === 0) return undefined;
     return { columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })), comment: null };
@@ -194,23 +194,23 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const columns = stateColumns.map((name) => `${name} ${name === 'version' ? 'BIGINT' : 'VARCHAR'}`);
     await session.run(`CREATE OR REPLACE TABLE ${state} (${columns.join(', ')})`);
     if (before !== undefined) {
-      const texts = [before.destination, before.stream, before.table].map(duckdbLiteral);
+      const texts = [before.destination, before.stream, before.table].map(sqlText);
       await session.run(
-        `INSERT INTO ${state} VALUES (${texts.join(', ')}, ${before.version}, ${duckdbLiteral(before.record)})`,
+        `INSERT INTO ${state} VALUES (${texts.join(', ')}, ${before.version}, ${sqlText(before.record)})`,
       );
     }
     await this.#drop(table.name);
     if (found === undefined || change.create || change.drop) return;
     const rows = kept === undefined ? undefined : await this.#reader.query(kept, kept.schema);
     await session.run(
-      `CREATE TABLE ${dialect.table(table.name)} (${found.schema.map(({ name, type }) => `${duckdbIdentifier(name)} ${type}`).join(', ')})`,
+      `CREATE TABLE ${dialect.table(table.name)} (${found.schema.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ')})`,
     );
     if (rows !== undefined) await session.run(`INSERT INTO ${dialect.table(table.name)} ${rows}`);
   }
 
   async #drop(table: string): Promise<void> {
     const views = await this.session.rows(
-      `SELECT view_name FROM duckdb_views() WHERE schema_name = '${schema}' AND lower(view_name) = lower(${duckdbLiteral(table)})`,
+      `SELECT view_name FROM duckdb_views() WHERE schema_name = '${schema}' AND lower(view_name) = lower(${sqlText(table)})`,
     );
     await this.session.run(`DROP ${views.length > 0 ? 'VIEW' : 'TABLE'} IF EXISTS ${this.dialect.table(table)}`);
   }
@@ -220,7 +220,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const { session } = this;
     const columns = data.columns.map(({ name, targetType: type }) => ({ name, type }));
     for await (const { path } of data.files()) {
-      const pattern = duckdbLiteral(filePattern(path));
+      const pattern = sqlText(filePattern(path));
       if (this.#layout.format === 'parquet')
         await writer.take(path, await session.run(`SELECT num_rows FROM parquet_file_metadata(${pattern})`));
       else await writer.write(`read_parquet(${pattern})`, columns);

@@ -6,8 +6,7 @@ import { withoutUnfoldable } from './folder-names.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
 function refusal(cause: unknown): Error {
-  const message = cause instanceof Error ? cause.message : String(cause);
-  return duckdbRefused('DuckDB could not prepare the files', message, { cause });
+  return duckdbRefused('DuckDB could not prepare the files', cause);
 }
 
 /**
@@ -17,13 +16,11 @@ function refusal(cause: unknown): Error {
 export class Workbench extends DuckdbSession {
   /** Writes rows into files at once, in place of a table. @returns the number of rows that arrived */
   direct: ((target: string, data: LoadData) => Promise<number>) | undefined;
-  readonly #instance: DuckDBInstance;
   readonly #file: string;
   readonly #partitionBy: readonly string[];
 
   private constructor(instance: DuckDBInstance, connection: DuckDBConnection, file: string, by: readonly string[]) {
-    super(connection, refusal);
-    this.#instance = instance;
+    super(instance, connection, refusal);
     this.#file = file;
     this.#partitionBy = by;
   }
@@ -59,7 +56,6 @@ export class Workbench extends DuckdbSession {
 
   override async close(): Promise<void> {
     await super.close();
-    this.#instance.closeSync();
     await rm(this.#file, { force: true });
   }
 }

@@ -1,6 +1,6 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { duckdbIdentifier, loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { loadRefused, quoteIdentifier, type TableColumn } from '../../src/sdk/index.js';
 import { partitionPath } from './folder-names.js';
 import { writeSql } from './formats.js';
 import type { Layout, SetFile } from './manifest.js';
@@ -113,7 +113,7 @@ export class SetWriter {
   async #ranges(name: string): Promise<Range[]> {
     const { bench, layout } = this.#task;
     const { partition_by: partitionBy } = layout;
-    const values = partitionBy.map((column) => `${duckdbIdentifier(column)}::VARCHAR AS ${duckdbIdentifier(column)}`);
+    const values = partitionBy.map((column) => `${quoteIdentifier(column)}::VARCHAR AS ${quoteIdentifier(column)}`);
     const groups = await bench.rows(
       `SELECT ${[...values, 'min(rowid) AS "_from"', 'max(rowid) AS "_to"', 'count(*) AS "_count"'].join(', ')}
        FROM ${name} GROUP BY ${values.length === 0 ? '()' : 'ALL'} ORDER BY "_from"`,
@@ -152,5 +152,5 @@ function tooManyPartitions(columns: readonly string[]): Error {
 export function orderSql(partitionBy: readonly string[]): string {
   return partitionBy.length === 0
     ? ''
-    : `ORDER BY ${partitionBy.map((name) => `${duckdbIdentifier(name)}::VARCHAR`).join(', ')}`;
+    : `ORDER BY ${partitionBy.map((name) => `${quoteIdentifier(name)}::VARCHAR`).join(', ')}`;
 }

@@ -4,7 +4,6 @@ import {
   type DestinationContext,
   deleteUpdateInsert,
   duckdbDialect,
-  duckdbIdentifier,
   type FoundColumns,
   type FoundTable,
   fenced,
@@ -13,6 +12,7 @@ import {
   type LoadLine,
   loadsTable,
   type MergeTask,
+  quoteIdentifier,
   SqlDestination,
   type SqlDialect,
   type StateKey,
@@ -48,13 +48,13 @@ export function openCatalog({ options, signal }: Context): Promise<RestCatalog> 
 const dialect: SqlDialect = {
   ...duckdbDialect('main'),
   foldsTables: false,
-  table: (name) => (name === stateTable || name === loadsTable ? `main.${duckdbIdentifier(name)}` : tableOf(name)),
+  table: (name) => (name === stateTable || name === loadsTable ? `main.${quoteIdentifier(name)}` : tableOf(name)),
   // JSON in lists and structs is text there.
   canonical: (column, kind) => (isNested(kind) && holdsJson(kind) ? undefined : canonicalText(column, kind)),
   stage: (_, columns) => ({
     name: stage,
     create: [
-      `CREATE VIEW ${stage} AS SELECT ${columns.map(({ name, handedOverAs }) => `NULL::${duckdbType(handedOverAs)} AS ${duckdbIdentifier(name)}`).join(', ')} WHERE false`,
+      `CREATE VIEW ${stage} AS SELECT ${columns.map(({ name, handedOverAs }) => `NULL::${duckdbType(handedOverAs)} AS ${quoteIdentifier(name)}`).join(', ')} WHERE false`,
     ],
     drop: [`DROP VIEW IF EXISTS ${stage}`],
   }),
@@ -163,7 +163,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     const present = this.#draft;
     if (this.#version(state) !== before?.version) throw fenced(state);
     const order = sort ?? (table.isKeyed ? table.key : []);
-    this.session.order = order.length === 0 ? '' : ` ORDER BY ${order.map(duckdbIdentifier).join(', ')}`;
+    this.session.order = order.length === 0 ? '' : ` ORDER BY ${order.map(quoteIdentifier).join(', ')}`;
     this.session.stageOrder = write.type === 'append' ? this.session.order : '';
     if (!change.create) {
       if (present === undefined) throw fenced(state);

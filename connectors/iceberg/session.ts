@@ -8,12 +8,12 @@ import {
   duckdbProxy,
   duckdbRefused,
   filePattern,
-  duckdbIdentifier as identifier,
   type LoadData,
-  duckdbLiteral as literal,
   loadDuckdbExtensions,
   loadRefused,
   permissionMissing,
+  quoteIdentifier,
+  sqlText,
   unavailable,
 } from '../../src/sdk/index.js';
 import type { RestCatalog } from './catalog.js';
@@ -34,7 +34,7 @@ export const next = 'main._cdsync_next';
 
 /** SQL of the name of a table of the namespace. */
 export function tableOf(name: string): string {
-  return `ice.ns.${identifier(name)}`;
+  return `ice.ns.${quoteIdentifier(name)}`;
 }
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows and names of files. */
@@ -76,7 +76,7 @@ function duckdbError(cause: unknown): CdsyncError {
       ...told,
       hint: 'merge by a Trino server, `engine: { trino: URL }`; or give the stream another table with `table:`',
     });
-  return duckdbRefused('DuckDB refused a statement', message, { cause });
+  return duckdbRefused('DuckDB refused a statement', cause);
 }
 
 /** The login for the object store, as a statement; undefined if the catalog gives it. */
@@ -87,16 +87,16 @@ function secretStatement(options: Options): string | undefined {
     accessKeyId === undefined
       ? ['PROVIDER credential_chain']
       : [
-          `KEY_ID ${literal(accessKeyId)}`,
-          `SECRET ${literal(secretAccessKey?.reveal() ?? '')}`,
-          ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${literal(sessionToken.reveal())}`]),
+          `KEY_ID ${sqlText(accessKeyId)}`,
+          `SECRET ${sqlText(secretAccessKey?.reveal() ?? '')}`,
+          ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${sqlText(sessionToken.reveal())}`]),
         ];
   const store = endpoint === undefined ? undefined : new URL(endpoint);
   const place =
-    store === undefined ? [] : [`ENDPOINT ${literal(store.host)}`, `USE_SSL ${store.protocol === 'https:'}`];
+    store === undefined ? [] : [`ENDPOINT ${sqlText(store.host)}`, `USE_SSL ${store.protocol === 'https:'}`];
   const inPath = pathStyle ?? endpoint !== undefined;
   const given = region ?? (endpoint === undefined ? undefined : 'us-east-1');
-  const where = given === undefined ? [] : [`REGION ${literal(given)}`];
+  const where = given === undefined ? [] : [`REGION ${sqlText(given)}`];
   const style = `URL_STYLE ${inPath ? "'path'" : "'vhost'"}`;
   return `CREATE SECRET cdsync_store (TYPE s3, ${[...login, ...place, ...where, style].join(', ')})`;
 }
@@ -110,13 +110,11 @@ export class IcebergSession extends DuckdbSession {
   order = '';
   /** The same for the view of staged rows, where they are written as they are. */
   stageOrder = '';
-  readonly #instance: DuckDBInstance;
   readonly #relay: CatalogRelay;
   readonly #folder: string;
 
   private constructor(instance: DuckDBInstance, connection: DuckDBConnection, relay: CatalogRelay, folder: string) {
-    super(connection, (cause) => relay.explain(duckdbError(cause)) as Error);
-    this.#instance = instance;
+    super(instance, connection, (cause) => relay.explain(duckdbError(cause)) as Error);
     this.#relay = relay;
     this.#folder = folder;
   }
@@ -161,7 +159,7 @@ export class IcebergSession extends DuckdbSession {
 
   /** Writes rows into a table, in order. @param rows SQL of their table, or a query in brackets */
   async write(target: string, columns: readonly string[], rows: string): Promise<void> {
-    const names = columns.map(identifier).join(', ');
+    const names = columns.map(quoteIdentifier).join(', ');
     await this.run(`INSERT INTO ${target} (${names}) SELECT ${names} FROM ${rows}${this.order}`);
   }
 
@@ -176,11 +174,11 @@ export class IcebergSession extends DuckdbSession {
       files.push(file);
     }
     if (files.length === 0) return 0;
-    const rows = `read_parquet([${files.map((file) => literal(filePattern(file))).join(', ')}])`;
+    const rows = `read_parquet([${files.map((file) => sqlText(filePattern(file))).join(', ')}])`;
     const columns = data.columns.map(({ name }) => name);
     if (target === stage)
       await this.run(
-        `CREATE OR REPLACE VIEW ${stage} AS SELECT ${columns.map(identifier).join(', ')} FROM ${rows}${this.stageOrder}`,
+        `CREATE OR REPLACE VIEW ${stage} AS SELECT ${columns.map(quoteIdentifier).join(', ')} FROM ${rows}${this.stageOrder}`,
       );
     else await this.write(target, columns, rows);
     return this.run(`SELECT count(*) FROM ${rows}`);
@@ -193,7 +191,6 @@ export class IcebergSession extends DuckdbSession {
 
   override async close(): Promise<void> {
     await super.close();
-    this.#instance.closeSync();
     await this.#relay.close();
     await rm(this.#folder, { recursive: true, force: true });
   }
@@ -206,7 +203,7 @@ export class IcebergSession extends DuckdbSession {
 function waysOut({ endpoint, region }: Options, relay: CatalogRelay): string[] {
   const store = new URL(endpoint ?? `https://s3.${region ?? 'us-east-1'}.amazonaws.com`);
   const { origin } = new URL(relay.endpoint);
-  const way = `CREATE SECRET cdsync_relay (TYPE http, HTTP_PROXY ${literal(origin)}, SCOPE ${literal(origin)})`;
+  const way = `CREATE SECRET cdsync_relay (TYPE http, HTTP_PROXY ${sqlText(origin)}, SCOPE ${sqlText(origin)})`;
   return [...duckdbProxy(store, process.env), way];
 }
 
@@ -224,7 +221,7 @@ async function attach(connection: DuckDBConnection, options: Options, relay: Cat
     await connection.run('SET unsafe_iceberg_ignore_sort_order = true');
     for (const way of waysOut(options, relay)) await connection.run(way);
     if (secret !== undefined) await connection.run(secret);
-    await connection.run(`ATTACH '' AS ice (TYPE iceberg, ENDPOINT ${literal(relay.endpoint)}, AUTHORIZATION_TYPE 'none',
+    await connection.run(`ATTACH '' AS ice (TYPE iceberg, ENDPOINT ${sqlText(relay.endpoint)}, AUTHORIZATION_TYPE 'none',
       ACCESS_DELEGATION_MODE '${delegation}')`);
   } catch (error) {
     throw duckdbError(error);

@@ -1,4 +1,10 @@
-import { type ColumnMapping, type ColumnType, duckdbWidens, type StreamColumn } from '../../src/sdk/index.js';
+import {
+  type ColumnMapping,
+  type ColumnType,
+  duckdbWidens,
+  quoteIdentifier,
+  type StreamColumn,
+} from '../../src/sdk/index.js';
 import type { IcebergField, IcebergType } from './table-metadata.js';
 
 const plain = {
@@ -22,10 +28,6 @@ const duckdb = {
   timestamp: 'TIMESTAMP WITH TIME ZONE',
   date: 'DATE',
 } as const;
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
 
 /** The type as Iceberg's metadata has it, with ids from `nextId`. */
 function icebergType(type: ColumnType, nextId: () => number): IcebergType {
@@ -51,7 +53,7 @@ export function typeText(type: IcebergType): string {
   if (typeof type === 'string') return type.replace(/^decimal\((\d+),\s*(\d+)\)$/, 'decimal($1, $2)');
   if (type.type === 'list') return `list<${typeText(type.element)}>`;
   if (type.type === 'map') return `map<${typeText(type.key)}, ${typeText(type.value)}>`;
-  return `struct<${type.fields.map((field) => `${quoted(field.name)}: ${typeText(field.type)}`).join(', ')}>`;
+  return `struct<${type.fields.map((field) => `${quoteIdentifier(field.name)}: ${typeText(field.type)}`).join(', ')}>`;
 }
 
 /** The type of a text that {@link typeText} has made. */
@@ -97,7 +99,7 @@ export function duckdbType(type: ColumnType): string {
     case 'list':
       return `${duckdbType(type.element)}[]`;
     case 'struct':
-      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoted(name)} ${duckdbType(of)}`).join(', ')})`;
+      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoteIdentifier(name)} ${duckdbType(of)}`).join(', ')})`;
     default:
       return duckdb[type.kind];
   }

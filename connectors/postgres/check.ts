@@ -3,9 +3,10 @@ import {
   type DestinationContext,
   type Lack,
   loadsTable,
+  quoteIdentifier,
   stateTable,
 } from '../../src/sdk/index.js';
-import { identifier, postgresError, type Rights } from './errors.js';
+import { postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
 import { PostgresSession } from './session.js';
 
@@ -31,9 +32,9 @@ function lacking(what: string, statement: string): Lack {
 
 function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rights: Rights): Lack[] {
   const { user, database, schema } = rights;
-  const to = `TO ${identifier(user)}`;
+  const to = `TO ${quoteIdentifier(user)}`;
   const lacks: Lack[] = [];
-  const onDatabase = `ON DATABASE ${identifier(database)} ${to}`;
+  const onDatabase = `ON DATABASE ${quoteIdentifier(database)} ${to}`;
   if (row.replica === true)
     lacks.push({ message: 'the server is a replica, and takes no loads', hint: 'name its primary in the URL' });
   if (row.temporary !== true)
@@ -43,17 +44,17 @@ function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rig
     lacks.push(
       lacking(
         `there is no schema ${schema}, and ${user} may not create it`,
-        `CREATE SCHEMA ${identifier(schema)} AUTHORIZATION ${identifier(user)}`,
+        `CREATE SCHEMA ${quoteIdentifier(schema)} AUTHORIZATION ${quoteIdentifier(user)}`,
       ),
     );
-  const onSchema = `ON SCHEMA ${identifier(schema)} ${to}`;
+  const onSchema = `ON SCHEMA ${quoteIdentifier(schema)} ${to}`;
   if (isThere && row.uses !== true)
     return [...lacks, lacking(`${user} may not use schema ${schema}`, `GRANT USAGE, CREATE ${onSchema}`)];
   const missing = wanted.filter((name) => !found.some((each) => each.name === name));
   if (isThere && row.fills !== true && missing.length > 0)
     lacks.push(lacking(`${user} may create no tables in schema ${schema}`, `GRANT CREATE ${onSchema}`));
   for (const { name, is_table, lacks: rightsOf } of found) {
-    const table = `${identifier(schema)}.${identifier(String(name))}`;
+    const table = `${quoteIdentifier(schema)}.${quoteIdentifier(String(name))}`;
     if (is_table !== true)
       lacks.push({ message: `${table} is not a table`, hint: 'give the stream another one with `table:`' });
     else if (rightsOf !== '')

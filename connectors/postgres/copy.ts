@@ -2,8 +2,8 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import type { DataFile, LoadData } from '../../src/sdk/index.js';
-import { dataReason, identifier, type ServerError } from './errors.js';
+import { type DataFile, type LoadData, quoteIdentifier } from '../../src/sdk/index.js';
+import { dataReason, type ServerError } from './errors.js';
 
 /** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
 const mostRefused = 100;
@@ -41,7 +41,7 @@ export class Copy {
   constructor(client: Client, target: string, data: LoadData, signal: AbortSignal) {
     this.#client = client;
     this.#signal = signal;
-    const columns = data.columns.map(({ name }) => identifier(name)).join(', ');
+    const columns = data.columns.map(({ name }) => quoteIdentifier(name)).join(', ');
     this.#statement = `COPY ${target} (${columns}) FROM STDIN (FORMAT csv, NULL '', ENCODING 'UTF8')`;
   }
 

@@ -1,10 +1,4 @@
-import type { ColumnType, SqlDialect } from '../../src/sdk/index.js';
-import { identifier } from './errors.js';
-
-export function literal(text: string): string {
-  // Backslashes are plain characters: standard_conforming_strings is on in every session.
-  return `'${text.replaceAll("'", "''")}'`;
-}
+import { type ColumnType, quoteIdentifier, type SqlDialect, sqlText } from '../../src/sdk/index.js';
 
 /** The same texts as `canonicalText`; jsonb has its own layout, so it is compared with the staged value. */
 function canonical(column: string, { kind }: ColumnType): string | undefined {
@@ -31,9 +25,9 @@ function canonical(column: string, { kind }: ColumnType): string | undefined {
  * before, as in databases without.
  */
 export function postgresDialect(schema: string): SqlDialect {
-  const table = (name: string) => `${identifier(schema)}.${identifier(name)}`;
+  const table = (name: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
   const typed = (columns: readonly { readonly name: string; readonly type: string }[]) =>
-    columns.map(({ name, type }) => `${identifier(name)} ${type}`);
+    columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
   return {
     commit: 'transaction',
     stamps: 'load',
@@ -44,10 +38,11 @@ export function postgresDialect(schema: string): SqlDialect {
       sum: (number) => `coalesce(sum(${number}), 0)::text`,
     },
     own: { text: 'text', integer: 'bigint', stateTail: ', PRIMARY KEY (destination, stream, table_name)' },
-    identifier,
+    identifier: quoteIdentifier,
     table,
-    literal,
-    moment: (iso) => `${literal(iso)}::timestamptz`,
+    // Backslashes are plain characters: standard_conforming_strings is on in every session.
+    literal: sqlText,
+    moment: (iso) => `${sqlText(iso)}::timestamptz`,
     canonical,
     // The primary key is added after the first load: one sort is cheaper than a million inserts into an index.
     create: ({ name, columns }) => [`CREATE TABLE ${table(name)} (${typed(columns).join(', ')})`],
@@ -57,7 +52,7 @@ export function postgresDialect(schema: string): SqlDialect {
         .join(', ')}`,
     ],
     widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${table(name)} ALTER COLUMN ${identifier(column)} TYPE ${type} USING ${identifier(column)}::${type}`,
+      `ALTER TABLE ${table(name)} ALTER COLUMN ${quoteIdentifier(column)} TYPE ${type} USING ${quoteIdentifier(column)}::${type}`,
     ],
     stage: (_, columns) => ({
       name: 'pg_temp._cdsync_stage',
@@ -68,7 +63,7 @@ export function postgresDialect(schema: string): SqlDialect {
     }),
     afterStage: (stage) => [`ANALYZE ${stage}`],
     afterFill: ({ name, key, isKeyed }) =>
-      isKeyed ? [`ALTER TABLE ${table(name)} ADD PRIMARY KEY (${key.map(identifier).join(', ')})`] : [],
-    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${literal(text)}`],
+      isKeyed ? [`ALTER TABLE ${table(name)} ADD PRIMARY KEY (${key.map(quoteIdentifier).join(', ')})`] : [],
+    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${sqlText(text)}`],
   };
 }

@@ -4,6 +4,7 @@ import {
   loadRefused,
   loginRefused,
   permissionMissing,
+  quoteIdentifier,
   unavailable,
 } from '../../src/sdk/index.js';
 
@@ -25,20 +26,16 @@ export interface Rights {
   readonly schema: string;
 }
 
-export function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
 function grant(message: string, { user, database, schema }: Rights): string {
-  const to = `TO ${identifier(user)}`;
-  if (/temporary tables/.test(message)) return `GRANT TEMPORARY ON DATABASE ${identifier(database)} ${to}`;
-  if (/for database/.test(message)) return `GRANT CREATE ON DATABASE ${identifier(database)} ${to}`;
-  if (/for schema/.test(message)) return `GRANT USAGE, CREATE ON SCHEMA ${identifier(schema)} ${to}`;
+  const to = `TO ${quoteIdentifier(user)}`;
+  if (/temporary tables/.test(message)) return `GRANT TEMPORARY ON DATABASE ${quoteIdentifier(database)} ${to}`;
+  if (/for database/.test(message)) return `GRANT CREATE ON DATABASE ${quoteIdentifier(database)} ${to}`;
+  if (/for schema/.test(message)) return `GRANT USAGE, CREATE ON SCHEMA ${quoteIdentifier(schema)} ${to}`;
   const owned = /must be owner of (?:table|relation) (.*)$/.exec(message)?.[1];
-  const qualified = (table: string) => `${identifier(schema)}.${identifier(table)}`;
+  const qualified = (table: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
   if (owned !== undefined) return `ALTER TABLE ${qualified(owned)} OWNER ${to}`;
   const table = /for (?:table|relation|view) (.*)$/.exec(message)?.[1];
-  const on = table === undefined ? `ALL TABLES IN SCHEMA ${identifier(schema)}` : qualified(table);
+  const on = table === undefined ? `ALL TABLES IN SCHEMA ${quoteIdentifier(schema)}` : qualified(table);
   return `GRANT SELECT, INSERT, UPDATE, DELETE ON ${on} ${to}`;
 }
 

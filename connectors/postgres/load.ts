@@ -2,11 +2,12 @@ import {
   type DestinationContext,
   type FoundColumns,
   loadRefused,
+  quoteIdentifier,
   SqlDestination,
+  sqlText,
   type TableDestination,
 } from '../../src/sdk/index.js';
-import { literal, postgresDialect } from './dialect.js';
-import { identifier } from './errors.js';
+import { postgresDialect } from './dialect.js';
 import type { postgresOptions } from './options.js';
 import { PostgresSession } from './session.js';
 
@@ -24,8 +25,8 @@ class PostgresDestination extends SqlDestination<PostgresSession> {
 
   protected override async createPlace(): Promise<void> {
     const { schema } = this.session.rights;
-    const found = await this.number(`SELECT count(*) FROM pg_namespace WHERE nspname = ${literal(schema)}`);
-    if (found === 0) await this.session.run(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`);
+    const found = await this.number(`SELECT count(*) FROM pg_namespace WHERE nspname = ${sqlText(schema)}`);
+    if (found === 0) await this.session.run(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`);
   }
 
   protected override async createOwn(sql: string): Promise<void> {
@@ -38,7 +39,7 @@ class PostgresDestination extends SqlDestination<PostgresSession> {
       `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, c.relkind AS kind,
          obj_description(c.oid, 'pg_class') AS comment, pg_has_role(c.relowner, 'USAGE') AS owned
        FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-       WHERE c.oid = to_regclass(${literal(name)}) ORDER BY a.attnum`,
+       WHERE c.oid = to_regclass(${sqlText(name)}) ORDER BY a.attnum`,
     );
     const [first] = rows;
     if (first === undefined) return undefined;

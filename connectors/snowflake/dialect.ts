@@ -3,14 +3,11 @@ import {
   type ColumnType,
   type MergeTask,
   mergeSql,
+  quoteIdentifier,
   type SqlDialect,
   sameKey,
 } from '../../src/sdk/index.js';
 import { text } from './types.js';
-
-export function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
 
 /** Backslashes escape in Snowflake. */
 export function literal(value: string): string {
@@ -45,7 +42,7 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
   const { table, target, stage, s, write, clear, moment } = task;
   const changes: Change[] = [{ sql: mergeSql(dialect, task), counts: 'balance' }];
   const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${sameKey(dialect, { table, t: target, s })})`;
-  const deletedAt = identifier('_deleted_at');
+  const deletedAt = quoteIdentifier('_deleted_at');
   if (write.absent === 'delete') changes.push({ sql: `DELETE FROM ${target} WHERE ${isAbsent}`, counts: -1 });
   if (write.absent === 'mark')
     changes.push({
@@ -53,7 +50,7 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
       counts: 0,
     });
   if (write.absent !== 'delete' && clear.length > 0) {
-    const emptied = clear.map((name) => `${identifier(name)} = NULL`).join(', ');
+    const emptied = clear.map((name) => `${quoteIdentifier(name)} = NULL`).join(', ');
     changes.push({ sql: `UPDATE ${target} SET ${emptied} WHERE ${isAbsent}`, counts: 0 });
   }
   return changes;
@@ -64,10 +61,10 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
  * @param session digits that no other session has
  */
 export function snowflakeDialect(session: string): SqlDialect {
-  const rows = identifier(`_cdsync_rows_${session}`);
+  const rows = quoteIdentifier(`_cdsync_rows_${session}`);
   const files = fileStage(session);
   const definitions = (columns: readonly { readonly name: string; readonly type: string }[]) =>
-    columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
+    columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
   const dialect: SqlDialect = {
     commit: 'transaction',
     stamps: 'reload',
@@ -81,23 +78,23 @@ export function snowflakeDialect(session: string): SqlDialect {
       marks: { between: 'CHR(31)', nothing: 'CHR(30)' },
     },
     own: { text, integer: 'NUMBER(38,0)' },
-    identifier,
-    table: identifier,
+    identifier: quoteIdentifier,
+    table: quoteIdentifier,
     literal,
     moment: (iso) => `TO_TIMESTAMP_TZ(${literal(iso)})`,
     canonical,
-    create: ({ name, columns }) => [`CREATE TABLE ${identifier(name)} (${definitions(columns)})`],
+    create: ({ name, columns }) => [`CREATE TABLE ${quoteIdentifier(name)} (${definitions(columns)})`],
     add: ({ name }, columns) =>
-      columns.map((column) => `ALTER TABLE ${identifier(name)} ADD COLUMN IF NOT EXISTS ${definitions([column])}`),
+      columns.map((column) => `ALTER TABLE ${quoteIdentifier(name)} ADD COLUMN IF NOT EXISTS ${definitions([column])}`),
     widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${identifier(name)} ALTER COLUMN ${identifier(column)} SET DATA TYPE ${type}`,
+      `ALTER TABLE ${quoteIdentifier(name)} ALTER COLUMN ${quoteIdentifier(column)} SET DATA TYPE ${type}`,
     ],
     // Only this session sees the two, and they end with it. JSON is text until PARSE_JSON reads it.
     stage: (_, columns) => {
       const isText = columns.map(({ targetType }) => targetType === 'VARIANT');
       const staged = columns.map(({ name, targetType }, index) => ({ name, type: isText[index] ? text : targetType }));
       const read = columns.map(({ name }, index) =>
-        isText[index] ? `PARSE_JSON(${identifier(name)}) AS ${identifier(name)}` : identifier(name),
+        isText[index] ? `PARSE_JSON(${quoteIdentifier(name)}) AS ${quoteIdentifier(name)}` : quoteIdentifier(name),
       );
       return {
         name: rows,
@@ -107,7 +104,7 @@ export function snowflakeDialect(session: string): SqlDialect {
       };
     },
     merge: (task) => merge(dialect, task),
-    comment: (name, value) => [`COMMENT ON TABLE ${identifier(name)} IS ${literal(value)}`],
+    comment: (name, value) => [`COMMENT ON TABLE ${quoteIdentifier(name)} IS ${literal(value)}`],
   };
   return dialect;
 }

@@ -2,10 +2,11 @@ import {
   type DestinationContext,
   type FoundColumns,
   loadRefused,
+  quoteIdentifier,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
-import { identifier, literal, snowflakeDialect } from './dialect.js';
+import { literal, snowflakeDialect } from './dialect.js';
 import type { snowflakeOptions } from './options.js';
 import type { SnowflakeSdk } from './sdk.js';
 import { Session } from './session.js';
@@ -27,7 +28,7 @@ class SnowflakeDestination extends SqlDestination<Session> {
       throw loadRefused(`"${table}" is a ${String(found.type).toLowerCase()}`, {
         hint: 'give the stream another table with `table:`',
       });
-    const columns = await this.session.rows(`DESCRIBE TABLE ${identifier(table)}`);
+    const columns = await this.session.rows(`DESCRIBE TABLE ${quoteIdentifier(table)}`);
     const comment = found.comment === null ? null : String(found.comment);
     return {
       columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })),

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { rowNumberColumns } from '../core/sql.js';
-import { type Finding, map, option } from '../sdk/option.js';
-import { choice, flag, secret } from '../sdk/option.js';
+import { choice, type Finding, flag, map, option, secret } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;

@@ -1,8 +1,7 @@
 import { sep } from 'node:path';
 import type { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
-import type { Mode } from '../sdk/destination.js';
-import type { Connector, JobStream } from '../sdk/destination.js';
+import type { Connector, JobStream, Mode } from '../sdk/destination.js';
 import { camelKey } from '../sdk/option.js';
 import type { DestinationPart } from './destination-options.js';
 import { pathsIn, withPaths } from './paths.js';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { map, option } from '../sdk/option.js';
-import { choice, text, whole } from '../sdk/option.js';
+import { choice, map, option, text, whole } from '../sdk/option.js';
 
 /** The most rows that are allowed: a share of a whole, but never fewer than `atLeast`, a number, or any number of them. */
 export type Limit =

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
 import { fullTime, momentForm } from '../core/quantities.js';
-import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
-import { choice, duration, flag, verbatim, whole } from '../sdk/option.js';
+import { choice, duration, type Finding, flag, map, type OptionFacts, option, verbatim, whole } from '../sdk/option.js';
 import type { OptionsOf, SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources, type sources } from '../sources/sources.js';
 import { columns, contract, strings, unsuitableRules } from './column-options.js';

@@ -1,8 +1,19 @@
 import { z } from 'zod';
 import { Secret } from '../core/secret.js';
-import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
-import { choice, duration, flag, path, secret, text, verbatim } from '../sdk/option.js';
 import { isThisMachine } from '../sdk/encryption.js';
+import {
+  choice,
+  duration,
+  type Finding,
+  flag,
+  map,
+  type OptionFacts,
+  option,
+  path,
+  secret,
+  text,
+  verbatim,
+} from '../sdk/option.js';
 
 /** The events of runs. `partial` is also `failed`. */
 export const runEvents = [

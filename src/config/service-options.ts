@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { map, option } from '../sdk/option.js';
-import { choice, duration, secret, text, whole } from '../sdk/option.js';
+import { choice, duration, map, option, secret, text, whole } from '../sdk/option.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;

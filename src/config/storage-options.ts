@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { S3Options } from '../sdk/index.js';
-import { type Finding, map, option } from '../sdk/option.js';
-import { duration, flag, path } from '../sdk/option.js';
+import { duration, type Finding, flag, map, option, path } from '../sdk/option.js';
 import { s3Options, s3Rules } from '../sdk/s3/index.js';
 
 const bucket = map({

@@ -1,15 +1,12 @@
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { quoteIdentifier } from '../core/sql.js';
 import { parseColumnType } from '../sdk/column-type.js';
 import type { ComparedRow } from './harness.js';
-
-function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
 
 /** SQL that returns the rows of a query in the form that the suite compares: every value as text. */
 function comparedSql(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string {
   const texts = columns.map(({ name, type }) => {
-    const value = identifier(name);
+    const value = quoteIdentifier(name);
     const { kind } = parseColumnType(type);
     if (kind === 'timestamp') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
     if (kind === 'date') return `strftime(${value}, '%Y-%m-%d')`;

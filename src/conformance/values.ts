@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { quoteIdentifier } from '../core/sql.js';
 import type { DestinationContext, TableConnector, TableTypes } from '../sdk/destination.js';
 import { differences } from './compare.js';
 import { column, delivered, ownless, undelivered } from './rows.js';
@@ -26,10 +27,6 @@ const oddNames = [
   '$1',
   '{brace}',
 ];
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
 
 const emptyList = '[]::BIGINT[]';
 
@@ -80,7 +77,7 @@ const oddValues: Record<string, readonly string[]> = {
 export function values(bench: Workbench): void {
   it('takes a column of any name', async () => {
     const subject = await bench.subject();
-    const selected = oddNames.map((name, index) => `'value ${index}' AS ${quoted(name)}`);
+    const selected = oddNames.map((name, index) => `'value ${index}' AS ${quoteIdentifier(name)}`);
     delivered(await subject.run(`SELECT 'p1' AS id, ${selected.join(', ')}`));
     const [row] = ownless(await subject.place.rows('people'));
     // The destination replaces names that it cannot take; each value must be there exactly once.

@@ -1,16 +1,16 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ColumnSet } from '../columns/columns.js';
+import type { ColumnRule } from '../config/config.js';
 import { type DestinationConfig, tableName } from '../config/destination-config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import type { Connector, DestinationCheck, DestinationContext, TableDestination } from '../sdk/destination.js';
-import { type DeliveryContext, destinationContext } from './delivery.js';
-import { TargetNames } from './target-names.js';
-import { ColumnSet } from '../columns/columns.js';
-import type { ColumnRule, DestinationConfig } from '../config/config.js';
 import { nearest } from '../core/suggestions.js';
+import type { Connector, DestinationCheck, DestinationContext, TableDestination } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import type { JobLayout } from '../storage/layout.js';
+import { type DeliveryContext, destinationContext } from './delivery.js';
+import { TargetNames } from './target-names.js';
 
 /** A rule for a column that no stream of the destination has. */
 export interface UnknownRule {

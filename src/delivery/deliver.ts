@@ -8,6 +8,7 @@ import type { DestinationContext } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
+import { checkRules } from './check-destination.js';
 import {
   type Delivered,
   type DeliveryContext,
@@ -17,7 +18,6 @@ import {
   type StreamDelivery,
 } from './delivery.js';
 import { rememberDelivery } from './delivery-state.js';
-import { checkRules } from './check-destination.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { TableDelivery } from './table/table-delivery.js';
 
@@ -88,7 +88,18 @@ class Delivering {
       progress.phase = status === 'failed' ? 'failed' : 'done';
       const { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] } = delivered;
       const seconds = inSeconds(clock.monotonic() - began);
-      return { name: this.#request.destination.name, stream, status, action, why, rows, refused, seconds, variants, error };
+      return {
+        name: this.#request.destination.name,
+        stream,
+        status,
+        action,
+        why,
+        rows,
+        refused,
+        seconds,
+        variants,
+        error,
+      };
     };
     try {
       const delivered = await this.#newest(stream, progress);

@@ -1,10 +1,10 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import type { OutgoingRecord } from '../sdk/destination.js';
 import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../storage/durable.js';
 import type { Erasure } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
-import type { OutgoingRecord } from '../sdk/destination.js';
 
 const streamSchema = z.object({
   table: z.string().nullable(),

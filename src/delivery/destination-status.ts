@@ -5,9 +5,8 @@ import { readFeed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
-import { readDeliveryState, writeDeliveryState } from './delivery-state.js';
+import { readDeliveryState, readRejects, rejectsPath, writeDeliveryState, writeRejects } from './delivery-state.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
-import { readRejects, rejectsPath, writeRejects } from './delivery-state.js';
 
 /** What a destination has of a stream, as the job's folder remembers it. */
 export interface DestinationStatus {

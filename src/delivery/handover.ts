@@ -1,7 +1,6 @@
 import { rowKey } from '../columns/row-hash.js';
 import { internalName, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
-import { isNested, parseColumnType } from '../sdk/column-type.js';
-import { jsonValueSql } from '../sdk/column-type.js';
+import { isNested, jsonValueSql, parseColumnType } from '../sdk/column-type.js';
 import type { LoadColumn, ValueLimits } from '../sdk/load.js';
 import type { DeliveredColumn } from './table/columns.js';
 

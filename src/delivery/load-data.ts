@@ -8,6 +8,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { CsvDialect, TableCapabilities } from '../sdk/destination.js';
 import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
 import type { Row, Session } from '../storage/duckdb.js';
+import type { Reject } from './delivery-state.js';
 import {
   type ExportColumns,
   expectedSql,
@@ -23,7 +24,6 @@ import {
   type Search,
 } from './handover.js';
 import type { LoadChunk } from './input.js';
-import type { Reject } from './delivery-state.js';
 import type { DeliveredColumn } from './table/columns.js';
 
 interface LoadDataTask {

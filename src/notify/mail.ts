@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { NotifyOptions } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
-import { vendorLibrary } from '../sdk/errors.js';
 import { isThisMachine } from '../sdk/encryption.js';
+import { vendorLibrary } from '../sdk/errors.js';
 import type { Message } from './message.js';
 import { headline, textOf } from './message-text.js';
 

@@ -5,7 +5,19 @@ export { printable } from '../core/printable.js';
 export { byProxy, type ProxyRoute, proxyFor } from '../core/proxy.js';
 export { ProxyFailure } from '../core/proxy-failure.js';
 export { redactor, Secret } from '../core/secret.js';
-export { filePattern } from '../core/sql.js';
+export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
+export {
+  type ColumnType,
+  holdsAsJson,
+  holdsEverywhere,
+  isNested,
+  jsonValueSql,
+  parseColumnType,
+  type StreamColumn,
+  type StructField,
+  widensDecimal,
+  widensInteger,
+} from './column-type.js';
 export type {
   CsvDialect,
   FileFormat,
@@ -14,17 +26,6 @@ export type {
   RecordCapabilities,
   TableCapabilities,
 } from './destination.js';
-export {
-  type ColumnType,
-  holdsAsJson,
-  holdsEverywhere,
-  isNested,
-  parseColumnType,
-  type StreamColumn,
-  type StructField,
-  widensDecimal,
-  widensInteger,
-} from './column-type.js';
 export {
   type Connector,
   type DestinationCheck,
@@ -48,6 +49,13 @@ export {
 export { duckdbRefused } from './duckdb/errors.js';
 export { type DuckdbStatements, duckdbProxy, extensionsOption, loadDuckdbExtensions } from './duckdb/extensions.js';
 export {
+  isThisMachine,
+  type PostgresTls,
+  plaintextRefused,
+  withoutPostgresTls,
+  withPostgresTls,
+} from './encryption.js';
+export {
   CdsyncError,
   connectionLost,
   countDiffers,
@@ -61,7 +69,6 @@ export {
   unavailable,
   vendorLibrary,
 } from './errors.js';
-export { jsonValueSql } from './column-type.js';
 export type {
   ColumnMapping,
   DataFile,
@@ -84,21 +91,36 @@ export type {
   ValueLimits,
   Write,
 } from './load.js';
-export { type Finding, map, type OptionFacts, option } from './option.js';
-export { choice, duration, flag, path, secret, text, verbatim, whole } from './option.js';
-export { isThisMachine, plaintextRefused } from './encryption.js';
-export { type PostgresTls, withoutPostgresTls, withPostgresTls } from './encryption.js';
+export {
+  choice,
+  duration,
+  type Finding,
+  flag,
+  map,
+  type OptionFacts,
+  option,
+  path,
+  secret,
+  text,
+  verbatim,
+  whole,
+} from './option.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
-export { canonicalText, duckdbHashing } from './sql/row-sum.js';
 export type { Change, FoundColumns, MergeTask, SqlDialect, SqlRow, SqlSession, Stage } from './sql/dialect.js';
-export { duckdbDialect, duckdbIdentifier, duckdbLiteral } from './sql/duckdb-dialect.js';
-export { DuckdbSession } from './sql/duckdb-session.js';
-export { duckdbType, duckdbWidens } from './sql/duckdb-dialect.js';
-export { type RowHashing, rowNumber } from './sql/row-sum.js';
-export { SqlDestination } from './sql/sql-destination.js';
-export { assignments, deleteUpdateInsert, freeAlias, isOp, mergeSql, nameList, sameKey } from './sql/statements.js';
 export { TransactionalSession } from './sql/dialect.js';
-export { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from './sql/state-rows.js';
+export { duckdbDialect, duckdbType, duckdbWidens } from './sql/duckdb-dialect.js';
+export { DuckdbSession } from './sql/duckdb-session.js';
+export { canonicalText, duckdbHashing, type RowHashing, rowNumber } from './sql/row-sum.js';
+export { SqlDestination } from './sql/sql-destination.js';
+export {
+  legacyWatermarks,
+  loadsColumns,
+  loadsKeptDays,
+  loadsTable,
+  stateColumns,
+  stateTable,
+} from './sql/state-rows.js';
+export { assignments, deleteUpdateInsert, freeAlias, isOp, mergeSql, nameList, sameKey } from './sql/statements.js';
 export {
   openTrino,
   type TrinoLogin,

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { getProfileOperation, profilesPageOperation } from '../api/profile-api.js';
 import { CdsyncError } from '../core/errors.js';
-import { type Finding, map, option } from '../sdk/option.js';
-import { flag, verbatim, whole } from '../sdk/option.js';
+import { type Finding, flag, map, option, verbatim, whole } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
 import { completeSource, type ListSource, type ListSourceInput, type RecordFacts } from './source.js';
 import { resolveIndex } from './whole-list.js';

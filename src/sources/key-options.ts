@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { map, option } from '../sdk/option.js';
-import { text, verbatim } from '../sdk/option.js';
+import { map, option, text, verbatim } from '../sdk/option.js';
 
 /** The keys of a stream's single requests, as its options give them; the path of a file is absolute. */
 export type KeyListOptions<K> =

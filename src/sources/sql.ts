@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { option } from '../sdk/option.js';
-import { text } from '../sdk/option.js';
+import { option, text } from '../sdk/option.js';
 import { source } from './declaration.js';
 
 /** The rows of a query over other streams. It sends no request to the service. */

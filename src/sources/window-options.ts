@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { momentForm, parseMoment } from '../core/quantities.js';
-import { type OptionFacts, option } from '../sdk/option.js';
-import { whole } from '../sdk/option.js';
+import { type OptionFacts, option, whole } from '../sdk/option.js';
 import type { ReadOptions } from './declaration.js';
 
 /** How far back the first run reads if the stream has no `since`. */

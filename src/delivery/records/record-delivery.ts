@@ -1,15 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseColumnType } from '../../sdk/column-type.js';
+import { jsonValueSql, parseColumnType } from '../../sdk/column-type.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../../sdk/destination.js';
-import { jsonValueSql } from '../../sdk/column-type.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
+import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
 import { DeliveryInput } from '../input.js';
+import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
-import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
-import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
 import {
   hasOtherRules,

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { RecordCapabilities } from '../../sdk/destination.js';
-import type { RecordDestination, RecordResult } from '../../sdk/destination.js';
+import type { RecordCapabilities, RecordDestination, RecordResult } from '../../sdk/destination.js';
 import type { Reject } from '../delivery-state.js';
 import type { Outbox, StoredRecord } from './outbox.js';
 

@@ -1,8 +1,7 @@
 import { ColumnSet } from '../../columns/columns.js';
 import { rowKey } from '../../columns/row-hash.js';
 import { internalName, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
-import type { Mode } from '../../sdk/destination.js';
-import type { OutgoingRecord } from '../../sdk/destination.js';
+import type { Mode, OutgoingRecord } from '../../sdk/destination.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { Session } from '../../storage/duckdb.js';
 import { type DeliveryInput, sequenceColumn } from '../input.js';

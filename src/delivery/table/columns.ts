@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { Kind, type Shape } from '../../columns/column-shape.js';
-import { type Column, columnPath, ColumnSet } from '../../columns/columns.js';
+import { type Column, ColumnSet, columnPath } from '../../columns/columns.js';
 import type { ColumnRule, DestinationConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier } from '../../core/sql.js';
 import { type ColumnType, parseColumnType, type StreamColumn } from '../../sdk/column-type.js';
+import type { TableTypes } from '../../sdk/destination.js';
+import type { ColumnMapping, TargetColumn } from '../../sdk/load.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { WantedColumn } from './column-map.js';
 import { exactValue, type StreamValue, valueText } from './exact-value.js';
-import type { TableTypes } from '../../sdk/destination.js';
-import type { ColumnMapping, TargetColumn } from '../../sdk/load.js';
 import type { MapEntry } from './record.js';
 
 /** A column of the stream: what the destination wants of it, and its values. */

@@ -102,7 +102,7 @@ function refuseOwner(situation: Situation): void {
   const here = older.find(({ id }) => id === feed.store_id);
   if (record.store_id === feed.store_id || here === undefined || flags.full) return;
   throw refusal(
-      situation,
+    situation,
     'store_unknown',
     `two storage folders write table "${table}" by turns: ${feed.store_id} from ${here.since} on, then ${newest?.id} from ${newest?.since} on`,
     'keep one of them; cdsync push --adopt goes on with this one',
@@ -139,7 +139,7 @@ function refuseAltered(situation: Situation, record: TableRecord, found: FoundTa
   if (altered.length === 0 || situation.flags.adopt) return;
   const words = altered.map(([name, type]) => `"${name}" is ${types.get(name)}, and was ${type}`);
   throw refusal(
-      situation,
+    situation,
     'table_altered',
     `somebody has changed columns of table "${situation.table}": ${words.join('; ')}`,
     'change them back; or cdsync push --adopt takes them as they are, --recreate drops the table and loads it',
@@ -176,8 +176,7 @@ function begin(situation: Situation): Decision {
     const isHere =
       legacy.storeId === feed.store_id && legacy.sequence >= feed.complete_since && legacy.sequence <= feed.sequence;
     if (isHere) return { ...all, action: 'increment', why, drops: false };
-    if (!flags.adopt && !flags.full)
-      throw refusal(situation, 'store_unknown', `table "${table}": ${why}`, appendHint);
+    if (!flags.adopt && !flags.full) throw refusal(situation, 'store_unknown', `table "${table}": ${why}`, appendHint);
   } else if (!flags.adopt) {
     throw refusal(
       situation,

@@ -1,7 +1,6 @@
 import type { TextFormat } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
-import { type ColumnType, isNested } from '../../sdk/column-type.js';
-import { jsonValueSql } from '../../sdk/column-type.js';
+import { type ColumnType, isNested, jsonValueSql } from '../../sdk/column-type.js';
 
 /** A value of the stream: SQL of it, its type, and how its texts were written if they became values of this type. */
 export interface StreamValue {

@@ -4,6 +4,7 @@ import type { TableConnector } from '../../sdk/destination.js';
 import type { Load, Write } from '../../sdk/load.js';
 import { canonicalText } from '../../sdk/sql/row-sum.js';
 import type { StreamTask } from '../delivery.js';
+import type { Reject } from '../delivery-state.js';
 import type { ExportColumns } from '../handover.js';
 import type { LoadChunk } from '../input.js';
 import type { PieceData } from '../load-data.js';
@@ -11,7 +12,6 @@ import { nextRecord } from './next-record.js';
 import { stateKey, type TablePlan } from './plan.js';
 import { readBackOf } from './read-back.js';
 import { recordText } from './record.js';
-import type { Reject } from '../delivery-state.js';
 
 /** How the rows of a delivery are handed over. @param refused values that the destination is known to refuse: keys, by column */
 export function handoverOf(

@@ -5,9 +5,9 @@ import type { LoadLine, LoadOutcome } from '../../sdk/load.js';
 import { runOfSnapshot } from '../../snapshot/feed.js';
 import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
+import { keyPaths } from './columns.js';
 import type { TablePlan } from './plan.js';
 import { type Pending, recordText, type TableRecord } from './record.js';
-import { keyPaths } from './columns.js';
 
 /** How many stores the record remembers as those that wrote the table. */
 const storesKept = 5;

@@ -15,18 +15,20 @@ import type { Erasure } from '../../storage/erasures.js';
 import type { StreamTask } from '../delivery.js';
 import { TargetNames } from '../target-names.js';
 import { type MapTask, type NextMap, nextMap } from './column-map.js';
-import { type Decision, decide, keepsAbsent, type Situation, withMap } from './decide.js';
-import { parseRecord, type TableRecord } from './record.js';
 import {
   type DeliveredColumn,
   declaredTarget,
+  keyPaths,
   mappedColumns,
   type OwnColumn,
   ownColumns,
   ownDelivered,
+  type SourceColumn,
   targetColumn,
+  wantedColumns,
 } from './columns.js';
-import { keyPaths, type SourceColumn, wantedColumns } from './columns.js';
+import { type Decision, decide, keepsAbsent, type Situation, withMap } from './decide.js';
+import { parseRecord, type TableRecord } from './record.js';
 
 /** Everything that a delivery of one stream to its table will do. */
 export interface TablePlan {

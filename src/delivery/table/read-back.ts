@@ -1,12 +1,12 @@
 import { CdsyncError } from '../../core/errors.js';
+import type { TableConnector, TableDestination } from '../../sdk/destination.js';
 import type { FoundRows, ReadBack } from '../../sdk/load.js';
 import { canonicalText, duckdbHashing, rowNumber } from '../../sdk/sql/row-sum.js';
 import type { Row } from '../../storage/duckdb.js';
+import type { StreamTask } from '../delivery.js';
 import { handedOver } from '../handover.js';
 import type { PieceData } from '../load-data.js';
 import { type DeliveredColumn, targetColumn } from './columns.js';
-import type { TableConnector, TableDestination } from '../../sdk/destination.js';
-import type { StreamTask } from '../delivery.js';
 import type { TablePlan } from './plan.js';
 import type { TableRecord } from './record.js';
 

@@ -6,15 +6,15 @@ import { ColumnNotWidened } from '../../sdk/errors.js';
 import type { Load } from '../../sdk/load.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
+import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
 import { DeliveryInput, type LoadChunk } from '../input.js';
 import { PieceData } from '../load-data.js';
 import { newVariants } from './column-map.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, unsentRejects } from './load-task.js';
 import { planTable, stateKey, type TablePlan, targetName } from './plan.js';
-import { parseRecord, recordText, type TableRecord } from './record.js';
-import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
 import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './read-back.js';
+import { parseRecord, recordText, type TableRecord } from './record.js';
 
 /** A load that was tried. It may have been committed although the attempt failed. */
 interface Tried {

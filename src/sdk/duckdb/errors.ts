@@ -157,20 +157,19 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
 /**
  * The error for a statement that DuckDB refused for a reason that is not the connector's own, without DuckDB's message: that may quote rows.
  * @param did the refused work, for the message
- * @param details the cause, which is kept beside the message
  */
-export function duckdbRefused(did: string, message: string, details: { readonly cause: unknown }): CdsyncError {
-  const { reason, name } = classify(message, ['ENOSPC', 'memory']);
+export function duckdbRefused(did: string, cause: unknown): CdsyncError {
+  const { reason, name } = classify(messageOf(cause), ['ENOSPC', 'memory']);
   if (reason === 'ENOSPC')
     return loadRefused('there is no space left for the work of a load', {
-      ...details,
+      cause,
       causeQuotesValues: true,
       hint: 'the storage folder of the job needs room for about the whole table, twice',
     });
   if (reason === 'memory')
     return loadRefused('DuckDB needs more memory than it may use to load', {
-      ...details,
+      cause,
       hint: 'raise `memory_mb` of the destination',
     });
-  return loadRefused(`${did} (${name})`, { ...details, causeQuotesValues: true });
+  return loadRefused(`${did} (${name})`, { cause, causeQuotesValues: true });
 }

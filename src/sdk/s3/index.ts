@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { type Finding, option } from '../option.js';
-import { flag, secret, text, verbatim } from '../option.js';
+import { type Finding, flag, option, secret, text, verbatim } from '../option.js';
 
 /** The options that say where an object store is and how to log in; the URL of bucket and prefix is not among them. */
 export const s3Options = {

@@ -1,14 +1,7 @@
-import { canonicalText, duckdbHashing } from './row-sum.js';
-import type { SqlDialect } from './dialect.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { ColumnType } from '../column-type.js';
-
-export function duckdbIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
-export function duckdbLiteral(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
+import type { SqlDialect } from './dialect.js';
+import { canonicalText, duckdbHashing } from './row-sum.js';
 
 /**
  * What DuckDB writes differently. A transaction holds DDL too.
@@ -16,34 +9,34 @@ export function duckdbLiteral(text: string): string {
  */
 export function duckdbDialect(schema: string, database?: string): SqlDialect {
   const within = database === undefined ? '' : `${database}.`;
-  const table = (name: string) => `${within}${duckdbIdentifier(schema)}.${duckdbIdentifier(name)}`;
+  const table = (name: string) => `${within}${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
   return {
     commit: 'transaction_with_ddl',
     stamps: 'load',
     foldsTables: true,
     hashing: duckdbHashing,
     own: { text: 'VARCHAR', integer: 'BIGINT', stateTail: ', PRIMARY KEY (destination, stream, table_name)' },
-    identifier: duckdbIdentifier,
+    identifier: quoteIdentifier,
     table,
-    literal: duckdbLiteral,
-    moment: (iso) => `${duckdbLiteral(iso)}::TIMESTAMPTZ`,
+    literal: sqlText,
+    moment: (iso) => `${sqlText(iso)}::TIMESTAMPTZ`,
     canonical: canonicalText,
     create: ({ name, columns }) => [
-      `CREATE TABLE ${table(name)} (${columns.map((column) => `${duckdbIdentifier(column.name)} ${column.type}`).join(', ')})`,
+      `CREATE TABLE ${table(name)} (${columns.map((column) => `${quoteIdentifier(column.name)} ${column.type}`).join(', ')})`,
     ],
     add: ({ name }, columns) =>
-      columns.map((column) => `ALTER TABLE ${table(name)} ADD COLUMN ${duckdbIdentifier(column.name)} ${column.type}`),
+      columns.map((column) => `ALTER TABLE ${table(name)} ADD COLUMN ${quoteIdentifier(column.name)} ${column.type}`),
     widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${table(name)} ALTER COLUMN ${duckdbIdentifier(column)} SET DATA TYPE ${type}`,
+      `ALTER TABLE ${table(name)} ALTER COLUMN ${quoteIdentifier(column)} SET DATA TYPE ${type}`,
     ],
     stage: (_, columns) => ({
       name: 'temp._cdsync_stage',
       create: [
-        `CREATE TEMP TABLE _cdsync_stage (${columns.map(({ name, targetType }) => `${duckdbIdentifier(name)} ${targetType}`).join(', ')})`,
+        `CREATE TEMP TABLE _cdsync_stage (${columns.map(({ name, targetType }) => `${quoteIdentifier(name)} ${targetType}`).join(', ')})`,
       ],
       drop: ['DROP TABLE IF EXISTS temp._cdsync_stage'],
     }),
-    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${duckdbLiteral(text)}`],
+    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${sqlText(text)}`],
   };
 }
 
@@ -67,7 +60,7 @@ export function duckdbType(type: ColumnType, int128: 'HUGEINT' | 'DECIMAL(38,0)'
     case 'list':
       return `${duckdbType(type.element, int128)}[]`;
     case 'struct':
-      return `STRUCT(${type.fields.map(({ name, type: of }) => `${duckdbIdentifier(name)} ${duckdbType(of, int128)}`).join(', ')})`;
+      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoteIdentifier(name)} ${duckdbType(of, int128)}`).join(', ')})`;
     default:
       return plain[type.kind];
   }

@@ -1,17 +1,18 @@
-import type { DuckDBConnection } from '@duckdb/node-api';
-import { filePattern } from '../../core/sql.js';
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { filePattern, quoteIdentifier, sqlText } from '../../core/sql.js';
 import { loadRefused } from '../errors.js';
 import type { LoadData } from '../load.js';
 import type { FoundColumns, SqlRow, SqlSession } from './dialect.js';
-import { duckdbIdentifier, duckdbLiteral } from './duckdb-dialect.js';
 
-/** A connection to DuckDB. Subclasses close what they opened it with. */
+/** A connection to an instance of DuckDB, which ends with it. */
 export class DuckdbSession implements SqlSession {
+  readonly #instance: DuckDBInstance;
   readonly #connection: DuckDBConnection;
   readonly #refusal: (cause: unknown) => Error;
 
   /** @param refusal the error for a failure of DuckDB, without DuckDB's message: that may quote rows */
-  constructor(connection: DuckDBConnection, refusal: (cause: unknown) => Error) {
+  constructor(instance: DuckDBInstance, connection: DuckDBConnection, refusal: (cause: unknown) => Error) {
+    this.#instance = instance;
     this.#connection = connection;
     this.#refusal = refusal;
   }
@@ -37,7 +38,7 @@ export class DuckdbSession implements SqlSession {
    * @throws {CdsyncError} if it is a view
    */
   async table(place: string, name: string): Promise<FoundColumns | undefined> {
-    const own = (column: string) => `${place} AND lower(${column}) = lower(${duckdbLiteral(name)})`;
+    const own = (column: string) => `${place} AND lower(${column}) = lower(${sqlText(name)})`;
     const views = await this.rows(`SELECT view_name FROM duckdb_views() WHERE ${own('view_name')}`);
     if (views.length > 0)
       throw loadRefused(`"${name}" is a view`, { hint: 'give the stream another table with `table:`' });
@@ -60,8 +61,8 @@ export class DuckdbSession implements SqlSession {
 
   /** Inserts the rows of one Parquet file. */
   protected insert(target: string, { columns }: LoadData, path: string): Promise<number> {
-    const names = columns.map(({ name }) => duckdbIdentifier(name)).join(', ');
-    const source = `read_parquet(${duckdbLiteral(filePattern(path))})`;
+    const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
+    const source = `read_parquet(${sqlText(filePattern(path))})`;
     return this.run(`INSERT INTO ${target} (${names}) SELECT ${names} FROM ${source}`);
   }
 
@@ -83,5 +84,7 @@ export class DuckdbSession implements SqlSession {
 
   async close(): Promise<void> {
     this.#connection.closeSync();
+    // Releases its file at once, unless this process has it open elsewhere too.
+    this.#instance.closeSync();
   }
 }

@@ -11,10 +11,11 @@ import type {
   TargetColumn,
   TargetTable,
 } from '../load.js';
-import { legacyWatermarks, loadsTable, stateTable } from './state-rows.js';
 import type { FoundColumns, MergeTask, SqlDialect, SqlSession, Stage } from './dialect.js';
 import {
   legacyRows,
+  legacyWatermarks,
+  loadsTable,
   noteLoad,
   refuseMoved,
   removeLegacy,
@@ -22,6 +23,7 @@ import {
   removeRecords,
   type SqlStore,
   stateRows,
+  stateTable,
   stateTableSql,
   writeRecord,
 } from './state-rows.js';

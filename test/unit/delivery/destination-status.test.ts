@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { rememberDelivery } from '../../../src/delivery/delivery-state.js';
+import { readRejects, rejectsPath, rememberDelivery, writeRejects } from '../../../src/delivery/delivery-state.js';
 import {
   type DestinationStatus,
   destinationStatuses,
@@ -10,7 +10,6 @@ import {
 import { DeliveryInput } from '../../../src/delivery/input.js';
 import { Outbox } from '../../../src/delivery/records/outbox.js';
 import { movePosition, readPosition } from '../../../src/delivery/records/position.js';
-import { readRejects, rejectsPath, writeRejects } from '../../../src/delivery/delivery-state.js';
 import { writeFeed } from '../../../src/snapshot/feed.js';
 import { PublishedStream } from './published-stream.js';
 

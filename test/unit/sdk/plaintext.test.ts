@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isThisMachine } from '../../../src/sdk/encryption.js';
-import { withPostgresTls } from '../../../src/sdk/encryption.js';
+import { isThisMachine, withPostgresTls } from '../../../src/sdk/encryption.js';
 
 describe('a host', () => {
   it.each([

@@ -6,8 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Acknowledgements } from '../../../../src/delivery/records/acknowledgements.js';
 import type { StoredRecord } from '../../../../src/delivery/records/outbox.js';
 import { type SendTask, sendRecords } from '../../../../src/delivery/records/record-sender.js';
-import type { RecordCapabilities } from '../../../../src/sdk/destination.js';
-import type { OutgoingRecord, RecordResult } from '../../../../src/sdk/destination.js';
+import type { OutgoingRecord, RecordCapabilities, RecordResult } from '../../../../src/sdk/destination.js';
 import { JumpingClock, turn } from '../../api/clocks.js';
 
 let folder: string;

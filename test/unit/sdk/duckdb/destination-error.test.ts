@@ -11,7 +11,7 @@ async function refused(sql: string) {
       () => undefined,
       (error: Error) => error,
     );
-    return duckdbRefused('DuckDB refused a statement', cause?.message ?? '', { cause });
+    return duckdbRefused('DuckDB refused a statement', cause);
   } finally {
     connection.closeSync();
     instance.closeSync();
@@ -36,7 +36,7 @@ it('quotes nothing of what DuckDB says about values', async () => {
 
 it('says that the disk is full, however DuckDB says it', () => {
   const message = 'IO Error: Could not write all bytes to file "stage.tmp": wanted=8192 wrote=0';
-  expect(duckdbRefused('DuckDB refused a statement', message, { cause: undefined }).message).toBe(
+  expect(duckdbRefused('DuckDB refused a statement', new Error(message)).message).toBe(
     'there is no space left for the work of a load',
   );
 });

@@ -1,15 +1,7 @@
-import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import {
-  type CdsyncError,
-  DuckdbSession,
-  duckdbRefused,
-  loadRefused,
-  permissionMissing,
-  unavailable,
-} from '../../src/sdk/index.js';
+import { type CdsyncError, duckdbRefused, loadRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
-function refusal(cause: unknown): CdsyncError {
+export function refusal(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
   if (/permission denied|read-only/i.test(message)) {
     return permissionMissing('the DuckDB file may not be written', {
@@ -25,7 +17,7 @@ function refusal(cause: unknown): CdsyncError {
       hint: 'drop the index or view, push, and make it again',
       cause,
     });
-  return duckdbRefused('DuckDB refused a statement', message, { cause });
+  return duckdbRefused('DuckDB refused a statement', cause);
 }
 
 /** The error for a file that cannot be opened. Nothing was read of it, so DuckDB's words quote no row. */
@@ -37,20 +29,4 @@ export function openRefusal(cause: unknown, path: string): CdsyncError {
     hint: 'move the file away if it is not a DuckDB database, or choose another `path`',
     cause,
   });
-}
-
-/** One connection to a DuckDB file. */
-export class FileSession extends DuckdbSession {
-  readonly #instance: DuckDBInstance;
-
-  constructor(instance: DuckDBInstance, connection: DuckDBConnection) {
-    super(connection, refusal);
-    this.#instance = instance;
-  }
-
-  override async close(): Promise<void> {
-    await super.close();
-    // Releases the file at once, unless this process has it open elsewhere too.
-    this.#instance.closeSync();
-  }
 }
