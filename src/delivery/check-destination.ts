@@ -120,7 +120,7 @@ export async function checkDestination(
 ): Promise<CheckTarget> {
   const { connector } = destination;
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-check-'));
-  const opened = destinationContext(context, destination, folder);
+  const opened = { ...destinationContext(context, destination, folder), isReadOnly: true };
   const tables = tablesOf(destination, context.layout.job);
   try {
     const found = await (connector.check?.(opened, tables) ?? open(connector, opened, tables));

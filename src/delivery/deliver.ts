@@ -17,7 +17,7 @@ import {
   destinationContext,
   type StreamDelivery,
 } from './delivery.js';
-import { rememberDelivery } from './delivery-state.js';
+import { rememberDelivery, workFolder } from './delivery-state.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { TableDelivery } from './table/table-delivery.js';
 
@@ -60,7 +60,7 @@ class Delivering {
     this.#context = context;
     this.#request = request;
     this.#progress = progress;
-    this.#folder = join(context.layout.delivery(request.destination.name), 'work');
+    this.#folder = workFolder(context.layout, request.destination.name);
   }
 
   async all(): Promise<StreamDelivery[]> {

@@ -72,18 +72,24 @@ export interface Reject {
   readonly op?: OutgoingRecord['op'] | undefined;
 }
 
+/** The folder for the files of deliveries under way. One that is killed leaves them, with rows of the stream. */
+export function workFolder(layout: JobLayout, destination: string): string {
+  return join(layout.delivery(destination), 'work');
+}
+
 /** The file of the values of a stream that a destination cannot hold, one JSON object a line. */
 export function rejectsPath(layout: JobLayout, destination: string, stream: string): string {
   return join(layout.delivery(destination), 'rejects', `${stream}.jsonl`);
 }
 
-/** Reads a file of rejects; none if it does not exist. */
+/** Reads a file of rejects; none if it cannot be read: a delivery that misses them makes the list again. */
 export async function readRejects(path: string): Promise<Reject[]> {
-  const text = await readFile(path, 'utf8').catch(() => '');
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Reject);
+  try {
+    const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '');
+    return lines.map((line) => JSON.parse(line) as Reject);
+  } catch {
+    return [];
+  }
 }
 
 /** Replaces a file of rejects; without rejects, removes it. */

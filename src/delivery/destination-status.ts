@@ -5,7 +5,14 @@ import { readFeed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
-import { readDeliveryState, readRejects, rejectsPath, writeDeliveryState, writeRejects } from './delivery-state.js';
+import {
+  readDeliveryState,
+  readRejects,
+  rejectsPath,
+  workFolder,
+  writeDeliveryState,
+  writeRejects,
+} from './delivery-state.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
 
 /** What a destination has of a stream, as the job's folder remembers it. */
@@ -74,13 +81,15 @@ export async function destinationStatuses(
 }
 
 /**
- * Erases keys from what the job's folder has of a destination: its rejects, and records that wait. Call it under the destination's lock.
+ * Erases keys from what the job's folder has of a destination: its rejects, records that wait, and what a delivery that was killed has
+ * left. Call it under the destination's lock.
  */
 export async function eraseFromDestination(
   session: Session,
   layout: JobLayout,
   { destination, stream, keys }: { destination: string; stream: string; keys: readonly string[] },
 ): Promise<void> {
+  await rm(workFolder(layout, destination), { recursive: true, force: true });
   const path = rejectsPath(layout, destination, stream);
   const rejects = await readRejects(path);
   const left = rejects.filter(({ key }) => key === null || !keys.includes(key));

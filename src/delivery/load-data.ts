@@ -52,7 +52,7 @@ function csvOptions({ null: nothing = '', delimiter = ',', quote = '"', header =
 }
 
 /** The error for a refused row if the job has `on_reject: fail`. */
-function rejectError({ column, reason }: Reject): CdsyncError {
+export function rejectError({ column, reason }: Reject): CdsyncError {
   const where = column === null ? '' : ` in column "${column}"`;
   return new CdsyncError(`the destination cannot hold a value: ${reason}${where}`, {
     code: 'values_refused',

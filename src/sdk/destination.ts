@@ -160,7 +160,7 @@ interface ConnectorBase<S extends OptionShape> {
   readonly usesService?: boolean;
   /**
    * Connects and logs in as a load does, looks for everything that a load of these tables needs, and writes nothing. Default: it
-   * opens the destination, describes each table, and closes it; write your own if opening writes something, or to look for
+   * opens the destination with {@link DestinationContext.isReadOnly}, describes each table, and closes it; write your own to look for
    * permissions too.
    * @param tables where streams go; empty for connectors of records
    * @throws {CdsyncError} as {@link TableConnector.open} does

@@ -1,8 +1,10 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { CdsyncError } from '../../core/errors.js';
 import { openFlags, syncFolder, writeFileAtomically } from '../../storage/durable.js';
 import type { Reject } from '../delivery-state.js';
+import { recordStateHint } from './position.js';
 
 const lineSchema = z.union([
   /** A range of acknowledged offsets: the first is included, the last is not. */
@@ -66,12 +68,30 @@ export function asRanges(offsets: readonly number[]): [number, number][] {
   return ranges;
 }
 
-/** The complete lines of a file and their length in bytes. A crash may have torn the last line; it is left out. */
+function parsed(text: string, path: string): Line {
+  try {
+    return lineSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new CdsyncError(`${path} has a line that is no acknowledgement`, {
+      code: 'state_unreadable',
+      hint: recordStateHint,
+      cause,
+    });
+  }
+}
+
+/**
+ * The complete lines of a file and their length in bytes. A crash may have torn the last line; it is left out.
+ * @throws {CdsyncError} `state_unreadable`
+ */
 async function readLines(path: string): Promise<{ lines: Line[]; length: number }> {
-  const bytes = await readFile(path).catch(() => Buffer.alloc(0));
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return Buffer.alloc(0);
+    throw error;
+  });
   const length = bytes.lastIndexOf(0x0a) + 1;
   const texts = bytes.subarray(0, length).toString('utf8').split('\n').slice(0, -1);
-  return { lines: texts.map((text) => lineSchema.parse(JSON.parse(text))), length };
+  return { lines: texts.map((text) => parsed(text, path)), length };
 }
 
 /**

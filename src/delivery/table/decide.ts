@@ -25,6 +25,8 @@ export interface Situation {
   readonly erasures: readonly Erasure[];
   readonly flags: DeliveryFlags;
   readonly record: TableRecord | undefined;
+  /** How many values the job's folder lists that the table cannot hold. */
+  readonly listed: number;
   /** Another stream, or another destination of the configuration, whose table it is. */
   readonly owner: string | undefined;
   /** The table as it is; undefined if there is none. */
@@ -198,6 +200,9 @@ function reasons(situation: Situation, record: TableRecord, found: FoundTable, l
   if (record.pending === null && found.rows !== record.rows)
     why.push(`the table has ${found.rows} rows, recorded ${record.rows}`);
   else if (isOldCopy(record, found)) why.push('the table is not the one that was recorded: its stamp is another');
+  // An erasure takes keys from the list before the table carries it out.
+  if (record.refused !== situation.listed && !isBehindErasure(situation, record))
+    why.push('the list of values that it cannot hold was lost');
   if (record.mode !== mode) why.push(`mode ${record.mode} to ${mode}`);
   if (record.deletes !== deletes && mode === 'mirror') why.push(`deletes ${record.deletes} to ${deletes}`);
   if (mode === 'replace' && (record.sequence !== feed.sequence || record.run_id !== feed.run_id))
@@ -280,14 +285,18 @@ export function decide(situation: Situation): Decision {
     seen: copyOf === undefined ? record.erased : -1,
     isComplete: !keepsAbsent(situation),
   });
-  if (why.length > 0 || (erase.length === 0 && isBehindErasure(situation, record)))
+  if (why.length > 0 || (erase.length === 0 && lacksErasedKeys(situation, record)))
     return { ...common, erase, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' };
   return { ...common, erase, action: 'increment', why: '' };
 }
 
+function isBehindErasure({ erasures }: Situation, { erased }: TableRecord): boolean {
+  return erasures.some(({ number }) => number > erased);
+}
+
 /** Whether an erasure was not carried out here whose keys are no longer kept. */
-function isBehindErasure({ erasures }: Situation, record: TableRecord): boolean {
-  return erasures.some(({ number, keys }) => number > record.erased && keys === null);
+function lacksErasedKeys({ erasures }: Situation, { erased }: TableRecord): boolean {
+  return erasures.some(({ number, keys }) => number > erased && keys === null);
 }
 
 /** The decision once the column map is known: what it asks for, or that there is nothing to do. */

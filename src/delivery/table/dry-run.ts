@@ -1,7 +1,7 @@
 import type { TableConnector } from '../../sdk/destination.js';
 import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
-import type { TablePlan } from './plan.js';
+import { leftOutReason, type TablePlan } from './plan.js';
 
 /** What a delivery would do, as data: `cdsync push --dry-run --json`. */
 export interface PlannedDelivery {
@@ -47,7 +47,7 @@ function filledColumns({ record, next, decision }: TablePlan): string[] {
 
 /** @param data the rows that would be sent */
 export async function plannedDelivery(
-  { feed, request }: StreamTask<TableConnector>,
+  { feed, request, connector }: StreamTask<TableConnector>,
   plan: TablePlan,
   data: PieceData,
 ): Promise<PlannedDelivery> {
@@ -79,6 +79,9 @@ export async function plannedDelivery(
       plan.clear.length === 0 ? 0 : isAppend ? (found?.rows ?? 0) : Math.max(0, (found?.rows ?? 0) - feed.rows),
     erase: decision.erase.length,
     rows,
-    refused: await data.refusedValues(),
+    refused: [
+      ...plan.leftOut.map((column) => ({ column, reason: leftOutReason(connector), values: feed.rows })),
+      ...(await data.refusedValues()),
+    ],
   };
 }

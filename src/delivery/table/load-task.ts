@@ -40,6 +40,8 @@ interface LoadTask {
   readonly erase: readonly (readonly string[])[];
   /** Number of the stream's last erasure. */
   readonly erased: number;
+  /** How many rejects stay listed, besides those of the rows that are handed over. */
+  readonly kept: number;
 }
 
 function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<TableConnector>): Write {
@@ -49,11 +51,11 @@ function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<Ta
 }
 
 /** The load that carries a plan out. */
-export function loadOf({ task, plan, data, erase, erased }: LoadTask): Load {
+export function loadOf({ task, plan, data, erase, erased, kept }: LoadTask): Load {
   const { request, feed, context } = task;
   const { mode, verify } = request.destination;
   const moment = new Date(context.clock.now()).toISOString();
-  const next = nextRecord({ task, plan, moment, erased });
+  const next = nextRecord({ task, plan, moment, erased, kept });
   // Rows that are not in the table because their key cannot be held were never handed over.
   const live =
     mode === 'mirror' || mode === 'replace' ? () => feed.rows - (data.rows - data.handedOver) : () => undefined;

@@ -19,6 +19,8 @@ interface NextRecordTask {
   readonly moment: string;
   /** Number of the last erasure of the stream; 0 if there was none. */
   readonly erased: number;
+  /** How many rejects stay listed, besides those of the rows that are handed over. */
+  readonly kept: number;
 }
 
 /** The records of one load: the intent before it, and what its commit says. */
@@ -92,7 +94,7 @@ function unloaded({ task: { feed, context, request }, plan, moment }: NextRecord
 
 /** What the load makes of the record, but for what only its end shows. */
 function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: LoadOutcome): TableRecord {
-  const { task, plan, moment, erased } = input;
+  const { task, plan, moment, erased, kept } = input;
   const { feed } = task;
   const { record, next, decision, table, isEverything } = plan;
   const base = record ?? unloaded(input);
@@ -113,7 +115,7 @@ function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: L
     columns: new Map(outcome.columns.filter(({ name }) => ours.has(name)).map(({ name, type }) => [name, type])),
     rows: outcome.rows,
     erased: Math.max(base.erased, erased),
-    refused: (isEverything ? 0 : base.refused) + data.rejects.length,
+    refused: kept + data.rejects.length,
     full_of: isEverything && own.shape === 'append' ? feed.run_id : base.full_of,
     verified_at: isEverything && own.shape === 'keyed' ? moment : base.verified_at,
     delivered_at: moment,

@@ -49,6 +49,8 @@ export interface TablePlan {
   readonly since: number | undefined;
   readonly empty: readonly string[];
   readonly clear: readonly string[];
+  /** Columns of the stream for which the table has no room. */
+  readonly leftOut: readonly string[];
   readonly generation: number;
 }
 
@@ -58,6 +60,8 @@ interface PlanInput {
   readonly state: TableState;
   readonly found: FoundTable | undefined;
   readonly erasures: readonly Erasure[];
+  /** How many values the job's folder lists that the table cannot hold. */
+  readonly listed: number;
   /** Why all rows must be loaded whatever the record says. */
   readonly again: string | undefined;
   /** Columns of the table whose types the destination has refused to change. */
@@ -79,7 +83,7 @@ function ownerOf({ others }: TableState): string | undefined {
   return other && `stream "${other.stream}" of destination "${other.destination}"`;
 }
 
-function situationOf({ task, state, found, erasures, again }: PlanInput, record: TableRecord | undefined): Situation {
+function situationOf({ task, state, found, erasures, listed, again }: PlanInput, record: TableRecord | undefined): Situation {
   const { request, context, feed } = task;
   const { mode, deletes } = request.destination;
   return {
@@ -92,6 +96,7 @@ function situationOf({ task, state, found, erasures, again }: PlanInput, record:
     erasures,
     flags: request,
     record,
+    listed,
     owner: ownerOf(state),
     found,
     legacy: state.legacy,
@@ -231,7 +236,11 @@ export function planTable(input: PlanInput): TablePlan {
   const isNew = decided.action === 'create';
   const known = isNew ? undefined : record;
   const own = ownOf(input, known, isNew);
-  const sources = withinColumns(wantedColumns(feed, request.destination.columns), connector, own.wanted.length);
+  const { sources, leftOut } = withinColumns(
+    wantedColumns(feed, request.destination.columns),
+    connector,
+    own.wanted.length,
+  );
   const names = new TargetNames(connector.capabilities.identifiers, takenNames(input, known, own.wanted, isNew));
   const next = nextMap(mapTask(input, decided, sources, record, names));
   const decision = withMap(decided, situation, next);
@@ -279,6 +288,7 @@ export function planTable(input: PlanInput): TablePlan {
     since: decision.action === 'increment' ? (record?.sequence ?? state.legacy?.sequence ?? 0) : undefined,
     empty: isAppend ? [] : [...next.retired.keys(), ...own.left],
     clear,
+    leftOut,
     generation: nextGeneration(record, decision, next),
   };
 }
@@ -316,18 +326,21 @@ function keyTargets(key: readonly string[], sources: readonly SourceColumn[], ne
   });
 }
 
+/** Why a column of the stream is left out. */
+export function leftOutReason({ capabilities: { maxColumns } }: TableConnector): string {
+  return `a table has room for ${maxColumns} columns`;
+}
+
 /** Leaves out columns for which the destination's tables have no room. */
 function withinColumns(
   sources: readonly SourceColumn[],
-  { capabilities }: TableConnector,
+  { capabilities: { maxColumns = Number.POSITIVE_INFINITY } }: TableConnector,
   own: number,
-): SourceColumn[] {
-  const most = capabilities.maxColumns;
-  if (most === undefined) return [...sources];
-  let room = most - own;
-  return sources.map((source) => {
-    if (source.isDropped) return source;
-    room -= 1;
-    return room < 0 && !source.isKey ? { ...source, isDropped: true } : source;
-  });
+): { readonly sources: readonly SourceColumn[]; readonly leftOut: readonly string[] } {
+  const wanted = sources.filter(({ isDropped }) => !isDropped);
+  const last = new Set(wanted.slice(Math.max(0, maxColumns - own)).filter(({ isKey }) => !isKey));
+  return {
+    sources: sources.map((source) => (last.has(source) ? { ...source, isDropped: true } : source)),
+    leftOut: [...last].map(({ as }) => as),
+  };
 }

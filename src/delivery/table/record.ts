@@ -60,7 +60,7 @@ const recordSchema = z.looseObject({
   rows: z.number(),
   /** Number of the last erasure that was carried out. */
   erased: z.number(),
-  /** Values that are NULL because the destination cannot hold them. */
+  /** How many values the job's folder lists because the destination cannot hold them. */
   refused: z.number(),
   /** `append`: the run whose snapshot `--full` appended last. */
   full_of: z.string().nullable(),

@@ -8,11 +8,11 @@ import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
 import { DeliveryInput, type LoadChunk } from '../input.js';
-import { PieceData } from '../load-data.js';
+import { PieceData, rejectError } from '../load-data.js';
 import { newVariants } from './column-map.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, unsentRejects } from './load-task.js';
-import { planTable, stateKey, type TablePlan, targetName } from './plan.js';
+import { leftOutReason, planTable, stateKey, type TablePlan, targetName } from './plan.js';
 import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './read-back.js';
 import { parseRecord, recordText, type TableRecord } from './record.js';
 
@@ -21,7 +21,10 @@ interface Tried {
   readonly load: Load;
   readonly plan: TablePlan;
   readonly data: PieceData;
+  /** The rejects that were listed before. */
   readonly before: readonly Reject[];
+  /** The rejects that stay listed, besides those of the rows that are handed over. */
+  readonly kept: readonly Reject[];
   /** Number of the last erasure that it carries out. */
   readonly erased: number;
 }
@@ -99,7 +102,9 @@ export class TableDelivery {
     const types: TableTypes = { ...this.#task.connector, ...destination.types };
     const state = await destination.state(stateKey(this.#task));
     const found = await destination.describe(this.table);
-    return planTable({ task: this.#task, types, state, found, erasures, again: this.#again, fixed: this.#fixed });
+    const listed = (await readRejects(this.#rejects)).length;
+    const [again, fixed] = [this.#again, this.#fixed];
+    return planTable({ task: this.#task, types, state, found, erasures, listed, again, fixed });
   }
 
   async #deliver(destination: TableDestination): Promise<Delivered> {
@@ -111,9 +116,9 @@ export class TableDelivery {
       return this.#look(destination, plan, await this.#settle(tried));
     if (plan.decision.action === 'create' && plan.state.former.length > 0) this.#noticeFormer(plan);
     if (plan.decision.action === 'nothing') {
-      const all = (await readRejects(this.#rejects)).length;
+      const rejects = await readRejects(this.#rejects);
       const erased = lastErasure(erasures);
-      return this.#look(destination, plan, this.#delivered(plan, { rows: 0, all, refused: [], before: [], erased }));
+      return this.#look(destination, plan, this.#delivered(plan, { rows: 0, rejects, before: rejects, erased }));
     }
     // Before the input is opened: the keys are looked for in one of their own, in the same folder.
     const erase = await this.#erase(plan);
@@ -130,8 +135,11 @@ export class TableDelivery {
   ): Promise<Delivered> {
     const { progress } = this.#task;
     const data = this.#data(plan, pieces);
-    const load = loadOf({ task: this.#task, plan, data, erase, erased });
-    const tried = { load, plan, data, before: await readRejects(this.#rejects), erased };
+    const before = await readRejects(this.#rejects);
+    const unsent = plan.isEverything ? [] : await unsentRejects(this.#task, { before, pieces, erased: plan.decision.erase });
+    const kept = [...unsent, ...this.#leftOut(plan)];
+    const load = loadOf({ task: this.#task, plan, data, erase, erased, kept: kept.length });
+    const tried = { load, plan, data, before, kept, erased };
     this.#tried = tried;
     progress.phase = 'loading';
     progress.rows = 0;
@@ -152,17 +160,19 @@ export class TableDelivery {
   }
 
   /** What follows from a committed load: the list of the values that the destination cannot hold. */
-  async #settle({ plan, data, before, erased }: Tried): Promise<Delivered> {
-    if (before.length > 0 || data.rejects.length > 0) {
-      const kept = plan.isEverything
-        ? []
-        : await this.#withInput(plan, (pieces) =>
-            unsentRejects(this.#task, { before, pieces, erased: plan.decision.erase }),
-          );
-      await writeRejects(this.#rejects, [...kept, ...data.rejects]);
-    }
-    const all = (await readRejects(this.#rejects)).length;
-    return this.#delivered(plan, { rows: data.handedOver, all, refused: data.rejects, before, erased });
+  async #settle({ plan, data, before, kept, erased }: Tried): Promise<Delivered> {
+    const rejects = [...kept, ...data.rejects];
+    if (before.length > 0 || rejects.length > 0) await writeRejects(this.#rejects, rejects);
+    return this.#delivered(plan, { rows: data.handedOver, rejects, before, erased });
+  }
+
+  /** A reject for each column for which the table has no room. @throws {CdsyncError} `values_refused` with `on_reject: fail` */
+  #leftOut({ leftOut }: TablePlan): Reject[] {
+    const { connector, feed, request } = this.#task;
+    const reason = leftOutReason(connector);
+    const rejects = leftOut.map((column) => ({ key: null, column, reason, run_id: feed.run_id }));
+    if (rejects[0] !== undefined && request.destination.onReject === 'fail') throw rejectError(rejects[0]);
+    return rejects;
   }
 
   #noticeFormer({ state }: TablePlan): void {
@@ -285,16 +295,15 @@ export class TableDelivery {
     });
   }
 
-  /** @param all how many values of the table could not be held, by this delivery and those before it */
+  /** @param rejects what the table cannot hold @param before the part of it that was listed already */
   #delivered(
     { decision, record, next }: TablePlan,
     {
       rows,
-      all,
-      refused,
+      rejects,
       before,
       erased,
-    }: { rows: number; all: number; refused: readonly Reject[]; before: readonly Reject[]; erased: number },
+    }: { rows: number; rejects: readonly Reject[]; before: readonly Reject[]; erased: number },
   ): Delivered {
     const isAppend = this.#task.request.destination.mode === 'append';
     const { action, why } = decision;
@@ -304,9 +313,9 @@ export class TableDelivery {
       rows,
       action: action === 'adopt' ? 'nothing' : isAppend && isSent ? 'append' : action,
       why,
-      refused: all,
+      refused: rejects.length,
       variants,
-      newlyRefused: countNew(refused, before),
+      newlyRefused: countNew(rejects, before),
       erased,
     };
   }

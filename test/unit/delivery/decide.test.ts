@@ -73,6 +73,7 @@ const quiet: Situation = {
   erasures: [],
   flags: { full: false, adopt: false, recreate: false },
   record,
+  listed: 0,
   owner: undefined,
   found,
   legacy: undefined,

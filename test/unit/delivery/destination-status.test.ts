@@ -1,10 +1,11 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readRejects, rejectsPath, rememberDelivery, writeRejects } from '../../../src/delivery/delivery-state.js';
+import { readRejects, rejectsPath, rememberDelivery, workFolder, writeRejects } from '../../../src/delivery/delivery-state.js';
 import {
   type DestinationStatus,
   destinationStatuses,
+  eraseFromDestination,
   forgetDestination,
 } from '../../../src/delivery/destination-status.js';
 import { DeliveryInput } from '../../../src/delivery/input.js';
@@ -176,4 +177,19 @@ it('a forgotten destination has nothing, and others stay as they are', async () 
   expect([await readPosition(kept), await readRejects(rejects())]).toEqual([undefined, []]);
   const [others] = await destinationStatuses(layout, [{ name: 'crm', streams: ['others'] }]);
   expect(others?.sequence).toBe(7);
+});
+
+it('an erasure removes what a delivery that was killed has left', async () => {
+  const { layout, session } = published;
+  const left = join(workFolder(layout, 'crm'), 'members', 'files', '1.csv');
+  await mkdir(dirname(left), { recursive: true });
+  await writeFile(left, 'b,1');
+  await eraseFromDestination(session, layout, { destination: 'crm', stream: 'members', keys: ['b'] });
+  await expect(stat(left)).rejects.toMatchObject({ code: 'ENOENT' });
+});
+
+it('a list of refused values that is damaged counts as lost', async () => {
+  await writeRejects(rejects(), [reject]);
+  await writeFile(rejects(), '{');
+  expect((await status()).refused).toBe(0);
 });

@@ -92,4 +92,15 @@ it('consecutive offsets are one range', () => {
       }
     }),
   );
+
+  it('say what helps if a line in the middle is damaged', async () => {
+    const journal = await Acknowledgements.open(path);
+    journal.note([0], []);
+    await journal.close();
+    await appendFile(path, 'x\n');
+    await expect(Acknowledgements.open(path)).rejects.toMatchObject({
+      code: 'state_unreadable',
+      hint: expect.stringContaining('cdsync push --full'),
+    });
+  });
 });
