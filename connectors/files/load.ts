@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import {
+  type CdsyncError,
   canonicalText,
   type DestinationContext,
   duckdbDialect,
@@ -85,8 +86,12 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   override async state({ destination, stream, table }: StateKey): Promise<TableState> {
-    const manifests = await Promise.all((await this.#store.folders()).map((folder) => this.#published(folder)));
     const folder = folderOf(table);
+    const manifests = await Promise.all(
+      (await this.#store.folders()).map((each) =>
+        each === folder ? this.#published(each) : new TableSets(this.#store, each).newest().catch(foreign),
+      ),
+    );
     const rows = manifests.flatMap((manifest) => (manifest?.version === 2 ? [rowOf(manifest)] : []));
     const isOwn = (row: StateKey) => row.destination === destination && row.stream === stream;
     const isHere = (row: StateKey) => folderOf(row.table) === folder;
@@ -352,6 +357,12 @@ export class FilesDestination extends SqlDestination<Workbench> {
       layout: this.#layout,
     });
   }
+}
+
+/** A folder of somebody else beside the tables may have a `manifest.json` too, or be closed to us. */
+function foreign(error: unknown): undefined {
+  const { kind } = error as Partial<CdsyncError>;
+  if (kind !== 'fatal' && kind !== 'auth') throw error;
 }
 
 function rowOf({ destination, stream, table, set, record }: RecordedManifest): StateRow {

@@ -1,13 +1,11 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { ResultSetHeader, RowDataPacket } from 'mysql2/promise';
-import { type DataFile, type LoadColumn, type LoadData, loadRefused } from '../../src/sdk/index.js';
-import { type DeepRow, deepRows, mariadbDepth } from './deep-json.js';
+import { type DataFile, type LoadColumn, loadRefused, type RefusedValue } from '../../src/sdk/index.js';
+import { deepRows, mariadbDepth } from './deep-json.js';
 import { dataReason } from './errors.js';
 import { identifier } from './types.js';
 
-/** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
-const mostRefused = 100;
 /** What MariaDB says of JSON that is nested too deep: a failed check of its own, or the error itself. */
 const depthErrors = new Set([4025, 4038]);
 const tooDeep = 4038;
@@ -16,7 +14,6 @@ const chunkBytes = 1 << 20;
 /** What a bulk load needs of the connection. */
 interface LoadingSession {
   rows(sql: string): Promise<RowDataPacket[]>;
-  run(sql: string): Promise<number>;
   send(sql: string, values: readonly unknown[], infile: Readable): Promise<ResultSetHeader>;
 }
 
@@ -26,88 +23,53 @@ interface Warning {
   readonly column: string | undefined;
 }
 
-function asWarning({ Level, Code, Message }: RowDataPacket): Warning | undefined {
+/** The column that a message is about, which is in quotes there: a name may have quotes too. */
+function columnIn(message: string, columns: readonly LoadColumn[]): string | undefined {
+  const [, words] = / column (.*) at row \d+$/s.exec(message) ?? [];
+  const quoted = words?.slice(0, -1) ?? '';
+  const names = columns.map(({ name }) => name);
+  const found = names.filter((name) => quoted.endsWith(`'${name}`) || quoted.endsWith(`\`${name}`));
+  return found.sort((one, other) => other.length - one.length)[0];
+}
+
+function asWarning({ Level, Code, Message }: RowDataPacket, columns: readonly LoadColumn[]): Warning | undefined {
   // A note without a row only adds to the warning beside it.
   const row = / at row (\d+)$/.exec(String(Message))?.[1];
   if (Level === 'Note' && row === undefined) return undefined;
-  const column = / column [`'](?:.*`\.`)?([^`']+)[`'] at row/.exec(String(Message))?.[1];
+  const column = columnIn(String(Message), columns);
   return { errno: Number(Code), row: row === undefined ? undefined : Number(row), column };
 }
 
-/** Loads rows into a table by LOAD DATA LOCAL, inside of the caller's transaction. */
-export class BulkLoad {
-  readonly #session: LoadingSession;
-  readonly #statement: string;
-  readonly #columns: readonly LoadColumn[];
-  #refused = 0;
+/** The rows that an error without a row can only be about. */
+async function deepValues(path: string, columns: readonly LoadColumn[], errno: number): Promise<RefusedValue[]> {
+  const deep = depthErrors.has(errno) ? await deepRows(path, columns, mariadbDepth) : [];
+  if (deep.length === 0) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
+  return deep.map((each) => ({ ...each, reason: dataReason(tooDeep) }));
+}
 
-  /** @param target SQL of the table's name */
-  constructor(session: LoadingSession, target: string, data: LoadData) {
-    this.#session = session;
-    this.#columns = data.columns;
-    const columns = data.columns.map(({ name }) => identifier(name)).join(', ');
-    this.#statement = `LOAD DATA LOCAL INFILE 'rows' INTO TABLE ${target} CHARACTER SET utf8mb4
-      FIELDS TERMINATED BY ',' ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\\n' (${columns})`;
+/**
+ * Loads a file into a table by LOAD DATA LOCAL, inside of a transaction.
+ * @param target SQL of the table's name
+ * @returns how many rows arrived, or the values that the server refuses
+ */
+export async function loadFile(
+  session: LoadingSession,
+  { path }: DataFile,
+  { target, columns }: { readonly target: string; readonly columns: readonly LoadColumn[] },
+): Promise<number | RefusedValue[]> {
+  const statement = `LOAD DATA LOCAL INFILE 'rows' INTO TABLE ${target} CHARACTER SET utf8mb4
+    FIELDS TERMINATED BY ',' ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\\n' (${columns.map(({ name }) => identifier(name)).join(', ')})`;
+  // The server gets this file, whichever one it asks for.
+  const infile = createReadStream(path, { highWaterMark: chunkBytes });
+  const { affectedRows, warningStatus } = await session.send(statement, [], infile);
+  // LOCAL turns all errors into warnings, and changes or leaves out the rows concerned.
+  const found = warningStatus === 0 ? [] : await session.rows('SHOW WARNINGS');
+  const warnings = found.map((warning) => asWarning(warning, columns)).filter((warning) => warning !== undefined);
+  if (warnings.length === 0) return affectedRows;
+  const refused = new Map<number, RefusedValue>();
+  for (const { row, column, errno } of warnings) {
+    if (row === undefined) for (const deep of await deepValues(path, columns, errno)) refused.set(deep.row, deep);
+    else if (!refused.has(row)) refused.set(row, { row, column, reason: dataReason(errno) });
   }
-
-  /**
-   * Loads every file. Sets aside values that the server refuses (`DataFile.refuse`), and sends the file again without them.
-   * @returns the number of rows that arrived
-   */
-  async all(data: LoadData): Promise<number> {
-    let arrived = 0;
-    for await (const file of data.files()) arrived += await this.#file(file);
-    return arrived;
-  }
-
-  async #file(first: DataFile): Promise<number> {
-    for (let file = first; ; ) {
-      await this.#session.run('SAVEPOINT cdsync_file');
-      const { affectedRows, warningStatus } = await this.#send(file);
-      // LOCAL turns all errors into warnings, and changes or leaves out the rows concerned.
-      const warnings = warningStatus === 0 ? [] : await this.#warnings();
-      if (warnings.length === 0) {
-        await this.#session.run('RELEASE SAVEPOINT cdsync_file');
-        return affectedRows;
-      }
-      await this.#session.run('ROLLBACK TO SAVEPOINT cdsync_file');
-      file = await this.#refuse(file, warnings);
-    }
-  }
-
-  #send({ path }: DataFile): Promise<ResultSetHeader> {
-    // The server gets this file, whichever one it asks for.
-    return this.#session.send(this.#statement, [], createReadStream(path, { highWaterMark: chunkBytes }));
-  }
-
-  async #warnings(): Promise<Warning[]> {
-    const rows = await this.#session.rows('SHOW WARNINGS');
-    return rows.map(asWarning).filter((warning) => warning !== undefined);
-  }
-
-  /** The rows that an error without a row can only be about. */
-  async #deep(file: DataFile, errno: number): Promise<(Warning & DeepRow)[]> {
-    const deep = depthErrors.has(errno) ? await deepRows(file.path, this.#columns, mariadbDepth) : [];
-    if (deep.length === 0) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
-    return deep.map((each) => ({ ...each, errno: tooDeep }));
-  }
-
-  async #refuse(file: DataFile, warnings: readonly Warning[]): Promise<DataFile> {
-    const rows = new Map<number, Warning>();
-    for (const warning of warnings) {
-      const { row, errno } = warning;
-      if (row === undefined) {
-        for (const deep of await this.#deep(file, errno)) rows.set(deep.row, deep);
-      } else if (!rows.has(row)) rows.set(row, warning);
-    }
-    let left = file;
-    // From the last row to the first, so that the numbers of earlier rows stay right.
-    for (const [row, { column, errno }] of [...rows].sort(([a], [b]) => b - a)) {
-      this.#refused += 1;
-      if (this.#refused > mostRefused)
-        throw loadRefused(`MySQL refuses more than ${mostRefused} rows: ${dataReason(errno)}`);
-      left = await left.refuse(row, { column, reason: dataReason(errno) });
-    }
-    return left;
-  }
+  return [...refused.values()];
 }

@@ -15,7 +15,7 @@ import {
   type SqlSession,
   TransactionalSession,
 } from '../../src/sdk/index.js';
-import { BulkLoad } from './bulk-load.js';
+import { loadFile } from './bulk-load.js';
 import { mysqlError, type Rights } from './errors.js';
 
 const connectMs = 15_000;
@@ -136,9 +136,9 @@ export class Session extends TransactionalSession implements SqlSession {
     }
   }
 
-  /** Values that the server refuses are set aside by savepoints, so there is always a transaction. */
   fill(target: string, data: LoadData): Promise<number> {
-    return this.inTransaction(() => new BulkLoad(this, target, data).all(data));
+    const { columns } = data;
+    return this.loadFiles(data, (file) => loadFile(this, file, { target, columns }));
   }
 
   async #query<T extends RowDataPacket[] | ResultSetHeader>(query: QueryOptions): Promise<T> {

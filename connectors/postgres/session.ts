@@ -8,7 +8,7 @@ import {
   withoutPostgresTls,
   withPostgresTls,
 } from '../../src/sdk/index.js';
-import { Copy } from './copy.js';
+import { copyFile } from './copy.js';
 import { postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
 
@@ -75,10 +75,10 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     return (await this.#query(sql)).count;
   }
 
-  /** Rows that the server refuses are set aside by savepoints, so there is always a transaction. */
   async fill(target: string, data: LoadData, signal: AbortSignal): Promise<number> {
+    const { columns } = data;
     try {
-      return await this.inTransaction(() => new Copy(this.client, target, data, signal).all(data));
+      return await this.loadFiles(data, (file) => copyFile(this.client, file, { target, columns, signal }));
     } catch (error) {
       throw postgresError(error, this.rights);
     }

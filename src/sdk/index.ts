@@ -106,8 +106,17 @@ export {
   whole,
 } from './option.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
-export type { Change, FoundColumns, MergeTask, SqlDialect, SqlRow, SqlSession, Stage } from './sql/dialect.js';
-export { TransactionalSession } from './sql/dialect.js';
+export {
+  type Change,
+  type FoundColumns,
+  type MergeTask,
+  type RefusedValue,
+  type SqlDialect,
+  type SqlRow,
+  type SqlSession,
+  type Stage,
+  TransactionalSession,
+} from './sql/dialect.js';
 export { duckdbDialect, duckdbType, duckdbWidens } from './sql/duckdb-dialect.js';
 export { DuckdbSession } from './sql/duckdb-session.js';
 export { canonicalText, duckdbHashing, type RowHashing, rowNumber } from './sql/row-sum.js';

@@ -1,5 +1,6 @@
 import type { ColumnType } from '../column-type.js';
-import type { LoadColumn, LoadData, TableColumn, TargetColumn, TargetTable, Write } from '../load.js';
+import { loadRefused } from '../errors.js';
+import type { DataFile, LoadColumn, LoadData, TableColumn, TargetColumn, TargetTable, Write } from '../load.js';
 import type { RowHashing } from './row-sum.js';
 
 export type SqlRow = Readonly<Record<string, unknown>>;
@@ -136,6 +137,18 @@ export interface FoundColumns {
   readonly comment: string | null | undefined;
 }
 
+/** A value that the server has refused, by its place in a file. */
+export interface RefusedValue {
+  /** Counted from 1. */
+  readonly row: number;
+  /** Undefined if the server does not say. */
+  readonly column: string | undefined;
+  readonly reason: string;
+}
+
+/** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
+const mostRefused = 100;
+
 /** A connection that begins and ends transactions by statements. */
 export abstract class TransactionalSession {
   #isInTransaction = false;
@@ -158,7 +171,7 @@ export abstract class TransactionalSession {
   }
 
   /** Works in the open transaction, or in a new one: savepoints need one. */
-  protected async inTransaction<T>(work: () => Promise<T>): Promise<T> {
+  async #inTransaction<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isInTransaction) return work();
     await this.begin();
     try {
@@ -169,5 +182,39 @@ export abstract class TransactionalSession {
       await this.rollback().catch(() => undefined);
       throw error;
     }
+  }
+
+  /**
+   * Loads every file. One with values that the server refuses is sent again without them.
+   * @param send returns how many rows arrived, or what the server has refused
+   * @returns how many rows arrived
+   */
+  protected loadFiles(
+    data: LoadData,
+    send: (file: DataFile) => Promise<number | readonly RefusedValue[]>,
+  ): Promise<number> {
+    return this.#inTransaction(async () => {
+      let [arrived, refused] = [0, 0];
+      for await (const first of data.files()) {
+        for (let file = first; ; ) {
+          await this.run('SAVEPOINT cdsync_file');
+          const result = await send(file);
+          if (typeof result === 'number') {
+            await this.run('RELEASE SAVEPOINT cdsync_file');
+            arrived += result;
+            break;
+          }
+          await this.run('ROLLBACK TO SAVEPOINT cdsync_file');
+          // From the last row to the first, so that the numbers of earlier rows stay right.
+          for (const value of [...result].sort((one, other) => other.row - one.row)) {
+            refused += 1;
+            if (refused > mostRefused)
+              throw loadRefused(`the destination refuses more than ${mostRefused} rows: ${value.reason}`);
+            file = await file.refuse(value.row, value);
+          }
+        }
+      }
+      return arrived;
+    });
   }
 }

@@ -1,9 +1,12 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import duckdb from '../../../connectors/duckdb/index.js';
+import files from '../../../connectors/files/index.js';
 import type { DestinationConfig } from '../../../src/config/destination-config.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { deliverTo } from '../../../src/delivery/deliver.js';
+import { readRejects, rejectsPath, writeRejects } from '../../../src/delivery/delivery-state.js';
 import type { DeliveryRequest, StreamDelivery } from '../../../src/delivery/delivery.js';
 import type { Connector } from '../../../src/sdk/destination.js';
 import { writeFeed } from '../../../src/snapshot/feed.js';
@@ -217,4 +220,61 @@ describe('a delivery to a table', () => {
     const records = await ask("SELECT record->>'generation' AS generation FROM _cdsync_state");
     expect(records).toEqual([{ generation: '3' }]);
   });
+
+  /** Keys of more than four bytes are refused. */
+  const narrow = { connector: { ...duckdb, capabilities: { ...duckdb.capabilities, keyBytes: 4 } } as Connector };
+  const listed = () => readRejects(rejectsPath(stream.layout, 'warehouse', 'members'));
+
+  it('lists what the table cannot hold again, if it was killed after its commit and before the list was written', async () => {
+    await stream.commit([
+      { op: 'insert', id: 'a', n: 1 },
+      { op: 'insert', id: 'too long', n: 2 },
+    ]);
+    expect(await deliver(narrow)).toMatchObject({ status: 'partial', refused: 1 });
+    await rm(rejectsPath(stream.layout, 'warehouse', 'members'));
+    const why = 'the list of values that it cannot hold was lost';
+    expect(await deliver(narrow)).toMatchObject({ status: 'partial', action: 'reload', why, refused: 1 });
+    expect(await listed()).toMatchObject([{ key: 'too long', column: 'id' }]);
+    expect(await deliver(narrow)).toMatchObject({ status: 'ok', action: 'nothing', refused: 1 });
+  });
+
+  it('loads only changes after an erasure of a key that the table cannot hold', async () => {
+    await stream.commit([
+      { op: 'insert', id: 'a', n: 1 },
+      { op: 'insert', id: 'too long', n: 2 },
+    ]);
+    await deliver(narrow);
+    await addErasure(stream.layout, 'members', ['too long'], Date.now());
+    await writeRejects(rejectsPath(stream.layout, 'warehouse', 'members'), []);
+    await stream.commit([{ op: 'delete', id: 'too long', n: 2 }]);
+    expect(await deliver(narrow)).toMatchObject({ status: 'ok', action: 'increment', refused: 0 });
+    expect(await deliver(narrow)).toMatchObject({ status: 'ok', action: 'nothing', refused: 0 });
+  });
+
+  it('lists the columns for which the table has no room', async () => {
+    const small = { connector: { ...duckdb, capabilities: { ...duckdb.capabilities, maxColumns: 2 } } as Connector };
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    expect(await deliver({ ...small, onReject: 'fail' })).toMatchObject({
+      status: 'failed',
+      error: { code: 'values_refused', message: expect.stringContaining('room for 2 columns in column "n"') },
+    });
+    expect(await deliver(small)).toMatchObject({ status: 'partial', refused: 1, error: { code: 'values_refused' } });
+    expect(await listed()).toMatchObject([{ key: null, column: 'n', reason: 'a table has room for 2 columns' }]);
+    await stream.commit([{ op: 'update', id: 'a', n: 2 }]);
+    expect(await deliver(small)).toMatchObject({ status: 'ok', action: 'increment', refused: 1 });
+    expect(await ask('SELECT * EXCLUDE (_synced_at) FROM members')).toEqual([{ id: 'a' }]);
+    expect(await deliver(small)).toMatchObject({ status: 'ok', action: 'nothing', refused: 1 });
+    expect(await deliver()).toMatchObject({ status: 'ok', refused: 0 });
+    expect(await rows()).toEqual(['a 2']);
+  });
+});
+
+it('writes files beside a folder of somebody else that has a manifest too', async () => {
+  await mkdir(join(stream.folder, 'exports', 'site'), { recursive: true });
+  await writeFile(join(stream.folder, 'exports', 'site', 'manifest.json'), '{"name":"a web application"}');
+  await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+  const written = { format: 'csv', csvFormulas: 'keep', partitionBy: [], keep: 1, fileMode: '0600', memoryMb: 128 };
+  const options = { path: join(stream.folder, 'exports'), ...written };
+  for (const action of ['create', 'nothing'])
+    expect(await deliver({ connector: files as Connector, options })).toMatchObject({ status: 'ok', action });
 });
