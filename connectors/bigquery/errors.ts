@@ -5,6 +5,7 @@ import {
   permissionMissing,
   printable,
   unavailable,
+  valueRefused,
 } from '../../src/sdk/index.js';
 import type { BigqueryFailure } from './sdk.js';
 
@@ -54,11 +55,7 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
     });
   // From a load job: the message may quote values of rows.
   if (reason === 'invalid')
-    return loadRefused('BigQuery refuses a file (invalid)', {
-      ...told,
-      hint: 'its message may quote values, and is shown with --verbose --show-values',
-      causeQuotesValues: true,
-    });
+    return valueRefused('BigQuery refuses a file (invalid)', error);
   return loadRefused(`BigQuery refuses a statement: ${message}`, told);
 }
 

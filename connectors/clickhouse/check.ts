@@ -1,4 +1,4 @@
-import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import { type DestinationCheck, type DestinationContext, describeTables, type Lack } from '../../src/sdk/index.js';
 import { grantHint, neededRights } from './errors.js';
 import { clickhouseSession, openClickhouse } from './load.js';
 import type { clickhouseOptions } from './options.js';
@@ -28,12 +28,7 @@ export async function checkClickhouse(
         message: `${user} lacks ${missing.join(', ')} on ${database}.*`,
         hint: grantHint({ user, database }),
       });
-    const destination = await openClickhouse(context);
-    try {
-      for (const table of tables) await destination.describe(table);
-    } finally {
-      await destination.close();
-    }
+    await describeTables(openClickhouse(context), tables);
     return { reached: `ClickHouse ${about?.version}, database ${database}`, lacks };
   } finally {
     await session.close();

@@ -6,6 +6,8 @@ import {
   loginRefused,
   permissionMissing,
   unavailable,
+  untrusted,
+  valueRefused,
 } from '../../src/sdk/index.js';
 
 /** The user and the database that a grant is for. */
@@ -76,11 +78,7 @@ function serverError(error: ClickHouseError, rights: Rights): CdsyncError {
       cause: error,
     });
   if (valueErrors.has(code))
-    return loadRefused(`ClickHouse refuses a value (${type})`, {
-      hint: 'its message quotes values, and is shown with --verbose --show-values',
-      cause: error,
-      causeQuotesValues: true,
-    });
+    return valueRefused(`ClickHouse refuses a value (${type})`, error);
   if (passingErrors.has(code)) return unavailable(`ClickHouse fails for now: ${message}`, { cause: error });
   return loadRefused(`ClickHouse refuses a statement: ${message}`, { cause: error });
 }
@@ -90,7 +88,7 @@ export function clickhouseError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   if (thrown instanceof ClickHouseError) return serverError(thrown, rights);
   const { code = '', message } = thrown as { readonly code?: string; readonly message: string };
-  if (/^(ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code))
+  if (untrusted.test(code))
     return loginRefused(`no encrypted connection to ClickHouse: ${message}`, {
       hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
       cause: thrown,

@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import {
   type DestinationContext,
   type FoundColumns,
-  isThisMachine,
   type Load,
   loadRefused,
-  plaintextRefused,
+  refuseHttp,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -76,13 +75,7 @@ export function clickhouseSession({
   job,
   signal,
 }: DestinationContext<typeof clickhouseOptions>): Session {
-  const { protocol, hostname } = new URL(options.url);
-  if (protocol === 'http:' && options.password !== undefined && !options.allowHttp && !isThisMachine(hostname))
-    throw plaintextRefused(
-      hostname,
-      'the password and all rows',
-      'use https:// (port 8443); or, if the way there is safe, allow it with `allow_http: true`',
-    );
+  refuseHttp(new URL(options.url), options.password !== undefined && 'the password and all rows', options.allowHttp);
   return new Session(options, `cdsync-${job}-${destination}`, signal);
 }
 

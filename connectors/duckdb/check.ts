@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import {
   type DestinationCheck,
   type DestinationContext,
+  describeTables,
   isThere,
   type Lack,
   mayWrite,
@@ -26,11 +27,6 @@ export async function checkDuckdb(
     return { reached: path, lacks: [...lacks, { message: `${path} may not be written`, hint }] };
   }
   if (lacks.length > 0) return { reached: path, lacks };
-  const destination = await openDuckdb(context);
-  try {
-    for (const table of tables) await destination.describe(table);
-  } finally {
-    await destination.close();
-  }
+  await describeTables(openDuckdb(context), tables);
   return { reached: `${path}, schema ${schema}`, lacks };
 }

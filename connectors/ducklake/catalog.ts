@@ -1,4 +1,4 @@
-import { type OptionValues, sqlText, withPostgresTls } from '../../src/sdk/index.js';
+import { duckdbS3Secret, type OptionValues, sqlText, withPostgresTls } from '../../src/sdk/index.js';
 import type { DucklakeShape } from './options.js';
 
 export type DucklakeOptions = OptionValues<DucklakeShape>;
@@ -94,25 +94,6 @@ export function passwordOf(options: DucklakeOptions): string {
   return options.password?.reveal() ?? decodeURIComponent(catalog.url.password);
 }
 
-function s3Secret(options: DucklakeOptions, url: string): string {
-  const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
-  const server = endpoint === undefined ? undefined : new URL(endpoint);
-  const byPath = pathStyle ?? server !== undefined;
-  const login =
-    accessKeyId === undefined
-      ? ['PROVIDER credential_chain']
-      : [`KEY_ID ${sqlText(accessKeyId)}`, `SECRET ${sqlText(secretAccessKey?.reveal() ?? '')}`];
-  return `CREATE OR REPLACE TEMPORARY SECRET cdsync_data (${[
-    'TYPE s3',
-    ...login,
-    ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${sqlText(sessionToken.reveal())}`]),
-    ...(region === undefined && server === undefined ? [] : [`REGION ${sqlText(region ?? 'us-east-1')}`]),
-    ...(server === undefined ? [] : [`ENDPOINT ${sqlText(server.host)}`, `USE_SSL ${server.protocol === 'https:'}`]),
-    ...(byPath ? ["URL_STYLE 'path'"] : []),
-    `SCOPE ${sqlText(url)}`,
-  ].join(', ')})`;
-}
-
 /** Statements that give DuckDB its logins. They hold secrets: show neither them nor DuckDB's answer. */
 export function loginStatements(options: DucklakeOptions): string[] {
   const password = passwordOf(options);
@@ -123,7 +104,7 @@ export function loginStatements(options: DucklakeOptions): string[] {
     ...(options.dataUrl === undefined
       ? []
       : [
-          s3Secret(options, options.dataUrl),
+          duckdbS3Secret('cdsync_data', options, options.dataUrl),
           // Parts of an upload are a ten-thousandth of this: DuckDB's own size makes them 80 MB, more than some stores take.
           "SET s3_uploader_max_filesize = '50GB'",
         ]),

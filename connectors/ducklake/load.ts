@@ -9,6 +9,7 @@ import {
   loadsTable,
   type MergeTask,
   nameList,
+  removesValues,
   quoteIdentifier,
   SqlDestination,
   type SqlDialect,
@@ -107,10 +108,9 @@ class DucklakeDestination extends SqlDestination<LakeSession> {
         return finished;
       },
     });
-    const { erase, clear, empty, isReload, table } = load;
-    if (erase.length > 0 || clear.length > 0 || (isReload && empty.length > 0))
+    if (removesValues(load))
       this.#context.notice(
-        `older snapshots of ${catalogPlace(this.#context.options)} still have what is gone from table "${table.name}"; ducklake_expire_snapshots and ducklake_cleanup_old_files remove them`,
+        `older snapshots of ${catalogPlace(this.#context.options)} still have what is gone from table "${load.table.name}"; ducklake_expire_snapshots and ducklake_cleanup_old_files remove them`,
       );
     await this.#removeOutdated();
   }

@@ -16,6 +16,7 @@ import {
   loadRefused,
   parseColumnType,
   quoteIdentifier,
+  removesValues,
   SqlDestination,
   type SqlDialect,
   type StateKey,
@@ -172,12 +173,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const sets = new TableSets(this.#store, folderOf(table.name));
     // The load is committed: a failure from here on must not fail it.
     await this.#besides('the line about the load was not written', () => sets.note(line, load.moment));
-    await this.#prune(table.name, this.#takesAway(load) ? 0 : this.#context.options.keep);
-  }
-
-  /** Whether values that were there must be nowhere any more. */
-  #takesAway({ erase, clear, empty, isReload }: Load): boolean {
-    return erase.length > 0 || clear.length > 0 || (isReload && empty.length > 0);
+    await this.#prune(table.name, removesValues(load) ? 0 : this.#context.options.keep);
   }
 
   /** Whether rows are appended as new files, beside those that are there. */

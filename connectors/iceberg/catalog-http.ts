@@ -2,19 +2,18 @@ import { buildConnector, Pool } from 'undici';
 import {
   byProxy,
   CdsyncError,
-  isThisMachine,
-  plaintextRefused,
   printable,
   proxyFor,
+  refuseHttp,
   type Secret,
+  systemCode,
   unavailable,
+  untrusted,
 } from '../../src/sdk/index.js';
 
 const connectMs = 10_000;
 /** A catalog reads and writes the metadata of a table in its object store before it answers. */
 const answerMs = 120_000;
-
-const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
 
 export interface CatalogRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
@@ -27,11 +26,6 @@ export interface CatalogRequest {
 export interface CatalogAnswer {
   readonly status: number;
   readonly body: string;
-}
-
-function systemCode(error: unknown): string {
-  const { code, cause } = error as { code?: unknown; cause?: unknown };
-  return typeof code === 'string' ? code : cause === undefined ? '' : systemCode(cause);
 }
 
 /** The connections to a server of HTTP. Sends each request once; judges no status. */
@@ -48,12 +42,7 @@ export class CatalogHttp {
     { hasSecret, allowHttp, signal }: { hasSecret: boolean; allowHttp: boolean; signal: AbortSignal },
   ) {
     const target = new URL(url);
-    if (target.protocol === 'http:' && hasSecret && !allowHttp && !isThisMachine(target.hostname))
-      throw plaintextRefused(
-        target.hostname,
-        'the token of the catalog',
-        'use https://; or, if the way there is safe, allow it with `allow_http: true`',
-      );
+    refuseHttp(target, hasSecret && 'the token of the catalog', allowHttp);
     this.host = target.host;
     this.#path = target.pathname.replace(/\/+$/, '');
     this.#signal = signal;

@@ -13,6 +13,7 @@ import {
   loadsTable,
   type MergeTask,
   quoteIdentifier,
+  removesValues,
   SqlDestination,
   type SqlDialect,
   type StateKey,
@@ -150,10 +151,9 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     load.signal.throwIfAborted();
     if (finished === undefined) throw new Error('the load was not finished');
     await this.#commit(load.state, finished.record, { about: summaryOf(finished.line), supersedes: load.supersedes });
-    const { erase, clear, empty, isReload, table } = load;
-    if (erase.length > 0 || clear.length > 0 || (isReload && empty.length > 0))
+    if (removesValues(load))
       this.#context.notice(
-        `older snapshots and files of the Iceberg table "${table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
+        `older snapshots and files of the Iceberg table "${load.table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
       );
   }
 

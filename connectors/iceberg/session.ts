@@ -7,6 +7,7 @@ import {
   DuckdbSession,
   duckdbProxy,
   duckdbRefused,
+  duckdbS3Secret,
   filePattern,
   type LoadData,
   loadDuckdbExtensions,
@@ -81,24 +82,8 @@ function duckdbError(cause: unknown): CdsyncError {
 
 /** The login for the object store, as a statement; undefined if the catalog gives it. */
 function secretStatement(options: Options): string | undefined {
-  const { accessKeyId, secretAccessKey, sessionToken, region, endpoint, pathStyle, credentials } = options;
-  if (accessKeyId === undefined && credentials === 'catalog') return undefined;
-  const login =
-    accessKeyId === undefined
-      ? ['PROVIDER credential_chain']
-      : [
-          `KEY_ID ${sqlText(accessKeyId)}`,
-          `SECRET ${sqlText(secretAccessKey?.reveal() ?? '')}`,
-          ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${sqlText(sessionToken.reveal())}`]),
-        ];
-  const store = endpoint === undefined ? undefined : new URL(endpoint);
-  const place =
-    store === undefined ? [] : [`ENDPOINT ${sqlText(store.host)}`, `USE_SSL ${store.protocol === 'https:'}`];
-  const inPath = pathStyle ?? endpoint !== undefined;
-  const given = region ?? (endpoint === undefined ? undefined : 'us-east-1');
-  const where = given === undefined ? [] : [`REGION ${sqlText(given)}`];
-  const style = `URL_STYLE ${inPath ? "'path'" : "'vhost'"}`;
-  return `CREATE SECRET cdsync_store (TYPE s3, ${[...login, ...place, ...where, style].join(', ')})`;
+  if (options.accessKeyId === undefined && options.credentials === 'catalog') return undefined;
+  return duckdbS3Secret('cdsync_store', options);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import { type DestinationCheck, type DestinationContext, describeTables, type Lack } from '../../src/sdk/index.js';
 import { needed, permissionLack } from './errors.js';
 import { openMysql } from './load.js';
 import type { mysqlOptions } from './options.js';
@@ -57,12 +57,7 @@ export async function checkMysql(
         message: 'the server does not allow LOAD DATA LOCAL',
         hint: 'SET GLOBAL local_infile = 1; or local_infile=1 under [mysqld] in its configuration',
       });
-    const destination = await openMysql(context);
-    try {
-      for (const table of tables) await destination.describe(table);
-    } finally {
-      await destination.close();
-    }
+    await describeTables(openMysql(context), tables);
     return {
       reached: `${/mariadb/i.test(String(about?.version)) ? 'MariaDB' : 'MySQL'} ${about?.version}, database ${session.database}`,
       lacks,

@@ -1,4 +1,5 @@
 import {
+  absentChanges,
   assignments,
   type Change,
   type ColumnType,
@@ -48,7 +49,7 @@ function canonicalText(column: string, kind: ColumnType['kind']): string | undef
 
 /** A merge by joins: a statement may name a temporary table only once. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
-  const { table, target, stage, t, s, write, clear, moment } = task;
+  const { table, target, stage, t, s, write } = task;
   const same = sameKey(dialect, task);
   const { set, differs } = assignments(dialect, task);
   const names = table.columns.map(({ name }) => name);
@@ -73,18 +74,12 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
       WHERE ${isOp(dialect, s, 'upsert')} AND ${t}.${identifier(table.key[0] as string)} IS NULL`,
     counts: 1,
   });
-  if (write.absent === 'delete')
-    changes.push({ sql: `DELETE ${t} FROM ${missing} WHERE ${s}._op IS NULL`, counts: -1 });
-  if (write.absent === 'mark')
-    changes.push({
-      sql: `UPDATE ${missing} SET ${t}._deleted_at = ${moment} WHERE ${t}._deleted_at IS NULL AND ${s}._op IS NULL`,
-      counts: 0,
-    });
-  if (write.absent !== 'delete' && clear.length > 0) {
-    const emptied = clear.map((name) => `${t}.${identifier(name)} = NULL`).join(', ');
-    changes.push({ sql: `UPDATE ${missing} SET ${emptied} WHERE ${s}._op IS NULL`, counts: 0 });
-  }
-  return changes;
+  const absent = absentChanges(dialect, task, {
+    remove: `DELETE ${t} FROM ${missing} WHERE ${s}._op IS NULL`,
+    update: (assigned, which) => `UPDATE ${missing} SET ${assigned} WHERE ${which}${s}._op IS NULL`,
+    prefix: `${t}.`,
+  });
+  return [...changes, ...absent];
 }
 
 /**

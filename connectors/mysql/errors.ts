@@ -6,6 +6,8 @@ import {
   loginRefused,
   permissionMissing,
   unavailable,
+  untrusted,
+  valueRefused,
 } from '../../src/sdk/index.js';
 
 /** An error of the server, as mysql2 passes it on. */
@@ -120,15 +122,9 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
     });
   if (localInfileErrors.has(errno)) return permissionMissing(`MySQL: ${message}`, { ...localInfile, cause: thrown });
   if (quotesValues(thrown as ServerError))
-    return loadRefused(`MySQL refuses a row: ${dataReason(errno)}`, {
-      hint: [remedies[errno], 'its message quotes values, and is shown with --verbose --show-values']
-        .filter(Boolean)
-        .join('; '),
-      cause: thrown,
-      causeQuotesValues: true,
-    });
+    return valueRefused(`MySQL refuses a row: ${dataReason(errno)}`, thrown, remedies[errno]);
   if (fullErrors.has(errno)) return unavailable(`MySQL has no room left: ${message}`, { cause: thrown });
-  if (/^(HANDSHAKE_SSL_ERROR|HANDSHAKE_NO_SSL_SUPPORT|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code)) {
+  if (/^HANDSHAKE_(SSL_ERROR|NO_SSL_SUPPORT)$/.test(code) || untrusted.test(code)) {
     return loginRefused(`no encrypted connection to MySQL: ${message}`, {
       hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate, `tls: off` does not encrypt',
       cause: thrown,

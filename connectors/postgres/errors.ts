@@ -6,6 +6,8 @@ import {
   permissionMissing,
   quoteIdentifier,
   unavailable,
+  untrusted,
+  valueRefused,
 } from '../../src/sdk/index.js';
 
 /** An error of the server, as pg passes it on. */
@@ -45,7 +47,6 @@ const goneCodes = new Set([...connectionLost, 'ERR_STREAM_PREMATURE_CLOSE']);
 const passing = /^(08|40|53|55P03|57P|58)/;
 
 const noTls = /does not support SSL|establishing an SSL connection/;
-const untrusted = /^(ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|EPROTO)/;
 
 const dataWords: Record<string, string> = {
   '22003': 'a number is out of range',
@@ -94,13 +95,8 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   }
   if (/^(22|23|54)/.test(code)) {
     const where = [table && `table "${table}"`, column && `column "${column}"`].filter(Boolean).join(', ');
-    return loadRefused(`PostgreSQL refuses a row: ${dataReason(thrown as ServerError)}${where && ` (${where})`}`, {
-      hint: [remedies[code], 'its message quotes values, and is shown with --verbose --show-values']
-        .filter(Boolean)
-        .join('; '),
-      cause: thrown,
-      causeQuotesValues: true,
-    });
+    const reason = dataReason(thrown as ServerError);
+    return valueRefused(`PostgreSQL refuses a row: ${reason}${where && ` (${where})`}`, thrown, remedies[code]);
   }
   const isGone =
     goneCodes.has(code) || /terminated unexpectedly|not queryable|timeout expired|Connection ended/i.test(message);

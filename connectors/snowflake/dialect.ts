@@ -1,4 +1,5 @@
 import {
+  absentChanges,
   type Change,
   type ColumnType,
   type MergeTask,
@@ -39,21 +40,13 @@ function canonical(column: string, { kind }: ColumnType): string | undefined {
 
 /** One MERGE, which reads the table once. Snowflake's has no clause for rows that the stage lacks. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
-  const { table, target, stage, s, write, clear, moment } = task;
-  const changes: Change[] = [{ sql: mergeSql(dialect, task), counts: 'balance' }];
+  const { table, target, stage, s } = task;
   const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${sameKey(dialect, { table, t: target, s })})`;
-  const deletedAt = quoteIdentifier('_deleted_at');
-  if (write.absent === 'delete') changes.push({ sql: `DELETE FROM ${target} WHERE ${isAbsent}`, counts: -1 });
-  if (write.absent === 'mark')
-    changes.push({
-      sql: `UPDATE ${target} SET ${deletedAt} = ${moment} WHERE ${deletedAt} IS NULL AND ${isAbsent}`,
-      counts: 0,
-    });
-  if (write.absent !== 'delete' && clear.length > 0) {
-    const emptied = clear.map((name) => `${quoteIdentifier(name)} = NULL`).join(', ');
-    changes.push({ sql: `UPDATE ${target} SET ${emptied} WHERE ${isAbsent}`, counts: 0 });
-  }
-  return changes;
+  const absent = absentChanges(dialect, task, {
+    remove: `DELETE FROM ${target} WHERE ${isAbsent}`,
+    update: (set, which) => `UPDATE ${target} SET ${set} WHERE ${which}${isAbsent}`,
+  });
+  return [{ sql: mergeSql(dialect, task), counts: 'balance' }, ...absent];
 }
 
 /**

@@ -5,6 +5,7 @@ import {
   permissionMissing,
   printable,
   unavailable,
+  valueRefused,
 } from '../../src/sdk/index.js';
 import type { SnowflakeFailure } from './sdk.js';
 
@@ -65,11 +66,7 @@ function serverError(error: SnowflakeFailure, code: string, rights: Rights): Cds
     });
   // Errors of conversions and files: their messages quote values of rows.
   if (/^100\d{3}$/.test(code) || (error.sqlState ?? '').startsWith('22'))
-    return loadRefused(`Snowflake refuses a value (${code})`, {
-      ...told,
-      hint: 'its message quotes values, and is shown with --verbose --show-values',
-      causeQuotesValues: true,
-    });
+    return valueRefused(`Snowflake refuses a value (${code})`, error);
   if (passing.has(code)) return unavailable(`Snowflake fails for now: ${message} (${code})`, told);
   return loadRefused(`Snowflake refuses a statement: ${message} (${code})`, told);
 }

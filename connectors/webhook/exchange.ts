@@ -1,5 +1,13 @@
 import { buildConnector, Pool } from 'undici';
-import { byProxy, CdsyncError, isThisMachine, ProxyFailure, plaintextRefused, proxyFor } from '../../src/sdk/index.js';
+import {
+  byProxy,
+  CdsyncError,
+  ProxyFailure,
+  proxyFor,
+  refuseHttp,
+  systemCode,
+  untrusted,
+} from '../../src/sdk/index.js';
 
 /** An answer of any status. */
 export interface Answer {
@@ -19,8 +27,6 @@ export class NoAnswer extends Error {}
 
 /** The longest answer that is read: results of records, or a page of a proxy, are far shorter. */
 const maxAnswerBytes = 4 * 1024 * 1024;
-
-const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
 
 interface EndpointOptions {
   readonly url: string;
@@ -52,11 +58,6 @@ function targetOf(url: string): { target: URL; login: string | undefined } {
   }
 }
 
-function systemCode(error: unknown): string {
-  const { code, cause } = error as { code?: unknown; cause?: unknown };
-  return typeof code === 'string' ? code : cause === undefined ? '' : systemCode(cause);
-}
-
 /** The connections to one receiver. Sends a request once; retries nothing, judges no status, follows no redirect. */
 export class Endpoint {
   /** For messages: the only part of the URL that certainly is not secret. */
@@ -70,12 +71,7 @@ export class Endpoint {
   constructor({ url, timeoutMs, ca, connections, hasSecretHeaders, allowHttp }: EndpointOptions) {
     const { target, login } = targetOf(url);
     const isSecret = hasSecretHeaders || login !== undefined || target.search !== '';
-    if (target.protocol === 'http:' && isSecret && !allowHttp && !isThisMachine(target.hostname))
-      throw plaintextRefused(
-        target.hostname,
-        'the login, the headers or the query of the URL',
-        'use https://; or, if the way there is safe, allow it with `allow_http: true`',
-      );
+    refuseHttp(target, isSecret && 'the login, the headers or the query of the URL', allowHttp);
     const basic = login === undefined ? undefined : `Basic ${Buffer.from(login, 'utf8').toString('base64')}`;
     this.host = target.host;
     this.#path = target.pathname + target.search;

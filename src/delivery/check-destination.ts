@@ -6,7 +6,7 @@ import type { ColumnRule } from '../config/config.js';
 import { type DestinationConfig, tableName } from '../config/destination-config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
-import type { Connector, DestinationCheck, DestinationContext, TableDestination } from '../sdk/destination.js';
+import { type Connector, type DestinationCheck, type DestinationContext, describeTables } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type DeliveryContext, destinationContext } from './delivery.js';
@@ -96,12 +96,7 @@ async function open(
     await (await connector.open(context)).close();
     return { reached: connector.name, lacks: [], untried: 'cannot be tested before the first delivery' };
   }
-  const destination = (await connector.open(context)) as Pick<TableDestination, 'describe' | 'close'>;
-  try {
-    for (const table of tables) await destination.describe(table);
-  } finally {
-    await destination.close();
-  }
+  await describeTables(connector.open(context), tables);
   return { reached: connector.name, lacks: [], untried: 'writing is tested by the first load' };
 }
 

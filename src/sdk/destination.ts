@@ -303,6 +303,16 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
+/** For checks: opens a destination, and describes tables there. */
+export async function describeTables(opening: Promise<TableDestination>, tables: readonly string[]): Promise<void> {
+  const destination = await opening;
+  try {
+    for (const table of tables) await destination.describe(table);
+  } finally {
+    await destination.close();
+  }
+}
+
 /** The default export of a connector's module. */
 // biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
 export type Connector = TableConnector<any> | RecordConnector<any>;

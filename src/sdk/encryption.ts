@@ -21,11 +21,23 @@ export function isThisMachine(host: string): boolean {
  * @param what the secret, in words
  * @param hint how to encrypt, and the option that allows plain text
  */
-export function plaintextRefused(host: string, what: string, hint: string): CdsyncError {
+function plaintextRefused(host: string, what: string, hint: string): CdsyncError {
   return new CdsyncError(`${what} would go to ${host} without encryption`, {
     code: 'destination_plaintext',
     hint,
   });
+}
+
+/**
+ * Call it before connecting to a URL of HTTP.
+ * @param secret what would be sent, in words; false if nothing secret is
+ * @param isAllowed the option `allow_http`
+ * @throws {CdsyncError} `destination_plaintext`
+ */
+export function refuseHttp({ protocol, hostname }: URL, secret: string | false, isAllowed: boolean): void {
+  if (protocol !== 'http:' || secret === false || isAllowed || isThisMachine(hostname)) return;
+  const hint = 'use https://; or, if the way there is safe, allow it with `allow_http: true`';
+  throw plaintextRefused(hostname, secret, hint);
 }
 
 /** Whether to encrypt a connection to PostgreSQL, and whether to check the certificate. */

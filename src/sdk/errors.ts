@@ -39,6 +39,13 @@ export function loadRefused(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_refused', ...told });
 }
 
+/** The same for a value: the server's message may quote it. @param remedy what helps, if not the value is wrong */
+export function valueRefused(message: string, cause: unknown, remedy?: string): CdsyncError {
+  const quoted = 'its message may quote values, and is shown with --verbose --show-values';
+  const hint = remedy === undefined ? quoted : `${remedy}; ${quoted}`;
+  return loadRefused(message, { hint, cause, causeQuotesValues: true });
+}
+
 /** The destination refuses to change a column's type, because something that the user made needs it as it is: a view, an index. */
 export class ColumnNotWidened extends CoreError {
   readonly column: string;
@@ -112,3 +119,12 @@ export const connectionLost: ReadonlySet<string> = new Set([
   'EHOSTUNREACH',
   'ENETUNREACH',
 ]);
+
+/** Node.js error codes of a connection whose other end is not trusted. */
+export const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
+
+/** The error code of the operating system or of TLS, also of a cause; empty if there is none. */
+export function systemCode(error: unknown): string {
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
+  return typeof code === 'string' ? code : cause === undefined ? '' : systemCode(cause);
+}

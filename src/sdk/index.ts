@@ -30,6 +30,7 @@ export {
   type Connector,
   type DestinationCheck,
   type DestinationContext,
+  describeTables,
   type JobStream,
   type Lack,
   type OptionShape,
@@ -47,11 +48,11 @@ export {
   tableConnector,
 } from './destination.js';
 export { duckdbRefused } from './duckdb/errors.js';
-export { type DuckdbStatements, duckdbProxy, extensionsOption, loadDuckdbExtensions } from './duckdb/extensions.js';
+export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions } from './duckdb/extensions.js';
 export {
   isThisMachine,
   type PostgresTls,
-  plaintextRefused,
+  refuseHttp,
   withoutPostgresTls,
   withPostgresTls,
 } from './encryption.js';
@@ -65,8 +66,11 @@ export {
   loadRefused,
   loginRefused,
   permissionMissing,
+  systemCode,
   tableMoved,
   unavailable,
+  untrusted,
+  valueRefused,
   vendorLibrary,
 } from './errors.js';
 export type {
@@ -129,7 +133,17 @@ export {
   stateColumns,
   stateTable,
 } from './sql/state-rows.js';
-export { assignments, deleteUpdateInsert, freeAlias, isOp, mergeSql, nameList, sameKey } from './sql/statements.js';
+export {
+  absentChanges,
+  assignments,
+  deleteUpdateInsert,
+  freeAlias,
+  isOp,
+  mergeSql,
+  nameList,
+  removesValues,
+  sameKey,
+} from './sql/statements.js';
 export {
   openTrino,
   type TrinoLogin,

@@ -1,5 +1,13 @@
 import { printable } from '../core/printable.js';
-import { type CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from './errors.js';
+import {
+  type CdsyncError,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  unavailable,
+  untrusted,
+  valueRefused,
+} from './errors.js';
 
 /** What Trino says of a statement that failed (`QueryError` of its client protocol). */
 export interface TrinoFailure {
@@ -54,11 +62,7 @@ export function trinoError(failure: TrinoFailure): CdsyncError {
       hint: 'check `catalog` and `schema`; SHOW CATALOGS lists what there is',
     });
   if (ofValues.has(errorName))
-    return loadRefused(`Trino refuses a value or a statement (${errorName})`, {
-      cause,
-      hint: 'its message may quote values, and is shown with --verbose --show-values',
-      causeQuotesValues: true,
-    });
+    return valueRefused(`Trino refuses a value or a statement (${errorName})`, cause);
   if (errorName === 'QUERY_TEXT_TOO_LARGE')
     return loadRefused(`Trino: ${message}`, {
       cause,
@@ -84,8 +88,6 @@ export function trinoHttpError(status: number, body: string): CdsyncError {
     hint: 'is `url` the address of the coordinator, such as https://trino.example.com:8443? A redirect is not followed',
   });
 }
-
-const untrusted = /^(ERR_TLS_|ERR_SSL|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|EPROTO)/;
 
 /** A request without an answer. */
 export function trinoConnectionError(thrown: unknown): CdsyncError {

@@ -1,4 +1,4 @@
-import { isThisMachine, plaintextRefused } from './encryption.js';
+import { refuseHttp } from './encryption.js';
 import type { TrinoLogin, TrinoSession } from './trino-session.js';
 
 export { type TrinoFailure, trinoFailureName } from './trino-error.js';
@@ -10,14 +10,8 @@ export type { TrinoLogin, TrinoResult, TrinoSession } from './trino-session.js';
  * @throws {CdsyncError} `destination_plaintext`
  */
 export async function openTrino(login: TrinoLogin, allowHttp: boolean): Promise<TrinoSession> {
-  const { protocol, hostname } = new URL(login.url);
   const hasSecret = login.password !== undefined || login.token !== undefined;
-  if (protocol === 'http:' && hasSecret && !allowHttp && !isThisMachine(hostname))
-    throw plaintextRefused(
-      hostname,
-      'the login and all rows',
-      'use https://; or, if the way there is safe, allow it with `allow_http: true`',
-    );
+  refuseHttp(new URL(login.url), hasSecret && 'the login and all rows', allowHttp);
   // Loaded here, so that a run without Trino loads no HTTP client for it.
   const { TrinoSession: Session } = await import('./trino-session.js');
   return new Session(login);

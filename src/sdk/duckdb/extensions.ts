@@ -5,6 +5,7 @@ import { proxyFor } from '../../core/proxy.js';
 import { sqlText } from '../../core/sql.js';
 import { CdsyncError } from '../errors.js';
 import { path } from '../option.js';
+import type { S3Options } from '../s3/s3-store.js';
 
 /** The part of a connection of DuckDB that is needed here. */
 export interface DuckdbStatements {
@@ -114,4 +115,26 @@ export function duckdbProxy(store: URL, env: Readonly<Record<string, string | un
       : [set('http_proxy_username', server.username), set('http_proxy_password', server.password)];
   const port = server.port === '' && server.protocol === 'http:' ? ':80' : '';
   return [set('http_proxy', `${server.origin}${port}`), ...login];
+}
+
+/**
+ * The statement that gives DuckDB a login for an object store. It holds secrets: show neither it nor DuckDB's answer.
+ * @param name of the secret
+ * @param scope the URL that it is for; left out: all of S3
+ */
+export function duckdbS3Secret(name: string, options: Partial<S3Options>, scope?: string): string {
+  const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
+  const server = endpoint === undefined ? undefined : new URL(endpoint);
+  const given = { SESSION_TOKEN: sessionToken?.reveal(), REGION: region ?? (server && 'us-east-1'), ENDPOINT: server?.host };
+  const texts = { ...given, URL_STYLE: (pathStyle ?? server !== undefined) ? 'path' : 'vhost', SCOPE: scope };
+  const login =
+    accessKeyId === undefined
+      ? ['PROVIDER credential_chain']
+      : [`KEY_ID ${sqlText(accessKeyId)}`, `SECRET ${sqlText(secretAccessKey?.reveal() ?? '')}`];
+  return `CREATE OR REPLACE TEMPORARY SECRET ${name} (${[
+    'TYPE s3',
+    ...login,
+    ...Object.entries(texts).flatMap(([key, text]) => (text === undefined ? [] : [`${key} ${sqlText(text)}`])),
+    ...(server === undefined ? [] : [`USE_SSL ${server.protocol === 'https:'}`]),
+  ].join(', ')})`;
 }

@@ -1,5 +1,5 @@
 import { ProxyFailure } from '../../core/proxy-failure.js';
-import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../errors.js';
+import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable, untrusted } from '../errors.js';
 
 interface S3Failure {
   readonly name?: string;
@@ -10,7 +10,6 @@ interface S3Failure {
 
 const logins = new Set(['InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken', 'InvalidToken', 'AuthFailure']);
 const regions = new Set(['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException']);
-const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO/;
 
 const credentialsHint =
   'check `access_key_id` and `secret_access_key`, or the credentials that the environment gives instead';

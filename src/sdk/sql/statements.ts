@@ -1,4 +1,5 @@
 import type { ColumnType } from '../column-type.js';
+import type { Load } from '../load.js';
 import type { Change, MergeTask, SqlDialect } from './dialect.js';
 
 /** Names in quotes, separated by commas. @param prefix such as an alias and a point */
@@ -61,9 +62,32 @@ export function assignments(
   return { set, differs: differs.length === 0 ? '1 = 0' : `(${differs.join(' OR ')})` };
 }
 
+/**
+ * What becomes of rows that a reload lacks.
+ * @param remove the statement that deletes them
+ * @param update the statement that changes them: `set` are assignments, `which` is a condition with an AND behind it, or nothing
+ * @param prefix of their columns, such as an alias and a point
+ */
+export function absentChanges(
+  dialect: SqlDialect,
+  { write, clear, moment }: MergeTask,
+  { remove, update, prefix = '' }: { remove: string; update(set: string, which: string): string; prefix?: string },
+): Change[] {
+  if (write.absent === 'delete') return [{ sql: remove, counts: -1 }];
+  const changes: Change[] = [];
+  const column = (name: string) => `${prefix}${dialect.identifier(name)}`;
+  if (write.absent === 'mark') {
+    const sql = update(`${column('_deleted_at')} = ${moment}`, `${isLive(dialect, prefix)} AND `);
+    changes.push({ sql, counts: 0 });
+  }
+  if (clear.length > 0)
+    changes.push({ sql: update(clear.map((name) => `${column(name)} = NULL`).join(', '), ''), counts: 0 });
+  return changes;
+}
+
 /** A merge by DELETE … USING, UPDATE … FROM and INSERT … NOT EXISTS, as PostgreSQL and DuckDB write them. */
 export function deleteUpdateInsert(dialect: SqlDialect, task: MergeTask): Change[] {
-  const { table, target, stage, t, s, write, clear, moment } = task;
+  const { table, target, stage, t, s, write } = task;
   const same = sameKey(dialect, task);
   const { set, differs } = assignments(dialect, task);
   const columns = table.columns.map(({ name }) => name);
@@ -85,17 +109,11 @@ export function deleteUpdateInsert(dialect: SqlDialect, task: MergeTask): Change
       WHERE ${isOp(dialect, s, 'upsert')} AND NOT EXISTS (SELECT 1 FROM ${target} AS ${t} WHERE ${same})`,
     counts: 1,
   });
-  if (write.absent === 'delete') changes.push({ sql: `DELETE FROM ${target} AS ${t} WHERE ${isAbsent}`, counts: -1 });
-  if (write.absent === 'mark')
-    changes.push({
-      sql: `UPDATE ${target} AS ${t} SET ${dialect.identifier('_deleted_at')} = ${moment} WHERE ${isLive(dialect, `${t}.`)} AND ${isAbsent}`,
-      counts: 0,
-    });
-  if (write.absent !== 'delete' && clear.length > 0) {
-    const emptied = clear.map((name) => `${dialect.identifier(name)} = NULL`).join(', ');
-    changes.push({ sql: `UPDATE ${target} AS ${t} SET ${emptied} WHERE ${isAbsent}`, counts: 0 });
-  }
-  return changes;
+  const absent = absentChanges(dialect, task, {
+    remove: `DELETE FROM ${target} AS ${t} WHERE ${isAbsent}`,
+    update: (set, which) => `UPDATE ${target} AS ${t} SET ${set} WHERE ${which}${isAbsent}`,
+  });
+  return [...changes, ...absent];
 }
 
 /**
@@ -160,4 +178,9 @@ export function erasedSql(
         .join(' OR '),
     );
   return conditions;
+}
+
+/** Whether values that were there must be nowhere any more. */
+export function removesValues({ erase, clear, empty, isReload }: Load): boolean {
+  return erase.length > 0 || clear.length > 0 || (isReload && empty.length > 0);
 }
