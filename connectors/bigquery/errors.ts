@@ -54,8 +54,7 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
       hint: `check \`project\`, \`dataset\` and \`location\`; CREATE SCHEMA \`${place.project}\`.\`${place.dataset}\`; creates the dataset`,
     });
   // From a load job: the message may quote values of rows.
-  if (reason === 'invalid')
-    return valueRefused('BigQuery refuses a file (invalid)', error);
+  if (reason === 'invalid') return valueRefused('BigQuery refuses a file (invalid)', error);
   return loadRefused(`BigQuery refuses a statement: ${message}`, told);
 }
 

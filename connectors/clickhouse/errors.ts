@@ -77,8 +77,7 @@ function serverError(error: ClickHouseError, rights: Rights): CdsyncError {
       hint: `an administrator can grant all that is needed: ${grant(rights)}`,
       cause: error,
     });
-  if (valueErrors.has(code))
-    return valueRefused(`ClickHouse refuses a value (${type})`, error);
+  if (valueErrors.has(code)) return valueRefused(`ClickHouse refuses a value (${type})`, error);
   if (passingErrors.has(code)) return unavailable(`ClickHouse fails for now: ${message}`, { cause: error });
   return loadRefused(`ClickHouse refuses a statement: ${message}`, { cause: error });
 }

@@ -196,7 +196,10 @@ export function edgeCases(bench: Workbench): void {
       const subject = await bench.subject();
       const values = ["'{}'", "'1e200000'", `repeat('[', 40) || repeat(']', 40)`, "'[]'"];
       const rows = values.map(
-        (value, index) => `SELECT 'p${index}' AS id, ${sqlText(value)} AS sql, repeat('two' || chr(10) || 'lines' || chr(13), ${4 - index}) AS text,
+        (
+          value,
+          index,
+        ) => `SELECT 'p${index}' AS id, ${sqlText(value)} AS sql, repeat('two' || chr(10) || 'lines' || chr(13), ${4 - index}) AS text,
           (${value})::JSON AS "it's: a, column"`,
       );
       await expectTakenOrListed(subject, await subject.run(rows.join(' UNION ALL ')), looselyCompared);

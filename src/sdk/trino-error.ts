@@ -61,8 +61,7 @@ export function trinoError(failure: TrinoFailure): CdsyncError {
       cause,
       hint: 'check `catalog` and `schema`; SHOW CATALOGS lists what there is',
     });
-  if (ofValues.has(errorName))
-    return valueRefused(`Trino refuses a value or a statement (${errorName})`, cause);
+  if (ofValues.has(errorName)) return valueRefused(`Trino refuses a value or a statement (${errorName})`, cause);
   if (errorName === 'QUERY_TEXT_TOO_LARGE')
     return loadRefused(`Trino: ${message}`, {
       cause,

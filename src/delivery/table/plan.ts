@@ -83,7 +83,10 @@ function ownerOf({ others }: TableState): string | undefined {
   return other && `stream "${other.stream}" of destination "${other.destination}"`;
 }
 
-function situationOf({ task, state, found, erasures, listed, again }: PlanInput, record: TableRecord | undefined): Situation {
+function situationOf(
+  { task, state, found, erasures, listed, again }: PlanInput,
+  record: TableRecord | undefined,
+): Situation {
   const { request, context, feed } = task;
   const { mode, deletes } = request.destination;
   return {

@@ -136,7 +136,9 @@ export class TableDelivery {
     const { progress } = this.#task;
     const data = this.#data(plan, pieces);
     const before = await readRejects(this.#rejects);
-    const unsent = plan.isEverything ? [] : await unsentRejects(this.#task, { before, pieces, erased: plan.decision.erase });
+    const unsent = plan.isEverything
+      ? []
+      : await unsentRejects(this.#task, { before, pieces, erased: plan.decision.erase });
     const kept = [...unsent, ...this.#leftOut(plan)];
     const load = loadOf({ task: this.#task, plan, data, erase, erased, kept: kept.length });
     const tried = { load, plan, data, before, kept, erased };

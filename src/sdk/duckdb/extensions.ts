@@ -125,7 +125,11 @@ export function duckdbProxy(store: URL, env: Readonly<Record<string, string | un
 export function duckdbS3Secret(name: string, options: Partial<S3Options>, scope?: string): string {
   const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
   const server = endpoint === undefined ? undefined : new URL(endpoint);
-  const given = { SESSION_TOKEN: sessionToken?.reveal(), REGION: region ?? (server && 'us-east-1'), ENDPOINT: server?.host };
+  const given = {
+    SESSION_TOKEN: sessionToken?.reveal(),
+    REGION: region ?? (server && 'us-east-1'),
+    ENDPOINT: server?.host,
+  };
   const texts = { ...given, URL_STYLE: (pathStyle ?? server !== undefined) ? 'path' : 'vhost', SCOPE: scope };
   const login =
     accessKeyId === undefined

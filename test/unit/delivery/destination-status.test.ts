@@ -1,7 +1,13 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readRejects, rejectsPath, rememberDelivery, workFolder, writeRejects } from '../../../src/delivery/delivery-state.js';
+import {
+  readRejects,
+  rejectsPath,
+  rememberDelivery,
+  workFolder,
+  writeRejects,
+} from '../../../src/delivery/delivery-state.js';
 import {
   type DestinationStatus,
   destinationStatuses,
