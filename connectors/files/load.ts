@@ -355,7 +355,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 }
 
-/** A folder of somebody else beside the tables may have a `manifest.json` too, or be closed to us. */
+/** A folder beside the tables that is not of cdsync may have a `manifest.json` too, or may not be read. */
 function foreign(error: unknown): undefined {
   const { kind } = error as Partial<CdsyncError>;
   if (kind !== 'fatal' && kind !== 'auth') throw error;

@@ -8,7 +8,7 @@ const [quote, comma, newline, backslash] = [0x22, 0x2c, 0x0a, 0x5c];
 const opening = new Set([0x5b, 0x7b]);
 const closing = new Set([0x5d, 0x7d]);
 
-export interface DeepRow {
+interface DeepRow {
   /** Counted from 1. */
   readonly row: number;
   readonly column: string;

@@ -28,7 +28,7 @@ async function rowOfLine(path: string, line: number): Promise<number> {
   return row;
 }
 
-/** The line and column of a COPY that the server refuses; undefined if it does not say. What the server says of JSON has lines too. */
+/** The line and column of a COPY that the server refuses; undefined if it does not say. Its words about JSON count lines too. */
 function refusedLine(
   { code = '', where = '' }: ServerError,
   columns: LoadData['columns'],

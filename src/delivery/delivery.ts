@@ -37,7 +37,7 @@ export interface DeliveryRequest {
   readonly verify: boolean;
 }
 
-/** What a connector gets when its destination is opened. */
+/** The context with which a destination is opened. */
 export function destinationContext(
   { layout, service, signal, notice }: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
   { name, options }: Pick<DestinationConfig, 'name' | 'options'>,

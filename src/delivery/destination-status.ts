@@ -81,8 +81,7 @@ export async function destinationStatuses(
 }
 
 /**
- * Erases keys from what the job's folder has of a destination: its rejects, records that wait, and what a delivery that was killed has
- * left. Call it under the destination's lock.
+ * Erases keys from the rejects of a destination and from its records that wait, and removes files that a killed delivery has left. Call it under the destination's lock.
  */
 export async function eraseFromDestination(
   session: Session,

@@ -49,7 +49,7 @@ export interface TablePlan {
   readonly since: number | undefined;
   readonly empty: readonly string[];
   readonly clear: readonly string[];
-  /** Columns of the stream for which the table has no room. */
+  /** Columns of the stream beyond the most that the table may have. */
   readonly leftOut: readonly string[];
   readonly generation: number;
 }
@@ -331,10 +331,10 @@ function keyTargets(key: readonly string[], sources: readonly SourceColumn[], ne
 
 /** Why a column of the stream is left out. */
 export function leftOutReason({ capabilities: { maxColumns } }: TableConnector): string {
-  return `a table has room for ${maxColumns} columns`;
+  return `a table has at most ${maxColumns} columns`;
 }
 
-/** Leaves out columns for which the destination's tables have no room. */
+/** Leaves out the columns beyond the most that a table may have. */
 function withinColumns(
   sources: readonly SourceColumn[],
   { capabilities: { maxColumns = Number.POSITIVE_INFINITY } }: TableConnector,

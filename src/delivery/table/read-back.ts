@@ -18,7 +18,7 @@ export function comparedText(column: DeliveredColumn): string {
 }
 
 /** Columns that are compared: those of the key first, so that a value in another row is another sum. */
-export function comparedColumns(columns: readonly DeliveredColumn[]): DeliveredColumn[] {
+function comparedColumns(columns: readonly DeliveredColumn[]): DeliveredColumn[] {
   const compared = columns.filter(({ path, name }) => path !== undefined || name === '_op' || name === '_run_id');
   return [...compared.filter(({ isKey }) => isKey), ...compared.filter(({ isKey }) => !isKey)];
 }
@@ -80,7 +80,7 @@ interface ReadBackTask {
 }
 
 /** The figures of rows that were handed over. @param names of the columns that are compared, in order */
-export async function expectedSum(
+async function expectedSum(
   data: PieceData,
   columns: readonly DeliveredColumn[],
   names: readonly string[],

@@ -168,7 +168,7 @@ export class TableDelivery {
     return this.#delivered(plan, { rows: data.handedOver, rejects, before, erased });
   }
 
-  /** A reject for each column for which the table has no room. @throws {CdsyncError} `values_refused` with `on_reject: fail` */
+  /** A reject for each column that a table of the destination cannot have. @throws {CdsyncError} `values_refused` with `on_reject: fail` */
   #leftOut({ leftOut }: TablePlan): Reject[] {
     const { connector, feed, request } = this.#task;
     const reason = leftOutReason(connector);
@@ -297,7 +297,7 @@ export class TableDelivery {
     });
   }
 
-  /** @param rejects what the table cannot hold @param before the part of it that was listed already */
+  /** @param rejects values that the table cannot hold @param before those that were listed already */
   #delivered(
     { decision, record, next }: TablePlan,
     {

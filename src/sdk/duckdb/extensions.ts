@@ -8,7 +8,7 @@ import { path } from '../option.js';
 import type { S3Options } from '../s3/s3-store.js';
 
 /** The part of a connection of DuckDB that is needed here. */
-export interface DuckdbStatements {
+interface DuckdbStatements {
   run(sql: string): Promise<unknown>;
   runAndReadAll(sql: string): Promise<{ getRowObjectsJson(): Record<string, unknown>[] }>;
 }
@@ -118,7 +118,7 @@ export function duckdbProxy(store: URL, env: Readonly<Record<string, string | un
 }
 
 /**
- * The statement that gives DuckDB a login for an object store. It holds secrets: show neither it nor DuckDB's answer.
+ * The statement that gives DuckDB a login for an object store. It holds secrets: show neither it nor the error that DuckDB returns.
  * @param name of the secret
  * @param scope the URL that it is for; left out: all of S3
  */

@@ -186,7 +186,7 @@ export abstract class TransactionalSession {
 
   /**
    * Loads every file. One with values that the server refuses is sent again without them.
-   * @param send returns how many rows arrived, or what the server has refused
+   * @param send returns how many rows arrived, or the values that the server has refused
    * @returns how many rows arrived
    */
   protected loadFiles(

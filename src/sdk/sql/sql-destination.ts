@@ -4,9 +4,9 @@ import type {
   FoundTable,
   LegacyWatermark,
   Load,
+  LoadOutcome,
   StateKey,
   StateRow,
-  TableColumn,
   TableState,
   TargetColumn,
   TargetTable,
@@ -35,12 +35,8 @@ const loadColumn = '_cdsync_load';
 /** The stamp in a comment, behind whatever the user has written there. */
 const stamped = /\s*\[cdsync ([^\]]*)\]\s*$/;
 
-/** What a table is once nothing but its rows will change. */
-interface Shape {
-  readonly columns: readonly TableColumn[];
-  /** Null if it cannot be stamped. */
-  readonly stamp: string | null;
-}
+/** A table once nothing but its rows will change. */
+type Shape = Pick<LoadOutcome, 'columns' | 'stamp'>;
 
 /**
  * Tables of a SQL database, from its dialect and a session. It carries out the steps of a delivery in their order; what differs

@@ -63,9 +63,9 @@ export function assignments(
 }
 
 /**
- * What becomes of rows that a reload lacks.
+ * The changes of rows that a reload lacks.
  * @param remove the statement that deletes them
- * @param update the statement that changes them: `set` are assignments, `which` is a condition with an AND behind it, or nothing
+ * @param update the statement that changes them: `set` are assignments, `which` is nothing, or a condition and an AND
  * @param prefix of their columns, such as an alias and a point
  */
 export function absentChanges(

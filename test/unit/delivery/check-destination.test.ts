@@ -8,7 +8,7 @@ import { checkDestination } from '../../../src/delivery/check-destination.js';
 import type { Connector } from '../../../src/sdk/destination.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 
-it('a check of a connector without one of its own writes nothing', async () => {
+it('a check by default writes nothing', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-checked-'));
   const { check: _, ...connector } = duckdb;
   const destination: DestinationConfig = {

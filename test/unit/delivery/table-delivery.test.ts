@@ -251,15 +251,15 @@ describe('a delivery to a table', () => {
     expect(await deliver(narrow)).toMatchObject({ status: 'ok', action: 'nothing', refused: 0 });
   });
 
-  it('lists the columns for which the table has no room', async () => {
+  it('lists the columns beyond the most that a table may have', async () => {
     const small = { connector: { ...duckdb, capabilities: { ...duckdb.capabilities, maxColumns: 2 } } as Connector };
     await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
     expect(await deliver({ ...small, onReject: 'fail' })).toMatchObject({
       status: 'failed',
-      error: { code: 'values_refused', message: expect.stringContaining('room for 2 columns in column "n"') },
+      error: { code: 'values_refused', message: expect.stringContaining('at most 2 columns in column "n"') },
     });
     expect(await deliver(small)).toMatchObject({ status: 'partial', refused: 1, error: { code: 'values_refused' } });
-    expect(await listed()).toMatchObject([{ key: null, column: 'n', reason: 'a table has room for 2 columns' }]);
+    expect(await listed()).toMatchObject([{ key: null, column: 'n', reason: 'a table has at most 2 columns' }]);
     await stream.commit([{ op: 'update', id: 'a', n: 2 }]);
     expect(await deliver(small)).toMatchObject({ status: 'ok', action: 'increment', refused: 1 });
     expect(await ask('SELECT * EXCLUDE (_synced_at) FROM members')).toEqual([{ id: 'a' }]);
@@ -269,7 +269,7 @@ describe('a delivery to a table', () => {
   });
 });
 
-it('writes files beside a folder of somebody else that has a manifest too', async () => {
+it('writes files beside another folder that has a manifest too', async () => {
   await mkdir(join(stream.folder, 'exports', 'site'), { recursive: true });
   await writeFile(join(stream.folder, 'exports', 'site', 'manifest.json'), '{"name":"a web application"}');
   await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
