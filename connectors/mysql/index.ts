@@ -11,7 +11,7 @@ export default tableConnector({
   capabilities: {
     format: 'csv',
     // Without escapes, MySQL reads the unquoted word NULL as NULL.
-    csv: { null: 'NULL' },
+    csvNull: 'NULL',
     // For a key of one text. Several texts share these bytes; the server refuses longer ones.
     keyBytes: 768,
     // InnoDB's limit.

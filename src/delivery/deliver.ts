@@ -1,6 +1,5 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import pLimit from 'p-limit';
 import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
@@ -47,8 +46,6 @@ class Delivering {
   readonly #progress: readonly DeliveryProgress[];
   readonly #database: Database;
   readonly #folder: string;
-  /** All streams of a destination share its state file, so they write it one at a time. */
-  readonly #remembering = pLimit(1);
 
   constructor(
     context: DeliveryContext,
@@ -64,13 +61,12 @@ class Delivering {
   }
 
   async all(): Promise<StreamDelivery[]> {
-    const { connector } = this.#request.destination;
-    const atOnce = connector.kind === 'tables' ? (connector.capabilities.streamsAtOnce ?? 1) : 1;
     // An interrupted delivery leaves its files.
     await rm(this.#folder, { recursive: true, force: true });
-    const limit = pLimit(atOnce);
+    const ended: StreamDelivery[] = [];
     try {
-      return await Promise.all(this.#request.streams.map((stream) => limit(() => this.#stream(stream))));
+      for (const stream of this.#request.streams) ended.push(await this.#stream(stream));
+      return ended;
     } finally {
       await rm(this.#folder, { recursive: true, force: true });
     }
@@ -195,16 +191,14 @@ class Delivering {
   async #remember(feed: Feed, { table }: Attempts, { action, why, refused, erased }: Delivered): Promise<void> {
     const { layout, clock } = this.#context;
     const { name } = this.#request.destination;
-    await this.#remembering(() =>
-      rememberDelivery(layout, name, feed.stream, {
-        table: table ?? null,
-        store_id: feed.store_id,
-        sequence: feed.sequence,
-        delivered_at: new Date(clock.now()).toISOString(),
-        ...(action === 'nothing' ? {} : { action, why, refused }),
-        ...(erased === undefined ? {} : { erased }),
-      }),
-    );
+    await rememberDelivery(layout, name, feed.stream, {
+      table: table ?? null,
+      store_id: feed.store_id,
+      sequence: feed.sequence,
+      delivered_at: new Date(clock.now()).toISOString(),
+      ...(action === 'nothing' ? {} : { action, why, refused }),
+      ...(erased === undefined ? {} : { erased }),
+    });
   }
 
   #valuesRefused(stream: string, values: number): CdsyncError {

@@ -1,11 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RecordBatch } from 'apache-arrow';
 import { rowKey } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
-import type { CsvDialect, TableCapabilities } from '../sdk/destination.js';
+import type { TableCapabilities } from '../sdk/destination.js';
 import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
 import type { Row, Session } from '../storage/duckdb.js';
 import type { Reject } from './delivery-state.js';
@@ -31,7 +30,7 @@ interface LoadDataTask {
   readonly session: Session;
   readonly pieces: readonly LoadChunk[];
   readonly handover: ExportColumns;
-  readonly capabilities: Pick<TableCapabilities, 'format' | 'csv'>;
+  readonly capabilities: Pick<TableCapabilities, 'format' | 'csvNull'>;
   /** The folder for the files. */
   readonly folder: string;
   readonly onReject: 'continue' | 'fail';
@@ -39,16 +38,10 @@ interface LoadDataTask {
   readonly progress: (rows: number) => void;
 }
 
-function copyOptions({ format = 'parquet', csv = {} }: LoadDataTask['capabilities']): string {
+function copyOptions({ format = 'parquet', csvNull = '' }: LoadDataTask['capabilities']): string {
   if (format === 'parquet') return 'FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1';
   if (format === 'jsonl') return 'FORMAT json, ARRAY false';
-  return csvOptions(csv);
-}
-
-function csvOptions({ null: nothing = '', delimiter = ',', quote = '"', header = false, ...dialect }: CsvDialect) {
-  const texts = { NULLSTR: nothing, DELIMITER: delimiter, QUOTE: quote, ESCAPE: dialect.escape ?? quote };
-  const given = Object.entries(texts).map(([name, text]) => `${name} ${sqlText(text)}`);
-  return `FORMAT csv, HEADER ${header}, ${given.join(', ')}`;
+  return `FORMAT csv, HEADER false, NULLSTR ${sqlText(csvNull)}, DELIMITER ',', QUOTE '"', ESCAPE '"'`;
 }
 
 /** The error for a refused row if the job has `on_reject: fail`. */
@@ -107,24 +100,6 @@ export class PieceData implements LoadData {
       yield file;
       progress(this.handedOver);
       await rm(file.path, { force: true });
-    }
-  }
-
-  async *batches(): AsyncGenerator<RecordBatch> {
-    const { session, pieces, handover, progress } = this.#task;
-    // Apache Arrow has a hundred modules, and most loads do not need it.
-    const { arrowBatches } = await import('./arrow-batches.js');
-    for (const { query, rows } of pieces) {
-      const task: RowsTask = { query, search: { nul: true }, late: [] };
-      this.#handed.push({ task });
-      let given = 0;
-      for await (const batch of arrowBatches(session, exportSql(handover, task), this.columns)) {
-        given += batch.numRows;
-        this.handedOver += batch.numRows;
-        yield batch;
-        progress(this.handedOver);
-      }
-      await this.#findRejects(task, rows - given);
     }
   }
 

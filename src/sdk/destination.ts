@@ -15,20 +15,6 @@ export type Mode = 'append' | 'upsert' | 'mirror' | 'replace';
 /** Files that DuckDB writes for a bulk loader. */
 export type FileFormat = 'csv' | 'parquet' | 'jsonl';
 
-/** How CSV files are written. Strings that equal `null` are in quotes, so that text and NULL stay apart. */
-export interface CsvDialect {
-  /** What stands for NULL, without quotes. Default: nothing. */
-  readonly null?: string;
-  /** Default: a comma. */
-  readonly delimiter?: string;
-  /** Default: `"`, doubled inside. */
-  readonly quote?: string;
-  /** What stands before a quote inside quotes. Default: the quote itself. */
-  readonly escape?: string;
-  /** A first line of column names. Default: false. */
-  readonly header?: boolean;
-}
-
 /** Which names of tables and columns a destination accepts. A name that breaks a rule is replaced, always in the same way. */
 export interface IdentifierRules {
   /** Default: 63 bytes of UTF-8, beyond which a name is cut and gets 8 digits of its hash. */
@@ -60,16 +46,15 @@ export interface TableCapabilities {
   readonly modes?: readonly Mode[];
   /** Whether deleted rows are removed (`hard`), or stay with `_deleted_at` (`soft`). Default: both, as the job says. */
   readonly deletes?: readonly ('hard' | 'soft')[];
-  /** The format of {@link LoadData.files}. Default: none; the connector reads {@link LoadData.batches}. */
+  /** The format of {@link LoadData.files}. Default: Parquet. CSV has commas, quotes that are doubled inside of quotes, and no header. */
   readonly format?: FileFormat;
-  readonly csv?: CsvDialect;
+  /** What stands for NULL in CSV, without quotes: a text that equals it is in quotes. Default: nothing. */
+  readonly csvNull?: string;
   /** Most bytes of UTF-8 in the texts of a key together; rows with more are refused before they are sent. Default: no limit. */
   readonly keyBytes?: number;
   readonly identifiers?: IdentifierRules;
   /** Most columns of a table; those of a stream beyond them are left out, and listed. Default: no limit. */
   readonly maxColumns?: number;
-  /** Streams that are loaded at the same time, each through its own open destination. Default: 1. */
-  readonly streamsAtOnce?: number;
 }
 
 /** What a record destination can do. */
@@ -199,7 +184,7 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
    */
   widens?(declared: ColumnType, now: ColumnType): boolean;
   /**
-   * Connects. May be called several times for one destination: for several streams at once, and again after a failure.
+   * Connects. Called for each stream, and again after a failure.
    * @throws {CdsyncError} see `errors.ts`: of kind `auth`, `retryable` or `fatal`
    */
   open(context: DestinationContext<S>): Promise<TableDestination>;
