@@ -242,7 +242,10 @@ export function hasRefusals(handover: ExportColumns, search: Search): boolean {
   return hasValueRefusals(handover, search) || searched(keyRefusals(handover), search).length > 0;
 }
 
-/** SQL for the rejects of a piece: `key`, `column`, `reason`, `run_id`, and whether the whole row is left out (`is_row`). */
+/**
+ * SQL for the rejects of a piece: `key`, `column`, `reason`, `run_id`, and whether the whole row is left out (`is_row`), or only a
+ * delete of a row that never arrived (`is_delete`).
+ */
 export function rejectsSql(handover: ExportColumns, { query, search }: Pick<RowsTask, 'query' | 'search'>): string {
   const listed = (refusals: readonly Refusal[], isRow: boolean) =>
     searched(refusals, search).map(
@@ -251,6 +254,7 @@ export function rejectsSql(handover: ExportColumns, { query, search }: Pick<Rows
     );
   const all = [...listed(keyRefusals(handover), true), ...listed(valueRefusals(handover), false)];
   const found = `list_filter([${all.join(', ')}], lambda r: r IS NOT NULL)`;
-  return `SELECT key, found['column'] AS "column", found['reason'] AS reason, found['is_row'] AS is_row, run_id FROM (
-    SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, unnest(${found}) AS found FROM (${query}))`;
+  return `SELECT key, found['column'] AS "column", found['reason'] AS reason, found['is_row'] AS is_row, run_id,
+      found['is_row'] AND op = 'delete' AS is_delete
+    FROM (SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, unnest(${found}) AS found FROM (${query}))`;
 }

@@ -140,7 +140,7 @@ export class PieceData implements LoadData {
     const search: Search = { nul: true };
     if (!hasRefusals(handover, search)) return [];
     for (const { query } of pieces) {
-      const found = `SELECT "column", reason, count(*) AS n FROM (${rejectsSql(handover, { query, search })}) GROUP BY ALL`;
+      const found = `SELECT "column", reason, count(*) AS n FROM (${rejectsSql(handover, { query, search })}) WHERE NOT is_delete GROUP BY ALL`;
       for (const { column, reason, n } of await session.rows(found)) {
         const id = JSON.stringify([column, reason]);
         const known = counts.get(id) ?? { column: String(column), reason: String(reason), values: 0 };
@@ -201,7 +201,7 @@ export class PieceData implements LoadData {
       ({ value }, index) => `strlen((${value})::VARCHAR) AS ${quoteIdentifier(`l${index}`)}`,
     );
     const [found] = await session.rows(
-      `SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, ${values.join(', ')} FROM ${numberedRow(handover, task, own)}`,
+      `SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, ${values.join(', ')} FROM ${numberedRow(handover, task, own)}`,
     );
     if (found === undefined) throw new Error(`the file has ${rows} rows; row ${row} was refused`);
     const target = this.#refusedColumn(column, found, task.late, own);
@@ -209,7 +209,7 @@ export class PieceData implements LoadData {
     const late: LateRefusal = { row: own, column: isRow ? null : target.name };
     handed.task = { ...task, late: [...task.late, late] };
     const key = found.key === null ? null : String(found.key);
-    this.#reject({ key, column: target.name, reason, run_id: String(found.run_id) });
+    if (!isRow || found.op !== 'delete') this.#reject({ key, column: target.name, reason, run_id: String(found.run_id) });
     const path = this.#name();
     const kept = await this.#copy(path, handed.task);
     await rm(written, { force: true });
@@ -239,10 +239,11 @@ export class PieceData implements LoadData {
     const { session, handover } = this.#task;
     if (missing === 0 && !hasValueRefusals(handover, task.search)) return;
     let lost = 0;
-    for (const { key, column, reason, run_id, is_row } of await session.rows(rejectsSql(handover, task))) {
+    for (const { key, column, reason, run_id, is_row, is_delete } of await session.rows(rejectsSql(handover, task))) {
       const text = (value: unknown) => (value === null ? null : String(value));
       if (is_row === true) lost += 1;
-      this.#reject({ key: text(key), column: text(column), reason: String(reason), run_id: String(run_id) });
+      if (is_delete !== true)
+        this.#reject({ key: text(key), column: text(column), reason: String(reason), run_id: String(run_id) });
     }
     if (lost < missing) throw new Error(`${missing} rows are missing, and only ${lost} are refused`);
   }

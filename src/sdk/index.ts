@@ -19,7 +19,6 @@ export {
   widensInteger,
 } from './column-type.js';
 export type {
-  CsvDialect,
   FileFormat,
   IdentifierRules,
   Mode,

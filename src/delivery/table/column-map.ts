@@ -111,6 +111,8 @@ class Mapping {
     if (entry === undefined) return undefined;
     if (entry.target === null && column.isDropped) return { ...entry, rule: column.rule, stream_type: column.type };
     if (entry.rule !== column.rule) this.why.push(`rule of "${column.name}"`);
+    else if (column.isDropped) this.why.push(`"${column.name}" is one column too many`);
+    else if (entry.target === null) this.why.push(`"${column.name}" was one column too many`);
     else if (entry.stream_type !== column.type)
       this.why.push(`type of "${column.name}" (${entry.stream_type} to ${column.type})`);
     else if (entry.tracked !== column.isTracked) this.why.push(`\`track\` of "${column.name}"`);

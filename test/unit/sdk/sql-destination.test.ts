@@ -57,9 +57,6 @@ const key = { destination: 'target', stream: 'people', table: 'people' };
 
 function loadOf(parts: Partial<Load> = {}): Load {
   const column = { name: 'id', type: text, duckdbType: 'VARCHAR', targetType: 'VARCHAR', handedOverAs: text };
-  const batches = () => {
-    throw new Error('files are declared');
-  };
   return {
     state: key,
     table: { name: 'people', columns: [id], key: ['id'], isKeyed: true },
@@ -72,7 +69,7 @@ function loadOf(parts: Partial<Load> = {}): Load {
     erase: [],
     undo: undefined,
     supersedes: [],
-    data: { columns: [column], rows: 0, handedOver: 0, files: async function* () {}, batches },
+    data: { columns: [column], rows: 0, handedOver: 0, files: async function* () {} },
     readBack: undefined,
     id: '2:new',
     isReload: false,

@@ -53,6 +53,16 @@ describe('acknowledgements', () => {
     );
   });
 
+  it('say what helps if a line in the middle is damaged', async () => {
+    const journal = await Acknowledgements.open(path);
+    journal.note([0], []);
+    await journal.close();
+    await appendFile(path, 'x\n');
+    await expect(Acknowledgements.open(path)).rejects.toMatchObject({
+      code: 'state_unreadable',
+      hint: expect.stringContaining('cdsync push --full'),
+    });
+
   it('lose only a last line that a crash tore, and continue after the others', async () => {
     const first = await Acknowledgements.open(path);
     first.note([0, 1, 2], []);
@@ -92,15 +102,5 @@ it('consecutive offsets are one range', () => {
       }
     }),
   );
-
-  it('say what helps if a line in the middle is damaged', async () => {
-    const journal = await Acknowledgements.open(path);
-    journal.note([0], []);
-    await journal.close();
-    await appendFile(path, 'x\n');
-    await expect(Acknowledgements.open(path)).rejects.toMatchObject({
-      code: 'state_unreadable',
-      hint: expect.stringContaining('cdsync push --full'),
-    });
   });
 });
