@@ -209,7 +209,8 @@ export class PieceData implements LoadData {
     const late: LateRefusal = { row: own, column: isRow ? null : target.name };
     handed.task = { ...task, late: [...task.late, late] };
     const key = found.key === null ? null : String(found.key);
-    if (!isRow || found.op !== 'delete') this.#reject({ key, column: target.name, reason, run_id: String(found.run_id) });
+    if (!isRow || found.op !== 'delete')
+      this.#reject({ key, column: target.name, reason, run_id: String(found.run_id) });
     const path = this.#name();
     const kept = await this.#copy(path, handed.task);
     await rm(written, { force: true });
