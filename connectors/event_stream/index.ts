@@ -1,7 +1,9 @@
 import { type JobStream, type OptionValues, recordConnector } from '../../src/sdk/index.js';
 import { type EventStreamShape, eventStreamOptions } from './options.js';
 import { EventStreamDestination } from './send.js';
-import { eventsAtOnce } from './types.js';
+
+/** Most events under way at the same time. */
+const eventsAtOnce = 64;
 
 /** Events change the profiles of a collection (specification, section 6): a job that reads it would react to its own events. */
 function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, streams: readonly JobStream[]) {

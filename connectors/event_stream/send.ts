@@ -8,7 +8,9 @@ import {
 } from '../../src/sdk/index.js';
 import type { EventStreamShape } from './options.js';
 import { eventOf } from './template.js';
-import { maxEventBytes } from './types.js';
+
+/** The longest event that the service accepts (published facts, Real-time API). */
+const maxEventBytes = 64 * 1024;
 
 /** Sends each record as an event. */
 export class EventStreamDestination implements RecordDestination {

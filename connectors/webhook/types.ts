@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { z } from 'zod';
-import type { OutgoingRecord } from '../../src/sdk/index.js';
+import type { OutgoingRecord, Secret } from '../../src/sdk/index.js';
 
 /** A request's body, and its id, which is always the same for the same records. */
-export interface Batch {
+interface Batch {
   readonly id: string;
   readonly body: string;
 }
@@ -42,3 +42,19 @@ const result = z.object({
 export const answerSchema = z.object({ results: z.array(result) });
 
 export type ReceiverResult = z.infer<typeof result>;
+
+function keyOf(secret: Secret): Buffer {
+  const text = secret.reveal();
+  return text.startsWith('whsec_') ? Buffer.from(text.slice(6), 'base64') : Buffer.from(text, 'utf8');
+}
+
+/**
+ * The headers of Standard Webhooks (https://www.standardwebhooks.com): the signature covers the batch's id, the time and the
+ * body, so that none of them can be changed and an old request cannot be played again.
+ * @param now milliseconds since 1970
+ */
+export function signatureHeaders({ id, body }: Batch, secret: Secret, now: number): Record<string, string> {
+  const timestamp = String(Math.floor(now / 1000));
+  const signature = createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
+}

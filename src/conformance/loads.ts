@@ -9,14 +9,6 @@ const modes = ['append', 'upsert', 'mirror', 'replace'] as const;
 export function loads(bench: Workbench): void {
   const declared = modes.filter((mode) => bench.hasMode(mode));
 
-  it('finds nothing lacking in a check, before the first load and after it', async () => {
-    const subject = await bench.subject();
-    expect(await subject.check()).toMatchObject({ lacks: [], error: undefined, reached: expect.any(String) });
-    delivered(await subject.run(people(0, 10)));
-    expect(await subject.check()).toMatchObject({ lacks: [], error: undefined });
-    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
-  });
-
   describe.each(declared)('mode %s', (mode) => {
     it('loads all of a first snapshot', async () => {
       const subject = await bench.subject({ destination: { mode } });

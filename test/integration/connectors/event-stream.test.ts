@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import eventStream from '../../../connectors/event_stream/index.js';
-import { membersOf } from '../../../connectors/event_stream/members.js';
+import { membersOf } from '../../../connectors/event_stream/template.js';
 import { ServiceClient } from '../../../src/api/client.js';
 import * as realtime from '../../../src/api/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
