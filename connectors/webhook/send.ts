@@ -2,8 +2,7 @@ import type { OptionValues, OutgoingRecord, RecordDestination, RecordResult } fr
 import { type Endpoint, NoAnswer } from './exchange.js';
 import { judge, type Verdict } from './judge.js';
 import type { WebhookShape } from './options.js';
-import { signatureHeaders } from './types.js';
-import { batchOf, envelopeBytes, recordText, type Sender } from './types.js';
+import { batchOf, envelopeBytes, recordText, type Sender, signatureHeaders } from './types.js';
 
 interface WebhookTask {
   readonly endpoint: Endpoint;

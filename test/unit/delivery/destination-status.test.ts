@@ -185,7 +185,7 @@ it('a forgotten destination has nothing, and others stay as they are', async () 
   expect(others?.sequence).toBe(7);
 });
 
-it('an erasure removes what a delivery that was killed has left', async () => {
+it('an erasure removes files of a delivery that was killed', async () => {
   const { layout, session } = published;
   const left = join(workFolder(layout, 'crm'), 'members', 'files', '1.csv');
   await mkdir(dirname(left), { recursive: true });

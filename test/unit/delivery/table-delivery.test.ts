@@ -225,7 +225,7 @@ describe('a delivery to a table', () => {
   const narrow = { connector: { ...duckdb, capabilities: { ...duckdb.capabilities, keyBytes: 4 } } as Connector };
   const listed = () => readRejects(rejectsPath(stream.layout, 'warehouse', 'members'));
 
-  it('lists what the table cannot hold again, if it was killed after its commit and before the list was written', async () => {
+  it('lists refused values again, if it was killed between its commit and that list', async () => {
     await stream.commit([
       { op: 'insert', id: 'a', n: 1 },
       { op: 'insert', id: 'too long', n: 2 },
