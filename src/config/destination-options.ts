@@ -1,8 +1,6 @@
 import { z } from 'zod';
-import type { Mode } from '../sdk/destination.js';
-import type { Connector } from '../sdk/destination.js';
-import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
-import { choice, durationOrNever, flag, text } from '../sdk/option.js';
+import type { Connector, Mode } from '../sdk/destination.js';
+import { choice, durationOrNever, type Finding, flag, map, type OptionFacts, option, text } from '../sdk/option.js';
 import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
 
 /** A connector, and the word that `connector:` uses for it: its name, a file, or a package. */
