@@ -15,7 +15,7 @@ import { Notifier } from '../notify/notifier.js';
 import { mergedStatus, type RunResult, resultOfReport } from '../notify/result.js';
 import { WebhookClient } from '../notify/webhook-client.js';
 import type { JobLayout } from '../storage/layout.js';
-import { pastRuns } from '../storage/past-runs.js';
+import { pastRuns } from '../storage/reports.js';
 
 /** How long all receivers and collectors together may delay the end of a run. */
 const deadlineMs = 10_000;

@@ -5,8 +5,15 @@ import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/colum
 import type { Database } from '../storage/duckdb.js';
 import { sha256OfFile, syncFolder } from '../storage/durable.js';
 import type { Counters, JournalState } from '../storage/journal.js';
-import { keysVersion, writeKeys } from '../storage/keys-file.js';
-import { allKeys, type DroppedRows, type Part, type PartRecord, partFiles } from '../storage/part.js';
+import {
+  allKeys,
+  type DroppedRows,
+  keysVersion,
+  type Part,
+  type PartRecord,
+  partFiles,
+  writeKeys,
+} from '../storage/part.js';
 import { hitRowsSql, noUnchangedRows, type UnchangedRows } from '../storage/unchanged-rows.js';
 
 /** Counters of a stream's reading, updated while it runs. */

@@ -6,7 +6,7 @@ import pLimit from 'p-limit';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run-report.js';
 import type { S3Store } from '../sdk/index.js';
-import type { RemoteFile, RemoteFiles } from '../storage/remote-files.js';
+import type { RemoteFile, RemoteFiles } from '../storage/layout.js';
 import { blocksOf } from './blocks.js';
 import { Checkpoints } from './checkpoint.js';
 import { cacheInvalid, superseded } from './errors.js';

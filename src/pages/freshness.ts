@@ -1,7 +1,7 @@
 import { formatCount, formatDuration } from '../core/quantities.js';
 import type { DestinationReport } from '../core/run-report.js';
 import type { DestinationStatus } from '../delivery/destination-status.js';
-import type { PastRun } from '../storage/past-runs.js';
+import type { PastRun } from '../storage/reports.js';
 import type { ColumnFigures } from './column-figures.js';
 import { moment, statusWords } from './format.js';
 import { type Html, html, name } from './html.js';

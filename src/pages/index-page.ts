@@ -2,7 +2,7 @@ import { formatCount, formatCounted, formatDuration } from '../core/quantities.j
 import type { JobReport } from '../core/run-report.js';
 import { countedSchemaChanges } from '../core/schema-change.js';
 import { errorWithoutKeys } from '../notify/result.js';
-import type { PastRun } from '../storage/past-runs.js';
+import type { PastRun } from '../storage/reports.js';
 import { changedStreams, changeWords, type EarlierReports, isFirstRun } from './changes.js';
 import { pageDocument } from './document.js';
 import { moment, oneLine, statusWords } from './format.js';

@@ -4,7 +4,7 @@ import { formatBytes, formatCount, formatCounted, formatDuration } from '../core
 import type { JobReport } from '../core/run-report.js';
 import type { DestinationStatus } from '../delivery/destination-status.js';
 import { runBudget } from '../notify/run-figures.js';
-import type { PastRun } from '../storage/past-runs.js';
+import type { PastRun } from '../storage/reports.js';
 import { changesSection, firstLoadSection, isFirstRun } from './changes.js';
 import type { ColumnFigures } from './column-figures.js';
 import { changedColumns, columnTables } from './columns.js';

@@ -1,7 +1,7 @@
 import { formatCount, formatDuration } from '../core/quantities.js';
 import type { JobReport } from '../core/run-report.js';
 import { previousRowCount, runFigures } from '../notify/run-figures.js';
-import type { PastRun } from '../storage/past-runs.js';
+import type { PastRun } from '../storage/reports.js';
 import { changedRows, isFirstLoad } from './changes.js';
 import { brief, briefTime, clockTime, moment, shortDay } from './format.js';
 import { type Html, html, name } from './html.js';

@@ -4,7 +4,7 @@ import { type DestinationStatus, destinationStatuses } from '../delivery/destina
 import { writeFileAtomically } from '../storage/durable.js';
 import { readHeld } from '../storage/held.js';
 import type { JobLayout } from '../storage/layout.js';
-import { type PastRun, pastRuns, readPastRun } from '../storage/past-runs.js';
+import { type PastRun, pastRuns, readPastRun } from '../storage/reports.js';
 import { readColumnFigures } from './column-figures.js';
 import { indexPage, indexRow, listedRuns, rowsOf } from './index-page.js';
 import { runPage } from './run-page.js';

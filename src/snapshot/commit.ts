@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import { ColumnSet, columnPath } from '../columns/columns.js';
-import { sqlText } from '../core/sql.js';
+import { ColumnSet, columnPath, type StoredColumn } from '../columns/columns.js';
+import { fileTexts, quoteIdentifier, sqlText } from '../core/sql.js';
+import type { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
@@ -9,14 +10,38 @@ import { commentStream } from './comments.js';
 import { changesDefinition, hashesComparable, removesValues } from './diff.js';
 import { pruneHistory, recordCommitTime } from './history.js';
 import { defineHistory } from './history-views.js';
-import { hasLargeTexts, mayHoldLargeTexts } from './large-texts.js';
 import { rewriteChanges } from './rewrite-changes.js';
+import { SnapshotWriter } from './snapshot-files.js';
 import { linkedFiles, newFile, snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { SnapshotWriter } from './snapshot-writer.js';
 import { storeTable } from './store-tables.js';
 import type { CommittedFile, CoveredSpan, RewrittenChanges, StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
+
+/** Above this many bytes, DuckDB keeps a text in blocks of its own instead of beside the others of its column. */
+const largeBytes = 4096;
+
+/** Whether a text made from a record of that many bytes may be large. Numbers may become longer as texts. */
+function mayHoldLargeTexts(recordBytes: number): boolean {
+  return 2 * recordBytes > largeBytes;
+}
+
+/** Whether one of the texts in these files is large, also within a list or struct. */
+export async function hasLargeTexts(
+  session: Session,
+  files: readonly ParquetFile[],
+  columns: readonly StoredColumn[],
+): Promise<boolean> {
+  const lengths = ColumnSet.restore(columns).list.flatMap(({ name, type }) => {
+    const column = quoteIdentifier(name);
+    if (type === 'VARCHAR' || type === 'JSON') return `strlen(${column})`;
+    return type.includes('VARCHAR') ? `strlen(${column}::VARCHAR)` : [];
+  });
+  if (files.length === 0 || lengths.length === 0) return false;
+  const paths = fileTexts(files.map(({ path }) => path));
+  const longest = `greatest(0, ${lengths.join(', ')})`;
+  return (await session.number(`SELECT max(${longest}) FROM read_parquet(${paths})`)) > largeBytes;
+}
 
 /** A rejected record, as the published store shows it. */
 export interface CommittedReject {

@@ -5,10 +5,9 @@ import { CdsyncError } from '../core/errors.js';
 import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
 import type { Session } from '../storage/duckdb.js';
 import { type CachedRows, hitRowsSql, missedKeysSql, type UnchangedRows } from '../storage/unchanged-rows.js';
-import { hashPartitions } from './hash-partitions.js';
 import { keysTable, storeTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
-import { type WorkTables, workTables } from './unify-parts.js';
+import { hashPartitions, type WorkTables, workTables } from './unify-parts.js';
 
 /** How a reading differs from the previous snapshot. */
 export interface Difference {

@@ -3,8 +3,11 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
+import { narrows } from '../columns/widen.js';
 import { readStateFile, type StateFile, writeStateFile } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
+import type { StoreState } from './snapshot-store.js';
+import type { CommittedFile, StreamState } from './stream-state.js';
 
 const fileSchema = z.object({ path: z.string(), rows: z.number() });
 
@@ -79,4 +82,132 @@ export function runOfSnapshot(feed: Feed, sequence: number): string | undefined 
   if (sequence === feed.sequence) return feed.run_id;
   if (sequence === feed.complete_since) return feed.complete_since_run ?? undefined;
   return feed.changes.find((commit) => commit.sequence === sequence)?.run_id;
+}
+
+/** Files as the feed lists them. */
+export function filesOf(files: readonly CommittedFile[]): Pick<FeedChanges, 'files' | 'sha256'> {
+  return { files: files.map(({ path }) => path), sha256: files.map(({ sha256 }) => sha256) };
+}
+
+/** The changes of a stream's last commit. */
+function lastChanges({ run_id, sequence, synced_at, changes, columns }: StreamState): FeedChanges {
+  const rows = changes.reduce((sum, file) => sum + file.rows, 0);
+  return { run_id, sequence, synced_at, rows, ...filesOf(changes), columns };
+}
+
+function rewrittenChanges({ rewritten_changes, columns }: StreamState): FeedChanges[] {
+  return (rewritten_changes?.commits ?? []).map(({ files, ...commit }) => ({
+    ...commit,
+    rows: files.reduce((sum, { rows }) => sum + rows, 0),
+    ...filesOf(files),
+    columns,
+  }));
+}
+
+/**
+ * Whether the commit is known by its changes. Of a first load there are none, and of a commit whose file was lost with the history of the
+ * store; an erasure has none because its keys are delivered apart.
+ */
+function hasChanges({ changes, rewritten }: StreamState): boolean {
+  return changes.length > 0 || rewritten === true;
+}
+
+/** The earlier changes in the feed, with their columns; none if the new commit does not continue them. */
+function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
+  if (feed?.store_id !== storeId || feed.sequence >= state.sequence) return [];
+  // The files of earlier changes still have what a rewritten stream has lost: others take their place.
+  if (state.rewritten === true) return rewrittenChanges(state);
+  // Changes may reach further back than the store, so nobody knows whether their texts fit.
+  if (narrows(feed.columns, state.columns)) return [];
+  return withColumns(feed);
+}
+
+/** All changes in a feed, each with the columns of its files. */
+export function withColumns(feed: Feed): FeedChanges[] {
+  let following = feed.columns;
+  const filled: FeedChanges[] = [];
+  for (const entry of [...feed.changes].reverse()) {
+    following = entry.columns ?? following;
+    filled.unshift({ ...entry, columns: following });
+  }
+  return filled;
+}
+
+/** Leaves out the columns of an entry if the next entry, or for the last one the feed, has the same. */
+export function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['columns']): FeedChanges[] {
+  let following = JSON.stringify(columns);
+  return [...changes]
+    .reverse()
+    .map(({ columns: own, ...entry }) => {
+      const text = JSON.stringify(own);
+      if (text === following) return entry;
+      following = text;
+      return { ...entry, columns: own };
+    })
+    .reverse();
+}
+
+/**
+ * Brings a stream's feed up to date with its last commit. Repeating it does no harm.
+ * @param changesBefore the first characters of a run id: changes of runs with smaller ids leave the feed
+ */
+export async function publishFeed(
+  layout: JobLayout,
+  { id }: StoreState,
+  state: StreamState,
+  changesBefore: string,
+): Promise<void> {
+  const feed = await readFeed(layout, state.stream).catch(() => undefined);
+  const snapshot = state.snapshot.map(({ path, rows }) => ({ path, rows }));
+  const own = hasChanges(state) ? [lastChanges(state)] : [];
+  if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) {
+    const told = [feed.snapshot, feed.changes.at(-1)?.files];
+    if (JSON.stringify(told) === JSON.stringify([snapshot, own[0]?.files])) return;
+    // The same commit in other files: they were restored from the store, as far as it still had the rows.
+    const restored = { changes: withoutRepeats([...feed.changes.slice(0, -1), ...own], state.columns) };
+    const isLost = own.length === 0;
+    await writeFeed(layout, { ...feed, snapshot, ...(isLost ? everythingUpTo(state) : restored) });
+    return;
+  }
+  const earlier = earlierChanges(feed, id, state);
+  const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
+  const kept = earlier.slice(lastGone + 1);
+  const since = completeSince(feed, id, state, { earlier, last: earlier[lastGone] });
+  const complete = { complete_since: since.sequence, complete_since_run: since.run_id };
+  const changes = withoutRepeats([...kept, ...own], state.columns);
+  await writeFeed(layout, {
+    version: 1,
+    stream: state.stream,
+    store_id: id,
+    run_id: state.run_id,
+    sequence: state.sequence,
+    synced_at: state.synced_at,
+    rows: state.rows,
+    key: state.key,
+    columns: state.columns,
+    definition: state.definition ?? {},
+    snapshot,
+    ...(own.length === 0 ? everythingUpTo(state) : { changes, ...complete }),
+  });
+}
+
+/** A destination that has not this commit, or a later one, needs all rows. */
+function everythingUpTo({ sequence, run_id }: StreamState) {
+  return { changes: [], complete_since: sequence, complete_since_run: run_id };
+}
+
+/** The snapshot from which on the feed has every change. */
+function completeSince(
+  feed: Feed | undefined,
+  storeId: string,
+  state: StreamState,
+  { earlier, last }: { readonly earlier: readonly FeedChanges[]; readonly last: FeedChanges | undefined },
+): { readonly sequence: number; readonly run_id: string | null } {
+  if (last !== undefined) return last;
+  if (feed?.store_id !== storeId || feed.sequence >= state.sequence)
+    return { sequence: state.sequence - 1, run_id: null };
+  // Without earlier changes, those of the last commit lead on from the snapshot before it.
+  if (earlier.length === 0) return feed;
+  if (state.rewritten_changes !== undefined) return state.rewritten_changes.since;
+  return { sequence: feed.complete_since, run_id: feed.complete_since_run };
 }

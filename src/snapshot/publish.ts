@@ -14,10 +14,10 @@ import {
 } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import { folderMode, makeFolder } from '../storage/storage.js';
-import { swapCurrentLink } from './current-snapshot.js';
+import { publishFeed } from './feed.js';
 import { type Manifest, readManifest } from './manifest.js';
 import { publishDatabase } from './publish-database.js';
-import { publishFeed } from './publish-feed.js';
+import { swapCurrentLink } from './snapshot-folder.js';
 import type { StoreState } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 

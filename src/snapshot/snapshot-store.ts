@@ -8,8 +8,7 @@ import { isCorruption } from '../sdk/duckdb/errors.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import { setMode, statOrUndefined } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
-import { migrate, oldestVersion, versionOf } from './migrate.js';
-import { createStore, schemaVersion } from './store-schema.js';
+import { createStore, migrate, oldestVersion, schemaVersion, versionOf } from './store-schema.js';
 import { storeName, storeTable, streamsTable } from './store-tables.js';
 import { type StreamState, stateSchema } from './stream-state.js';
 

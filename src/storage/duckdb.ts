@@ -1,4 +1,3 @@
-import './duckdb-text.js';
 import { stat } from 'node:fs/promises';
 import {
   type DuckDBConnection,
@@ -8,11 +7,15 @@ import {
   type DuckDBVector,
   UBIGINT,
 } from '@duckdb/node-api';
+import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import { wideColumns } from '../columns/row-hash.js';
 import { type CdsyncError, interrupted } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
 import { type Limits, SharedLimits } from './shared-limits.js';
+
+// DuckDB's client drops a U+FEFF at the start of a text: another key, name or value than the stored one. This decoder keeps it.
+Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
 
 export type Row = Record<string, DuckDBValue>;
 

@@ -1,8 +1,12 @@
 import { join } from 'node:path';
+import { version } from '@duckdb/node-api';
 import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
-import { hashedRows, rowHash, rowKey, type TypedColumn, wideColumns } from '../columns/row-hash.js';
+import { hashWords } from '../columns/record-hash.js';
+import { hashedRows, hashVersion, rowHash, rowKey, type TypedColumn, wideColumns } from '../columns/row-hash.js';
 import { fileText, fileTexts } from '../core/sql.js';
+import type { Session } from './duckdb.js';
+import { type ParquetFile, writeParquet } from './parquet.js';
 
 /** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */
 export const partVersion = 3;
@@ -58,7 +62,7 @@ export function partFiles(folder: string, number: number): PartFiles {
 }
 
 /** What the keys file of a part is computed from. */
-export interface KeyedRows {
+interface KeyedRows {
   /** Number of the part. */
   readonly number: number;
   /** Its Parquet file. */
@@ -86,7 +90,7 @@ export function keysOf({ number, path, columns, key }: KeyedRows): string {
  * SQL for the rows of a keys file: those of {@link keysOf}, and the hash of each record's bytes in two halves, or NULL.
  * @param raw a table of the halves (raw_hi, raw_lo), in the order of the rows; 0 for none
  */
-export function keysFileRows(rows: KeyedRows, raw: string | undefined): string {
+function keysFileRows(rows: KeyedRows, raw: string | undefined): string {
   if (raw === undefined) return `SELECT *, NULL::UBIGINT AS raw_hi, NULL::UBIGINT AS raw_lo FROM (${keysOf(rows)})`;
   return `SELECT k.*, nullif(raw_hi, 0) AS raw_hi, raw_lo FROM (${keysOf(rows)}) AS k JOIN ${raw} AS r ON r.rowid = k.row`;
 }
@@ -103,4 +107,33 @@ export interface DroppedRows {
   readonly part: number;
   readonly from: number;
   readonly to: number;
+}
+
+/** How {@link writeKeys} hashes rows, in this process. */
+export function keysVersion(): string {
+  return hashVersion(version());
+}
+
+const rawTable = 'work_raw';
+
+/**
+ * Writes the keys of a part into a file, durable on return. It can be recomputed from the part at any time, except for the
+ * hashes of the records' bytes: without them the next night converts these records again.
+ * @param raw the hash of each row's record, four words each
+ */
+export async function writeKeys(
+  session: Session,
+  rows: KeyedRows,
+  keysPath: string,
+  raw?: Uint32Array,
+): Promise<ParquetFile> {
+  if (raw !== undefined) {
+    await session.run(`CREATE OR REPLACE TEMP TABLE ${rawTable} (raw_hi UBIGINT, raw_lo UBIGINT)`);
+    await session.appendWords(rawTable, raw, hashWords / 2);
+  }
+  try {
+    return await writeParquet(session, keysFileRows(rows, raw && rawTable), keysPath, { compression: 'snappy' });
+  } finally {
+    if (raw !== undefined) await session.run(`DROP TABLE ${rawTable}`);
+  }
 }

@@ -24,8 +24,7 @@ import { rulesOf, Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
 import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
-import { filesWith } from './find-value-files.js';
-import { absentKey, knownKeys } from './known-keys.js';
+import { absentKey, filesWith, knownKeys } from './find-value-files.js';
 
 /** The result of `cdsync forget`: what it erased, and what it found afterwards. It contains no key and no value. */
 export interface ForgetResult {

@@ -14,12 +14,10 @@ import { requireOwner } from '../../sources/key-owner.js';
 import type { Session } from '../../storage/duckdb.js';
 import { probeStorage } from '../../storage/probe-storage.js';
 import { checkStorage } from '../../storage/storage.js';
-import { type Engine, jobContext } from '../open-engine.js';
+import { type Engine, jobContext, serviceAccess } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
-import { serviceAccess } from '../service-access.js';
-import { checkColumns } from './check-columns.js';
-import { type ContractCheck, checkContracts } from './check-contract.js';
+import { type ContractCheck, checkColumns, checkContracts } from './check-contract.js';
 
 /** What `cdsync check` found out about a destination. */
 interface CheckedDestination {

@@ -1,7 +1,7 @@
 import type { StreamConfig } from '../../config/config.js';
 import type { ReportedError } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
-import type { DiskNeed } from '../run/disk-need.js';
+import type { DiskNeed } from '../run/require-space.js';
 import type { PlannedReading } from './plan-stream.js';
 import type { StreamSample } from './sample-stream.js';
 

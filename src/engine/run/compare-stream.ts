@@ -21,20 +21,18 @@ import {
   diff,
   hashesComparable,
 } from '../../snapshot/diff.js';
-import { keysAtOnce } from '../../snapshot/hash-partitions.js';
 import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
-import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
+import { keysAtOnce, type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
 import type { Session } from '../../storage/duckdb.js';
 import { statOrUndefined } from '../../storage/durable.js';
 import { type ParquetFile, writeParquet } from '../../storage/parquet.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
-import { confirmDeletes } from './confirm-deletes.js';
-import type { Definition } from './definition.js';
+import { confirmDeletes, withKeptRows } from './confirm-deletes.js';
 import { enforceContract } from './enforce-contract.js';
-import { withKeptRows } from './keep-rows.js';
+import type { Definition } from './open-stream.js';
 import type { PreviousState } from './recover.js';
 import { checkRowCounts, countDuplicates } from './row-counts.js';
 import type { StreamReader } from './stream-reader.js';

@@ -12,9 +12,8 @@ import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import type { Session } from '../../storage/duckdb.js';
 import { openFlags } from '../../storage/durable.js';
-import { writeKeys } from '../../storage/keys-file.js';
 import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
-import type { DroppedRows, Part } from '../../storage/part.js';
+import { type DroppedRows, type Part, writeKeys } from '../../storage/part.js';
 
 type Contract = StreamConfig['contract'];
 

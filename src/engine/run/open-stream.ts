@@ -3,6 +3,7 @@ import type { RequestCounts } from '../../api/client.js';
 import type { ColumnRules } from '../../columns/column-rules.js';
 import type { StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
 import type { ExtractionOptions } from '../../extract/begin-extraction.js';
 import { windowsOf } from '../../extract/partition.js';
 import { ServiceReader } from '../../extract/service-reader.js';
@@ -17,11 +18,41 @@ import { adoptUnfinished, findUnfinished, type RunIdentity, type UnfinishedStrea
 import { refuseOtherSalts, rulesOf } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 import { chosenSplit } from './choose-split.js';
-import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import { QueryReader } from './query-reader.js';
-import type { StoredKeys } from './stored-keys.js';
+import type { StoredKeys } from './recover.js';
 import type { StreamReader } from './stream-reader.js';
 import { cacheOptionsFor } from './usable-cache.js';
+
+/** The options that decide which records a stream is about, each as a digest: a filter may contain a person's name. */
+export type Definition = Readonly<Record<string, string>>;
+
+function digest(value: unknown): string {
+  return createHash('sha256')
+    .update(JSON.stringify(value) ?? 'null')
+    .digest('hex')
+    .slice(0, 16);
+}
+
+/** The definition of a stream: all its options except those that its source lists as `notDefining`. */
+function definitionOf(config: StreamConfig, source: Source | undefined, tenantId: string): Definition {
+  const { key, definition } = config.reads;
+  // Stores of version 0.1.0 have an index and a filter for every stream.
+  const always = { source: config.source, tenant_id: tenantId, index: null, filter: [], key };
+  const parts = { ...always, ...definition, ...source?.resolved };
+  return Object.fromEntries(Object.entries(parts).map(([name, value]) => [name, digest(value)]));
+}
+
+/** @throws {CdsyncError} `definition_changed` if the last snapshot is about other records */
+function refuseChanged(before: Definition | undefined, now: Definition): void {
+  if (before === undefined) return;
+  const names = new Set([...Object.keys(before), ...Object.keys(now)]);
+  const changed = [...names].filter((name) => before[name] !== now[name]);
+  if (changed.length === 0) return;
+  throw new CdsyncError(`its ${changed.join(' and ')} changed since the last snapshot, which is about other records`, {
+    code: 'definition_changed',
+    hint: 'run with --accept to make what it brings now the new baseline, or give the stream another name',
+  });
+}
 
 /** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
 const dateStepMs = 1000;

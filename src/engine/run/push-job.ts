@@ -5,7 +5,7 @@ import type { JobReport } from '../../core/run-report.js';
 import type { DeliveryContext } from '../../delivery/delivery.js';
 import { readFeed } from '../../snapshot/feed.js';
 import type { JobLayout } from '../../storage/layout.js';
-import { pastRuns } from '../../storage/past-runs.js';
+import { pastRuns } from '../../storage/reports.js';
 import { prepareStorage } from '../../storage/storage.js';
 import { hasAfterRun } from '../finish-run.js';
 import { type DeliverJobOptions, deliverJob, requireDestinations } from './deliver-job.js';

@@ -13,9 +13,8 @@ import { queryError } from '../../sdk/duckdb/errors.js';
 import { inferTextFormats } from '../../snapshot/infer-text-formats.js';
 import type { Session } from '../../storage/duckdb.js';
 import { type Counters, noCounters } from '../../storage/journal.js';
-import { keysVersion, writeKeys } from '../../storage/keys-file.js';
 import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParquet } from '../../storage/parquet.js';
-import { type Part, partFiles } from '../../storage/part.js';
+import { keysVersion, type Part, partFiles, writeKeys } from '../../storage/part.js';
 import { noUnchangedRows } from '../../storage/unchanged-rows.js';
 import type { StreamReader } from './stream-reader.js';
 

@@ -1,5 +1,5 @@
 /** How a stream ended in a run. */
-export interface FinishedStreamStateunState {
+export interface FinishedStreamState {
   readonly name: string;
   readonly state:
     | 'committed'
@@ -16,7 +16,7 @@ export interface FinishedStreamStateunState {
 export interface FinishedRunState {
   readonly runId: string;
   /** The streams of the run. */
-  readonly streams: readonly FinishedStreamStateunState[];
+  readonly streams: readonly FinishedStreamState[];
   /** Whether it was interrupted before its commit. */
   readonly isCutShort: boolean;
   /** Whether the run reads only some streams of the job, or only a span of time. */
@@ -40,7 +40,7 @@ interface Removable {
  */
 export function removable({ runId: own, streams, isCutShort, isPart, folders, held }: FinishedRunState): Removable {
   if (isCutShort) return { runs: [], streams: [] };
-  const named = (...states: readonly FinishedStreamStateunState['state'][]) =>
+  const named = (...states: readonly FinishedStreamState['state'][]) =>
     new Set(streams.filter(({ state }) => states.includes(state)).map(({ name }) => name));
   const used = named('committed', 'wrong');
   const decided = named('committed', 'held');

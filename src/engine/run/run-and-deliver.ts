@@ -2,9 +2,9 @@ import { asCdsyncError } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
 import type { DestinationReport, JobReport } from '../../core/run-report.js';
 import { finishRun, hasAfterRun } from '../finish-run.js';
+import { serviceAccess } from '../open-engine.js';
 import { keepReport, withDestinations } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
-import { serviceAccess } from '../service-access.js';
 import { runJob } from './run-job.js';
 import { statusWithDestinations } from './run-status.js';
 

@@ -1,11 +1,11 @@
 import { dirname } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
-import { inSeconds } from '../../core/quantities.js';
+import { formatDuration, inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run-report.js';
 import { sqlText } from '../../core/sql.js';
 import { keepColumnFigures } from '../../pages/column-figures.js';
 import { fitBlocks } from '../../snapshot/compact.js';
-import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { SnapshotStore, type StoreState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../storage/duckdb.js';
 import { heldStreams } from '../../storage/held.js';
 import { JobLock } from '../../storage/job-lock.js';
@@ -16,7 +16,6 @@ import { keepReport, reportJob } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { beforeRun } from '../workflow/before-run.js';
 import { forgetStarted } from '../workflow/started-workflows.js';
-import { clockDoubt } from './clock-doubt.js';
 import { type Committed, commitAndPublish, publishHeld } from './commit-and-publish.js';
 import type { OpenedStream } from './open-stream.js';
 import { type PreviousState, recover } from './recover.js';
@@ -26,6 +25,30 @@ import { statusOf } from './run-status.js';
 import { compareStages, Stage, type StageTask } from './stage.js';
 import { chosenStreams, orderStreams } from './stream-order.js';
 import type { StreamRun } from './stream-run.js';
+
+/** A clock is doubted if it is further than this from the last run, and from the service. */
+const farMs = 86_400_000;
+
+/** What a run knows of the time. */
+interface KnownTimes {
+  /** By this machine, in milliseconds since 1970. */
+  readonly now: number;
+  /** How far this machine's clock is ahead of the service's; undefined if no answer had a date. */
+  readonly aheadMs: number | undefined;
+  readonly streams: StoreState['streams'];
+}
+
+/**
+ * Why the clock of this machine cannot be trusted: it is far from the last run's and from the service's. A job that was not run
+ * for long is only the former. Undefined: nothing speaks against it.
+ */
+function clockDoubt({ now, aheadMs, streams }: KnownTimes): string | undefined {
+  const last = Math.max(...[...streams.values()].map(({ synced_at: at }) => Date.parse(at)));
+  if (aheadMs === undefined || !Number.isFinite(last)) return undefined;
+  if (Math.abs(now - last) <= farMs || Math.abs(aheadMs) <= farMs) return undefined;
+  const side = aheadMs > 0 ? 'ahead of' : 'behind';
+  return `the clock of this machine is ${formatDuration(Math.abs(aheadMs))} ${side} the service's; nothing of the past was removed. Set the clock`;
+}
 
 /** After a run, removes files in the runs' folders that nobody needs any more: see {@link removable}. */
 async function cleanUp(

@@ -17,9 +17,8 @@ import type { RunContext } from '../run-context.js';
 import { type ComparedStream, compareStream, ReadingInvalidated } from './compare-stream.js';
 import { evaluateGuards } from './guards.js';
 import { type OpenedStream, openReader, openStream } from './open-stream.js';
-import type { PreviousState } from './recover.js';
-import type { FinishedStreamStateunState } from './removable.js';
-import { noStoredKeys } from './stored-keys.js';
+import { noStoredKeys, type PreviousState } from './recover.js';
+import type { FinishedStreamState } from './removable.js';
 import type { StreamReader } from './stream-reader.js';
 import { refuseTakenNames, type UnknownColumn, unknownColumns } from './unknown-columns.js';
 
@@ -259,7 +258,7 @@ export class StreamRun {
   }
 
   /** How it ended. */
-  get end(): FinishedStreamStateunState {
+  get end(): FinishedStreamState {
     const { name, outcome, opened } = this;
     if (this.commit !== undefined) return { name, state: 'committed' };
     if (this.isHeld) return { name, state: 'held' };

@@ -9,9 +9,8 @@ import { asCdsyncError, CdsyncError, interrupted, reworded } from '../../core/er
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
 import { isUnfinishedRun } from '../../sources/workflow-runs.js';
-import { hasEnded } from './ended-run.js';
+import { hasEnded, readWhole, withKnown } from './ended-run.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
-import { readWhole, withKnown } from './whole-run.js';
 
 /** Asked soon at first, then less and less often: all clients together get 10 requests a second from the Management API. */
 const firstDelayMs = 500;

@@ -9,8 +9,7 @@ import {
 } from '../../api/management-api.js';
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
-import { hasEnded } from './ended-run.js';
-import { readWhole } from './whole-run.js';
+import { hasEnded, readWhole } from './ended-run.js';
 
 /** The clients whose service knows the path without its trailing slash. */
 const plain = new WeakSet<ServiceClient>();

@@ -7,9 +7,8 @@ import { wideColumns } from '../../columns/row-hash.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Database, Session } from '../../storage/duckdb.js';
-import { keysVersion, writeKeys } from '../../storage/keys-file.js';
 import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
-import type { PartFiles, PartRecord } from '../../storage/part.js';
+import { keysVersion, type PartFiles, type PartRecord, writeKeys } from '../../storage/part.js';
 
 /** Scanned and spooled records that are ready to become a part. */
 interface SealedBatch {

@@ -6,7 +6,7 @@ import { ServiceClient } from '../../../src/api/client.js';
 import * as realtime from '../../../src/api/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
-import { serviceAccess } from '../../../src/engine/service-access.js';
+import { serviceAccess } from '../../../src/engine/open-engine.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
 import { openBudget } from '../../../src/rate-limit/open-budget.js';
 import type { OutgoingRecord, RecordResult, ServiceAccess } from '../../../src/sdk/index.js';

@@ -6,7 +6,7 @@ import { CdsyncError } from '../../../src/core/errors.js';
 import type { JobReport } from '../../../src/core/run-report.js';
 import { type FinishedRun, finishRun } from '../../../src/engine/finish-run.js';
 import { JobLayout } from '../../../src/storage/layout.js';
-import { pastRuns } from '../../../src/storage/past-runs.js';
+import { pastRuns } from '../../../src/storage/reports.js';
 import { members, parse, withStream } from '../config/sample.js';
 
 describe('what follows from a run', () => {

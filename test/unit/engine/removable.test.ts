@@ -1,14 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  type FinishedRunState,
-  type FinishedStreamStateunState,
-  removable,
-} from '../../../src/engine/run/removable.js';
+import { type FinishedRunState, type FinishedStreamState, removable } from '../../../src/engine/run/removable.js';
 
 const [older, old, own] = ['20261101T000000Z-aaaaaa', '20261102T000000Z-bbbbbb', '20261103T000000Z-cccccc'];
 
-function end(streams: readonly FinishedStreamStateunState[], more: Partial<FinishedRunState> = {}): FinishedRunState {
+function end(streams: readonly FinishedStreamState[], more: Partial<FinishedRunState> = {}): FinishedRunState {
   const folders = [{ runId: own, streams: streams.map(({ name }) => name) }];
   return { runId: own, streams, isCutShort: false, isPart: false, folders, held: [], ...more };
 }
@@ -23,9 +19,7 @@ const ends: fc.Arbitrary<FinishedRunState> = fc
       .subarray(names, { minLength: 1 })
       .chain((chosen) =>
         fc.tuple(
-          ...chosen.map((name) =>
-            fc.constantFrom(...states).map((state): FinishedStreamStateunState => ({ name, state })),
-          ),
+          ...chosen.map((name) => fc.constantFrom(...states).map((state): FinishedStreamState => ({ name, state }))),
         ),
       ),
     isCutShort: fc.boolean(),
@@ -47,7 +41,7 @@ describe('what a run leaves behind', () => {
   });
 
   test('stays for a failed stream, and goes for a committed one', () => {
-    const streams: FinishedStreamStateunState[] = [
+    const streams: FinishedStreamState[] = [
       { name: 'a', state: 'committed' },
       { name: 'b', state: 'failed' },
     ];
@@ -59,7 +53,7 @@ describe('what a run leaves behind', () => {
   });
 
   test('stays whole after an interruption, in any case', () => {
-    const streams: FinishedStreamStateunState[] = [{ name: 'a', state: 'failed' }];
+    const streams: FinishedStreamState[] = [{ name: 'a', state: 'failed' }];
     const folders = [
       { runId: old, streams: ['b'] },
       { runId: own, streams: ['a'] },
@@ -70,7 +64,7 @@ describe('what a run leaves behind', () => {
   test('stays if a guard holds it, until the stream is committed or held again', () => {
     const folders = [{ runId: old, streams: ['a'] }];
     const held = [{ runId: old, stream: 'a' }];
-    const goneAfter = (state: FinishedStreamStateunState['state']) =>
+    const goneAfter = (state: FinishedStreamState['state']) =>
       removable(end([{ name: 'a', state }], { folders, held })).runs;
     expect(states.filter((state) => goneAfter(state).includes(old))).toEqual(['committed', 'held']);
   });
@@ -78,7 +72,7 @@ describe('what a run leaves behind', () => {
   test('goes only for those held streams that ended otherwise', () => {
     const folders = [{ runId: old, streams: ['a', 'b'] }];
     const held = ['a', 'b'].map((stream) => ({ runId: old, stream }));
-    const streams: FinishedStreamStateunState[] = [
+    const streams: FinishedStreamState[] = [
       { name: 'a', state: 'committed' },
       { name: 'b', state: 'failed' },
     ];
@@ -93,7 +87,7 @@ describe('what a run leaves behind', () => {
       { runId: older, streams: ['a'] },
       { runId: old, streams: ['b'] },
     ];
-    const goneAfter = (state: FinishedStreamStateunState['state'], isPart: boolean) =>
+    const goneAfter = (state: FinishedStreamState['state'], isPart: boolean) =>
       removable(end([{ name: 'a', state }], { folders, isPart })).runs;
     expect(goneAfter('committed', false)).toEqual([older, old]);
     expect(goneAfter('failed', false)).toEqual([older, old]);

@@ -17,9 +17,9 @@ import type { JobConfig } from '../../../src/config/config.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { sqlTexts } from '../../../src/core/sql.js';
 import { verifyJob } from '../../../src/engine/inspect/verify-job.js';
-import { gatherSnapshots } from '../../../src/snapshot/current-snapshot.js';
 import { readFeed } from '../../../src/snapshot/feed.js';
 import { readManifest } from '../../../src/snapshot/manifest.js';
+import { gatherSnapshots } from '../../../src/snapshot/snapshot-folder.js';
 import { type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { hashPartitions, keysAtOnce } from '../../../src/snapshot/hash-partitions.js';
+import { hashPartitions, keysAtOnce } from '../../../src/snapshot/unify-parts.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;

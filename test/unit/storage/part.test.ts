@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rowHash } from '../../../src/columns/row-hash.js';
 import { Database, type Session } from '../../../src/storage/duckdb.js';
-import { writeKeys } from '../../../src/storage/keys-file.js';
 import { writeParquet } from '../../../src/storage/parquet.js';
-import { allKeys, keysOf, partFiles } from '../../../src/storage/part.js';
+import { allKeys, keysOf, partFiles, writeKeys } from '../../../src/storage/part.js';
 
 let folder: string;
 let database: Database;
