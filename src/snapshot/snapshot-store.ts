@@ -128,10 +128,14 @@ export class SnapshotStore {
     };
   }
 
+  /** Changes one row in one statement: also outside of a transaction, a failure or a kill leaves the old state or the new one. */
   async rememberStream(state: StreamState): Promise<void> {
-    await this.session.run(`DELETE FROM ${streamsTable} WHERE stream = ${sqlText(state.stream)}`);
+    const [stream, text] = [sqlText(state.stream), sqlText(JSON.stringify(state))];
+    const isKnown = (await this.session.number(`SELECT count(*) FROM ${streamsTable} WHERE stream = ${stream}`)) > 0;
     await this.session.run(
-      `INSERT INTO ${streamsTable} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`,
+      isKnown
+        ? `UPDATE ${streamsTable} SET state = ${text} WHERE stream = ${stream}`
+        : `INSERT INTO ${streamsTable} VALUES (${stream}, ${text})`,
     );
   }
 

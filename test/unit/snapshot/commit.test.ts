@@ -235,6 +235,23 @@ describe('the store', () => {
     ]);
   });
 
+  test('still knows a stream if the disk is full while its state is replaced', async () => {
+    await snapshots.run('members', [{ id: 'a', n: 1 }]);
+    const store = await snapshots.store();
+    const state = (await store.state()).streams.get('members');
+    const { session } = store;
+    const run = session.run.bind(session);
+    let statements = 0;
+    session.run = (sql) => {
+      statements += 1;
+      return statements > 1 ? Promise.reject(new Error('no space left on device')) : run(sql);
+    };
+    await store.rememberStream({ ...(state as NonNullable<typeof state>), covered: [] }).catch(() => undefined);
+    session.run = run;
+    await snapshots.detach();
+    expect([...(await snapshots.state()).streams.keys()]).toEqual(['members']);
+  });
+
   test('can be closed wherever a signal stops its statements', async () => {
     await snapshots.run('members', [{ id: 'a', n: 1 }]);
     const { session } = await snapshots.store();
