@@ -1,8 +1,9 @@
-import { mkdir, readdir } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readStateFile, type StateFile, syncFolder, writeStateFile } from './durable.js';
 import type { JobLayout } from './layout.js';
+import { namesIn } from './storage.js';
 
 const erasureSchema = z.object({
   version: z.literal(1),
@@ -26,7 +27,7 @@ const erasureFile: StateFile<z.infer<typeof erasureSchema>> = {
  */
 export async function readErasures(layout: JobLayout, stream: string): Promise<Erasure[]> {
   const folder = layout.erasures(stream);
-  const names = (await readdir(folder).catch(() => [])).filter((name) => /^\d+\.json$/.test(name));
+  const names = (await namesIn(folder)).filter((name) => /^\d+\.json$/.test(name));
   const found = await Promise.all(names.map((name) => readStateFile(join(folder, name), erasureFile)));
   return found.filter((erasure) => erasure !== undefined).sort((one, other) => one.number - other.number);
 }

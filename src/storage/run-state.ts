@@ -1,4 +1,4 @@
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { newRunId } from '../core/run-report.js';
@@ -6,7 +6,7 @@ import { readStateIfUsable, syncFolder, writeStateFile } from './durable.js';
 import { readHeld } from './held.js';
 import { Journal, type JournalState } from './journal.js';
 import type { JobLayout } from './layout.js';
-import { runFolders } from './storage.js';
+import { namesIn, runFolders } from './storage.js';
 
 const runSchema = z.object({ version: z.literal(1), run_id: z.string(), started_at: z.string() });
 
@@ -45,7 +45,7 @@ export async function discardRun(layout: JobLayout, runId: string): Promise<void
 
 /** The streams with data in a run's folder. */
 export async function streamsIn(layout: JobLayout, runId: string): Promise<string[]> {
-  return readdir(dirname(layout.streamRun(runId, 'any'))).catch(() => []);
+  return namesIn(dirname(layout.streamRun(runId, 'any')));
 }
 
 /** Removes the data of some streams from a run's folder, and the folder itself once no stream is left in it. */

@@ -216,7 +216,7 @@ async function sweep(folder: string): Promise<void> {
 }
 
 /** The names in a folder; none if there is no folder. */
-async function namesIn(folder: string): Promise<string[]> {
+export async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return [];
     throw error;
