@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readlink } from 'node:fs/promises';
+import pLimit from 'p-limit';
 import type { S3Store } from '../sdk/index.js';
 import { currentProcess, isOwnerAlive } from '../storage/job-lock.js';
 import { busy, superseded } from './errors.js';
@@ -91,6 +92,8 @@ export class JobLease {
   readonly isTakenOver: boolean;
   readonly #task: ClaimTask;
   readonly #gone = new AbortController();
+  /** Each word is said on condition that the one before is there. */
+  readonly #one = pLimit(1);
   #work: Work;
   #tag: string | undefined;
 
@@ -153,11 +156,13 @@ export class JobLease {
    * @throws {CdsyncError} `superseded`, `bucket_unavailable`
    */
   async say(progress: Partial<Pick<Work, 'base' | 'files' | 'released' | 'is_put_back'>> = {}): Promise<void> {
-    if (this.#gone.signal.aborted) throw superseded(this.#task.place);
-    const next = { ...this.#work, ...progress, said: this.#work.said + 1 };
-    if (await this.#write(next)) return;
-    this.#gone.abort(superseded(this.#task.place));
-    throw superseded(this.#task.place);
+    return this.#one(async () => {
+      if (this.#gone.signal.aborted) throw superseded(this.#task.place);
+      const next = { ...this.#work, ...progress, said: this.#work.said + 1 };
+      if (await this.#write(next)) return;
+      this.#gone.abort(superseded(this.#task.place));
+      throw superseded(this.#task.place);
+    });
   }
 
   async #write(next: Work): Promise<boolean> {

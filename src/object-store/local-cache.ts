@@ -1,10 +1,10 @@
 import type { Stats } from 'node:fs';
-import { lstat, mkdir, open, readdir, readlink, rename, rm, rmdir, symlink, utimes } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readlink, rename, rm, rmdir, symlink, utimes } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { readStateIfUsable, setMode, sha256OfFile, writeStateFile } from '../storage/durable.js';
-import { currentProcess, isOwnerAlive, type LockOwner } from '../storage/job-lock.js';
+import { readStateIfUsable, setMode, sha256OfFile, temporaryName, writeStateFile } from '../storage/durable.js';
+import { currentProcess, isOwnerAlive } from '../storage/job-lock.js';
 import { folderMode } from '../storage/storage.js';
 import type { Blocks } from './blocks.js';
 import type { ObjectStore } from './objects.js';
@@ -109,19 +109,19 @@ export class LocalCache {
    * @returns undefined if another one has the right
    */
   async lock(): Promise<(() => Promise<void>) | undefined> {
-    const owner = await currentProcess(new Date().toISOString());
+    const path = this.#lockPath;
+    // A link gets its name and its content in one step: no process finds a lock without its owner.
+    const owner = JSON.stringify(await currentProcess(new Date().toISOString()));
     for (let attempt = 0; attempt < 2; attempt += 1) {
       try {
-        const handle = await open(this.#lockPath, 'wx', 0o600);
-        await handle.writeFile(JSON.stringify(owner)).finally(() => handle.close());
-        return () => rm(this.#lockPath, { force: true });
+        await symlink(owner, path);
+        return () => rm(path, { force: true });
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       }
-      const other = await readStateIfUsable(this.#lockPath, lockSchema);
-      if (other !== undefined && other.pid !== process.pid && (await isOwnerAlive(other as LockOwner)))
-        return undefined;
-      await rm(this.#lockPath, { force: true });
+      const found = await readlink(path).catch(() => undefined);
+      if (await isHeldByOther(found)) return undefined;
+      await removeLock(path, found);
     }
     return undefined;
   }
@@ -142,7 +142,10 @@ export class LocalCache {
       for (const name of names.sort()) {
         const at = join(folder, name);
         const path = relative(this.folder, at);
-        const stats = await lstat(at).catch(() => undefined);
+        const stats = await lstat(at).catch((error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return undefined;
+          throw error;
+        });
         if (stats === undefined || isLocal(path)) continue;
         if (!stats.isDirectory()) files.push({ path, stats });
         else {
@@ -200,6 +203,8 @@ export class LocalCache {
       else if (entry !== undefined && needs(file.path) && (await this.#isNear(file))) continue;
       else await rm(this.path(file.path), { force: true });
     }
+    // A run that was killed after its commit leaves the log of it. DuckDB would add that to the state that the bucket has.
+    await rm(this.path(`${storePath}.wal`), { force: true });
     await this.#makeFolders(target, folders);
     const missing = [...target.values()].filter(({ path }) => !present.has(path));
     const limit = pLimit(filesAtOnce);
@@ -258,12 +263,36 @@ export class LocalCache {
     const seconds = (file.changed_ms + (file.changed_ms % 1000 === 0 ? 0 : 0.5)) / 1000;
     await utimes(temporary, seconds, seconds);
     await setMode(temporary, file.mode);
+    await rm(`${target}.wal`, { force: true });
     await rename(temporary, target);
     this.knowSum({ path: file.path, stats: await lstat(target) }, file.sha256);
   }
 }
 
 const lockSchema = z.object({ host: z.string(), boot_id: z.string(), pid: z.number(), started_at: z.string() });
+
+/** Whether another process has the lock with this content. */
+async function isHeldByOther(content: string | undefined): Promise<boolean> {
+  try {
+    const owner = lockSchema.parse(JSON.parse(content ?? ''));
+    return owner.pid !== process.pid && (await isOwnerAlive(owner));
+  } catch {
+    return false;
+  }
+}
+
+/** Removes the lock of a process that has ended, unless another process has taken its place since. */
+async function removeLock(path: string, content: string | undefined): Promise<void> {
+  const aside = temporaryName(path);
+  try {
+    await rename(path, aside);
+  } catch {
+    return;
+  }
+  const found = await readlink(aside).catch(() => undefined);
+  if (found !== undefined && found !== content) await symlink(found, path).catch(() => undefined);
+  await rm(aside, { force: true });
+}
 
 function isSame(known: FileRecord, stats: Stats): boolean {
   return known.bytes === stats.size && known.changed_ms === stats.mtimeMs && known.inode === stats.ino;

@@ -18,7 +18,6 @@ interface ShownTask {
   readonly store: S3Store;
   readonly contents: ObjectStore;
   readonly cache: LocalCache;
-  readonly before: ReadonlyMap<string, Entry>;
   readonly files: ReadonlyMap<string, Entry>;
   /** What stands at the keys now. */
   readonly shown: Readonly<Record<string, string>>;
@@ -38,19 +37,22 @@ async function show({ store, contents, cache }: ShownTask, file: StoredFile, key
   }
 }
 
-/** Brings the keys that people read up to date. @returns what stands there now */
+/** The file whose content people read at a path of the job; undefined if they read none there. */
+function shownAt(files: ReadonlyMap<string, Entry>, path: string, entry: Entry): StoredFile | undefined {
+  if (isLink(entry)) return path.includes('/') ? undefined : fileAt(files, entry.link);
+  return path.startsWith('reports/') ? entry : undefined;
+}
+
+/** Brings the keys that people read up to date: also those that a run before could not. @returns what stands there now */
 export async function updatePublicObjects(task: ShownTask): Promise<Record<string, string>> {
-  const { store, contents, cache, before, files } = task;
+  const { store, contents, cache, files } = task;
   const shown = { ...task.shown };
   for (const [path, entry] of files) {
-    const isPage = path.startsWith('reports/');
-    if (isLink(entry) && !path.includes('/')) {
-      const database = fileAt(files, entry.link);
-      if (database === undefined || shown[path] === database.sha256) continue;
-      await show(task, database, path);
-      shown[path] = database.sha256;
-    } else if (isPage && !isLink(entry) && fileAt(before, path)?.sha256 !== entry.sha256) await show(task, entry, path);
-    else if (/^parquet\/[^/]+\/manifest\.json$/.test(path)) {
+    const file = shownAt(files, path, entry);
+    if (file !== undefined && shown[path] !== file.sha256) {
+      await show(task, file, path);
+      shown[path] = file.sha256;
+    } else if (/^parquet\/[^/]+\/manifest\.json$/.test(path)) {
       const text = manifestOf(JSON.parse(await readFile(cache.path(path), 'utf8')), path.split('/')[1] ?? '', files);
       const sum = createHash('sha256').update(text).digest('hex');
       if (shown[path] === sum) continue;
@@ -59,8 +61,9 @@ export async function updatePublicObjects(task: ShownTask): Promise<Record<strin
       shown[path] = sum;
     }
   }
-  const gone = [...before.keys()].filter((path) => path.startsWith('reports/') && !files.has(path));
+  const gone = Object.keys(shown).filter((path) => path.startsWith('reports/') && !files.has(path));
   if (gone.length > 0) await withRetry(() => store.remove(gone.map((path) => contents.key(path))));
+  for (const path of gone) delete shown[path];
   return shown;
 }
 

@@ -138,7 +138,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     this.#has = objectsIn(this.#state?.files ?? [], claim.files);
     for (const object of parts.contents.lost) this.#has.delete(object);
     this.#checkpoints = new Checkpoints(parts.cache, parts.contents, this.#has);
-    this.#again();
+    this.#sayNowAndThen();
   }
 
   /** Aborts when another machine has taken the job over. */
@@ -181,13 +181,11 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     return cacheInvalid(error);
   }
 
-  #again(): void {
-    this.#timer = setTimeout(() => {
-      this.#one(() => this.#sayOn())
-        .catch((error) => this.#warn(error))
-        .finally(() => {
-          if (this.#timer !== undefined) this.#again();
-        });
+  /** To put files may take longer than `takeover_after`: until then this machine only says that it is there. */
+  #sayNowAndThen(): void {
+    this.#timer = setInterval(() => {
+      const isPutting = this.#one.activeCount > 0;
+      (isPutting ? this.#claim.say() : this.#one(() => this.#sayOn())).catch((error) => this.#warn(error));
     }, this.#claim.pauseMs);
     // A process that has nothing else to do may end.
     this.#timer.unref();
@@ -222,7 +220,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     for (const object of contents.lost) this.#has.delete(object);
     const files = await uploadFiles({ cache, contents, before, absent, has: this.#has });
     await this.#replaceState({ ...change, files: [...files.values()] });
-    this.#shown = await updatePublicObjects({ ...this.parts, before, files, shown: this.#shown });
+    this.#shown = await updatePublicObjects({ ...this.parts, files, shown: this.#shown });
     await this.#remember();
   }
 
@@ -283,7 +281,6 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   /** Puts back what has changed, removes what nobody needs, and gives the right to work on the job back. */
   async end(): Promise<void> {
-    const { store, contents } = this.parts;
     await this.#one(async () => {
       const now = Date.now();
       const last = Date.parse(this.#state?.collected_at ?? '');
@@ -294,8 +291,18 @@ export class RemoteJob extends ReadOnlyRemoteJob {
       await this.#remember();
       this.#stop();
       const needed = new Set(objectsOf(this.#state?.files ?? []));
-      if (isDue) await collectGarbage({ store, contents }, needed, this.#collects ? 0 : graceMs);
+      if (isDue) await this.#collect(needed);
       await this.#claim.say({ released: true, is_put_back: true, files: [], base: null });
+    });
+  }
+
+  /** The result of the work is in the bucket already. Only an erasure fails with objects that stay; else the next day removes them. */
+  async #collect(needed: ReadonlySet<string>): Promise<void> {
+    const { store, contents, place, notice } = this.parts;
+    const grace = this.#collects ? 0 : graceMs;
+    await collectGarbage({ store, contents }, needed, grace).catch((error) => {
+      if (this.#collects) throw error;
+      notice(`warning: ${place}: objects that no file needs could not be removed: ${asCdsyncError(error).message}`);
     });
   }
 
@@ -311,8 +318,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   }
 
   #stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    clearInterval(this.#timer);
   }
 }
 

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmod, lstat, open, readdir, readFile, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
@@ -179,6 +179,50 @@ describe('a service that refuses', () => {
   }, 120_000);
 });
 
+describe('a bucket that refuses in mid-write', () => {
+  it('the pages of a run: the next run shows them', async () => {
+    const { all, prefix } = await machines();
+    const isPage = ({ method, url = '' }: IncomingMessage) => method === 'PUT' && /\/nightly\/reports\//.test(url);
+    store.meddling = (request, response) => (isPage(request) ? s3Refusal(response, 403, 'AccessDenied') : undefined);
+    const { code, report } = await run(all, 'b');
+    expect([code, report.error?.code]).toEqual([4, 'bucket_permission']);
+    store.meddling = undefined;
+    await runWell(all, 'b');
+    const reports = (await bucket.state(prefix)).files.filter(({ path }) => path.startsWith('reports/'));
+    const names = Object.keys(await bucket.objects(prefix));
+    expect(reports.length).toBeGreaterThan(3);
+    expect(names).toEqual(expect.arrayContaining(reports.map(({ path }) => `nightly/${path}`)));
+  });
+
+  it('only the removal of old objects: the run warns, and is ok', async () => {
+    const { all } = await machines();
+    const isCleanUp = ({ url = '' }: IncomingMessage) => /prefix=[^&]*objects%2F/.test(url);
+    store.meddling = (request, response) => (isCleanUp(request) ? s3Refusal(response, 403, 'AccessDenied') : undefined);
+    const ended = await runWell(all, 'b');
+    expect(ended).toMatchObject({ sequence: 1, status: 'ok' });
+    expect(ended.stderr).toMatch(/warning: .*objects that no file needs could not be removed/);
+  });
+
+  it('for longer than `takeover_after`: the machine keeps its lease', async () => {
+    const { all } = await bucket.machines(job, { both: { takeover_after: '5s' } });
+    await runWell(all, 'b');
+    await space.control('change', { days: 1 });
+    let since: number | undefined;
+    let words = 0;
+    store.meddling = ({ method, url = '' }, response) => {
+      if (method !== 'PUT') return undefined;
+      const isRefusing = since !== undefined && Date.now() - since < 10_000;
+      if (isRefusing && url.includes('/work.json')) words += 1;
+      if (!/\/(objects|files)\//.test(url)) return undefined;
+      since ??= Date.now();
+      return Date.now() - since < 10_000 ? s3Refusal(response, 503, 'SlowDown') : undefined;
+    };
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
+    // One in each third of `takeover_after`.
+    expect(words).toBeGreaterThanOrEqual(3);
+  }, 120_000);
+});
+
 describe('objects that somebody has removed', () => {
   it.each([
     ['published', 'the store, whose copy people read', ['published', 'store'] as const],
@@ -304,6 +348,26 @@ describe('a cache', () => {
       expect(JSON.parse((await all.cdsync('a', 'verify', '--json')).stdout)).toMatchObject({ status: 'ok' });
     },
   );
+
+  it('with the log of a commit that another machine has overtaken gets the state of that machine', async () => {
+    const { all } = await machines();
+    await runWell(all, 'a');
+    const path = join(all.cache('a'), '.cdsync', 'store.duckdb');
+    // A run that is killed right after its commit leaves such a log.
+    const kill = `import { DuckDBInstance } from '@duckdb/node-api';
+      const connection = await (await DuckDBInstance.create(':memory:')).connect();
+      await connection.run("ATTACH '${path}' AS store");
+      await connection.run("INSERT INTO store.main.members BY NAME (SELECT 'invented' AS id)");
+      process.kill(process.pid, 'SIGKILL');`;
+    spawnSync(process.execPath, ['--input-type=module', '-e', kill], { cwd: join(import.meta.dirname, '..', '..') });
+    expect((await lstat(`${path}.wal`)).size).toBeGreaterThan(0);
+    await space.control('change', { days: 1 });
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
+    await space.control('change', { days: 1 });
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 3 });
+    expect(await all.query('a', "select count(*)::int as n from members where id = 'invented'")).toEqual([{ n: 0 }]);
+    expect((await all.cdsync('a', 'verify', '--json')).code).toBe(0);
+  });
 
   it('whose published file went bad is brought again by the second query', async () => {
     const { all } = await machines();
