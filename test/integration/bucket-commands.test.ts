@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/core/run-report.js';
 import { type FileKind, kindOf } from '../../src/object-store/required-files.js';
+import { isLink, type Work } from '../../src/object-store/state.js';
 import type { Machines } from '../fixtures/machines.js';
 import { SharedBucket } from '../fixtures/shared-bucket.js';
 import { ended, type Workspace } from '../fixtures/workspace.js';
@@ -151,8 +152,13 @@ describe('a workflow that a killed run has started', () => {
     await space.control('stats/reset');
     const first = all.spawn('a');
     const done = ended(first);
-    const left = async () => JSON.stringify(await bucket.document(prefix, 'work.json').catch(() => ''));
-    await expect.poll(left, { timeout: 30_000, interval: 50 }).toContain('.cdsync/workflows.json');
+    const left = async () => {
+      const work = await bucket.document<Work>(prefix, 'work.json').catch(() => undefined);
+      const file = work?.files.find(({ path }) => path === '.cdsync/workflows.json');
+      if (file === undefined || isLink(file)) return [];
+      return (await bucket.document<{ runs: unknown[] }>(prefix, `objects/${file.sha256}`)).runs;
+    };
+    await expect.poll(left, { timeout: 30_000, interval: 50 }).toHaveLength(1);
     first.kill('SIGKILL');
     await done;
     const { code, stderr } = await all.run('b');
@@ -161,6 +167,26 @@ describe('a workflow that a killed run has started', () => {
     expect(started.map(([, count]) => count)).toEqual([1]);
     expect((await bucket.state(prefix)).files.some(({ path }) => path.includes('workflows.json'))).toBe(false);
   });
+});
+
+describe('a workflow whose start a killed run has asked for', () => {
+  it('is looked for by the run on another machine, before that starts it again', async () => {
+    const { all } = await machines({ before: [{ start_workflow: { config_id: 'cg-1' } }] });
+    await space.control('stats/reset');
+    await space.control('faults', { kind: 'slow', match: '/workflow/runs', delay_ms: 3_000 });
+    const starts = async () =>
+      Object.entries(await space.operations())
+        .filter(([name]) => /^POST .*workflow/i.test(name))
+        .reduce((sum, [, count]) => sum + count, 0);
+    const first = all.spawn('a');
+    const done = ended(first);
+    await expect.poll(starts, { timeout: 60_000, interval: 50 }).toBe(1);
+    first.kill('SIGKILL');
+    await done;
+    await space.clearFaults();
+    const { stderr } = await all.run('b');
+    expect(stderr).toContain('asked for its start; looking whether it has started');
+  }, 180_000);
 });
 
 describe('commands that change a job in a bucket', () => {

@@ -1,10 +1,10 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { filesHolding } from '../fixtures/files-holding.js';
 import { folderContents } from '../fixtures/folder-contents.js';
-import { Workspace } from '../fixtures/workspace.js';
+import { ended, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
 beforeAll(async () => {
@@ -60,6 +60,46 @@ describe('forget', () => {
     expect(await readdir(join(space.jobFolder('forget1'), 'published'))).toHaveLength(1);
     await serve(many);
     expect((await space.runWell('forget1')).streams[0]).toMatchObject({ unchanged: 40, deleted: 0 });
+  });
+
+  it('that is killed after its commit has left nothing that only the next one would find', async () => {
+    await nights('killed');
+    // A guard holds rows of the person, and the report of that run names the key.
+    await serve({ 'person-1': {} });
+    expect((await space.run('killed')).code).toBe(3);
+    const strike = join(space.folder, 'strike.mjs');
+    await writeFile(
+      strike,
+      `import fsp from 'node:fs/promises';
+       import { syncBuiltinESMExports } from 'node:module';
+       const { rename } = fsp;
+       fsp.rename = async (from, to) => {
+         // The store, written again without the person.
+         if (String(to).endsWith('/store.duckdb')) process.kill(process.pid, 'SIGKILL');
+         return rename(from, to);
+       };
+       syncBuiltinESMExports();`,
+    );
+    const words = ['forget', 'killed.json', 'made', 'person-0', '--yes'];
+    const { code } = await ended(space.spawn(words, { NODE_OPTIONS: `--import=${strike}` }));
+    expect(code).toBe(null);
+    const folder = space.jobFolder('killed');
+    expect(await readdir(join(folder, '.cdsync', 'runs'))).toHaveLength(1);
+    for (const name of (await readdir(join(folder, 'reports'))).filter((each) => each.endsWith('.json')))
+      expect(await readFile(join(folder, 'reports', name), 'utf8')).not.toMatch(/person-0\b/);
+    await serve({ ...many, 'canary-id': canary });
+    expect((await space.runWell('killed', ['--accept'])).status).toBe('ok');
+  });
+
+  it('whose record for destinations is damaged fails the delivery of its stream alone, and the run has a report', async () => {
+    const destinations = [{ name: 'wh', connector: 'duckdb', path: join(space.folder, 'damaged.duckdb') }];
+    await nights('damaged', { destinations });
+    expect((await space.cdsync(['forget', 'damaged.json', 'made', 'canary-id', '--yes'])).code).toBe(0);
+    const erasures = join(space.jobFolder('damaged'), '.cdsync', 'erasures', 'made');
+    for (const name of await readdir(erasures)) await writeFile(join(erasures, name), 'not JSON');
+    const { report } = await space.run('damaged');
+    expect(report.jobs[0]?.streams[0]).toMatchObject({ name: 'made', status: 'ok' });
+    expect(report.jobs[0]?.destinations[0]).toMatchObject({ status: 'failed', error: { code: 'state_unreadable' } });
   });
 
   it('takes keys behind -- as they are', async () => {

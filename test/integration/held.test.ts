@@ -92,6 +92,32 @@ describe('what a guard holds', () => {
 });
 
 describe('what is approved', () => {
+  it('has its rejects also in a copy of the folder, and its report keeps the figures of the reading', async () => {
+    const contract = { columns: 'evolve', types: 'discard_value' };
+    const stream = { name: 'made', source: 'index_profiles', index: 'made', guards: { max_deleted: 5 }, contract };
+    await serve(100, (n) => ({ n }));
+    await space.configure('moved', [stream]);
+    await space.runWell('moved');
+    await serve(90, (n) => ({ n: n < 3 ? 'text' : n }));
+    const { code, report } = await space.run('moved', ['--show-values']);
+    const [held] = report.jobs;
+    expect([code, held?.streams[0]?.discarded_values]).toEqual([3, 3]);
+    const [before, after] = ['data', 'data-moved'].map((name) => join(space.folder, name)) as [string, string];
+    await rename(before, after);
+    await space.configure('moved', [stream], { storage: './data-moved' });
+    try {
+      const approved = await space.cdsync(['approve', 'moved.json', held?.run_id ?? '', '--json']);
+      expect([approved.code, approved.stderr]).toEqual([0, expect.any(String)]);
+      const path = join(after, 'moved', 'reports', `${held?.run_id}.json`);
+      const kept = JSON.parse(await readFile(path, 'utf8')) as RunReport;
+      const { discarded_values, limit, seconds } = held?.streams[0] ?? {};
+      expect(kept.jobs[0]?.streams[0]).toMatchObject({ status: 'ok', discarded_values, limit, seconds, deleted: 10 });
+    } finally {
+      await rename(after, before);
+    }
+    expect(await space.query('moved', 'select count(*)::int as n from cdsync.rejects')).toEqual([{ n: 3 }]);
+  });
+
   it('is recognised by the next run: nothing is converted again', async () => {
     const run = await heldJob('approved');
     expect((await space.cdsync(['approve', 'approved.json', run])).code).toBe(0);

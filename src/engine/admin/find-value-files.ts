@@ -116,6 +116,11 @@ async function parquetHolds(session: Session, path: string, texts: readonly stri
   );
 }
 
+/** Closing a file that DuckDB has locked in this process would drop the lock. */
+function isLockFile(layout: JobLayout, path: string): boolean {
+  return path === layout.lock || (path.startsWith(`${layout.deliveries}/`) && path.endsWith('/lock.duckdb'));
+}
+
 /**
  * Files of a job, relative to its folder, that contain one of the texts, as bytes or in Parquet. Skips short texts, and the keys
  * that are kept until every destination has erased them too.
@@ -127,7 +132,7 @@ export async function filesWith(session: Session, layout: JobLayout, texts: read
   const found: string[] = [];
   const awaited = `${layout.erasuresFolder}/`;
   for (const path of await filesBelow(layout.folder)) {
-    if (path.startsWith(awaited)) continue;
+    if (path.startsWith(awaited) || isLockFile(layout, path)) continue;
     const has =
       (await holds(path, bytes)) || (path.endsWith('.parquet') && (await parquetHolds(session, path, searched)));
     if (has) found.push(relative(layout.folder, path));

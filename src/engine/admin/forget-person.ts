@@ -140,7 +140,6 @@ interface ErasureTask {
 /** What was erased, and the texts and streams that may still give it away. */
 interface Erasure extends Forgotten {
   readonly run: RunIdentity;
-  readonly keys: readonly string[];
   readonly texts: readonly string[];
   readonly others: readonly string[];
 }
@@ -150,14 +149,16 @@ async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Eras
   const { database, clock } = engine;
   const { layout, job, config, state, given, salts } = task;
   const { stream } = state;
-  const run = await createRun(layout, clock.now());
   const store = await SnapshotStore.open(database, layout);
   try {
     const keys = await rowKeys(store.session, config, state, { salts, given });
     const texts = [...new Set([...keys, ...(await tellingValues(store, state, keys))])];
     await addErasure(layout, stream, task.destinations.length > 0 ? keys : null, clock.now());
-    // Before the commit: after it, the same command would find no row with these keys.
+    // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
     await eraseFromDeliveries(engine, task, keys);
+    await eraseFromReports(layout, keys);
+    await discardReadings(layout, stream);
+    const run = await createRun(layout, clock.now());
     const forgotten = await forgetRows(store, {
       layout,
       state,
@@ -176,7 +177,7 @@ async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Eras
     const searched = await searchable(store, state, texts);
     const others = await otherStreams(store, streams.values(), stream, keys);
     await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
-    return { ...forgotten, run, keys, texts: searched, others };
+    return { ...forgotten, run, texts: searched, others };
   } finally {
     await store.close();
   }
@@ -241,8 +242,7 @@ export async function forget(
     const { sequence } = before;
     if (!evenIfAbsent) await refuseAbsent(engine, { layout, config, state, given, salts });
     const erased = await eraseRows(engine, { layout, job, config, state, given, salts, sequence, destinations });
-    await discardReadings(layout, stream);
-    await eraseFromReports(layout, erased.keys);
+    await discardStreams(layout, erased.run.runId, [stream]);
     const found = { job: job.name, stream, keys: given.length, erased, sequence: sequence + 1 };
     return { ...(await search(engine, layout, found)), destinations: waiting(told) };
   } finally {

@@ -64,6 +64,7 @@ function heldReading({ layout, database }: RunContext, held: HeldStream): Stream
       path: inParts(basename(part.path)),
       keysPath: inParts(basename(part.keysPath)),
     })),
+    rejects: read.rejects.map((path) => inParts(basename(path))),
     standing: { ...read.standing, known: read.standing.known && inFolder(read.standing.known, folder) },
   };
   return {
@@ -189,7 +190,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   return report;
 }
 
-/** The report of a run after an approval: what else the run did stands beside what was approved. */
+/** The report of a run after an approval: what was read, and the other streams, are as the run has reported them. */
 function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
   if (run === undefined) return approval;
   const approved = new Map(approval.streams.map((stream) => [stream.name, stream]));
@@ -198,9 +199,22 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
     resumed: run.resumed,
     status: mergedStatus(approval, run),
     streams: run.streams.map((stream) => {
-      const { warnings, unmatched_rules } = stream;
       const now = approved.get(stream.name);
-      return now === undefined ? stream : { ...now, warnings, unmatched_rules };
+      if (now === undefined) return stream;
+      const { status, rows, inserted, updated, deleted, unchanged, duplicates, schema_changes, findings, error } = now;
+      const commit = {
+        status,
+        rows,
+        inserted,
+        updated,
+        deleted,
+        unchanged,
+        duplicates,
+        schema_changes,
+        findings,
+        error,
+      };
+      return { ...stream, ...commit };
     }),
     destinations: run.destinations,
     seconds: inSeconds((run.seconds + approval.seconds) * 1000),

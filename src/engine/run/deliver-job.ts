@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { DestinationConfig, JobConfig } from '../../config/config.js';
-import { CdsyncError } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import type { DestinationReport } from '../../core/run-report.js';
 import { nameHint } from '../../core/suggestions.js';
 import { deliverTo } from '../../delivery/deliver.js';
@@ -120,6 +120,9 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
   });
   const ended = (await Promise.all(delivered)).flat();
   for (const { error } of ended) if (error !== undefined) context.failed?.(error);
-  await dropCarriedOut(context, options.job);
+  // The deliveries are still reported.
+  await dropCarriedOut(context, options.job).catch((error) =>
+    context.notice(`warning: keys of erased rows are kept until the next delivery: ${asCdsyncError(error).message}`),
+  );
   return ended.map(report);
 }

@@ -43,9 +43,14 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
     requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
     return;
   }
-  const run = await startWorkflow(context, request, await memoryOf(context, step, request));
+  const memory = await memoryOf(context, step, request);
+  const attempted: typeof memory.attempted = async (attempt) => {
+    await memory.attempted(attempt);
+    // Another machine that takes this run over must know of the attempt, too.
+    await context.bucket?.checkpoint();
+  };
+  const run = await startWorkflow(context, request, { ...memory, attempted });
   await rememberStarted(context, step, request, run);
-  // Another machine that takes this run over follows the workflow, too.
   await context.bucket?.checkpoint();
   const ended = await followWorkflow(context, run, { name, deadlineMs });
   await rememberMark(context.layout, name, ended);

@@ -1,8 +1,10 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { filesWith } from '../../../src/engine/admin/find-value-files.js';
 import { Database } from '../../../src/storage/duckdb.js';
 import { isOwnerAlive, JobLock, lockOwner } from '../../../src/storage/job-lock.js';
 import { JobLayout } from '../../../src/storage/layout.js';
@@ -46,6 +48,19 @@ describe('the lock of a job', () => {
     const owner = await lockOwner(layout);
     expect(owner).toMatchObject({ run_id: '20200101T000000Z-000000', started_at: now });
     expect(owner !== undefined && (await isOwnerAlive(owner))).toBe(true);
+    await lock.release();
+  });
+
+  it('stays while every file of the job is searched for the texts of a person', async () => {
+    const lock = await JobLock.acquire(database, layout, startedAt);
+    const session = await database.connect();
+    await filesWith(session, layout, ['a-person']);
+    session.close();
+    const take = `import { DuckDBInstance } from '@duckdb/node-api';
+      const connection = await (await DuckDBInstance.create(':memory:')).connect();
+      await connection.run("ATTACH '${layout.lock}' AS taken");`;
+    const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', take], { encoding: 'utf8' });
+    expect(stderr).toMatch(/could not set lock/i);
     await lock.release();
   });
 
