@@ -194,16 +194,17 @@ export function edgeCases(bench: Workbench): void {
 
     it('is found where it is: after a row with line breaks, in a column of any name', async () => {
       const subject = await bench.subject();
+      const name = new TargetNames(bench.connector.capabilities.identifiers).give("it's: a, column");
       const values = ["'{}'", "'1e200000'", `repeat('[', 40) || repeat(']', 40)`, "'[]'"];
       const rows = values.map(
         (
           value,
           index,
         ) => `SELECT 'p${index}' AS id, ${sqlText(value)} AS sql, repeat('two' || chr(10) || 'lines' || chr(13), ${4 - index}) AS text,
-          (${value})::JSON AS "it's: a, column"`,
+          (${value})::JSON AS ${quoteIdentifier(name)}`,
       );
       await expectTakenOrListed(subject, await subject.run(rows.join(' UNION ALL ')), looselyCompared);
-      for (const reject of await subject.rejects()) expect(reject.column).toMatch(/^it/);
+      for (const reject of await subject.rejects()) expect(reject.column).toBe(name);
     });
 
     it.runIf(bench.keyed)('is stored, or left out and listed: keys of any text and length', async () => {
