@@ -1,4 +1,4 @@
-import { duckdbS3Secret, type OptionValues, sqlText, withPostgresTls } from '../../src/sdk/index.js';
+import { decodedLogin, duckdbS3Secret, type OptionValues, sqlText, withPostgresTls } from '../../src/sdk/index.js';
 import type { DucklakeShape } from './options.js';
 
 export type DucklakeOptions = OptionValues<DucklakeShape>;
@@ -18,7 +18,7 @@ export function catalogOf({ catalog }: Pick<DucklakeOptions, 'catalog'>): Catalo
     return {
       type: 'postgres',
       url,
-      host: url.searchParams.get('host') ?? (decodeURIComponent(url.hostname) || 'localhost'),
+      host: url.searchParams.get('host') ?? (decodedLogin(url.hostname) || 'localhost'),
     };
   }
   return catalog.duckdb === undefined
@@ -76,8 +76,8 @@ export function connectionString(options: DucklakeOptions, destination: string, 
   return [
     setting('host', catalog.host.replace(/^\[(.*)\]$/, '$1')),
     setting('port', port || '5432'),
-    ...(pathname.length > 1 ? [setting('dbname', decodeURIComponent(pathname.slice(1)))] : []),
-    ...(username === '' ? [] : [setting('user', decodeURIComponent(username))]),
+    ...(pathname.length > 1 ? [setting('dbname', decodedLogin(pathname.slice(1)))] : []),
+    ...(username === '' ? [] : [setting('user', decodedLogin(username))]),
     setting('sslmode', mode === 'no-verify' ? 'require' : (mode ?? 'prefer')),
     ...given,
     setting('application_name', `cdsync ${destination}`),
@@ -91,7 +91,7 @@ export function connectionString(options: DucklakeOptions, destination: string, 
 export function passwordOf(options: DucklakeOptions): string {
   const catalog = catalogOf(options);
   if (catalog.type !== 'postgres') return '';
-  return options.password?.reveal() ?? decodeURIComponent(catalog.url.password);
+  return options.password?.reveal() ?? decodedLogin(catalog.url.password);
 }
 
 /** Statements that give DuckDB its logins. They hold secrets: show neither them nor DuckDB's answer. */

@@ -8,6 +8,7 @@ import mysql, {
   type RowDataPacket,
 } from 'mysql2/promise';
 import {
+  decodedLogin,
   isThisMachine,
   type LoadData,
   loadRefused,
@@ -40,9 +41,9 @@ function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
   return {
     host,
     port: port === '' ? 3306 : Number(port),
-    user: decodeURIComponent(username),
-    password: password?.reveal() ?? decodeURIComponent(inUrl),
-    database: decodeURIComponent(pathname.slice(1)),
+    user: decodedLogin(username),
+    password: password?.reveal() ?? decodedLogin(inUrl),
+    database: decodedLogin(pathname.slice(1)),
     charset: 'utf8mb4_bin',
     connectTimeout: connectMs,
     // Numbers and times as the server writes them.

@@ -27,7 +27,7 @@ export class Secret {
   }
 }
 
-/** The user or the password of a URL as it is meant. A bare `%` is itself. */
+/** A part of a URL, such as the user or the password, as it is meant. A bare `%` is itself. */
 export function decodedLogin(part: string): string {
   try {
     return decodeURIComponent(part);

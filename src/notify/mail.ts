@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { NotifyOptions } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
+import { decodedLogin } from '../core/secret.js';
 import { isThisMachine } from '../sdk/encryption.js';
 import { vendorLibrary } from '../sdk/errors.js';
 import type { Message } from './message.js';
@@ -29,7 +30,7 @@ export function transportOptions(smtp: string, deadlineMs: number): object {
   const { protocol, hostname: host, port, username, password } = new URL(smtp);
   const secure = protocol === 'smtps:';
   const isLocal = isThisMachine(host);
-  const auth = { user: decodeURIComponent(username), pass: decodeURIComponent(password) };
+  const auth = { user: decodedLogin(username), pass: decodedLogin(password) };
   return {
     host: host.replace(/^\[(.*)\]$/, '$1'),
     port: port === '' ? (secure ? 465 : 587) : Number(port),

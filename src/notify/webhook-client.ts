@@ -1,5 +1,6 @@
 import { type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { CdsyncError } from '../core/errors.js';
+import { decodedLogin } from '../core/secret.js';
 
 /** A request to somebody outside. Its URL may be a secret. */
 interface WebhookRequest {
@@ -72,7 +73,7 @@ export class WebhookClient {
    */
   async once({ url, method, headers, body }: WebhookRequest, signal: AbortSignal): Promise<Reply> {
     const { origin, pathname, search, host, username, password } = new URL(url);
-    const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    const login = `${decodedLogin(username)}:${decodedLogin(password)}`;
     const basic = username === '' ? {} : { authorization: `Basic ${Buffer.from(login, 'utf8').toString('base64')}` };
     try {
       // Not before it is needed: a proxy that is no URL must not keep a run from its work.

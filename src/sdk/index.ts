@@ -4,7 +4,7 @@ export { makeFolders } from '../core/make-folders.js';
 export { printable } from '../core/printable.js';
 export { byProxy, type ProxyRoute, proxyFor } from '../core/proxy.js';
 export { ProxyFailure } from '../core/proxy-failure.js';
-export { redactor, Secret } from '../core/secret.js';
+export { decodedLogin, redactor, Secret } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
 export {
   type ColumnType,

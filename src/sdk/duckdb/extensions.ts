@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { printable } from '../../core/printable.js';
 import { proxyFor } from '../../core/proxy.js';
+import { decodedLogin } from '../../core/secret.js';
 import { sqlText } from '../../core/sql.js';
 import { CdsyncError } from '../errors.js';
 import { path } from '../option.js';
@@ -108,7 +109,7 @@ export async function loadDuckdbExtensions(
 export function duckdbProxy(store: URL, env: Readonly<Record<string, string | undefined>>): string[] {
   const server = proxyFor(store, env)?.server;
   if (server === undefined) return ["SET http_proxy = ''"];
-  const set = (name: string, text: string) => `SET ${name} = ${sqlText(decodeURIComponent(text))}`;
+  const set = (name: string, text: string) => `SET ${name} = ${sqlText(decodedLogin(text))}`;
   const login =
     server.username === ''
       ? []

@@ -67,6 +67,8 @@ describe('the catalog of a lake', () => {
     expect(statement).toContain("METADATA_SCHEMA 'l'");
     expect(`${connection} ${statement}`).not.toMatch(/top|secret(?!')/);
     expect(loginStatements(given)).toEqual([expect.stringContaining("PASSWORD 'top secret'")]);
+    const bare = inPostgres('postgres://loader:100%@lake.example.com/crm');
+    expect(loginStatements(bare)).toEqual([expect.stringContaining("PASSWORD '100%'")]);
   });
 
   it('is reached with TLS, and a verified certificate, unless it is on this machine', () => {

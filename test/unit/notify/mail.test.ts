@@ -68,6 +68,7 @@ describe('a mail', () => {
       ignoreTLS: false,
     });
     expect(transportOptions('smtps://u:p@mail.example.com', 1)).toMatchObject({ port: 465, secure: true });
+    expect(transportOptions('smtp://u:100%@mail.example.com', 1)).toMatchObject({ auth: { user: 'u', pass: '100%' } });
     expect(transportOptions('smtp://127.0.0.1:2525', 1)).toMatchObject({ port: 2525, ignoreTLS: true });
   });
 });

@@ -19,6 +19,9 @@ describe('the way of DuckDB to an object store', () => {
       "SET http_proxy_username = 'me'",
       "SET http_proxy_password = 'it''s'",
     ]);
+    expect(of('https://minio.example', { HTTPS_PROXY: 'http://me:100%@proxy:3128' })[2]).toBe(
+      "SET http_proxy_password = '100%'",
+    );
     expect(of('http://minio.example', { HTTP_PROXY: 'proxy' })).toEqual(["SET http_proxy = 'http://proxy:80'"]);
   });
 });
