@@ -62,8 +62,8 @@ async function objectsOfKind(prefix: string, kind: ReturnType<typeof kindOf>): P
   return objectsOf((await bucket.state(prefix)).files.filter(({ path }) => kindOf(path) === kind));
 }
 
-const rowsIn = (all: Machines, machine: string) =>
-  all.query(machine, 'select count(*)::int as n, bit_xor(hash(id, points))::varchar as h from members');
+const rowsSql = 'select count(*)::int as n, bit_xor(hash(id, points))::varchar as h from members';
+const rowsIn = (all: Machines, machine: string) => all.query(machine, rowsSql);
 
 describe('a connection that is cut', () => {
   const cuts: readonly [what: string, cut: Cut][] = [
@@ -375,8 +375,7 @@ describe('a cache', () => {
     const good = await rowsIn(all, 'a');
     expect(await rowsIn(all, 'b')).toEqual(good);
     await spoil(join(all.cache('b'), 'nightly.duckdb'), 0.45);
-    const sql = 'select count(*)::int as n, bit_xor(hash(id, points))::varchar as h from members';
-    const { code, stderr } = await all.cdsync('b', 'query', sql);
+    const { code, stderr } = await all.cdsync('b', 'query', rowsSql);
     expect([code, stderr]).toEqual([1, expect.stringContaining('run again')]);
     expect(await rowsIn(all, 'b')).toEqual(good);
   });
