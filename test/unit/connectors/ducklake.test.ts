@@ -133,6 +133,7 @@ describe('errors of a lake', () => {
       'TransactionContext Error: Failed to commit: Transaction conflict - attempting to insert',
       'destination_unavailable',
     ],
+    ['TransactionContext Error: Failed to commit: Failed to execute query "ROLLBACK": ', 'destination_unavailable'],
     ['ERROR:  permission denied for schema lake', 'destination_permission'],
     ['IO Error: Cannot open file "/x": Permission denied', 'destination_permission'],
     ['HTTP Error: Unable to connect to URL "http://h/lake/x": 403 (Forbidden). HTTP 403', 'destination_permission'],
