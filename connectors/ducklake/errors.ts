@@ -138,7 +138,7 @@ const passing: Judge = (message, { catalog }, cause) => {
   const gone =
     /Unable to connect to Postgres|connection to server|closed the connection|terminating connection|no connection to the server|could not (connect|receive|send)|SSL SYSCALL|connection not open|Connection (refused|reset|timed out)|shutting down|starting up|too many (clients|connections)|could not translate host/i;
   // A statement that fails without a word of PostgreSQL's, such as a ROLLBACK after it, has lost its connection.
-  const isGone = gone.test(message) || /Failed to execute query "[^]*":\s*$/.test(message);
+  const isGone = gone.test(message) || /Failed to execute query ".*":\s*$/s.test(message);
   return isGone ? unavailable(`${catalog} cannot be reached, or has gone away`, cause) : undefined;
 };
 
