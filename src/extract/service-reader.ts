@@ -306,7 +306,7 @@ export class ServiceReader {
 
   /**
    * Adds a record that was requested by its key.
-   * @returns whether it was kept; false if it no longer matches the stream's filter
+   * @returns whether it is kept, among the records or the rejects; false if it no longer matches the stream's filter
    * @throws {CdsyncError} `malformed_response` if the answer is not the record with that key
    */
   async addSingle(key: string, body: Buffer): Promise<boolean> {

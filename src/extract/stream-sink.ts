@@ -164,25 +164,26 @@ export class StreamSink {
 
   /**
    * Takes in a record that was requested by its key.
-   * @returns whether it was kept; false if it no longer matches the filter
+   * @returns whether it is kept, among the records or the rejects; false if it no longer matches the filter
    */
   async addSingle(body: Buffer, filter: ReadTask['filter']): Promise<boolean> {
     const scanner = this.#scanner(filter);
     const cursor = { ...firstCursor, done: true };
-    const { records } = await this.#writer.add(
+    const { records, rejects } = await this.#writer.add(
       () => {
         const whole = { body, start: 0, end: body.length };
         const page =
           this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
-        if (page.records !== 1 || page.mismatches !== 0) return notKept(page);
+        if (page.records + page.rejects.length !== 1 || page.mismatches !== 0) return notKept(page);
         this.#options.live.read += 1;
-        this.#options.live.kept += 1;
+        this.#options.live.kept += page.records;
+        this.#options.live.rejected += page.rejects.length;
         return page;
       },
       partitionName({ kind: 'single' }),
       cursor,
     );
-    return records > 0;
+    return records + rejects.length > 0;
   }
 
   /** On return, everything taken in is in parts and in the journal. */

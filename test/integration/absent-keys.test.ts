@@ -50,10 +50,17 @@ beforeEach(() => {
   for (let n = 0; n < 20; n += 1) present.set(`p${n}`, { id: `p${n}`, index_id: 'i', attributes: { n, tier: 'gold' } });
 });
 
-async function job(name: string, stream: Record<string, unknown> = {}): Promise<() => Promise<Record<string, number>>> {
+async function job(
+  name: string,
+  stream: Record<string, unknown> = {},
+  guards: Record<string, unknown> = {},
+): Promise<() => Promise<Record<string, number>>> {
   const { port } = server.address() as AddressInfo;
   const service = { base_url: `http://127.0.0.1:${port}` };
-  await space.configure(name, [{ name: 'made', source: 'index_profiles', index: 'made', ...stream }], { service });
+  await space.configure(name, [{ name: 'made', source: 'index_profiles', index: 'made', ...stream }], {
+    service,
+    job: { guards },
+  });
   return async () => {
     listings = 0;
     const { rows, updated, deleted, unchanged, inserted } = streamOf(await space.runWell(name), 'made');
@@ -79,6 +86,28 @@ describe('an absent key', () => {
     present.set('p2', { id: 'p2', index_id: 'i', attributes: { n: 2 } });
     unlisted.add('p3');
     expect(await run()).toEqual({ rows: 18, inserted: 0, updated: 0, deleted: 2, unchanged: 18, listings: 1 });
+  });
+
+  it('is no delete if the record comes, and cannot be read', async () => {
+    const run = await job('unreadable');
+    await run();
+    unlisted.add('p4');
+    present.set('p4', { id: 'p4', index_id: 'i', attributes: 'none' as never });
+    const { code, report } = await space.run('unreadable');
+    const [stream] = report.jobs[0]?.streams ?? [];
+    expect({ code, status: stream?.status, rejected: stream?.rejected }).toEqual({
+      code: 3,
+      status: 'held',
+      rejected: 1,
+    });
+    expect(await space.query('unreadable', "select n from made where id = 'p4'")).toEqual([{ n: '4' }]);
+  });
+
+  it('is not asked for if the list has brought a record that cannot be read', async () => {
+    const run = await job('listed', {}, { max_rejected: 5 });
+    await run();
+    present.set('p4', { id: 'p4', index_id: 'i', attributes: 'none' as never });
+    expect(streamOf(await space.runWell('listed'), 'made')).toMatchObject({ rows: 19, rejected: 1, requests: 2 });
   });
 
   it('makes the run read the list again if there are too many to ask for', async () => {

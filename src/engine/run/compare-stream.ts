@@ -214,15 +214,16 @@ interface Confirmed {
 async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> {
   const { config, reading, store, context } = task;
   const asItIs = { compared, kept: [], isCopied: false };
-  const { difference, discardedKeys } = compared;
+  const { difference, discardedKeys, read } = compared;
   const { confirmable } = reading;
   if (difference.deleted === 0 || confirmable === undefined) return asItIs;
   // A hashed key cannot be asked for.
   const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
   const most = config.reads.confirmDeletes;
-  // Rows that the contract leaves out are absent here, but not deleted.
-  const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
-  const candidates = absent.filter((key) => !discardedKeys.has(key));
+  // Rows that the contract leaves out are absent here, but not deleted; records that cannot be read have come.
+  const known = new Set([...discardedKeys, ...(await readRejects(read.rejects)).map(({ key }) => key)]);
+  const absent = await absentKeys(store.session, workTables(config.name), most + known.size + 1);
+  const candidates = absent.filter((key) => !known.has(key));
   if (candidates.length === 0) return asItIs;
   if (candidates.length > most || one === undefined) {
     if (one === undefined && reading.live.pages === 1) return asItIs;
