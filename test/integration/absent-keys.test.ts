@@ -103,7 +103,7 @@ describe('an absent key', () => {
     expect(await space.query('unreadable', "select n from made where id = 'p4'")).toEqual([{ n: '4' }]);
   });
 
-  it('is not asked for if the list has brought a record that cannot be read', async () => {
+  it('is not asked for if the list has its record, which cannot be read', async () => {
     const run = await job('listed', {}, { max_rejected: 5 });
     await run();
     present.set('p4', { id: 'p4', index_id: 'i', attributes: 'none' as never });
