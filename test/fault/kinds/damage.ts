@@ -45,7 +45,7 @@ const targets: readonly Target[] = [
   { pattern: /^daily\/\.cdsync\/format\.json$/, situations: all, vital: true },
   { pattern: /^daily\/\.cdsync\/locks\/job\.duckdb$/, situations: all },
   { pattern: /^daily\/\.cdsync\/locks\/job\.json$/, situations: ['reading', 'repair'] },
-  { pattern: new RegExp(`${runFolder}/run\\.json$`), situations: ['reading', 'repair'] },
+  { pattern: new RegExp(`${runFolder}/run\\.json$`), situations: ['reading'] },
   { pattern: new RegExp(`${runFolder}/streams/members/journal\\.jsonl$`), situations: ['reading'] },
   { pattern: new RegExp(`${runFolder}/streams/audit/journal\\.jsonl$`), situations: ['reading'] },
   { pattern: new RegExp(`${runFolder}/streams/members/parts/00001\\.parquet$`), situations: ['reading'] },
