@@ -58,8 +58,13 @@ export class Division {
 
   /** Whether parts will change by themselves. */
   isSettled(now: number): boolean {
+    return this.returning(now).length === 0;
+  }
+
+  /** Permits of processes that are gone, and when they may be used again. */
+  returning(now: number): readonly Returning[] {
     this.#returning = this.#returning.filter(({ at }) => at > now);
-    return this.#returning.length === 0;
+    return this.#returning;
   }
 
   /** The smallest of the limits that the processes are configured with. */
@@ -95,7 +100,7 @@ export class Division {
   /** The permits that no other process holds. */
   #freeFor(who: unknown, total: number, now: number): number {
     const held = [...this.#sharers].reduce((sum, [other, sharer]) => sum + (other === who ? 0 : sharer.held), 0);
-    const returning = this.#returning.reduce((sum, { at, permits }) => sum + (at > now ? permits : 0), 0);
+    const returning = this.returning(now).reduce((sum, { permits }) => sum + permits, 0);
     return total - held - returning;
   }
 

@@ -123,7 +123,7 @@ export type Found =
   | { readonly role: 'owner'; readonly claim: Claim };
 
 /** What may still be used of the permits that a former owner has handed out. */
-interface FormerUse {
+export interface FormerUse {
   readonly permits: number;
   /** Negative if it is over for so long. */
   readonly forMs: number;

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { Division, reclaimDelayMs } from './lease-table.js';
-import { type Claim, type Message, readMessages, type Share, sendMessage } from './meeting-place.js';
+import { type Claim, type FormerUse, type Message, readMessages, type Share, sendMessage } from './meeting-place.js';
 import { type Lease, leasedSince, leaseMs, noLease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** How long the owner may hand out permits before it looks again whether it is still the owner. */
@@ -114,13 +114,24 @@ export class OwnerRole implements SharingRole {
     this.#confirmedAt = now;
     const { limit } = this.#sharing.learned;
     this.#confirmed = used + Math.ceil(limit * aheadShare);
-    const use = this.#isAlone(now)
-      ? { permits: this.#confirmed, forMs: authorityMs }
-      : { permits: noneFree, forMs: longestUseMs };
-    if (this.#claim.confirm(use)) return true;
+    if (this.#claim.confirm(this.#use(now))) return true;
     this.#isLost = true;
     this.#sharing.lost(this);
     return false;
+  }
+
+  /**
+   * The permits that may be in use until the next note. Without other processes, these are its own and those that former owners
+   * have left, so that a successor of a short run need not wait.
+   */
+  #use(now: number): FormerUse {
+    if (this.#division.size > 1 || this.#sockets.size > 0) return { permits: noneFree, forMs: longestUseMs };
+    const left = this.#division.returning(now);
+    const permits = Math.min(
+      noneFree,
+      left.reduce((sum, each) => sum + each.permits, this.#confirmed),
+    );
+    return { permits, forMs: Math.max(authorityMs, ...left.map(({ at }) => at - reclaimDelayMs - now)) };
   }
 
   #divideOwn(now: number): void {
