@@ -11,7 +11,7 @@ import {
 } from './columns.js';
 import { plainText } from './text-code.js';
 
-/** What the configuration says of one column. */
+/** The configuration of one column. */
 export interface ColumnRule {
   readonly drop?: boolean;
   readonly hash?: ColumnMask['hash'];
@@ -19,18 +19,18 @@ export interface ColumnRule {
   /** DuckDB type. */
   readonly type?: string;
   readonly rename?: string;
-  /** False: a new value alone is no change of the row, and history does not have the column. */
+  /** False: a new value alone does not count as a change of the row, and history does not have the column. */
   readonly track?: boolean;
 }
 
-/** Two names that differ only in case: a service that changes the case of a name must not uncover its values. */
+/** A name without its case. If a service changes the case of a name, a rule must still hide the values. */
 function folded(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
 /**
- * The rule for a field, of rules by field or path; if none has exactly its name, one that hides values and whose name differs only in
- * case.
+ * The rule for a field, among rules by field or path. If no rule has exactly its name, a rule counts that hides values and whose name
+ * differs only in case.
  */
 export function ruleFor<R>(
   rules: ReadonlyMap<string, R>,
@@ -45,41 +45,41 @@ export function ruleFor<R>(
 }
 
 /**
- * What happens to the columns of a stream before cdsync keeps anything of them. A rule names a column by its field
- * (`email`), or by its path (`attributes.email`) if an envelope field has the same name.
+ * The rules for the columns of a stream, applied before anything is stored. A rule names a column by its field (`email`), or by its
+ * path (`attributes.email`) if an envelope field has the same name.
  */
 export class ColumnRules implements ColumnOptions {
   readonly names: ReadonlySet<string>;
   readonly #rules: ReadonlyMap<string, ColumnRule>;
   readonly #known: ReadonlySet<string> | undefined;
-  readonly #judges: ((column: Pick<StoredColumn, 'place' | 'field'>) => boolean) | undefined;
+  readonly #infers: ((column: Pick<StoredColumn, 'place' | 'field'>) => boolean) | undefined;
 
   /**
    * @param known the only columns to keep, if new ones are left out; undefined keeps all
-   * @param judges the columns whose texts become values if they can be given back; undefined if texts stay texts
+   * @param infers the columns whose texts become typed values if these give the texts back; undefined if all texts stay texts
    */
   constructor(
     rules: ReadonlyMap<string, ColumnRule>,
     known?: readonly StoredColumn[],
-    judges?: (column: Pick<StoredColumn, 'place' | 'field'>) => boolean,
+    infers?: (column: Pick<StoredColumn, 'place' | 'field'>) => boolean,
   ) {
     this.#rules = rules;
-    this.#judges = judges;
+    this.#infers = infers;
     this.#known = known === undefined ? undefined : new Set(known.map(columnPath));
     this.names = new Set([...rules.values()].flatMap(({ rename }) => (rename === undefined ? [] : [rename])));
   }
 
-  /** Tells these rules from others. */
+  /** Equal for equal rules. */
   get identity(): unknown {
-    const told = [[...this.#rules].sort(([a], [b]) => (a < b ? -1 : 1)), this.#known && [...this.#known].sort()];
-    return this.#judges === undefined ? told : [...told, 'infer'];
+    const identity = [[...this.#rules].sort(([a], [b]) => (a < b ? -1 : 1)), this.#known && [...this.#known].sort()];
+    return this.#infers === undefined ? identity : [...identity, 'infer'];
   }
 
   of(place: ColumnOrigin, field: string): ColumnRule | undefined {
     const rule = ruleFor(this.#rules, { place, field }, hidesValues);
     if (rule === undefined || this.#rules.get(columnPath({ place, field })) === rule || this.#rules.get(field) === rule)
       return rule;
-    // Of a rule for a name in another case, only what hides values counts.
+    // If the name differs in case, only the members of the rule that hide values apply.
     const { drop, hash, mask } = rule;
     return { ...(drop === undefined ? {} : { drop }), ...(hash && { hash }), ...(mask && { mask }) };
   }
@@ -92,28 +92,28 @@ export class ColumnRules implements ColumnOptions {
     return this.of(place, field)?.type;
   }
 
-  judges(place: ColumnOrigin, field: string): boolean {
-    return this.#judges?.({ place, field }) === true;
+  infersFormat(place: ColumnOrigin, field: string): boolean {
+    return this.#infers?.({ place, field }) === true;
   }
 
-  /** The columns that a reading begins with: those of the last snapshot, or the declared ones. Their values are untreated. */
+  /** The columns at the start of a reading, before masks: those of the last snapshot, or the declared ones. */
   begin(declared: readonly DeclaredColumn[], before: readonly StoredColumn[] | undefined): ColumnSet {
     const set = new ColumnSet(before === undefined ? declared : [], this);
-    for (const column of before ?? []) set.remember(this.#untreated(column));
+    for (const column of before ?? []) set.remember(this.#unmasked(column));
     return set;
   }
 
-  /** The columns to keep, of those that were read, each with its treatment. */
+  /** The columns to store, among those that were read, each with its mask. */
   keep(read: readonly StoredColumn[]): StoredColumn[] {
     return read.flatMap((column) => (this.#leavesOut(column) ? [] : [kept(column, this.#ruleOf(column))]));
   }
 
-  /** The other columns that were read: nothing of them is kept. */
+  /** The columns that were read and are not stored. */
   leaveOut(read: readonly StoredColumn[]): ColumnField[] {
     return read.flatMap((column) => (this.#leavesOut(column) ? [{ place: column.place, field: column.field }] : []));
   }
 
-  /** The rules, by their names in the configuration, that concern none of these columns. */
+  /** The configured names of the rules that match no column. */
   unmatched(columns: readonly ColumnField[]): string[] {
     const used = new Set(columns.map((column) => this.#ruleOf(column)));
     return [...this.#rules].flatMap(([name, rule]) => (used.has(rule) ? [] : [name]));
@@ -128,23 +128,23 @@ export class ColumnRules implements ColumnOptions {
     return isNew || this.#ruleOf(column)?.drop === true;
   }
 
-  /** The shape of a hashed or masked column says nothing about the values that the service will send. */
-  #untreated(column: StoredColumn): StoredColumn {
+  /** A column as the service sends it. The shape of a hashed or masked column does not describe the values of the service. */
+  #unmasked(column: StoredColumn): StoredColumn {
     const { place, field, name, shape, declared, former, text, treatment } = column;
     const type = this.type(place, field);
     if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
-      // Without its rule, history keeps the hashes or masks as texts beside the values.
+      // If the rule was removed, history has hashes or masks beside values, so the column must hold texts.
       const isHidden = hidesValues(this.of(place, field) ?? {});
       const unknown = { place, field, name, shape: { k: isHidden ? 0 : Kind.string } };
-      return this.judges(place, field) ? { ...unknown, text: plainText } : unknown;
+      return this.infersFormat(place, field) ? { ...unknown, text: plainText } : unknown;
     }
-    // A type that came from a rule goes when the rule goes.
-    const stands = treatment?.cast === undefined || treatment.cast === type;
-    const given = type !== undefined && treatment?.cast !== type ? type : stands ? declared : undefined;
+    // A type that a rule gave is removed with the rule.
+    const isCurrent = treatment?.cast === undefined || treatment.cast === type;
+    const wanted = type !== undefined && treatment?.cast !== type ? type : isCurrent ? declared : undefined;
     const common = { place, field, name, shape, ...(text === undefined ? {} : { text }) };
-    if (given === undefined) return common;
-    const kept = given === declared && former !== undefined ? { former } : {};
-    return { ...common, declared: given, ...kept };
+    if (wanted === undefined) return common;
+    const kept = wanted === declared && former !== undefined ? { former } : {};
+    return { ...common, declared: wanted, ...kept };
   }
 }
 

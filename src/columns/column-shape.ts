@@ -1,8 +1,8 @@
 import { quoteIdentifier } from '../core/sql.js';
 
 /**
- * What has been seen of a column: a set of kinds, as bits, and the same of its elements and fields. Merging is a union,
- * so it is commutative, associative and idempotent, and a type never narrows.
+ * The kinds of a column's values, as bits, with the shapes of list elements and struct fields. Merging is a union: it is commutative,
+ * associative and idempotent, and a type never narrows.
  */
 export interface Shape {
   /** Union of {@link Kind} bits; 0 if every value so far was null or missing. */
@@ -13,7 +13,7 @@ export interface Shape {
   fields?: Map<string, Shape>;
 }
 
-/** Bits of {@link Shape.kinds}. Null is no kind: missing and null are the same. */
+/** Bits of {@link Shape.kinds}. Null has no bit: missing and null are the same. */
 export const Kind = {
   boolean: 1,
   /** An integer that a double holds exactly: at most 2^53 from zero. */
@@ -22,29 +22,30 @@ export const Kind = {
   longInteger: 4,
   /** An integer beyond int64 of at most 38 digits: what HUGEINT in tables and DECIMAL(38,0) in Parquet both hold. */
   hugeInteger: 8,
-  /** A number with a fraction or an exponent, within the range of a double: neither infinite as one, nor zero unless it is. */
+  /** A number with a fraction or an exponent that a double holds: it becomes neither infinite nor, if it is not zero, zero. */
   double: 16,
   string: 32,
   list: 64,
   struct: 128,
-  /** What only text can hold: an integer of more than 38 digits, a number beyond double (or too close to zero), nesting too deep or odd for a struct. */
+  /** Only text can hold it: an integer of more than 38 digits, a number outside the range of a double, nesting that no struct holds. */
   textOnly: 256,
-  /** Beside `double`: -0.0 was among the values. Parquet's dictionaries and some encodings of DuckDB take it for 0.0. */
+  /** Set beside `double` if -0.0 was among the values. Parquet's dictionaries and some encodings of DuckDB make it 0.0. */
   negativeZero: 512,
 } as const;
 
 const integers = Kind.safeInteger | Kind.longInteger | Kind.hugeInteger;
 
-/** More fields than this in one struct are a map in disguise: the column becomes JSON. */
+/** A struct with more fields is probably a map, so the column becomes JSON. */
 export const maxStructFields = 256;
 /** Lists and structs nested deeper than this make the column JSON. */
 const maxTypedDepth = 16;
 
+/** The shape of a column without values. */
 export function emptyShape(): Shape {
   return { kinds: 0 };
 }
 
-/** Adds what `from` has seen to `into`; returns whether that changed `into`. */
+/** Adds the kinds, elements and fields of `from` to `into`. Returns whether that changed `into`. */
 export function mergeShape(into: Shape, from: Shape): boolean {
   let changed = (into.kinds | from.kinds) !== into.kinds;
   into.kinds |= from.kinds;
@@ -79,7 +80,7 @@ function structType(fields: Map<string, Shape>, huge: string, depth: number): st
   const parts: string[] = [];
   for (const [name, shape] of fields) {
     const folded = name.toLowerCase();
-    // DuckDB matches the fields of a struct by case-insensitive name, and takes neither an empty name nor NUL in SQL.
+    // DuckDB matches struct fields without regard to case, and its SQL allows neither an empty name nor NUL.
     if (name === '' || name.includes('\0') || !name.isWellFormed() || seen.has(folded)) return undefined;
     seen.add(folded);
     const type = typedSqlType(shape, huge, depth + 1);
@@ -105,14 +106,14 @@ function typedSqlType(shape: Shape, huge: string, depth: number): string | undef
 }
 
 /**
- * The DuckDB type that holds, without loss, everything the shape has seen. If no type does, `JSON` (one canonical text):
- * mixed kinds, at any depth, make the whole column JSON.
+ * The DuckDB type that holds all values of the shape without loss, or `JSON` (one canonical text). Mixed kinds at any depth make the
+ * whole column JSON.
  */
 export function sqlType(shape: Shape): string {
   return typedSqlType(shape, 'HUGEINT', 0) ?? 'JSON';
 }
 
-/** The same for a Parquet file, which has no HUGEINT: DuckDB would write it as a double. */
+/** The same in a Parquet file, which has no HUGEINT: DuckDB would write a double. */
 export function fileType(shape: Shape): string {
   return typedSqlType(shape, 'DECIMAL(38,0)', 0) ?? 'JSON';
 }
@@ -123,13 +124,14 @@ export function hasNegativeZero({ k, e, f }: StoredShape): boolean {
   return (e !== undefined && hasNegativeZero(e)) || (f ?? []).some(([, field]) => hasNegativeZero(field));
 }
 
-/** A shape as journals and the store keep it. */
+/** A shape as it is stored in journals and the store. */
 export interface StoredShape {
   k: number;
   e?: StoredShape;
   f?: [string, StoredShape][];
 }
 
+/** Converts a shape for storage. */
 export function storeShape(shape: Shape): StoredShape {
   const stored: StoredShape = { k: shape.kinds };
   if (shape.element !== undefined) stored.e = storeShape(shape.element);
@@ -137,6 +139,7 @@ export function storeShape(shape: Shape): StoredShape {
   return stored;
 }
 
+/** Converts a stored shape back. */
 export function restoreShape(stored: StoredShape): Shape {
   const shape: Shape = { kinds: stored.k };
   if (stored.e !== undefined) shape.element = restoreShape(stored.e);

@@ -18,7 +18,7 @@ import { inferTextFormat, type TextFormat, textFormatOf } from './text-format.js
 
 const maxBytes = 63;
 
-/** Columns that cdsync or DuckDB adds; no attribute may take their names. */
+/** Names of columns that cdsync or DuckDB adds. No attribute may have them. */
 export const reservedColumns = [
   ...rowNumberColumns,
   '_op',
@@ -50,10 +50,11 @@ function firstBytes(text: string, bytes: number): string {
 }
 
 /**
- * The column name for a field of a record. `taken` lists the names in use, in lower case. A free name is kept. A name that
- * equals a taken one, whatever its case, gets `_` and 6 hex digits of its exact name's SHA-256; so does a name with a NUL
- * or a lone surrogate, or one that begins with {@link ownPrefix}. The empty name becomes `unnamed_` and those digits. A name longer than 63 bytes is cut to 54 bytes
- * and gets `_` and 8 digits. A name that is still taken gets more of them.
+ * The column name for a field of a record: the field's own name if it is free and valid.
+ * - A name that equals a taken one in any case, has a NUL or a lone surrogate, or begins with {@link ownPrefix} gets `_` and 6 hex
+ *   digits of the SHA-256 of the exact name. The empty name becomes `unnamed_` and those digits.
+ * - A name above 63 bytes is cut to 54 bytes, then `_` and 8 digits. A name that is still taken gets more digits.
+ * @param taken the names in use, in lower case
  */
 export function columnName(exactName: string, taken: ReadonlySet<string>): string {
   // SQL text cannot carry NUL, UTF-8 no lone surrogate.
@@ -65,15 +66,15 @@ export function columnName(exactName: string, taken: ReadonlySet<string>): strin
   const whole = plain ? legible : suffixed;
   const shortened = (count: number) => `${firstBytes(legible, maxBytes - 1 - count)}_${digits(exactName, count)}`;
   let name = Buffer.byteLength(whole) <= maxBytes ? whole : shortened(8);
-  // Another field may be called just so.
+  // The name of another field may equal the shortened one.
   for (let count = 10; taken.has(name.toLowerCase()); count += 2) name = shortened(count);
   return name;
 }
 
-/** Where a field stands in a record: beside `id`, or inside `attributes`. */
+/** Where a record has a field: beside `id`, or inside `attributes`. */
 export type ColumnOrigin = 'envelope' | 'attribute';
 
-/** What was done to the values of a column before they were kept. */
+/** How a column's values are changed before they are stored. */
 export interface ColumnMask {
   /** HMAC-SHA-256 of the value's text, in hexadecimal digits. */
   readonly hash?: {
@@ -86,7 +87,7 @@ export interface ColumnMask {
   readonly cast?: string;
 }
 
-/** One column of a stream, and what was seen of it. */
+/** One column of a stream, with the types of the values read so far. */
 export interface Column {
   readonly place: ColumnOrigin;
   /** The field's exact name in the records. */
@@ -95,31 +96,31 @@ export interface Column {
   readonly name: string;
   readonly shape: Shape;
   /**
-   * The type that the service's specification or the configuration gives; values are cast to it. Once a value did not fit,
-   * it is VARCHAR for good.
+   * The type that the service's specification or the configuration gives. Values are cast to it; after a value that does not fit,
+   * it stays VARCHAR.
    */
   declared: string | undefined;
   /** The type that was declared until a value did not fit it: its texts are written as values of that type. */
   former: string | undefined;
   /**
-   * With `strings: infer`, the code of the form that every text so far has ({@link TextFormat}); undefined: there was none, or the
-   * texts were not judged.
+   * With `strings: infer`, the code of the format that all texts so far have ({@link TextFormat}). Undefined if there was no text, or
+   * if formats are not inferred.
    */
   text: string | undefined;
-  /** Whether each text that comes is judged. */
-  readonly isJudged: boolean;
-  /** The form that decides the type; undefined: texts are kept as texts. Follows shape and {@link Column.text}. */
+  /** Whether each text is checked for a format. */
+  readonly infersFormat: boolean;
+  /** The format that decides the type; undefined: texts stay texts. Depends on shape and {@link Column.text}. */
   form: TextFormat | undefined;
-  /** DuckDB type in tables; follows shape and form. */
+  /** DuckDB type in tables; depends on shape and format. */
   type: string;
   /** DuckDB type in Parquet files. */
   fileType: string;
   treatment: ColumnMask | undefined;
-  /** The column is kept up to date, but a new value alone is no change of the row, and history does not have it. */
+  /** The column is updated, but a new value alone does not count as a change of the row, and history does not have the column. */
   untracked: boolean;
 }
 
-/** A {@link Column} as journals, stores and manifests keep it. */
+/** A {@link Column} as it is stored in journals, stores and manifests. */
 export interface StoredColumn {
   place: ColumnOrigin;
   field: string;
@@ -132,7 +133,7 @@ export interface StoredColumn {
   untracked?: true;
 }
 
-/** Which column: nothing but its place and its field. */
+/** Identifies a column by its place and its field. */
 export type ColumnField = Pick<StoredColumn, 'place' | 'field'>;
 
 /** Whether -0.0 was among the values of any of the columns. */
@@ -150,48 +151,48 @@ export interface DeclaredColumn {
 /** The member whose own members become columns. In a batch, a name that differs from it only in case would clash with it. */
 const container = 'attributes';
 
-/** The text that tells a column's place in `cdsync.columns`: `id`, `attributes.email`. */
+/** A column's path, as `cdsync.columns` has it: `id`, `attributes.email`. */
 export function columnPath(column: Pick<Column, 'place' | 'field'>): string {
   return column.place === 'attribute' ? `attributes.${column.field}` : column.field;
 }
 
-/** The names and types that the configuration wants for columns that a set does not have yet. */
+/** Names and types for new columns, from the configuration. */
 export interface ColumnOptions {
   /** Names that no other column may take. */
   readonly names: ReadonlySet<string>;
   name(place: ColumnOrigin, field: string): string | undefined;
   /** DuckDB type. */
   type(place: ColumnOrigin, field: string): string | undefined;
-  /** Whether the column's texts are judged: {@link Column.isJudged}. */
-  judges(place: ColumnOrigin, field: string): boolean;
+  /** {@link Column.infersFormat} of a new column. */
+  infersFormat(place: ColumnOrigin, field: string): boolean;
 }
 
-/** The declared type of a column with two declarations: text if both give a type, for text holds every value. */
+/** The declared type of a column with two declarations: text if they differ, because text holds every value. */
 function commonType(one: string | undefined, other: string | undefined): string | undefined {
   if (one === other) return one;
   return one === undefined || other === undefined ? undefined : 'VARCHAR';
 }
 
-type Given = Pick<Column, 'shape' | 'declared' | 'text'> & Partial<Pick<Column, 'former'>>;
+type ColumnState = Pick<Column, 'shape' | 'declared' | 'text'> & Partial<Pick<Column, 'former'>>;
 
-/** What is known of the texts of a column: a form, {@link plainText}, or undefined if it had none. */
-function textsOf({ shape, declared, text }: Given): string | undefined {
+/** The code of a column's texts: a format, {@link plainText}, or undefined if it had no text. */
+function textCodeOf({ shape, declared, text }: ColumnState): string | undefined {
   if (text !== undefined) return text;
   return (shape.kinds & Kind.string) !== 0 || declared !== undefined ? plainText : undefined;
 }
 
-function commonText(one: Given, other: Given): string | undefined {
-  const isJudged = one.text !== undefined || other.text !== undefined;
-  return isJudged ? mergeTextFormats(textsOf(one), textsOf(other)) : undefined;
+function commonTextCode(one: ColumnState, other: ColumnState): string | undefined {
+  const isInferred = one.text !== undefined || other.text !== undefined;
+  return isInferred ? mergeTextFormats(textCodeOf(one), textCodeOf(other)) : undefined;
 }
 
-function formIn({ shape, declared, text }: Given): TextFormat | undefined {
+function formatIn({ shape, declared, text }: ColumnState): TextFormat | undefined {
   const isText = declared === undefined ? shape.kinds === Kind.string : declared === 'VARCHAR';
   return isText ? textFormatOf(text) : undefined;
 }
 
-function typesOf(given: Given, form: TextFormat | undefined): Pick<Column, 'form' | 'type' | 'fileType'> {
-  const { shape, declared } = given;
+function typesOf(state: ColumnState, form: TextFormat | undefined): Pick<Column, 'form' | 'type' | 'fileType'> {
+  const { shape, declared } = state;
   return {
     form,
     type: form?.type ?? declared ?? sqlType(shape),
@@ -199,18 +200,18 @@ function typesOf(given: Given, form: TextFormat | undefined): Pick<Column, 'form
   };
 }
 
-/** The columns of one stream. The set grows and its columns widen; nothing shrinks, and a column keeps its name. */
+/** The columns of one stream. Columns are added and widened, never removed, narrowed or renamed. */
 export class ColumnSet {
   readonly list: Column[] = [];
-  /** Goes up whenever a column is added, or its shape or declared type changes. */
+  /** Incremented when a column is added, or when its shape or declared type changes. */
   version = 0;
   readonly #byField = { envelope: new Map<string, Column>(), attribute: new Map<string, Column>() };
   readonly #taken = new Set<string>(reservedColumns);
-  readonly #wishes: ColumnOptions | undefined;
+  readonly #options: ColumnOptions | undefined;
 
-  constructor(declared: readonly DeclaredColumn[], wishes?: ColumnOptions) {
-    this.#wishes = wishes;
-    for (const name of wishes?.names ?? []) this.#taken.add(name.toLowerCase());
+  constructor(declared: readonly DeclaredColumn[], options?: ColumnOptions) {
+    this.#options = options;
+    for (const name of options?.names ?? []) this.#taken.add(name.toLowerCase());
     for (const { field, type } of declared) {
       this.#push('envelope', field, field, { shape: emptyShape(), declared: type, text: undefined });
     }
@@ -248,51 +249,51 @@ export class ColumnSet {
   obtain(place: ColumnOrigin, field: string): Column {
     const known = this.get(place, field);
     if (known !== undefined) return known;
-    const declared = this.#wishes?.type(place, field);
+    const declared = this.#options?.type(place, field);
     return this.#push(place, field, this.#name(place, field), { shape: emptyShape(), declared, text: undefined });
   }
 
-  /** Adds a column of the last snapshot. It keeps its name, unless the rules want another one or gave the old one. */
+  /** Adds a column of the last snapshot. It keeps its name, unless a rule renames it, or its old name was given by a rule. */
   remember({ place, field, name, shape, declared, former, text }: StoredColumn): void {
-    const wanted = this.#wishes?.name(place, field);
+    const wanted = this.#options?.name(place, field);
     const isOwn = name === columnName(field, new Set()) || name === columnName(field, new Set([field.toLowerCase()]));
     const kept = wanted ?? (isOwn ? this.#free(name, place, field) : this.#name(place, field));
     const column = this.#push(place, field, kept, { shape: restoreShape(shape), declared, former, text: undefined });
-    if (!column.isJudged) return;
-    // Texts that nobody has judged may be anything.
-    column.text = text ?? textsOf(column);
+    if (!column.infersFormat) return;
+    // Texts that were never checked may have any format.
+    column.text = text ?? textCodeOf(column);
     this.reshaped(column);
   }
 
-  /** Judges a text of a column, if the column is judged. */
-  judge(column: Column, text: string): void {
-    if (!column.isJudged || column.text === plainText) return;
+  /** Widens the text format of a column so that it covers this text, if the column's format is inferred. */
+  addText(column: Column, text: string): void {
+    if (!column.infersFormat || column.text === plainText) return;
     const common = mergeTextFormats(column.text, inferTextFormat(text));
     if (common === column.text) return;
     column.text = common;
     this.reshaped(column);
   }
 
-  /** Makes a declared column text: a value does not fit its type. */
+  /** Makes a declared column text, because a value does not fit its type. */
   undeclare(column: Column): void {
     column.former = column.declared;
     column.declared = 'VARCHAR';
     this.reshaped(column);
   }
 
-  /** Updates a column's types. Must be called after its shape has grown, or what is known of its texts. */
+  /** Updates a column's types. Must be called after a change of its shape or of its text code. */
   reshaped(column: Column): void {
-    Object.assign(column, typesOf(column, formIn(column)));
+    Object.assign(column, typesOf(column, formatIn(column)));
     this.version += 1;
   }
 
-  /** Adds what another set of the same stream has seen. Columns of this set keep their names. */
+  /** Adds the columns, shapes and text codes of another set of the same stream. Columns of this set keep their names. */
   merge(other: ColumnSet): void {
     for (const { place, field, name, shape, declared, former, text, treatment, untracked } of other.list) {
       const known = this.get(place, field);
       const nothing = { shape: emptyShape(), declared, former, text: undefined };
       const column = known ?? this.#push(place, field, this.#free(name, place, field), nothing);
-      const together = known === undefined ? text : commonText(known, { shape, declared, text });
+      const together = known === undefined ? text : commonTextCode(known, { shape, declared, text });
       const isWritten = together !== column.text;
       column.text = together;
       column.treatment ??= treatment;
@@ -306,7 +307,7 @@ export class ColumnSet {
   }
 
   #name(place: ColumnOrigin, field: string): string {
-    const wanted = this.#wishes?.name(place, field);
+    const wanted = this.#options?.name(place, field);
     if (wanted !== undefined) return wanted;
     const isContainer = place === 'envelope' && field === container;
     return columnName(field, isContainer || place === 'attribute' ? this.#taken : new Set([...this.#taken, container]));
@@ -316,17 +317,17 @@ export class ColumnSet {
     return this.#taken.has(name.toLowerCase()) ? this.#name(place, field) : name;
   }
 
-  #push(place: ColumnOrigin, field: string, name: string, given: Given): Column {
+  #push(place: ColumnOrigin, field: string, name: string, state: ColumnState): Column {
     const column: Column = {
       place,
       field,
       name,
-      shape: given.shape,
-      declared: given.declared,
-      former: given.former,
-      text: given.text,
-      isJudged: given.declared === undefined && this.#wishes?.judges(place, field) === true,
-      ...typesOf(given, formIn(given)),
+      shape: state.shape,
+      declared: state.declared,
+      former: state.former,
+      text: state.text,
+      infersFormat: state.declared === undefined && this.#options?.infersFormat(place, field) === true,
+      ...typesOf(state, formatIn(state)),
       treatment: undefined,
       untracked: false,
     };
@@ -342,7 +343,7 @@ const shapeSchema: z.ZodType<StoredShape> = z.lazy(() =>
   z.object({ k: z.number(), e: shapeSchema.optional(), f: z.array(z.tuple([z.string(), shapeSchema])).optional() }),
 ) as z.ZodType<StoredShape>;
 
-/** Columns as journals, stores and manifests keep them. */
+/** Columns as they are stored in journals, stores and manifests. */
 export const columnsSchema = z.array(
   z.object({
     place: z.enum(['envelope', 'attribute']),

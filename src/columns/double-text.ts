@@ -1,9 +1,9 @@
 import { areDigits, decimalPoint, isWhole, minusSign, zero } from './text-format-bytes.js';
 
 /**
- * How the shortest text of a double is written. They differ in whole numbers and in where exponents begin.
- * - `5`: as JavaScript does: `5`, `0.00001`, `1e-7`, `100000000000000000000`, `1e+21`
- * - `5.0`: as Python and DuckDB do: `5.0`, `1e-05`, `1e-07`, `1e+20`, `1e+21`
+ * Notation of the shortest text of a double. The styles differ in whole numbers and in the first exponent.
+ * - `5`: JavaScript: `5`, `0.00001`, `1e-7`, `100000000000000000000`, `1e+21`
+ * - `5.0`: Python and DuckDB: `5.0`, `1e-05`, `1e-07`, `1e+20`, `1e+21`
  */
 export type DoubleStyle = '5' | '5.0';
 
@@ -11,12 +11,12 @@ export const doubleStyles: readonly DoubleStyle[] = ['5', '5.0'];
 
 /** A decimal of up to this many digits is always the shortest text of its double. */
 const certainDigits = 15;
-/** The smallest and the first too large exponents of numbers that are written without one. */
+/** The exponents of numbers that are written without an exponent; `to` is excluded. */
 const plainExponents = { '5': { from: -6, to: 21 }, '5.0': { from: -4, to: 16 } } as const;
 
 /**
- * Whether the bytes are the shortest text of a double. -0.0 is left out: Parquet's dictionaries take it for 0.0. Most texts are
- * decided by their digits alone, without a number or a text being made of them.
+ * Whether the bytes are the shortest text of a double. -0.0 is excluded: Parquet's dictionaries make it 0.0. Most texts need only
+ * a check of their digits, without an allocation.
  */
 export function matchesDouble(bytes: Uint8Array, from: number, to: number, style: DoubleStyle): boolean {
   const first = bytes[from] === minusSign ? from + 1 : from;

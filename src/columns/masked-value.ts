@@ -15,7 +15,7 @@ export function canonicalText(value: string, shape: Shape, depth = 0): string {
     const members = [...(shape.fields ?? [])]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([name, field]) => {
-        // With a dot it could be the column of a table that is called like the struct.
+        // With a dot, DuckDB could read it as the column of a table that has the struct's name.
         const member = `struct_extract(${value}, ${sqlText(name)})`;
         const label = `to_json(${sqlText(name)})::VARCHAR || ':'`;
         return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${canonicalText(member, field, depth)} END`;
@@ -23,20 +23,20 @@ export function canonicalText(value: string, shape: Shape, depth = 0): string {
     return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
   }
   if ((shape.kinds & Kind.double) !== 0) {
-    // As 5 and 5.0 are one value in a DOUBLE column, they have one text: a whole number is written like an integer.
+    // A DOUBLE column holds 5 and 5.0 as one value, so they have one text: that of the integer.
     const whole = `${value} = trunc(${value}) AND abs(${value}) <= 9007199254740992 AND NOT (${value} = 0 AND signbit(${value}))`;
     return `CASE WHEN ${whole} THEN ${value}::BIGINT::VARCHAR ELSE to_json(${value})::VARCHAR END`;
   }
   return `to_json(${value})::VARCHAR`;
 }
 
-/** SQL for a moment as text, to the millisecond, or to the microsecond if it has any. */
+/** SQL for a timestamp as text, to the millisecond, or to the microsecond if it has microseconds. */
 function momentText(value: string): string {
   const format = (fraction: string) => `strftime(${value}, '%Y-%m-%dT%H:%M:%S.${fraction}Z')`;
   return `CASE WHEN microsecond(${value}) % 1000 = 0 THEN ${format('%g')} ELSE ${format('%f')} END`;
 }
 
-/** SQL for a value as plain text, the same whatever type its column has at the time: `5` for 5, 5.0 and `"5"` alike. */
+/** SQL for a value as plain text, independent of the column's current type: `5` for 5, 5.0 and `"5"`. */
 export function plainText(value: string, { type, shape }: Pick<Column, 'type' | 'shape'>): string {
   if (type === 'VARCHAR') return value;
   if (type === 'JSON')
@@ -54,9 +54,9 @@ export function plainText(value: string, { type, shape }: Pick<Column, 'type' | 
 const spaces = '[\\s\\pZ\\x{0B}\\x{85}\\x{FEFF}]';
 
 const normalized = {
-  /** All spaces that Unicode knows, tabs and line breaks, wherever the address is surrounded by them. */
+  /** Removes all Unicode spaces, tabs and line breaks around the address. */
   email: (text: string) => `lower(regexp_replace(${text}, '^${spaces}+|${spaces}+$', '', 'g'))`,
-  /** Digits, and a plus where the number begins with one or with 00. */
+  /** Digits, with a plus first if the number begins with `+` or `00`. */
   phone: (text: string) =>
     `regexp_replace(regexp_replace(regexp_replace(${text}, '[^0-9+]', '', 'g'), '(.)\\+', '\\1', 'g'), '^00', '+')`,
 };
@@ -73,7 +73,7 @@ function saltMacro(salt: string): string {
   return quoteIdentifier(`cdsync_hmac_${salt}`);
 }
 
-/** SQL for a value after its treatment; NULL stays NULL. */
+/** SQL for the hashed or masked value; NULL stays NULL. */
 export function maskedValueSql(
   value: string,
   column: Pick<Column, 'type' | 'shape'>,
@@ -87,7 +87,7 @@ export function maskedValueSql(
   return mask === undefined ? value : `CASE WHEN ${value} IS NULL THEN NULL ELSE ${masked[mask](text)} END`;
 }
 
-/** A salt, and the text by which columns refer to it. */
+/** A salt, and the identifier that columns have in its place. */
 export interface SaltFingerprint {
   readonly fingerprint: string;
   readonly bytes: Buffer;
@@ -96,8 +96,8 @@ export interface SaltFingerprint {
 const blockBytes = 64;
 
 /**
- * Statements that create a macro for each salt, so that no other statement holds a salt. The macro computes HMAC-SHA-256
- * (RFC 2104) from DuckDB's SHA-256, for DuckDB has no HMAC.
+ * Statements that create a macro for each salt, so that no other statement contains a salt. The macro computes HMAC-SHA-256
+ * (RFC 2104) from DuckDB's SHA-256, because DuckDB has no HMAC.
  */
 export function saltMacros(salts: Iterable<SaltFingerprint>): string[] {
   return [...salts].map(({ fingerprint, bytes }) => {
@@ -116,11 +116,11 @@ function blob(bytes: Uint8Array): string {
 
 const whole = '^[+-]?[0-9]+$';
 const number = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$';
-/** ISO 8601 with at most six digits of a second's fraction that are not zero. No name of a zone: DuckDB would keep it for the next rows. */
+/** ISO 8601; digits of a second's fraction after the sixth must be zero. Zone names are excluded: DuckDB would keep one for the next rows. */
 const moment =
   '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6}0*)?)?' +
   '(Z|[+-](0[0-9]|1[0-5])(:?[0-5][0-9])?)?)?$';
-/** The most significant digits of a number that the nearest double tells from all others. */
+/** A double needs at most this many significant digits. */
 const doubleDigits = 17;
 
 /** SQL that is true if a text is not exactly a value of the type. DuckDB's own casts round, truncate and guess. */
@@ -132,7 +132,7 @@ export function misfits(text: string, type: string): string {
   if (type === 'BIGINT') return matches(whole);
   if (type === 'BOOLEAN') return matches('^(true|false)$');
   if (type === 'DOUBLE') {
-    // An integer must be the double itself. Of other numbers the nearest double stands for all that they say.
+    // An integer must equal the double. Another number may differ from it, but must not have more digits than a double needs.
     const digits = `length(rtrim(ltrim(regexp_replace(${text}, '[eE].*|[^0-9]', '', 'g'), '0'), '0'))`;
     const isOther = `CASE WHEN regexp_matches(${text}, '${whole}')
       THEN coalesce(TRY_CAST(${text} AS HUGEINT) <> TRY_CAST(${cast} AS HUGEINT), true)
@@ -150,8 +150,8 @@ export function fitting(text: string, type: string): string {
 }
 
 /**
- * SQL for the text of a column that had a type until a value did not fit it. A text that fits is written as the value was, so that the
- * rows from before, of which only the value is left, are not changed by that.
+ * SQL for the text of a column that had a type until a value did not fit. A text that fits is written like the typed value, so that
+ * earlier rows, which kept only the value, do not change.
  */
 export function formerText(text: string, type: string): string {
   const value = plainText(fitting(text, type), { type, shape: emptyShape() });

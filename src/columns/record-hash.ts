@@ -4,20 +4,20 @@ export const secretBytes = 32;
 /** 32-bit words of one hash. */
 export const hashWords = 4;
 
-/** Raise it when the same bytes under the same secret get another hash. */
+/** Must be raised if the same bytes and secret get another hash. */
 export const recordHashVersion = 1;
 
-/** Hashes the bytes of records as they came. */
+/** Hashes the bytes of a record. */
 export interface RecordHash {
-  /** Writes the hash of the bytes from `from` to `to` to four words of `target`, beginning at `at`. The second is never 0. */
+  /** Writes the hash of the bytes from `from` to `to` into four words of `target`, beginning at `at`. The second word is never 0. */
   write(view: DataView, from: number, to: number, target: Uint32Array, at: number): void;
 }
 
 /**
- * A keyed 128-bit hash of bytes as they came from the service. It follows MurmurHash3_x86_128, but takes its four
- * multipliers from the secret too: with the published ones, values can be made that collide under every seed.
+ * A keyed 128-bit hash of the bytes that the service sent. It follows MurmurHash3_x86_128, but its four multipliers are part of the
+ * secret too: with the published ones, values exist that collide under every seed.
  *
- * It is no cryptographic hash. Who knows the secret can make collisions, so the secret stays in private files.
+ * Not a cryptographic hash: the secret makes collisions easy, so it stays in private files.
  */
 export class RecordHasher implements RecordHash {
   readonly #seeds: Int32Array;

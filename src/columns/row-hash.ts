@@ -2,8 +2,8 @@ import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import type { TextFormat } from './text-format.js';
 
 /**
- * Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed again. The hashes
- * beside parts are not: raise `partVersion` (`part.ts`) too.
+ * Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed again, except those in
+ * keys files of parts: raise `partVersion` (`part.ts`) too.
  */
 export function hashVersion(duckdbVersion: string): string {
   return `4:${duckdbVersion}`;
@@ -12,13 +12,13 @@ export function hashVersion(duckdbVersion: string): string {
 export interface TypedColumn {
   readonly name: string;
   readonly type: string;
-  /** The form of the texts that the column's values are: the texts are hashed, so a hash does not depend on what others are like. */
+  /** The text format of the column. Its texts are hashed, so that a row's hash does not depend on the texts of other rows. */
   readonly form?: TextFormat | undefined;
   /** True: the hash leaves the column out. */
   readonly untracked?: boolean;
 }
 
-/** A column with SQL for the values that are hashed, and their type: one of those that {@link hashOf} tells apart. */
+/** A column with SQL for the values that are hashed, and their type, which {@link hashOf} hashes exactly. */
 interface HashedColumn {
   readonly name: string;
   readonly type: string;
@@ -26,8 +26,8 @@ interface HashedColumn {
 }
 
 /**
- * The types whose values DuckDB's `hash()` tells apart: 64 bits or fewer, and texts. It mixes the halves of 128-bit values so that
- * many collide, and those of lists and structs without their NULLs and lengths; an INTERVAL it compares as a length of time.
+ * The types whose values DuckDB's `hash()` distinguishes: at most 64 bits, and texts. Of 128-bit values many collide; lists and
+ * structs are hashed without NULLs and lengths, an INTERVAL as a length of time.
  */
 const hashedExactly =
   /^(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|DOUBLE|FLOAT|VARCHAR|JSON|BLOB|DATE|TIME|TIMESTAMP\b.*)$/;
@@ -55,8 +55,8 @@ function tracked(columns: readonly TypedColumn[]): HashedColumn[] {
 }
 
 /**
- * `hash()` does not tell 0.0 from -0.0: the sign bit does. `hash()` of several arguments is the XOR of their hashes; the XOR over
- * the columns would cancel the names, and two columns that swap their values would go unnoticed. So its result is hashed once more.
+ * `hash()` is the same for 0.0 and -0.0, so the sign bit is hashed too. `hash()` of several arguments is the XOR of their hashes. The
+ * XOR over all columns would cancel the names, and miss two columns that swap values, so the result is hashed once more.
  */
 function hashOf(name: string, type: string, value: string): string {
   const hasSign = type === 'DOUBLE' || type === 'FLOAT';
@@ -67,7 +67,7 @@ function hashed({ name, type }: HashedColumn, value: string): string {
   return hashOf(sqlText(name), type, value);
 }
 
-/** A balanced tree of XORs: a chain of hundreds would be too deep for the parser. */
+/** A balanced tree of XORs, because DuckDB's parser limits the depth of a chain. */
 function xorOf(terms: readonly string[]): string {
   let level = [...terms];
   while (level.length > 1) {
@@ -82,9 +82,9 @@ function xorOf(terms: readonly string[]): string {
 }
 
 /**
- * SQL for the 64-bit hash of a row: the XOR over its columns of hash(name, value), in which NULL counts for nothing. So
- * neither a new column nor another order of columns changes the hash of an unchanged row. One more XOR, with the hash of a
- * row of NULLs, makes NULL count for nothing: that hash is a constant, which is cheaper than a test of each value.
+ * SQL for the 64-bit hash of a row: the XOR of hash(name, value) over all columns whose value is not NULL. Neither a new column nor
+ * another order of columns changes the hash. A final XOR with the hash of a row of NULLs cancels the NULLs: it is a constant, which
+ * is cheaper than a test of each value.
  */
 export function rowHash(all: readonly TypedColumn[]): string {
   const columns = tracked(all);
@@ -93,14 +93,14 @@ export function rowHash(all: readonly TypedColumn[]): string {
   return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;
 }
 
-/** Above this number of columns a row's hash is computed from lists of values: DuckDB keeps some pages for each expression. */
+/** Above this number of columns, hashes are computed from lists of values, because DuckDB needs memory for each expression. */
 export const wideColumns = 500;
-/** Values in one list: few enough for memory, and few enough lists that a file is not read too often. */
+/** Values in one list: few enough for memory, but enough that a file is read only a few times. */
 function valuesOfList(columns: number): number {
   return Math.max(1000, Math.ceil(columns / 5));
 }
 
-/** Columns whose values fit into one list, of one type. */
+/** Columns of one type whose values fit into one list. */
 interface ListedColumns {
   readonly type: string;
   readonly columns: readonly HashedColumn[];
@@ -123,9 +123,9 @@ function listed(columns: readonly HashedColumn[]): ListedColumns[] {
 }
 
 /**
- * SQL for (id, hash) of rows: `hash` is {@link rowHash}, but for a table of many columns it is computed from lists of values.
- * @param source SQL for the rows, as it stands behind FROM; it may be read several times, each time for some columns
- * @param id an expression that is another for each row
+ * SQL for (id, hash) of rows: {@link rowHash}, computed from lists of values if the table has many columns.
+ * @param source SQL after FROM; it may be read several times, each time for some columns
+ * @param id an expression that is unique for each row
  */
 export function hashedRows(source: string, id: string, all: readonly TypedColumn[]): string {
   const columns = tracked(all);
@@ -140,7 +140,7 @@ export function hashedRows(source: string, id: string, all: readonly TypedColumn
   return `SELECT id, bit_xor(hash) AS hash FROM (${lists.join(' UNION ALL ')}) GROUP BY id`;
 }
 
-/** SQL for the key of a row as text: the key column itself, or a JSON list if several columns make the key. */
+/** SQL for the key of a row as text: the key column itself, or a JSON list of several key columns. */
 export function rowKey(key: readonly string[]): string {
   const columns = key.map((name) => `${quoteIdentifier(name)}::VARCHAR`);
   return columns.length === 1 ? (columns[0] as string) : `to_json([${columns.join(', ')}])::VARCHAR`;

@@ -1,26 +1,26 @@
 import { type DoubleStyle, doubleStyles } from './double-text.js';
 import { fewDigits, mostDigits } from './text-format-bytes.js';
 
-/** The code of a column whose texts are not written alike, or are no values: it stays text for good. */
+/** The code of a column whose texts have no common format. It stays text. */
 export const plainText = 'VARCHAR';
 
 /**
- * All that matters of the texts of a column, so that its type depends neither on their order nor on the partitions that have
- * them. As text it is a code, by which journals and stores keep it: `DECIMAL(18,2)|5,e`.
+ * The properties of a column's texts that decide its type, independent of their order and of partitions. Journals and stores
+ * have them as a code: `DECIMAL(18,2)|5,e`.
  */
 interface TextCode {
-  /** The name of the form that all texts have; undefined if all were empty. */
+  /** The name of the format that all texts have; undefined if all were empty. */
   readonly name: string | undefined;
-  /** Of numbers: the ways to write the shortest text of a double that all of them follow. They could share a column of doubles. */
+  /** For numbers: the styles in which each text is the shortest text of a double. Empty if they cannot be a column of doubles. */
   readonly styles: readonly DoubleStyle[];
   /** Whether an empty text was among them. */
   readonly hasEmpty: boolean;
 }
 
-/** In place of a name: all texts were empty. */
+/** The name in a code if all texts were empty. */
 const nameless = 'EMPTY';
 
-/** @param code not {@link plainText} */
+/** Reads a code. @param code not {@link plainText} */
 export function parseTextCode(code: string): TextCode {
   const [name, flags = ''] = code.split('|');
   const known = flags.split(',');
@@ -28,6 +28,7 @@ export function parseTextCode(code: string): TextCode {
   return { name: name === nameless ? undefined : name, styles, hasEmpty: known.includes('e') };
 }
 
+/** Writes a code. */
 export function writeTextCode({ name = nameless, styles, hasEmpty }: TextCode): string {
   const flags = [...styles, ...(hasEmpty ? ['e'] : [])];
   return flags.length === 0 ? name : `${name}|${flags.join(',')}`;
@@ -38,11 +39,12 @@ function decimalOf(name: string): { readonly digits: number; readonly places: nu
   return digits === undefined ? undefined : { digits: Number(digits), places: Number(places) };
 }
 
+/** Whether a format is one of numbers. */
 export function isNumber(name: string): boolean {
   return name.endsWith('INT') || name.startsWith('DOUBLE') || decimalOf(name) !== undefined;
 }
 
-/** The names of forms that texts could have if one of them has the form: the same type in other widths, the narrowest first. */
+/** The formats that texts may have in common if one text has this format: the same type in other widths, the narrowest first. */
 export function similarNames(name: string): string[] {
   if (name.endsWith('INT')) return ['BIGINT', 'HUGEINT'];
   const decimal = decimalOf(name);
@@ -50,7 +52,7 @@ export function similarNames(name: string): string[] {
   return name.startsWith('DOUBLE') ? [] : [name];
 }
 
-/** The form of which both forms are a part, apart from doubles. */
+/** The narrowest format that includes both formats. Not for doubles. */
 function commonName(one: string, other: string): string | undefined {
   if (one === other) return one;
   if (one.endsWith('INT') && other.endsWith('INT')) return 'HUGEINT';
@@ -58,12 +60,12 @@ function commonName(one: string, other: string): string | undefined {
   return a !== undefined && a.places === b?.places ? `DECIMAL(${mostDigits},${a.places})` : undefined;
 }
 
-/** The name of the form of doubles; with both styles the texts have no whole number among them, so either will do. */
+/** The name of a format of doubles. If both styles match, no text is a whole number, and the first style is as good as the other. */
 export function doubleName(styles: readonly DoubleStyle[]): string {
   return `DOUBLE ${styles[0]}`;
 }
 
-/** The code of texts of both; undefined if they are no values of one type. */
+/** The code of the texts of both codes; undefined if they are not values of one type. */
 function together(one: TextCode, other: TextCode): TextCode | undefined {
   const hasEmpty = one.hasEmpty || other.hasEmpty;
   if (one.name === undefined) return { ...other, hasEmpty };
@@ -76,8 +78,8 @@ function together(one: TextCode, other: TextCode): TextCode | undefined {
 }
 
 /**
- * The code of the texts of two codes. Commutative, associative and idempotent; undefined, for no text at all, changes
- * nothing. So the order in which texts are seen does not matter.
+ * The code of the texts of two codes; undefined means no text. Commutative, associative and idempotent, so that the order of texts
+ * does not matter.
  */
 export function mergeTextFormats(one: string | undefined, other: string | undefined): string | undefined {
   if (one === undefined || one === other) return other;

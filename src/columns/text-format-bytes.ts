@@ -1,18 +1,19 @@
-/** Which bytes are numbers, dates and times that their values give back. They are checked for every text, so nothing here allocates. */
+/** Checks bytes for numbers, dates and times whose values give the text back. Runs for every text, so nothing here allocates. */
 
 export const zero = 0x30;
 const nine = 0x39;
 export const minusSign = 0x2d;
 export const decimalPoint = 0x2e;
-/** The most digits of an integer or a decimal: what DECIMAL(38, …) holds. */
+/** The most digits of an integer or a decimal, limited by DECIMAL(38, …). */
 export const mostDigits = 38;
 /** Decimals of up to this many digits are stored in eight bytes. */
 export const fewDigits = 18;
-/** ClickHouse holds no other days. With them no destination refuses a value that it takes as text. */
+/** The years that ClickHouse holds, so that no destination rejects a typed value whose text it accepts. */
 export const years = { first: 1900, last: 2299 };
 
 const longest = { positive: '9223372036854775807', negative: '9223372036854775808' };
 
+/** Whether all bytes are ASCII digits. */
 export function areDigits(bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at += 1) {
     const byte = bytes[at] as number;
@@ -21,7 +22,7 @@ export function areDigits(bytes: Uint8Array, from: number, to: number): boolean 
   return true;
 }
 
-/** Whether the bytes are an integer without a sign and without needless zeros. */
+/** Whether the bytes are an integer without a sign and without leading zeros. */
 export function isWhole(bytes: Uint8Array, from: number, to: number): boolean {
   return to > from && (bytes[from] !== zero || to === from + 1) && areDigits(bytes, from, to);
 }
@@ -44,7 +45,7 @@ export function matchesInteger(bytes: Uint8Array, from: number, to: number, isHu
   return isHuge || isWithinInt64(bytes, first, to, isNegative ? longest.negative : longest.positive);
 }
 
-/** A number with exactly so many decimal places, and at most so many digits. */
+/** A number with exactly `places` decimal places, and at most `digits` digits. */
 export function matchesDecimal(bytes: Uint8Array, from: number, to: number, digits: number, places: number): boolean {
   const isNegative = bytes[from] === minusSign;
   const first = isNegative ? from + 1 : from;
@@ -54,7 +55,7 @@ export function matchesDecimal(bytes: Uint8Array, from: number, to: number, digi
   return !isNegative || !isZero(bytes, first, to);
 }
 
-/** Whether a number has no other digits than zeros. */
+/** Whether all digits of a number are zeros. */
 function isZero(bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at += 1) if (bytes[at] !== zero && bytes[at] !== decimalPoint) return false;
   return true;
@@ -63,7 +64,7 @@ function isZero(bytes: Uint8Array, from: number, to: number): boolean {
 const widths: Readonly<Record<string, number>> = { Y: 4, m: 2, d: 2, H: 2, M: 2, S: 2, g: 3, f: 6 };
 const daysOfMonth = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/** The texts of a format: their bytes, with `d` for any digit, and where the digits of each part begin; -1: there is none. */
+/** The bytes of a format's texts, with `d` for any digit, and the offset of each part, or -1 if the format lacks it. */
 interface Template {
   readonly bytes: Buffer;
   readonly year: number;
@@ -74,7 +75,7 @@ interface Template {
 
 const anyDigit = 0x64;
 
-/** @param format of DuckDB's `strftime` */
+/** The template of a format of DuckDB's `strftime`. */
 export function parseTemplate(format: string): Template {
   const places = new Map<string, number>();
   let text = '';
@@ -94,7 +95,7 @@ function twoDigits(bytes: Uint8Array, at: number): number {
   return ((bytes[at] as number) - zero) * 10 + (bytes[at + 1] as number) - zero;
 }
 
-/** A day or a moment that the calendar has, in this format. */
+/** A valid date or time in this format. */
 export function matchesTemplate(bytes: Uint8Array, from: number, to: number, template: Template): boolean {
   const { bytes: wanted } = template;
   if (to - from !== wanted.length) return false;
@@ -113,7 +114,7 @@ function fitsCalendar(bytes: Uint8Array, from: number, template: Template): bool
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   if (day < 1 || day > (daysOfMonth[month - 1] as number) || (month === 2 && day === 29 && !isLeap)) return false;
   const hour = from + template.hour;
-  // Minutes and seconds follow the hour, each behind a colon.
+  // Minutes and seconds follow the hour, each after a colon.
   return (
     template.hour < 0 ||
     (twoDigits(bytes, hour) < 24 && twoDigits(bytes, hour + 3) < 60 && twoDigits(bytes, hour + 6) < 60)

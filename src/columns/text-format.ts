@@ -12,8 +12,8 @@ import {
 } from './text-format-bytes.js';
 
 /**
- * How the texts of one column are written, if all are written alike: as a type, and for some types a format. A value of the type then
- * gives its text back, byte for byte. An empty text is NULL.
+ * The common notation of all texts of a column: a type, and for some types a format. A value of the type gives its text back, byte
+ * for byte. An empty text is NULL.
  */
 export interface TextFormat {
   /** `BIGINT`, `DECIMAL(18,2)`, `DOUBLE 5`, `BOOLEAN true`, `DATE %Y-%m-%d`, `TIMESTAMP %Y-%m-%dT%H:%M:%S`. */
@@ -31,7 +31,7 @@ export interface TextFormat {
   typed(text: string, form: 'table' | 'file'): string;
 }
 
-/** Whether the bytes from `from` to `to` are a text of some form. */
+/** Whether the bytes from `from` to `to` are a text of one format. */
 type TextCheck = (bytes: Uint8Array, from: number, to: number) => boolean;
 
 function filled(text: string): string {
@@ -40,7 +40,7 @@ function filled(text: string): string {
 
 /** Numbers with more decimal places stay text. */
 const mostPlaces = 15;
-function integerForm(name: 'BIGINT' | 'HUGEINT'): TextFormat {
+function integerFormat(name: 'BIGINT' | 'HUGEINT'): TextFormat {
   const isHuge = name === 'HUGEINT';
   const fileType = isHuge ? 'DECIMAL(38,0)' : name;
   return {
@@ -54,7 +54,7 @@ function integerForm(name: 'BIGINT' | 'HUGEINT'): TextFormat {
   };
 }
 
-function decimalForm(digits: number, places: number): TextFormat {
+function decimalFormat(digits: number, places: number): TextFormat {
   const type = `DECIMAL(${digits},${places})`;
   return {
     name: type,
@@ -67,7 +67,7 @@ function decimalForm(digits: number, places: number): TextFormat {
   };
 }
 
-function doubleForm(style: DoubleStyle): TextFormat {
+function doubleFormat(style: DoubleStyle): TextFormat {
   return {
     name: doubleName([style]),
     type: 'DOUBLE',
@@ -85,7 +85,7 @@ const truths = [
   ['TRUE', 'FALSE'],
 ] as const;
 
-function booleanForm([yes, no]: (typeof truths)[number]): TextFormat {
+function booleanFormat([yes, no]: (typeof truths)[number]): TextFormat {
   // By their length, from 4 on.
   const words = [yes, no].map((word) => Buffer.from(word));
   const isPlain = yes === 'true';
@@ -113,7 +113,7 @@ const times = ['T', ' '].flatMap((between) =>
   fractions.flatMap((fraction) => zones.map((zone) => `%Y-%m-%d${between}%H:%M:%S${fraction}${zone}`)),
 );
 
-function momentForm(format: string): TextFormat {
+function momentFormat(format: string): TextFormat {
   const hasTime = format.includes('%H');
   const hasZone = /(Z|\+00:00)$/.test(format);
   const type = hasZone ? 'TIMESTAMP WITH TIME ZONE' : hasTime ? 'TIMESTAMP' : 'DATE';
@@ -127,50 +127,50 @@ function momentForm(format: string): TextFormat {
     fits: (bytes, from, to) => matchesTemplate(bytes, from, to, template),
     text: (value) => {
       if (format === '%Y-%m-%d') return `(${value})::VARCHAR`;
-      // Without its calendar of time zones, DuckDB takes a third of the time.
+      // Without DuckDB's calendar of time zones, this takes a third of the time.
       return `strftime(${hasZone ? `make_timestamp(epoch_us(${value}))` : value}, ${sqlText(format)})`;
     },
     typed: (text) => (isCast ? `${filled(text)}::${type}` : `strptime(${filled(text)}, ${sqlText(format)})::${type}`),
   };
 }
 
-/** Forms by their name, as they are first asked for. */
+/** Formats by name, each made at its first use. */
 const known = new Map<string, TextFormat>();
 
 function made(name: string): TextFormat | undefined {
-  if (name === 'BIGINT' || name === 'HUGEINT') return integerForm(name);
+  if (name === 'BIGINT' || name === 'HUGEINT') return integerFormat(name);
   const [, digits, places] = /^DECIMAL\((\d+),(\d+)\)$/.exec(name) ?? [];
-  if (digits !== undefined) return decimalForm(Number(digits), Number(places));
+  if (digits !== undefined) return decimalFormat(Number(digits), Number(places));
   const [type, ...rest] = name.split(' ');
   const format = rest.join(' ');
-  if (type === 'DOUBLE') return format === '5' || format === '5.0' ? doubleForm(format) : undefined;
-  if (type !== 'BOOLEAN') return [...dates, ...times].includes(format) ? momentForm(format) : undefined;
+  if (type === 'DOUBLE') return format === '5' || format === '5.0' ? doubleFormat(format) : undefined;
+  if (type !== 'BOOLEAN') return [...dates, ...times].includes(format) ? momentFormat(format) : undefined;
   const words = truths.find(([yes]) => yes === format);
-  return words && booleanForm(words);
+  return words && booleanFormat(words);
 }
 
-/** The form with this name. @throws {TypeError} if there is none */
-export function formNamed(name: string): TextFormat {
+/** The format with this name. @throws {TypeError} if there is none */
+export function formatNamed(name: string): TextFormat {
   const found = known.get(name) ?? made(name);
   if (found === undefined) throw new TypeError(`no texts are written as ${name}`);
   known.set(name, found);
   return found;
 }
 
-/** The form of a code; undefined for {@link plainText}, and if all texts were empty. Codes of one form have the same object. */
+/** The format of a code; undefined for {@link plainText}, and if all texts were empty. Codes with equal formats share one object. */
 export function textFormatOf(code: string | undefined): TextFormat | undefined {
   if (code === undefined || code === plainText) return undefined;
   const { name } = parseTextCode(code);
-  return name === undefined ? undefined : formNamed(name);
+  return name === undefined ? undefined : formatNamed(name);
 }
 
-/** Checks whether a text changes nothing of a code; undefined if no text can change it. */
+/** A check that is true if a text does not change the code; undefined if no text can change it. */
 export function textCheckOf(code: string | undefined): TextCheck | undefined {
   if (code === undefined || code === plainText) return undefined;
   const { name, styles, hasEmpty } = parseTextCode(code);
   if (name === undefined) return (_, from, to) => from === to;
-  const { fits, type } = formNamed(name);
-  // With one style, the form of doubles has checked it.
+  const { fits, type } = formatNamed(name);
+  // `fits` of a format of doubles checks the first style.
   const checked = type === 'DOUBLE' ? styles.slice(1) : styles;
   if (checked.length === 0 && !hasEmpty) return fits;
   return (bytes, from, to) => {
@@ -189,9 +189,9 @@ function formatLike(text: string): string | undefined {
   return formats.get(text.replace(/\d/g, 'd').replace(/\+dd:dd$/, '+00:00'));
 }
 
-/** The name of the narrowest form that a text has; undefined if it has none. */
-function formOfText(text: string, bytes: Uint8Array, styles: readonly DoubleStyle[]): string | undefined {
-  const fits = (name: string) => formNamed(name).fits(bytes, 0, bytes.length);
+/** The name of the narrowest format that a text has; undefined if it has none. */
+function formatNameOf(text: string, bytes: Uint8Array, styles: readonly DoubleStyle[]): string | undefined {
+  const fits = (name: string) => formatNamed(name).fits(bytes, 0, bytes.length);
   if (/^-?\d+$/.test(text)) return ['BIGINT', 'HUGEINT'].find(fits);
   const places = /^-?\d+\.(\d+)$/.exec(text)?.[1]?.length ?? mostPlaces + 1;
   const decimals = places > mostPlaces ? [] : [fewDigits, mostDigits].map((digits) => `DECIMAL(${digits},${places})`);
@@ -202,21 +202,21 @@ function formOfText(text: string, bytes: Uint8Array, styles: readonly DoubleStyl
   if (words !== undefined) return `BOOLEAN ${words[0]}`;
   const format = formatLike(text);
   if (format === undefined) return undefined;
-  const { name } = momentForm(format);
+  const { name } = momentFormat(format);
   return fits(name) ? name : undefined;
 }
 
-/** The code of one text; {@link plainText} if it is no value that gives it back. */
+/** The code of one text; {@link plainText} if no typed value gives it back. */
 export function inferTextFormat(text: string): string {
   if (text === '') return writeTextCode({ name: undefined, styles: [], hasEmpty: true });
   if (text.length > mostDigits + mostPlaces) return plainText;
   const bytes = Buffer.from(text);
   const styles = doubleStyles.filter((style) => matchesDouble(bytes, 0, bytes.length, style));
-  const name = formOfText(text, bytes, styles);
+  const name = formatNameOf(text, bytes, styles);
   return name === undefined ? plainText : writeTextCode({ name, styles, hasEmpty: false });
 }
 
-/** SQL that is true if a text, which is not NULL, has not the form. The opposite of {@link TextFormat.fits}. */
+/** SQL that is true if a text, which is not NULL, does not have the format. The opposite of {@link TextFormat.fits}. */
 export function textMismatchSql(text: string, form: TextFormat): string {
   const { name, type, format } = form;
   const style = doubleStyles.find((each) => name === doubleName([each]));

@@ -4,22 +4,22 @@ import { type Column, type ColumnMask, ColumnSet, type StoredColumn } from './co
 import { canonicalText, fitting, formerText, maskedValueSql, plainText as textOf } from './masked-value.js';
 import { mergeTextFormats, parseTextCode, plainText } from './text-code.js';
 
-/** The structure for `json_transform`, as JSON. It gives NULL for an absent member, where a cast would fail. */
+/** The structure for `json_transform`, as JSON. An absent member becomes NULL; a cast would fail. */
 function jsonStructure(shape: Shape, leaf: (shape: Shape) => string): unknown {
   if (shape.kinds === Kind.list) return [jsonStructure(shape.element ?? emptyShape(), leaf)];
   if (shape.kinds !== Kind.struct) return leaf(shape);
   return Object.fromEntries([...(shape.fields ?? [])].map(([name, field]) => [name, jsonStructure(field, leaf)]));
 }
 
-type Treated = Column & { readonly treatment: ColumnMask };
+type MaskedColumn = Column & { readonly treatment: ColumnMask };
 
-/** Whether values that were kept as they came are now hashed or masked. */
-export function isNewlyMasked(from: Pick<Column, 'treatment'>, to: Column): to is Treated {
+/** Whether values that were stored unchanged must now be hashed or masked. */
+export function isNewlyMasked(from: Pick<Column, 'treatment'>, to: Column): to is MaskedColumn {
   const hides = (treatment: ColumnMask | undefined) => treatment?.hash !== undefined || treatment?.mask !== undefined;
   return hides(to.treatment) && !hides(from.treatment);
 }
 
-/** The column as one of texts. */
+/** The column without its text format. */
 function asText(column: Column): Column {
   return column.form === undefined ? column : { ...column, form: undefined, type: 'VARCHAR', fileType: 'VARCHAR' };
 }
@@ -31,21 +31,21 @@ function widened(from: Column, to: Column, form: 'table' | 'file'): string {
   return to.form?.typed(value, form) ?? value;
 }
 
-/** The same for columns whose texts are kept alike. */
+/** The same for columns with one text format. */
 function rewidened(value: string, from: Column, to: Column, form: 'table' | 'file'): string {
   const type = form === 'table' ? to.type : to.fileType;
   if (isNewlyMasked(from, to)) return `${maskedValueSql(value, from, to.treatment)}::${type}`;
-  // The column holds only NULL, whatever type it has been given.
+  // All values of the column are NULL, whatever its type.
   if (!holdsValues(from)) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
     return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape)} END::JSON`;
   }
-  // So far all objects of the column were empty, which makes it JSON; now they have members.
+  // The column was JSON because all its objects were empty. Now they have members.
   if (from.type === 'JSON' && type !== 'JSON') {
     const structure = JSON.stringify(jsonStructure(to.shape, form === 'table' ? sqlType : fileType));
     return `json_transform(${value}, ${sqlText(structure)})::${type}`;
   }
-  // The rule for the type is newer than the values: an old value that does not fit becomes NULL.
+  // The rule for the type is newer than the values. A value that does not fit becomes NULL.
   if (to.treatment?.cast !== undefined && from.treatment?.cast !== to.treatment.cast && type !== 'VARCHAR')
     return fitting(textOf(value, from), type);
   const isFormer = to.former !== undefined && from.type === to.former;
@@ -54,7 +54,7 @@ function rewidened(value: string, from: Column, to: Column, form: 'table' | 'fil
   return `${value}::${type}`;
 }
 
-/** SQL for one column of rows that have the columns of `source`; NULL where they lack it. */
+/** SQL for one column of rows that have the columns of `source`; NULL if they lack it. */
 export function widenedColumn(source: ColumnSet, column: Column, form: 'table' | 'file'): string {
   const found = source.get(column.place, column.field);
   if (found !== undefined) return widened(found, column, form);
@@ -62,8 +62,8 @@ export function widenedColumn(source: ColumnSet, column: Column, form: 'table' |
 }
 
 /**
- * SQL that selects the columns of `to` from rows with the columns of `from`, for tables or for Parquet files. A column that
- * `from` lacks is NULL. No value is lost, unless a rule now hashes or masks it, or asks for a type that it does not fit.
+ * SQL that selects the columns of `to` from rows with the columns of `from`, for tables or for Parquet files. A missing column is
+ * NULL. No value is lost, unless a rule now hashes or masks it, or gives it a type that it does not fit.
  */
 export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[], form: 'table' | 'file'): string {
   const source = ColumnSet.restore(from);
@@ -72,7 +72,7 @@ export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[]
     .join(', ');
 }
 
-/** Whether texts of a column of `from` may not have the form that the column has in `to`. */
+/** Whether a column of `from` may have texts that do not match its text format in `to`. */
 export function narrows(from: readonly StoredColumn[], to: readonly StoredColumn[]): boolean {
   const source = ColumnSet.restore(from);
   return ColumnSet.restore(to).list.some((column) => {
@@ -90,17 +90,17 @@ function typeIn(column: Column, form: 'table' | 'file'): string {
   return form === 'table' ? column.type : column.fileType;
 }
 
-/** The columns as they are hashed: texts as texts, whatever form they have. */
+/** The columns as they are hashed: without text formats. */
 export function hashedColumns(columns: readonly StoredColumn[]): StoredColumn[] {
   return columns.map(({ text: _, ...column }) => column);
 }
 
-/** Whether empty texts of the column have become NULL. */
+/** Whether the column's empty texts were stored as NULL. */
 function losesEmptyTexts({ form, text }: Column): boolean {
   return form !== undefined && text !== undefined && parseTextCode(text).hasEmpty;
 }
 
-/** Whether empty texts, where there were any, are NULL in rows of both or of none. Both must have the same columns in one order. */
+/** Whether both sets of columns store empty texts in the same way. They must have the same columns in the same order. */
 export function keepEmptyTextsAlike(from: readonly StoredColumn[], to: readonly StoredColumn[]): boolean {
   const target = ColumnSet.restore(to).list;
   return ColumnSet.restore(from).list.every((column, index) => {
@@ -110,7 +110,7 @@ export function keepEmptyTextsAlike(from: readonly StoredColumn[], to: readonly 
   });
 }
 
-/** The columns that are text in `to`, but whose empty texts have become NULL in rows with the columns of `from`. */
+/** The columns that are text in `to`, but whose empty texts are NULL in rows with the columns of `from`. */
 export function lostEmptyTexts(from: readonly StoredColumn[], to: readonly StoredColumn[]): StoredColumn[] {
   const source = ColumnSet.restore(from);
   const texts = new Set(ColumnSet.restore(to).list.flatMap(({ form, name }) => (form === undefined ? [name] : [])));
@@ -120,7 +120,7 @@ export function lostEmptyTexts(from: readonly StoredColumn[], to: readonly Store
   });
 }
 
-/** Whether rows with the columns of `from` can stand, unchanged, beside rows with the columns of `to`. */
+/** Whether rows with the columns of `from` need no conversion to those of `to`. */
 export function sameColumns(
   from: readonly StoredColumn[],
   to: readonly StoredColumn[],
@@ -131,9 +131,9 @@ export function sameColumns(
   return ColumnSet.restore(from).list.every((column, index) => {
     const other = target[index] as Column;
     const same = column.form === other.form && typeIn(column, form) === typeIn(other, form);
-    const treatedAlike = JSON.stringify(column.treatment) === JSON.stringify(other.treatment);
+    const maskedAlike = JSON.stringify(column.treatment) === JSON.stringify(other.treatment);
     return (
-      same && treatedAlike && column.name === other.name && column.place === other.place && column.field === other.field
+      same && maskedAlike && column.name === other.name && column.place === other.place && column.field === other.field
     );
   });
 }

@@ -2,7 +2,7 @@ import { Kind } from '../columns/column-shape.js';
 import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { doubleStyles } from '../columns/double-text.js';
 import { doubleName, isNumber, parseTextCode, plainText, similarNames, writeTextCode } from '../columns/text-code.js';
-import { formNamed, inferTextFormat, textMismatchSql } from '../columns/text-format.js';
+import { formatNamed, inferTextFormat, textMismatchSql } from '../columns/text-format.js';
 import { widen } from '../columns/widen.js';
 import { quoteIdentifier } from '../core/sql.js';
 import type { Session } from '../storage/duckdb.js';
@@ -92,7 +92,7 @@ async function fittingForms(
   if (checks.length === 0) return new Map();
   const counts = checks.map(({ name, form }, index) => {
     const value = quoteIdentifier(name);
-    return `count(*) FILTER (${value} <> '' AND (${textMismatchSql(value, formNamed(form))})) AS m${index}`;
+    return `count(*) FILTER (${value} <> '' AND (${textMismatchSql(value, formatNamed(form))})) AS m${index}`;
   });
   const [misfits = {}] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source}`);
   const fitting = checks.filter((_, index) => Number(misfits[`m${index}`]) === 0);

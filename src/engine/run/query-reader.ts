@@ -151,7 +151,7 @@ export class QueryReader implements StreamReader {
     const { session, rules, columns: before = [] } = this.#options;
     const rows = `read_parquet(${fileText(path)})`;
     const all = found.map(({ name }) => columns.obtain('envelope', name));
-    const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.judges(place, field));
+    const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.infersFormat(place, field));
     const names = open.map(({ name }) => name);
     const forms = await inferTextFormats(session, rows, names);
     for (const column of open) {

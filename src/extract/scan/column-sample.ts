@@ -32,8 +32,8 @@ export class ColumnSample {
 
   constructor(declared: readonly DeclaredColumn[], options: ScanOptions) {
     const nothing = { names: new Set<string>(), name: () => undefined, type: () => undefined };
-    const judges = (place: ColumnOrigin, field: string) => place === 'attribute' || !options.key.includes(field);
-    this.columns = new ColumnSet(declared, { ...nothing, judges });
+    const infersFormat = (place: ColumnOrigin, field: string) => place === 'attribute' || !options.key.includes(field);
+    this.columns = new ColumnSet(declared, { ...nothing, infersFormat });
     this.#scanner = new ExactScanner(this.columns, options);
   }
 

@@ -67,7 +67,7 @@ function spoolMembers(
       columns.reshaped(column);
       isFree = staysJson(column);
     }
-    if (!isFree && typeof value === 'string') columns.judge(column, value);
+    if (!isFree && typeof value === 'string') columns.addText(column, value);
     texts.push(`${JSON.stringify(column.name)}:${spooled(value, column, isFree)}`);
   }
   return texts;

@@ -68,7 +68,7 @@ export class Slot {
     this.asText = type === 'JSON' || declared !== undefined;
     this.isFree = staysJson(column);
     this.shape = this.isFree ? anything : column.shape;
-    this.isAlike = column.isJudged && !this.isFree ? textCheckOf(column.text) : undefined;
+    this.isAlike = column.infersFormat && !this.isFree ? textCheckOf(column.text) : undefined;
     this.isSpecial = this.asText || this.isKey || this.renamed !== undefined || this.wanted !== undefined;
   }
 }

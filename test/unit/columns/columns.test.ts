@@ -43,7 +43,7 @@ describe('shapes', () => {
     );
   });
 
-  it('say when a merge told nothing new', () => {
+  it('report whether a merge changed them', () => {
     fc.assert(
       fc.property(shapes, shapes, (a, b) => {
         const both = merged(a, b);
@@ -151,7 +151,7 @@ describe('column names', () => {
     expect(new Set(restored.list.map(({ name }) => name.toLowerCase())).size).toBe(3);
   });
 
-  it('stay once given, even when another set is merged in', () => {
+  it('stay the same when another set is merged in', () => {
     const stored = new ColumnSet([]);
     stored.obtain('attribute', 'Email');
     const other = new ColumnSet([]);

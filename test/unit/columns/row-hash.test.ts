@@ -47,7 +47,7 @@ describe('the hash of a row', () => {
     ['0.0 and -0.0', 'DOUBLE', '0.0', "'-0.0'"],
     ['NULL and an empty text', 'VARCHAR', 'NULL', "''"],
     ['NULL and false', 'BOOLEAN', 'NULL', 'false'],
-  ])('tells %s apart', async (_, type, one, other) => {
+  ])('has different hashes for %s', async (_, type, one, other) => {
     const column = [{ name: 'c', type }];
     expect(await hashOf(column, [one])).not.toBe(await hashOf(column, [other]));
   });
@@ -96,7 +96,7 @@ describe('the hash of a row', () => {
     'MAP(VARCHAR, BIGINT)': ['MAP {}', "MAP {'a': 1}", "MAP {'a': NULL}", "MAP {'b': 1}"],
     'UNION(a BIGINT, b VARCHAR)': ['union_value(a := 1)', "union_value(b := '1')"],
   };
-  it.each(Object.entries(differing))('tells any two values of type %s apart', async (type, values) => {
+  it.each(Object.entries(differing))('has different hashes for any two values of type %s', async (type, values) => {
     const hashes = new Map<string, string>();
     for (const value of ['NULL', ...values]) {
       const hash = await hashOf([{ name: 'c', type }], [value]);
@@ -111,7 +111,7 @@ describe('the hash of a row', () => {
   });
 
   it.each(['VARCHAR', 'DOUBLE', 'BIGINT', 'BIGINT[]'])(
-    'tells when two columns of type %s swap their values',
+    'changes if two columns of type %s swap their values',
     async (type) => {
       const columns = [
         { name: 'b', type },
@@ -141,7 +141,7 @@ describe('the hash of a row', () => {
 });
 
 describe('the hashes of a table with many columns', () => {
-  /** Type of the column, type of its values in a file, and a value for each row; a NULL comes in some rows too. */
+  /** Type of the column, type of its values in a file, and a value for each row; some rows have a NULL too. */
   const kinds = [
     ['VARCHAR', 'VARCHAR', "'v' || r"],
     ['BIGINT', 'BIGINT', 'r * 7'],

@@ -14,7 +14,7 @@ function seen(texts: readonly string[]): ColumnSet {
   for (const text of texts) {
     const column = set.obtain('attribute', 'a');
     column.shape.kinds |= Kind.string;
-    set.judge(column, text);
+    set.addText(column, text);
     set.reshaped(column);
   }
   return set;
@@ -26,8 +26,8 @@ function stored(more: Partial<StoredColumn> = {}): StoredColumn {
 
 const typeOf = (set: ColumnSet) => set.get('attribute', 'a')?.type;
 
-describe('a column whose texts are judged', () => {
-  it('is the same whether its texts came in one part or in several, in any order, and after a restart', () => {
+describe('a column whose text format is inferred', () => {
+  it('does not depend on the order of texts, on parts, or on a restart', () => {
     fc.assert(
       fc.property(fc.array(almostValues, { minLength: 1 }), fc.array(almostValues, { minLength: 1 }), (one, other) => {
         const whole = seen([...one, ...other]);
@@ -38,20 +38,20 @@ describe('a column whose texts are judged', () => {
         const resumed = inferring.begin([], undefined);
         resumed.merge(inferring.begin([], seen(one).store()));
         const column = resumed.obtain('attribute', 'a');
-        for (const text of other) resumed.judge(column, text);
+        for (const text of other) resumed.addText(column, text);
         expect(resumed.store()).toEqual(whole.store());
       }),
       { numRuns: 500 },
     );
   });
 
-  it('goes on from the form of the last snapshot, and never leaves text', () => {
+  it('continues with the format of the last snapshot, and never leaves text', () => {
     const known = inferring.begin([], [stored({ text: 'BIGINT' })]);
     expect(typeOf(known)).toBe('BIGINT');
     const plain = inferring.begin([], [stored({ text: 'VARCHAR' })]);
-    plain.judge(plain.list[0] as never, '5');
+    plain.addText(plain.list[0] as never, '5');
     expect(typeOf(plain)).toBe('VARCHAR');
-    // Texts of which nobody knows anything.
+    // Texts that were never checked.
     expect(typeOf(inferring.begin([], [stored()]))).toBe('VARCHAR');
   });
 
@@ -66,7 +66,7 @@ describe('a column whose texts are judged', () => {
     const [column] = set.list;
     if (column === undefined) throw new Error('the column is missing');
     column.shape.kinds |= Kind.string;
-    set.judge(column, '5');
+    set.addText(column, '5');
     set.reshaped(column);
     expect(column.type).toBe('VARCHAR');
   });
