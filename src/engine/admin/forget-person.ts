@@ -66,14 +66,31 @@ async function rowKeys(
   return [...given, ...rows.map(({ hashed }) => String(hashed))];
 }
 
+/** Members of a report whose sentences may name keys of rows. */
+const sentences = new Set(['message', 'hint', 'why']);
+
+/** A report without these keys. Its counts, ids and names stay, also those that contain the text of a key. */
+export function withoutKeys(report: string, keys: readonly string[]): string {
+  const erased = (text: string) =>
+    keys.filter((key) => key !== '').reduce((rest, key) => rest.replaceAll(key, '[forgotten]'), text);
+  try {
+    const parsed: unknown = JSON.parse(report, (name, value: unknown) =>
+      typeof value === 'string' && sentences.has(name) ? erased(value) : value,
+    );
+    return `${JSON.stringify(parsed, null, 1)}\n`;
+  } catch {
+    // No command reads such a file, but it may still name a key.
+    return erased(report);
+  }
+}
+
 /** Erases keys from reports: the messages of guards name some. */
 async function eraseFromReports(layout: JobLayout, keys: readonly string[]): Promise<void> {
   for (const name of await readdir(layout.reports)) {
     if (!name.endsWith('.json')) continue;
     const path = join(layout.reports, name);
     const text = await readFile(path, 'utf8');
-    const written = keys.filter((key) => key !== '').map((key) => JSON.stringify(key).slice(1, -1));
-    const erased = written.reduce((rest, key) => rest.replaceAll(key, '[forgotten]'), text);
+    const erased = withoutKeys(text, keys);
     if (erased !== text) await writeFileAtomically(path, erased);
   }
 }
@@ -263,7 +280,8 @@ async function search(
   const { run, rows, history, texts, others } = erased;
   const reader = await database.connect();
   // Streams share files: a search would find what another stream still has.
-  const remains = others.length > 0 ? [] : await filesWith(reader, layout, texts).finally(() => reader.close());
+  const files = others.length > 0 ? [] : filesWith(reader, layout, texts);
+  const remains = await Promise.resolve(files).finally(() => reader.close());
   return {
     status: remains.length === 0 ? 'ok' : 'failed',
     job: known.job,
