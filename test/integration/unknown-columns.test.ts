@@ -243,4 +243,26 @@ describe('check', () => {
       'warning: made: columns: no column "emial"',
     );
   });
+
+  it('fails for a stream of which one request can be sent, but no page can be read', async () => {
+    await serve(people);
+    await space.configure('ignored', [made({ filter: { tier: 'silver' }, columns: { city: { drop: true } } })]);
+    await space.control('faults', { kind: 'ignore_filter' });
+    try {
+      const { code, stdout } = await space.cdsync(['check', 'ignored.json', '--json']);
+      const { status, streams } = JSON.parse(stdout) as { status: string; streams: { error: { code: string } }[] };
+      expect([code, status, streams[0]?.error?.code]).toEqual([1, 'failed', 'filter_ignored']);
+    } finally {
+      await space.clearFaults();
+    }
+  });
+
+  it('with --contract fails for a stream that a run would refuse', async () => {
+    await serve(people);
+    expect((await runWith('refused', {})).code).toBe(0);
+    await space.configure('refused', [made({ index: 'loyalty_members' })]);
+    const { code, stdout } = await space.cdsync(['check', 'refused.json', '--contract', '--json']);
+    const { streams } = JSON.parse(stdout) as { streams: { error: { code: string } }[] };
+    expect([code, streams[0]?.error?.code]).toEqual([1, 'definition_changed']);
+  });
 });

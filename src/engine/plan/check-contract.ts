@@ -2,7 +2,7 @@ import { ColumnSet, columnPath, type StoredColumn } from '../../columns/columns.
 import { hashVersion } from '../../columns/row-hash.js';
 import { hashedColumns } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
-import { asCdsyncError } from '../../core/errors.js';
+import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
 import { readFeed } from '../../snapshot/feed.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -45,21 +45,32 @@ async function warningsOf(context: RunContext, config: StreamConfig, session: Se
   ];
 }
 
+/** Gets the error of a stream that one request could read, but a page or two could not. */
+export type SampleFailed = (stream: string, error: CdsyncError) => void;
+
+/** @throws {CdsyncError} `interrupted` */
+async function orFailed(stream: string, failed: SampleFailed, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    if (error.kind === 'interrupted') throw error;
+    failed(stream, error);
+  }
+}
+
 /**
- * Looks in a page or two of each stream for the columns that its rules, guards and partition name. It skips streams that cannot be
- * read: the rest of the check reports them. Writes nothing.
+ * Looks in a page or two of each stream for the columns that its rules, guards and partition name. Writes nothing.
  * @returns one line for each name that no column has
  */
-export async function checkColumns(given: RunContext, session: Session): Promise<string[]> {
-  const context = { ...given, full: true, notice: () => undefined };
+export async function checkColumns(run: RunContext, session: Session, failed: SampleFailed): Promise<string[]> {
+  const context = { ...run, full: true, notice: () => undefined };
   const lines: string[] = [];
   for (const config of context.job.streams) {
     if (!namesColumns(config)) continue;
-    try {
+    await orFailed(config.name, failed, async () => {
       lines.push(...(await warningsOf(context, config, session)));
-    } catch (error) {
-      if (asCdsyncError(error).kind === 'interrupted') throw error;
-    }
+    });
   }
   return lines;
 }
@@ -135,11 +146,8 @@ function textsOf(
   });
 }
 
-/**
- * Compares a page or two of each stream with the columns of its last published snapshot. It skips streams that cannot be
- * read: the rest of the check reports them. Writes nothing.
- */
-export async function checkContracts(context: RunContext): Promise<ContractCheck[]> {
+/** Compares a page or two of each stream with the columns of its last published snapshot. Writes nothing. */
+export async function checkContracts(context: RunContext, failed: SampleFailed): Promise<ContractCheck[]> {
   const { database, layout, job, salts } = context;
   await salts.define(database, job);
   const store = await SnapshotStore.openPublished(database, layout);
@@ -150,14 +158,11 @@ export async function checkContracts(context: RunContext): Promise<ContractCheck
       ...context,
       job: { ...job, streams: job.streams.map(inferring) },
     });
-    for (const config of job.streams) {
-      try {
+    for (const config of job.streams)
+      await orFailed(config.name, failed, async () => {
         const check = await checkOne(context, config, { store, before });
         if (check !== undefined) checks.push(check);
-      } catch (error) {
-        if (asCdsyncError(error).kind === 'interrupted') throw error;
-      }
-    }
+      });
   } finally {
     await store.close();
   }

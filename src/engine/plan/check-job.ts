@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { ServiceError } from '../../api/client.js';
 import { tokenExpiry } from '../../api/token-source.js';
 import type { JobConfig, StreamConfig } from '../../config/config.js';
-import { asCdsyncError } from '../../core/errors.js';
+import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run-report.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { checkDestination } from '../../delivery/check-destination.js';
@@ -17,7 +17,7 @@ import { checkStorage } from '../../storage/storage.js';
 import { type Engine, jobContext, serviceAccess } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
-import { type ContractCheck, checkColumns, checkContracts } from './check-contract.js';
+import { type ContractCheck, checkColumns, checkContracts, type SampleFailed } from './check-contract.js';
 
 /** What `cdsync check` found out about a destination. */
 interface CheckedDestination {
@@ -54,7 +54,7 @@ async function checkDestinations(engine: Engine, job: JobConfig): Promise<Checke
       reached,
       lacks: lacks.map(shown),
       untried: untried ?? null,
-      error: error === undefined ? null : { ...reportError(error), auth: error.kind === 'auth' },
+      error: error === undefined ? null : streamError(error),
     });
   }
   return checked;
@@ -169,6 +169,10 @@ function partFilter({ reads: { partitionBy, filter } }: StreamConfig): ReadonlyM
   return new Map([...filter, [partitionBy.attribute, value]]);
 }
 
+function streamError(error: CdsyncError): CheckedStream['error'] {
+  return { ...reportError(error), auth: error.kind === 'auth' };
+}
+
 async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): Promise<CheckedStream> {
   try {
     const untried = config.reads.query === undefined ? null : 'SQL is tested by the run';
@@ -176,12 +180,7 @@ async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): 
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
-    return {
-      name: config.name,
-      total: null,
-      untried: null,
-      error: { ...reportError(error), auth: error.kind === 'auth' },
-    };
+    return { name: config.name, total: null, untried: null, error: streamError(error) };
   }
 }
 
@@ -201,16 +200,20 @@ export async function checkJob(
   const expires = token === undefined ? undefined : tokenExpiry(token);
   const streams: CheckedStream[] = [];
   let names: string[] = [];
+  const failed: SampleFailed = (name, error) => {
+    const stream = streams.find((each) => each.name === name);
+    if (stream !== undefined) stream.error ??= streamError(error);
+  };
   const session = await engine.database.connect();
   try {
     const trial = { session, streams: job.streams };
     for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
-    names = await checkColumns(jobContext(engine, job), session);
+    names = await checkColumns(jobContext(engine, job), session, failed);
   } finally {
     session.close();
   }
   const destinations = await checkDestinations(engine, job);
-  const contracts = contract ? await checkContracts(jobContext(engine, job)) : null;
+  const contracts = contract ? await checkContracts(jobContext(engine, job), failed) : null;
   const isBroken = contracts?.some(({ breaks }) => breaks) ?? false;
   const isWell =
     !isBroken && streams.every(({ error }) => error === null) && destinations.every(({ status }) => status === 'ok');
