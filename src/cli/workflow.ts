@@ -191,11 +191,11 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
       const started = await startWorkflow(context, { configId, runMode, ...range });
       if (!wait) return { run: started };
       let run = started;
-      const saw = (seen: WorkflowRun) => {
+      const onRun = (seen: WorkflowRun) => {
         run = seen;
       };
       try {
-        run = await followWorkflow(context, started, { name: configId, deadlineMs, saw });
+        run = await followWorkflow(context, started, { name: configId, deadlineMs, onRun });
         requireSuccess(run, configId);
         return { run };
       } catch (error) {

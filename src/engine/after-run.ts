@@ -20,7 +20,7 @@ import { pastRuns } from '../storage/reports.js';
 /** How long all receivers and collectors together may delay the end of a run. */
 const deadlineMs = 10_000;
 
-interface TellingContext {
+interface AfterRunContext {
   readonly config: LocalConfig;
   readonly job: JobConfig;
   readonly layout: JobLayout;
@@ -38,12 +38,12 @@ interface TellingContext {
  * run has its lock, and then {@link finished} or {@link failed}, once. Nothing of it throws, and nothing changes the run.
  */
 export class AfterRun {
-  readonly #context: TellingContext;
+  readonly #context: AfterRunContext;
   readonly #http = new WebhookClient();
   readonly #notifier: Notifier;
   readonly #startedAt: number;
 
-  constructor(context: TellingContext) {
+  constructor(context: AfterRunContext) {
     const { job, layout, notice, clock } = context;
     this.#context = context;
     this.#startedAt = clock.now();
@@ -73,11 +73,11 @@ export class AfterRun {
    * @param report what was done
    * @param last the report of the last run, as it was before
    */
-  async followed(occasion: Exclude<RunTrigger, 'run'>, report: JobReport, last: JobReport | undefined): Promise<void> {
+  async followed(trigger: Exclude<RunTrigger, 'run'>, report: JobReport, last: JobReport | undefined): Promise<void> {
     const { layout, clock } = this.#context;
     const times = { startedAt: this.#startedAt, finishedAt: clock.now(), report: layout.report(report.run_id) };
-    const end: RunResult = { ...resultOfReport(report, times), status: mergedStatus(report, last) };
-    await this.#end(end, occasion);
+    const result: RunResult = { ...resultOfReport(report, times), status: mergedStatus(report, last) };
+    await this.#end(result, trigger);
   }
 
   /** Tells of an error that left no report. Of words on the command line that name nothing, and of a lock, nobody is told. */
@@ -101,64 +101,70 @@ export class AfterRun {
     });
   }
 
-  async #end(end: RunResult, occasion: RunTrigger = 'run'): Promise<void> {
-    const isRun = occasion === 'run';
-    const unusual = isRun ? await this.#unusual(end) : [];
+  async #end(result: RunResult, trigger: RunTrigger = 'run'): Promise<void> {
+    const isRun = trigger === 'run';
+    const anomalies = isRun ? await this.#anomalies(result) : [];
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), deadlineMs);
     try {
-      const samples = isRun ? samplesOf(end, unusual) : afterRunSamples(end, occasion);
-      const measured = this.#measure(end, samples, stop.signal);
-      await Promise.all([measured, this.#notifier.ended(end, unusual, { onlyNews: !isRun })]);
+      const samples = isRun ? samplesOf(result, anomalies) : afterRunSamples(result, trigger);
+      const measured = this.#measure(result, samples, stop.signal);
+      await Promise.all([measured, this.#notifier.ended(result, anomalies, { onlyNews: !isRun })]);
     } finally {
       clearTimeout(timer);
       await this.#http.close();
     }
-    if (occasion !== 'delivery') await this.#runCommands(end);
+    if (trigger !== 'delivery') await this.#runCommands(result);
   }
 
-  async #unusual(end: RunResult): Promise<Anomaly[]> {
+  async #anomalies(result: RunResult): Promise<Anomaly[]> {
     const { layout, accept, rekey, range } = this.#context;
     if (accept || rekey || range !== undefined) return [];
     try {
       const past = await pastRuns(layout, pastRunsJudged + 1);
       return detectAnomalies(
-        end,
+        result,
         past.map(({ report }) => report),
       );
     } catch (error) {
       // A report that somebody has edited must not keep anybody from being told.
-      this.#tell('this run could not be compared with those before', error);
+      this.#warn('this run could not be compared with those before', error);
       return [];
     }
   }
 
-  async #measure(end: RunResult, run: readonly Sample[], signal: AbortSignal): Promise<void> {
+  async #measure(result: RunResult, run: readonly Sample[], signal: AbortSignal): Promise<void> {
     const { config, job, layout } = this.#context;
     const { textfile, otlp } = job.metrics;
     if (textfile === undefined && otlp === undefined) return;
-    const outline = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
-    const { kept, error } = await keepSamples(layout, { job: outline, textfile, run, now: end.startedAt });
-    if (error !== undefined) this.#tell('the figures of this run could not be kept for the next', error);
+    const summary = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
+    const { kept, error } = await keepSamples(layout, { job: summary, textfile, run, now: result.startedAt });
+    if (error !== undefined) this.#warn('the figures of this run could not be kept for the next', error);
     if (textfile !== undefined) {
       await writeTextFile(config, textfile, { job: job.name, kept }).catch((reason) =>
-        this.#tell(`metrics: ${textfile} could not be written`, reason),
+        this.#warn(`metrics: ${textfile} could not be written`, reason),
       );
     }
     if (otlp === undefined) return;
-    const document = metricsDocument(kept, { now: end.finishedAt, resourceAttributes: otlp.resource });
+    const document = metricsDocument(kept, { now: result.finishedAt, resourceAttributes: otlp.resource });
     await sendOtlp(otlp, document, { http: this.#http, signal }).catch((reason) =>
-      this.#tell('metrics were not sent', reason),
+      this.#warn('metrics were not sent', reason),
     );
   }
 
-  async #runCommands(end: RunResult): Promise<void> {
+  async #runCommands(result: RunResult): Promise<void> {
     const { config, job, signal, notice } = this.#context;
     const { secretVariables } = config;
-    await runAfter(job.after, end, { folder: dirname(config.file), env: process.env, secretVariables, signal, notice });
+    await runAfter(job.after, result, {
+      folder: dirname(config.file),
+      env: process.env,
+      secretVariables,
+      signal,
+      notice,
+    });
   }
 
-  #tell(what: string, error: unknown): void {
+  #warn(what: string, error: unknown): void {
     this.#context.notice(`warning: ${what}: ${reasonOf(asCdsyncError(error))}`);
   }
 }

@@ -51,13 +51,13 @@ export function writtenRule(
   return ruleFor(new Map(Object.entries(columns)), column, hides);
 }
 
-type Judges = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
+type ColumnTest = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
 
 /**
  * The columns whose texts become values if they can be given back: all but the key, columns that decide which records are read
  * again, and those that a rule gives another form. Undefined if the stream keeps texts.
  */
-export function textRulesOf({ columns, strings, reads }: StreamConfig): Judges | undefined {
+export function textRulesOf({ columns, strings, reads }: StreamConfig): ColumnTest | undefined {
   if (strings === 'keep') return undefined;
   const kept = new Set([...reads.key, ...(reads.unfinished?.watched ?? [])]);
   return ({ place, field }) => {
@@ -73,8 +73,8 @@ export function rulesOf(config: StreamConfig, salts: Salts, before: readonly Sto
   const rules = Object.entries(columns).map(([column, written]): [string, ColumnRule] => {
     const { hash: isHashed, normalize, salt, ...rest } = written;
     const hash = isHashed && salt !== undefined ? { salt: salts.fingerprint(salt), normalize } : undefined;
-    const given = Object.entries({ ...rest, hash }).filter(([, value]) => value !== undefined);
-    return [column, JSON.parse(JSON.stringify(Object.fromEntries(given))) as ColumnRule];
+    const present = Object.entries({ ...rest, hash }).filter(([, value]) => value !== undefined);
+    return [column, JSON.parse(JSON.stringify(Object.fromEntries(present))) as ColumnRule];
   });
   const known = contract.columns === 'discard_value' ? before : undefined;
   return new ColumnRules(new Map(rules), known, textRulesOf(config));

@@ -14,18 +14,18 @@ export interface FinishedRun extends Pick<RunContext, 'config' | 'job' | 'layout
   /** With its destinations. The same as in `reports/<run>.json`. */
   readonly report: JobReport;
   /** Tells people and programs outside; undefined if nobody is to be told. */
-  readonly telling?: { finished(report: JobReport): Promise<void> } | undefined;
+  readonly afterRun?: { finished(report: JobReport): Promise<void> } | undefined;
 }
 
 /**
  * Does what follows from a finished run, whatever its status. Nothing in it changes the run: what fails becomes one notice, and
  * the rest is still done. It never throws.
  */
-export async function finishRun({ config, job, layout, report, clock, notice, telling }: FinishedRun): Promise<void> {
+export async function finishRun({ config, job, layout, report, clock, notice, afterRun }: FinishedRun): Promise<void> {
   const { destinations = [] } = config.outline.find(({ name }) => name === job.name) ?? {};
   const page = { layout, file: config.file, destinations, now: clock.now() };
   const failed = (what: string) => (error: unknown) =>
     notice(`warning: after the run, ${what} failed: ${asCdsyncError(error).message}`);
-  await writePages(page, report.run_id).catch(failed('making its page'));
-  await telling?.finished(report).catch(failed('telling of it'));
+  await writePages(page, report.run_id).catch(failed('writing its page'));
+  await afterRun?.finished(report).catch(failed('notifying'));
 }

@@ -77,7 +77,7 @@ export interface StreamOutcome {
   /** How the list was read in parts. */
   split?: ReadingSplit | undefined;
   /** Why no record was recognised, in words. */
-  unrecognised?: string | undefined;
+  cacheUnusedBecause?: string | undefined;
   /** The rate limit that its requests count against. */
   limit?: StreamReport['limit'];
   /** Not read, because something before it failed; `error` says what. */
@@ -150,7 +150,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     schema_changes: commit === undefined ? [] : schemaChanges(commit.task.previous?.columns, commit.task.columns),
     missing: counters?.missing ?? 0,
     recognised: counters?.recognised ?? 0,
-    unrecognised: outcome.unrecognised ?? null,
+    unrecognised: outcome.cacheUnusedBecause ?? null,
     requests: counters?.requests ?? 0,
     retries: counters?.retries ?? 0,
     throttled: counters?.throttled ?? 0,
@@ -183,7 +183,7 @@ interface JobOutcome {
   readonly streams: readonly StreamOutcome[];
   readonly deprecations?: readonly Deprecation[];
   /** Why the clock of this machine cannot be trusted. */
-  readonly doubt?: string | undefined;
+  readonly clockProblem?: string | undefined;
 }
 
 /** A job's entry in the `--json` document. */
@@ -198,7 +198,7 @@ export function reportJob(outcome: JobOutcome): JobReport {
     streams: streams.map((stream) => reportStream(stream, run.runId)),
     destinations: [],
     deprecations: [...deprecations],
-    warnings: outcome.doubt === undefined ? [] : [{ code: 'clock_off', message: outcome.doubt }],
+    warnings: outcome.clockProblem === undefined ? [] : [{ code: 'clock_off', message: outcome.clockProblem }],
     seconds,
   };
 }
@@ -220,13 +220,17 @@ export function withDestinations(report: JobReport, destinations: readonly Desti
 /** Keeps the report of a run as the document of `--json`. @returns it as it was kept: with hints whose commands can be pasted */
 export async function keepReport(
   { layout, hinted = (hint) => hint }: Pick<RunContext, 'layout' | 'hinted'>,
-  given: JobReport,
+  outcome: JobReport,
 ): Promise<JobReport> {
   const completed = <E extends { readonly error: ReportedError | null }>(each: E): E =>
     each.error === null || each.error.hint === null
       ? each
-      : { ...each, error: { ...each.error, hint: hinted(each.error.hint, given.job) } };
-  const report = { ...given, streams: given.streams.map(completed), destinations: given.destinations.map(completed) };
+      : { ...each, error: { ...each.error, hint: hinted(each.error.hint, outcome.job) } };
+  const report = {
+    ...outcome,
+    streams: outcome.streams.map(completed),
+    destinations: outcome.destinations.map(completed),
+  };
   const document: RunReport = { status: report.status, jobs: [report], error: null };
   await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
   return report;

@@ -46,5 +46,5 @@ export interface RunContext extends RunChoices {
   /** Of a job in a bucket: checkpoints and results go there. */
   readonly bucket?: RemoteJobHandle | undefined;
   /** Tells people and programs outside; undefined if nobody is to be told. */
-  readonly telling?: AfterRun | undefined;
+  readonly afterRun?: AfterRun | undefined;
 }

@@ -285,17 +285,17 @@ export class ServiceReader {
   }
 
   /** Why no record was recognised, in words; undefined if some could be, or if that was never wanted. */
-  get unrecognised(): string | undefined {
+  get cacheUnusedBecause(): string | undefined {
     return this.#recognition?.reason;
   }
 
   /** What the next night needs to recognise these records; undefined if it shall not. */
-  get nextKnown(): NextCache | undefined {
+  get nextCache(): NextCache | undefined {
     return this.#recognition?.next;
   }
 
   /** The hashes that it recognises records by; undefined if there are none. */
-  get knownSet(): RecordHashTable | undefined {
+  get hashTable(): RecordHashTable | undefined {
     return this.#recognition?.recogniser.known;
   }
 

@@ -104,7 +104,7 @@ describe('after a run', () => {
     await mkdir(join(index, 'in the way'), { recursive: true });
     const { code, stderr } = await space.cdsync(['run', 'blocked.json']);
     expect(code).toBe(0);
-    expect(stderr.match(/warning: after the run, making its page failed/g)).toHaveLength(1);
+    expect(stderr.match(/warning: after the run, writing its page failed/g)).toHaveLength(1);
   });
 });
 

@@ -35,7 +35,7 @@ async function rejectedKeys(paths: readonly string[]): Promise<string[]> {
  * Those of some keys that anything kept of a stream has: its snapshot, changes and history in the store, its Parquet files of all
  * runs, its rejects, and what was read but not committed.
  */
-export async function knownKeys(
+export async function findKeys(
   { session }: SnapshotStore,
   layout: JobLayout,
   state: StreamState,

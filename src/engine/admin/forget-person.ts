@@ -24,7 +24,7 @@ import { rulesOf, Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
 import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
-import { absentKey, filesWith, knownKeys } from './find-value-files.js';
+import { absentKey, filesWith, findKeys } from './find-value-files.js';
 
 /** The result of `cdsync forget`: what it erased, and what it found afterwards. It contains no key and no value. */
 export interface ForgetResult {
@@ -54,16 +54,16 @@ async function rowKeys(
   session: Session,
   config: StreamConfig,
   state: StreamState,
-  { salts, given }: { salts: Salts; given: readonly string[] },
+  { salts, requested }: { salts: Salts; requested: readonly string[] },
 ): Promise<string[]> {
   const [name] = state.key;
   const hash = state.key.length > 1 ? undefined : rulesOf(config, salts, undefined).of('envelope', name ?? '')?.hash;
-  if (hash === undefined) return [...given];
+  if (hash === undefined) return [...requested];
   const text = { type: 'VARCHAR', shape: emptyShape() };
   const rows = await session.rows(
-    `SELECT ${maskedValueSql('key', text, { hash })} AS hashed FROM (SELECT unnest(${sqlTexts(given)}) AS key)`,
+    `SELECT ${maskedValueSql('key', text, { hash })} AS hashed FROM (SELECT unnest(${sqlTexts(requested)}) AS key)`,
   );
-  return [...given, ...rows.map(({ hashed }) => String(hashed))];
+  return [...requested, ...rows.map(({ hashed }) => String(hashed))];
 }
 
 /** Members of a report whose sentences may name keys of rows. */
@@ -147,7 +147,7 @@ interface ErasureTask {
   readonly job: JobConfig;
   readonly config: StreamConfig;
   readonly state: StreamState;
-  readonly given: readonly string[];
+  readonly requested: readonly string[];
   readonly salts: Salts;
   readonly destinations: readonly string[];
   /** Number of the previous commit. */
@@ -164,11 +164,11 @@ interface Erasure extends Forgotten {
 /** Erases the rows from the store, and publishes what is left. */
 async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Erasure> {
   const { database, clock } = engine;
-  const { layout, job, config, state, given, salts } = task;
+  const { layout, job, config, state, requested, salts } = task;
   const { stream } = state;
   const store = await SnapshotStore.open(database, layout);
   try {
-    const keys = await rowKeys(store.session, config, state, { salts, given });
+    const keys = await rowKeys(store.session, config, state, { salts, requested });
     const texts = [...new Set([...keys, ...(await tellingValues(store, state, keys))])];
     await addErasure(layout, stream, task.destinations.length > 0 ? keys : null, clock.now());
     // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
@@ -216,13 +216,15 @@ async function refuseAbsent(
   { database }: StorageEngine,
   task: Omit<ErasureTask, 'job' | 'sequence' | 'destinations'>,
 ): Promise<void> {
-  const { layout, config, state, given, salts } = task;
+  const { layout, config, state, requested, salts } = task;
   const store = await SnapshotStore.open(database, layout);
   try {
-    const forms = await Promise.all(given.map((key) => rowKeys(store.session, config, state, { salts, given: [key] })));
-    const found = await knownKeys(store, layout, state, forms.flat());
+    const forms = await Promise.all(
+      requested.map((key) => rowKeys(store.session, config, state, { salts, requested: [key] })),
+    );
+    const found = await findKeys(store, layout, state, forms.flat());
     const absent = forms.findIndex((keys) => !keys.some((key) => found.has(key)));
-    if (absent >= 0) throw absentKey(state.stream, given, absent);
+    if (absent >= 0) throw absentKey(state.stream, requested, absent);
   } finally {
     await store.close();
   }
@@ -237,7 +239,7 @@ async function refuseAbsent(
 export async function forget(
   engine: StorageEngine,
   job: JobConfig,
-  { stream, keys: given, evenIfAbsent = false, destinations: told = [] }: ForgetOptions,
+  { stream, keys: requested, evenIfAbsent = false, destinations: told = [] }: ForgetOptions,
 ): Promise<ForgetResult> {
   const { database, clock, layoutOf } = engine;
   const config = configOf(job, stream);
@@ -257,10 +259,10 @@ export async function forget(
       });
     }
     const { sequence } = before;
-    if (!evenIfAbsent) await refuseAbsent(engine, { layout, config, state, given, salts });
-    const erased = await eraseRows(engine, { layout, job, config, state, given, salts, sequence, destinations });
+    if (!evenIfAbsent) await refuseAbsent(engine, { layout, config, state, requested, salts });
+    const erased = await eraseRows(engine, { layout, job, config, state, requested, salts, sequence, destinations });
     await discardStreams(layout, erased.run.runId, [stream]);
-    const found = { job: job.name, stream, keys: given.length, erased, sequence: sequence + 1 };
+    const found = { job: job.name, stream, keys: requested.length, erased, sequence: sequence + 1 };
     return { ...(await search(engine, layout, found)), destinations: waiting(told) };
   } finally {
     await lock.release();

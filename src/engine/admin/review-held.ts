@@ -53,7 +53,7 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
 }
 
 /** A reading that gives a held stream, as if it had just been read. */
-function heldReading({ layout, database }: RunContext, held: HeldStream): StreamReader {
+function heldReader({ layout, database }: RunContext, held: HeldStream): StreamReader {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
   const { read } = held;
@@ -74,7 +74,7 @@ function heldReading({ layout, database }: RunContext, held: HeldStream): Stream
     brings: held.brings,
     covered: held.covered,
     confirmable: undefined,
-    nextKnown: held.next_known,
+    nextCache: held.next_known,
     counters: () => read.counters,
     read: async () => undefined,
     extracted: async () => {
@@ -112,9 +112,9 @@ async function compareHeld(
 ): Promise<ComparedStream> {
   refuseMoved(held, task.before.streams.get(held.stream));
   const config = context.job.streams.find(({ name }) => name === held.stream) as StreamConfig;
-  const reading = heldReading(context, held);
+  const reader = heldReader(context, held);
   try {
-    return await compareStream(context, { ...task, config, reading, definition: held.definition });
+    return await compareStream(context, { ...task, config, reader, definition: held.definition });
   } catch (error) {
     // The rows that it recognised have only their old hashes.
     if (error instanceof ReadingInvalidated) throw outdated(held, 'has got another way to hash rows');
@@ -130,7 +130,7 @@ async function compareHeld(
 export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
   const { layout, clock, job, database } = context;
   await prepareStorage(layout, job.publish.mode);
-  const telling = hasAfterRun(job)
+  const afterRun = hasAfterRun(job)
     ? new (await import('../after-run.js')).AfterRun({ ...context, accept: true })
     : undefined;
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
@@ -143,8 +143,8 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
     await lock.release();
   }
   await context.bucket?.putBack();
-  const told = telling && { finished: () => telling.followed('approval', report, last?.report) };
-  await finishRun({ ...context, report, telling: told });
+  const told = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
+  await finishRun({ ...context, report, afterRun: told });
   return report;
 }
 

@@ -85,17 +85,17 @@ async function isFilterable(
 ): Promise<boolean> {
   const filter = new Map([[field, value]]);
   const operation = source.page({ token: null, limit: probeLimit, filter, withTotal: false });
-  const answer = newSample(source);
+  const found = newSample(source);
   try {
     const page = await client.send(operation, (body) => cutOrRetry(body, cutPageExactly), { signal, meter });
-    answer.take(page.body, page.start, page.end);
+    found.take(page.body, page.start, page.end);
   } catch (error) {
     if (error instanceof ServiceError && error.status === 400) return false;
     throw error;
   }
-  const column = answer.columns.get('attribute', field);
-  const matching = column === undefined ? 0 : answer.holders(column, value);
-  return matching === answer.records && (answer.records > 0 || !seen);
+  const column = found.columns.get('attribute', field);
+  const matching = column === undefined ? 0 : found.holders(column, value);
+  return matching === found.records && (found.records > 0 || !seen);
 }
 
 /** Reads some profiles of an index. If `filters` is set, also asks which of their attributes can be filtered. */

@@ -79,7 +79,7 @@ export async function verifyChangeRows(
   return runs;
 }
 
-const missing = 'the file is missing';
+const missingFile = 'the file is missing';
 
 /** What is wrong with a file of changes; undefined if it is whole. */
 async function problemOf(
@@ -87,7 +87,7 @@ async function problemOf(
   state: StreamState,
   wanted: StreamState['changes'][number] | undefined,
 ): Promise<string | { readonly rows: number }> {
-  if ((await statOrUndefined(path)) === undefined) return missing;
+  if ((await statOrUndefined(path)) === undefined) return missingFile;
   if (wanted !== undefined && (await sha256OfFile(path)) !== wanted.sha256)
     return 'its checksum is not that of the commit';
   return readWholeParquet(path, state.key).catch(() => 'it cannot be read as Parquet');
@@ -115,7 +115,7 @@ export async function verifyChangeFiles(
     const found = names.map((name) => join(folder, runId, name));
     const wanted = entry?.files.map((file) => join(layout.stream(stream), file));
     const paths = isLast ? [...last.keys()] : (wanted ?? found);
-    const tell = (problem: string, path: string) =>
+    const report = (problem: string, path: string) =>
       add(isLast ? problem : `${problem}: ${brokenChanges}`, { stream, path });
     let rows = 0;
     let isWhole = true;
@@ -124,16 +124,16 @@ export async function verifyChangeFiles(
       if (typeof found === 'string') {
         isWhole = false;
         // What the feed lists, a full run writes again.
-        if (found === missing) add(found, { stream, path });
-        else tell(found, path);
+        if (found === missingFile) add(found, { stream, path });
+        else report(found, path);
       } else rows += found.rows;
     }
     const run = runs.find((each) => each.runId === runId);
     if (isWhole && run !== undefined && !run.isErased && rows !== run.rows)
-      tell(`its files have ${rows} rows, the run counted ${run.rows}`, join(folder, runId));
+      report(`its files have ${rows} rows, the run counted ${run.rows}`, join(folder, runId));
     else if (isWhole && entry?.sha256 !== undefined) {
       for (const [index, path] of paths.entries())
-        if ((await sha256OfFile(path)) !== entry.sha256[index]) tell('its checksum is not that of the commit', path);
+        if ((await sha256OfFile(path)) !== entry.sha256[index]) report('its checksum is not that of the commit', path);
     }
   }
 }

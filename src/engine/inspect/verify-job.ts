@@ -55,8 +55,8 @@ export interface Verification {
   readonly mismatches: readonly Mismatch[];
 }
 
-class Findings {
-  readonly mismatches: Mismatch[] = [];
+class Mismatches {
+  readonly list: Mismatch[] = [];
   readonly #layout: JobLayout;
 
   constructor(layout: JobLayout) {
@@ -65,12 +65,12 @@ class Findings {
 
   add(problem: string, at: { stream?: string; path?: string } = {}): void {
     const file = at.path === undefined ? null : relative(this.#layout.folder, at.path);
-    this.mismatches.push({ stream: at.stream ?? null, file, problem });
+    this.list.push({ stream: at.stream ?? null, file, problem });
   }
 }
 
 /** Rows, values by column and keys of a table, as DuckDB gives them. */
-interface TableFacts {
+interface TableSummary {
   readonly rows: number;
   readonly values: ReadonlyMap<string, number>;
   readonly keySum: number;
@@ -82,17 +82,17 @@ interface TableFacts {
   readonly keptHashes: string | undefined;
 }
 
-async function tableFacts(
+async function summarizeTable(
   session: Session,
   state: StreamState,
   { table, keys }: { table: string; keys: string },
-): Promise<TableFacts> {
+): Promise<TableSummary> {
   const { list } = ColumnSet.restore(state.columns);
   // Columns that are not tracked are compared too.
   const all = list.map(({ name, type, form }) => ({ name, type, form }));
-  const counts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
+  const valueCounts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
   const isPartly = list.some(({ untracked }) => untracked);
-  const [facts] = await session.rows(`SELECT count(*) AS rows, ${counts.join(', ')} FROM ${table}`);
+  const [counts] = await session.rows(`SELECT count(*) AS rows, ${valueCounts.join(', ')} FROM ${table}`);
   const hashesOf = async (columns: readonly TypedColumn[]) => {
     const [sum] = await session.rows(
       `SELECT bit_xor(hash)::VARCHAR AS hashes FROM (${hashedRows(table, 'rowid', columns)})`,
@@ -114,8 +114,8 @@ async function tableFacts(
     keySum = addKeys(keySum, keyHash(parts.length === 1 ? String(parts[0]) : JSON.stringify(parts)));
   }
   return {
-    rows: Number(facts?.rows),
-    values: new Map(list.map(({ name }, index) => [name, Number(facts?.[`c${index}`])])),
+    rows: Number(counts?.rows),
+    values: new Map(list.map(({ name }, index) => [name, Number(counts?.[`c${index}`])])),
     keySum,
     hashes,
     trackedHashes: isPartly ? await hashesOf(list) : hashes,
@@ -126,7 +126,7 @@ async function tableFacts(
 const missingFile = 'the file is missing';
 
 async function verifyFile(
-  findings: Findings,
+  found: Mismatches,
   path: string,
   wanted: Manifest['files'][number],
   state: StreamState,
@@ -137,29 +137,29 @@ async function verifyFile(
     () => undefined,
   );
   if (size === undefined) {
-    findings.add(missingFile, at);
+    found.add(missingFile, at);
     return undefined;
   }
-  if (size !== wanted.bytes) findings.add(`${size} bytes, where the manifest has ${wanted.bytes}`, at);
-  if ((await sha256OfFile(path)) !== wanted.sha256) findings.add('its checksum is not that of the manifest', at);
+  if (size !== wanted.bytes) found.add(`${size} bytes, where the manifest has ${wanted.bytes}`, at);
+  if ((await sha256OfFile(path)) !== wanted.sha256) found.add('its checksum is not that of the manifest', at);
   try {
     const read = await readWholeParquet(path, state.key);
-    if (read.rows !== wanted.rows) findings.add(`${read.rows} rows, where the manifest has ${wanted.rows}`, at);
+    if (read.rows !== wanted.rows) found.add(`${read.rows} rows, where the manifest has ${wanted.rows}`, at);
     const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
     if (read.columns.join('\0') !== names.map(nameInReader).join('\0'))
-      findings.add('its columns are not those of the manifest', at);
+      found.add('its columns are not those of the manifest', at);
     return read;
   } catch {
-    findings.add('it cannot be read as Parquet', at);
+    found.add('it cannot be read as Parquet', at);
     return undefined;
   }
 }
 
 async function verifyParquet(
-  findings: Findings,
+  found: Mismatches,
   layout: JobLayout,
   state: StreamState,
-  facts: TableFacts,
+  summary: TableSummary,
 ): Promise<void> {
   const { stream } = state;
   const at = { stream, path: layout.manifest(stream) };
@@ -167,33 +167,33 @@ async function verifyParquet(
   try {
     manifest = await readManifest(layout.manifest(stream));
   } catch (error) {
-    findings.add(asCdsyncError(error).message, at);
+    found.add(asCdsyncError(error).message, at);
   }
-  if (manifest === undefined) return findings.add('there is no manifest that can be read', at);
-  if (!isDeepStrictEqual(manifest, manifestOf(state))) findings.add('it does not say what the store says', at);
+  if (manifest === undefined) return found.add('there is no manifest that can be read', at);
+  if (!isDeepStrictEqual(manifest, manifestOf(state))) found.add('it does not say what the store says', at);
   let [rows, keySum] = [0, 0];
   const values = new Map<string, number>();
   const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
   let isWhole = true;
   for (const file of manifest.files) {
-    const read = await verifyFile(findings, join(layout.stream(stream), file.path), file, state);
+    const read = await verifyFile(found, join(layout.stream(stream), file.path), file, state);
     if (read === undefined) isWhole = false;
     rows += read?.rows ?? 0;
     keySum = addKeys(keySum, read?.keySum ?? 0);
     for (const [index, name] of names.entries()) values.set(name, (values.get(name) ?? 0) + (read?.values[index] ?? 0));
   }
   if (!isWhole) return undefined;
-  if (rows !== facts.rows) findings.add(`its files have ${rows} rows, the store has ${facts.rows}`, at);
-  else if (keySum !== facts.keySum) findings.add('its files have other keys than the store', at);
-  for (const [name, count] of facts.values) {
+  if (rows !== summary.rows) found.add(`its files have ${rows} rows, the store has ${summary.rows}`, at);
+  else if (keySum !== summary.keySum) found.add('its files have other keys than the store', at);
+  for (const [name, count] of summary.values) {
     if (values.get(name) === count) continue;
-    findings.add(`column "${name}" has ${values.get(name) ?? 0} values in its files, ${count} in the store`, at);
+    found.add(`column "${name}" has ${values.get(name) ?? 0} values in its files, ${count} in the store`, at);
   }
   return undefined;
 }
 
 /** The problem that no run mends: cdsync removes nothing that is not its own. */
-const foreignFile = 'a file that cdsync did not put there';
+const unexpectedFile = 'a file that cdsync did not put there';
 
 /**
  * What mends a job. A full run writes everything published again from the store, before it reads anything. It removes no
@@ -207,45 +207,47 @@ export function remedyOf(
   if (mismatches.some(({ file }) => file === store)) return 'backup';
   // No command works on a folder whose format it does not know.
   if (mismatches.some(({ file }) => file === format)) return 'format';
-  const foreign = mismatches.filter(({ problem }) => problem === foreignFile || problem.endsWith(brokenChanges)).length;
-  if (foreign === 0) return 'full';
-  return foreign === mismatches.length ? 'move' : 'move and full';
+  const unexpected = mismatches.filter(
+    ({ problem }) => problem === unexpectedFile || problem.endsWith(brokenChanges),
+  ).length;
+  if (unexpected === 0) return 'full';
+  return unexpected === mismatches.length ? 'move' : 'move and full';
 }
 
-async function verifyCurrent(findings: Findings, layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
+async function verifyCurrent(found: Mismatches, layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
   const path = layout.current(stream);
   const target = await readlink(path).catch(() => undefined);
   const folder = snapshotFolder(snapshot);
   // A job that is kept in a bucket has no links there.
   if (folder === undefined || target === folder || (target === undefined && layout.elsewhere !== undefined)) return;
-  findings.add(target === undefined ? 'the link is missing' : 'it does not lead to the last snapshot', {
+  found.add(target === undefined ? 'the link is missing' : 'it does not lead to the last snapshot', {
     stream,
     path,
   });
 }
 
 /** The list of files that deliveries read, if it is as cdsync wrote it. */
-async function verifyFeed(findings: Findings, layout: JobLayout, state: StreamState): Promise<Feed | undefined> {
+async function verifyFeed(found: Mismatches, layout: JobLayout, state: StreamState): Promise<Feed | undefined> {
   const { stream } = state;
   const at = { stream, path: layout.feed(stream) };
   const feed = await readFeed(layout, stream).catch(() => null);
   if (feed === null) {
-    findings.add('it is not as cdsync wrote it', at);
+    found.add('it is not as cdsync wrote it', at);
     return undefined;
   }
-  if (feed === undefined) findings.add(missingFile, at);
+  if (feed === undefined) found.add(missingFile, at);
   else if (feed.run_id !== state.run_id || feed.sequence !== state.sequence || feed.rows !== state.rows)
-    findings.add('it does not say what the store says', at);
+    found.add('it does not say what the store says', at);
   return feed;
 }
 
-async function verifyFormat(findings: Findings, layout: JobLayout): Promise<void> {
+async function verifyFormat(found: Mismatches, layout: JobLayout): Promise<void> {
   const problem = await formatProblem(layout);
-  if (problem !== undefined) findings.add(problem, { path: layout.format });
+  if (problem !== undefined) found.add(problem, { path: layout.format });
 }
 
 /** Finds files in a stream's folder that belong to no manifest and no commit. */
-async function verifyForeign(findings: Findings, layout: JobLayout, state: StreamState): Promise<void> {
+async function verifyUnexpected(found: Mismatches, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
   const folder = layout.stream(state.stream);
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
@@ -261,22 +263,22 @@ async function verifyForeign(findings: Findings, layout: JobLayout, state: Strea
       (runIdPattern.test(run) &&
         snapshotFilePattern.test(name) &&
         (kind === 'changes' || (kind === 'snapshot' && !current.has(run))));
-    if (!isOurs) findings.add(foreignFile, { stream: state.stream, path: join(folder, path) });
+    if (!isOurs) found.add(unexpectedFile, { stream: state.stream, path: join(folder, path) });
   }
 }
 
 async function verifyPublished(
-  findings: Findings,
+  found: Mismatches,
   { layout, database }: { layout: JobLayout; database: Database },
   states: readonly StreamState[],
-  stored: ReadonlyMap<string, TableFacts>,
+  stored: ReadonlyMap<string, TableSummary>,
 ): Promise<void> {
   for (const path of await publishedLogs(layout)) {
     if ((await statOrUndefined(path)) !== undefined)
-      findings.add('somebody has opened the file beside it for writing', { path });
+      found.add('somebody has opened the file beside it for writing', { path });
   }
   if ((await stat(layout.link).catch(() => undefined)) === undefined)
-    return findings.add('there is no published file behind the link; the next run makes it again', {
+    return found.add('there is no published file behind the link; the next run makes it again', {
       path: layout.link,
     });
   const session = await database.connect();
@@ -285,18 +287,19 @@ async function verifyPublished(
     for (const state of states) {
       const table = `published.${quoteIdentifier(state.stream)}`;
       const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
-      const facts = await tableFacts(session, state, { table, keys });
+      const summary = await summarizeTable(session, state, { table, keys });
       const before = stored.get(state.stream);
-      const isSame = before?.rows === facts.rows && before.hashes === facts.hashes && before.keySum === facts.keySum;
+      const isSame =
+        before?.rows === summary.rows && before.hashes === summary.hashes && before.keySum === summary.keySum;
       if (!isSame)
-        findings.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
-      const add: AddProblem = (problem, at) => findings.add(problem, at);
+        found.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
+      const add: AddProblem = (problem, at) => found.add(problem, at);
       await verifyChangeRows(add, { session, state, database: 'published', path: layout.link });
     }
     await session.run('DETACH published');
   } catch (error) {
     const { code } = asCdsyncError(error);
-    findings.add(`the published file cannot be read whole [${code}]`, { path: layout.link });
+    found.add(`the published file cannot be read whole [${code}]`, { path: layout.link });
   } finally {
     session.close();
   }
@@ -327,12 +330,12 @@ export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<
 }
 
 async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLayout): Promise<Verification> {
-  const findings = new Findings(layout);
+  const found = new Mismatches(layout);
   const store = await SnapshotStore.open(engine.database, layout);
-  const stored = new Map<string, TableFacts>();
+  const stored = new Map<string, TableSummary>();
   const changes = new Map<string, readonly RunChanges[]>();
-  const add: AddProblem = (problem, at) => findings.add(problem, at);
-  await verifyFormat(findings, layout);
+  const add: AddProblem = (problem, at) => found.add(problem, at);
+  await verifyFormat(found, layout);
   let states: StreamState[];
   let sequence: number;
   try {
@@ -341,32 +344,32 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     sequence = state.sequence;
     for (const each of states) {
       const { stream } = each;
-      const facts = await tableFacts(store.session, each, { table: storeTable(stream), keys: keysTable(stream) });
-      stored.set(stream, facts);
+      const summary = await summarizeTable(store.session, each, { table: storeTable(stream), keys: keysTable(stream) });
+      stored.set(stream, summary);
       const at = { stream, path: layout.store };
-      const looking = { session: store.session, state: each, database: storeName, path: layout.store };
-      changes.set(stream, await verifyChangeRows(add, looking));
-      if (facts.rows !== each.rows) findings.add(`${facts.rows} rows in the store, which says ${each.rows}`, at);
-      if (facts.keptHashes !== undefined && facts.trackedHashes !== facts.keptHashes)
-        findings.add('the rows in the store do not have the hashes that it kept', at);
+      const rowsOf = { session: store.session, state: each, database: storeName, path: layout.store };
+      changes.set(stream, await verifyChangeRows(add, rowsOf));
+      if (summary.rows !== each.rows) found.add(`${summary.rows} rows in the store, which says ${each.rows}`, at);
+      if (summary.keptHashes !== undefined && summary.trackedHashes !== summary.keptHashes)
+        found.add('the rows in the store do not have the hashes that it kept', at);
     }
   } finally {
     await store.close();
   }
   for (const state of states) {
-    const facts = stored.get(state.stream);
-    if (state.snapshot.length === 0 || facts === undefined) continue;
-    await verifyParquet(findings, layout, state, facts);
-    const feed = await verifyFeed(findings, layout, state);
+    const summary = stored.get(state.stream);
+    if (state.snapshot.length === 0 || summary === undefined) continue;
+    await verifyParquet(found, layout, state, summary);
+    const feed = await verifyFeed(found, layout, state);
     await verifyChangeFiles(add, { layout, state, runs: changes.get(state.stream) ?? [], feed });
-    await verifyCurrent(findings, layout, state);
-    await verifyForeign(findings, layout, state);
+    await verifyCurrent(found, layout, state);
+    await verifyUnexpected(found, layout, state);
   }
   if (job.publish.duckdb && sequence > 0) {
-    await verifyPublished(findings, { layout, database: engine.database }, states, stored);
+    await verifyPublished(found, { layout, database: engine.database }, states, stored);
   }
   return {
-    status: findings.mismatches.length === 0 ? 'ok' : 'failed',
+    status: found.list.length === 0 ? 'ok' : 'failed',
     job: job.name,
     sequence,
     streams: states.map(({ stream, rows, snapshot }) => ({
@@ -375,6 +378,6 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
       files: snapshot.length,
       bytes: snapshot.reduce((sum, { bytes }) => sum + bytes, 0),
     })),
-    mismatches: findings.mismatches,
+    mismatches: found.list,
   };
 }

@@ -87,7 +87,7 @@ export interface CheckResult {
   contracts: ContractCheck[] | null;
 }
 
-async function givenToken({ auth }: ServiceOptions): Promise<string | undefined> {
+async function configuredToken({ auth }: ServiceOptions): Promise<string | undefined> {
   if (auth.type === 'token') return auth.token.reveal();
   if (auth.type === 'client_credentials') return undefined;
   return readFile(auth.path, 'utf8').then(
@@ -196,7 +196,7 @@ export async function checkJob(
   const layout = engine.layoutOf(job.name);
   await checkStorage(layout);
   await probeStorage(layout.folder, engine.database);
-  const token = await givenToken(engine.config.service);
+  const token = await configuredToken(engine.config.service);
   const expires = token === undefined ? undefined : tokenExpiry(token);
   const streams: CheckedStream[] = [];
   let names: string[] = [];

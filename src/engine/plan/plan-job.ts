@@ -14,7 +14,7 @@ import { pastRuns } from '../../storage/reports.js';
 import { checkStorage } from '../../storage/storage.js';
 import { reportError } from '../report-job.js';
 import { type PreviousState, readPreviousState } from '../run/recover.js';
-import { bytesOf, diskNeed, roomFor, type StreamSize } from '../run/require-space.js';
+import { bytesOf, diskNeed, measureSpace, type StreamSize } from '../run/require-space.js';
 import { missingDependency } from '../run/stage.js';
 import { chosenStreams, type OrderedStream, orderStreams } from '../run/stream-order.js';
 import { showStored } from '../run/stream-views.js';
@@ -49,7 +49,7 @@ function sizeOf({ reading, shown }: Planned, previous: StreamState | undefined):
   const seen = changed + (compared?.unchanged ?? 0);
   return {
     rows,
-    spooledPerRow: sample?.bytesPerRecord ?? 0,
+    stagedPerRow: sample?.bytesPerRecord ?? 0,
     parquetPerRow,
     changedShare: previous === undefined ? 1 : seen === 0 ? 0 : changed / seen,
     read: (reading?.resumes?.records ?? 0) * parquetPerRow,
@@ -67,7 +67,7 @@ async function planDisk(
   const rows = [...(before?.streams.values() ?? [])].reduce((sum, stream) => sum + stream.rows, 0);
   const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
   const need = diskNeed(sizes, store);
-  const { free, usable, isShort } = await roomFor(context, chosenStreams(context), before);
+  const { free, usable, isShort } = await measureSpace(context, chosenStreams(context), before);
   return { need, free, short: isShort ? 'refused' : usable < need.total ? 'perhaps' : 'no' };
 }
 
@@ -110,7 +110,7 @@ function loadOf({ past }: PlanContext, stream: string, reading: PlannedReading):
 }
 
 /** The facts of a stream that are known even if it cannot be read. */
-async function known({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
+async function notYetRead({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
   const { name, source, reads } = config;
   const held = (await heldStreams(context.layout, [name])).at(-1);
   const manifest = await readManifest(context.layout.manifest(name)).catch(() => undefined);
@@ -154,7 +154,7 @@ function failure(error: CdsyncError): PlannedStream['error'] {
 async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readonly Planned[]): Promise<Planned> {
   const { context, session, before, running, notes } = plan;
   const { config } = stream;
-  const shown = await known(plan, stream);
+  const shown = await notYetRead(plan, stream);
   try {
     if (!(await supply(plan, stream, earlier))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
@@ -210,13 +210,13 @@ function sharedLimits({ client, config }: RunContext) {
   };
 }
 
-async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedStream[])[]) {
+async function planStages(plan: PlanContext, stages: readonly (readonly OrderedStream[])[]) {
   const planned: Planned[] = [];
   let milliseconds = 0;
-  for (const level of levels) {
+  for (const stage of stages) {
     // One after the other: a plan must not take the budget from a run.
     const streams: Planned[] = [];
-    for (const stream of level) streams.push(await planOne(plan, stream, planned));
+    for (const stream of stage) streams.push(await planOne(plan, stream, planned));
     planned.push(...streams);
     const loads = streams.flatMap(({ load }) => load ?? []);
     milliseconds += readingTime(loads, sharedLimits(plan.context).limits);
@@ -245,8 +245,8 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
   const { job, config } = context;
   const configs = chosenStreams(context);
   await session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
-  const levels = await orderStreams(session, configs, job.streams);
-  const { planned, seconds } = await planLevels(plan, levels);
+  const stages = await orderStreams(session, configs, job.streams);
+  const { planned, seconds } = await planStages(plan, stages);
   const loads = planned.flatMap(({ load }) => load ?? []);
   const { limits, others } = sharedLimits(context);
   const places = new Map(configs.map(({ name }, index) => [name, index]));

@@ -21,7 +21,7 @@ const nearMs = 100;
 
 /**
  * How many parts the choice expects to be read at once. Only steps of the latency count, so that a list is split the same way
- * night after night.
+ * in every run.
  */
 function partsAtOnce({ client, config }: RunContext): number {
   const { most, latencyMs = nearMs } = client.atOnce('profile');

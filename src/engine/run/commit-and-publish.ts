@@ -76,7 +76,7 @@ async function isDamagedHere(database: Database, layout: JobLayout): Promise<boo
 }
 
 /** What the next run recognises records by. If that fails, only that run costs more. */
-class NextKnown {
+class CacheUpdates {
   readonly #context: Pick<RunContext, 'layout' | 'notice' | 'signal'>;
   readonly #keep = new Map<string, CommitCacheUpdate>();
 
@@ -141,7 +141,7 @@ export async function commitAndPublish(
 ): Promise<Committed> {
   const { database, layout, progress, clock, job, signal } = context;
   progress.phase = 'committing';
-  const known = new NextKnown(context);
+  const cacheUpdates = new CacheUpdates(context);
   const commit: RunCommit = {
     layout,
     runId: run.runId,
@@ -153,13 +153,13 @@ export async function commitAndPublish(
     parquet: job.parquet.enabled,
     historyMs: context.keepsAll === true ? clock.now() : job.publish.history,
     signal,
-    meanwhile: () => known.prepare(store, { run, streams }),
+    meanwhile: () => cacheUpdates.prepare(store, { run, streams }),
   };
   // A first snapshot is written in one pass. Later ones are joined with what is there, which is quicker with all memory.
   const isFirst = streams.some(({ task }) => task.previous === undefined);
   const work = async () => {
     const committed = await commitRun(store, commit);
-    await known.keep();
+    await cacheUpdates.keep();
     return committed;
   };
   const largest = Math.max(...streams.map(({ recordBytes }) => recordBytes));

@@ -41,7 +41,7 @@ type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 
 
 interface CompareTask {
   readonly config: StreamConfig;
-  readonly reading: StreamReader;
+  readonly reader: StreamReader;
   readonly before: PreviousState;
   readonly store: SnapshotStore;
   readonly run: RunIdentity;
@@ -99,7 +99,7 @@ interface Compared {
 }
 
 /** The task, with values derived from it. */
-interface Comparing extends CompareTask {
+interface ComparisonTask extends CompareTask {
   readonly context: CompareContext;
   readonly previous: StreamState | undefined;
   /** The stream's private folder in the run. */
@@ -133,11 +133,11 @@ function withFiltered(read: ReadResult, { reads, columns: rules }: StreamConfig)
 }
 
 /** @param kept keys of rows that stay as they are, although the reading did not bring them */
-async function compare(task: Comparing, kept: readonly string[] = []): Promise<Compared> {
-  const { context, store, reading, config, before, previous, folder } = task;
+async function compare(task: ComparisonTask, kept: readonly string[] = []): Promise<Compared> {
+  const { context, store, reader, config, before, previous, folder } = task;
   const { compression } = context.job.parquet;
   const signed = await signedFiles(context, previous);
-  const received = await reading.extracted();
+  const received = await reader.extracted();
   const keeping = previous !== undefined && kept.length > 0;
   const {
     read: enforced,
@@ -151,14 +151,14 @@ async function compare(task: Comparing, kept: readonly string[] = []): Promise<C
     read: keeping
       ? await withKeptRows(store, received, { previous, keys: kept, signedFiles: signed, folder, compression })
       : received,
-    key: reading.key,
+    key: reader.key,
     folder,
     compression,
   });
   const read = previous === undefined ? withFiltered(enforced, config) : enforced;
   refuseLostTexts(received, read.columns, previous);
   const tables = workTables(config.name);
-  const { key, brings } = reading;
+  const { key, brings } = reader;
   const duckdb = hashVersion(before.duckdbVersion);
   if (read.standing.known !== null && !hashesComparable({ previous, columns: read.columns, hashVersion: duckdb }))
     throw new ReadingInvalidated();
@@ -186,14 +186,17 @@ async function compare(task: Comparing, kept: readonly string[] = []): Promise<C
 }
 
 /** An empty answer after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
-function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { difference }: Compared): boolean {
-  const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
+function isSuspiciouslyEmpty({ config, previous, reader }: ComparisonTask, { difference }: Compared): boolean {
+  const mayBe = reader.brings === 'additions' || previous === undefined || previous.rows === 0;
   const holds = config.guards.minRows !== 0 && config.guards.action === 'hold';
   return !mayBe && difference.rows === 0 && holds;
 }
 
 /** A snapshot without rows is one file without rows, so that a glob over its folder still shows the columns. */
-async function emptySnapshot({ store, folder, context }: Comparing, { columns }: ReadResult): Promise<ParquetFile[]> {
+async function emptySnapshot(
+  { store, folder, context }: ComparisonTask,
+  { columns }: ReadResult,
+): Promise<ParquetFile[]> {
   const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
   const { compression } = context.job.parquet;
   return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), { compression })];
@@ -211,14 +214,14 @@ interface Confirmed {
  * Absent keys are only candidates for deletes. cdsync asks for each of them. If there are too many, or the service cannot
  * be asked for one, it reads the list again. A list of one page needs neither.
  */
-async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> {
-  const { config, reading, store, context } = task;
+async function confirm(task: ComparisonTask, compared: Compared): Promise<Confirmed> {
+  const { config, reader, store, context } = task;
   const asItIs = { compared, kept: [], isCopied: false };
   const { difference, discardedKeys, read } = compared;
-  const { confirmable } = reading;
+  const { confirmable } = reader;
   if (difference.deleted === 0 || confirmable === undefined) return asItIs;
   // A hashed key cannot be asked for.
-  const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
+  const one = reader.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
   const most = config.reads.confirmDeletes;
   // Rows that the contract leaves out are absent here, but not deleted; records that cannot be read have come.
   const known = new Set([...discardedKeys, ...(await readRejects(read.rejects)).map(({ key }) => key)]);
@@ -226,7 +229,7 @@ async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> 
   const candidates = absent.filter((key) => !known.has(key));
   if (candidates.length === 0) return asItIs;
   if (candidates.length > most || one === undefined) {
-    if (one === undefined && reading.live.pages === 1) return asItIs;
+    if (one === undefined && reader.live.pages === 1) return asItIs;
     await confirmable.readAgain();
     return { ...asItIs, compared: await compare(task) };
   }
@@ -234,7 +237,7 @@ async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> 
   const keys = candidates.filter(isAskable);
   const { client, signal } = context;
   const atOnce = client.atOnce(config.reads.group ?? 'profile');
-  const meter = reading.live;
+  const meter = reader.live;
   const add = (key: string, body: Buffer) => confirmable.addSingle(key, body);
   const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
   // Nearly always all of them are gone. So what the commit needs in that case is made while the service answers.
@@ -295,11 +298,11 @@ async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
  * @throws {CdsyncError} `unbalanced`
  * @throws {ReadingInvalidated}
  */
-export async function compareStream(context: CompareContext, given: CompareTask): Promise<ComparedStream> {
-  const { config, reading, store, run } = given;
-  const previous = given.before.streams.get(config.name);
+export async function compareStream(context: CompareContext, input: CompareTask): Promise<ComparedStream> {
+  const { config, reader, store, run } = input;
+  const previous = input.before.streams.get(config.name);
   const folder = context.layout.streamRun(run.runId, config.name);
-  const task: Comparing = { ...given, context, previous, folder };
+  const task: ComparisonTask = { ...input, context, previous, folder };
   const first = await compare(task);
   const isEmpty = isSuspiciouslyEmpty(task, first);
   const { compared, kept, isCopied } = isEmpty
@@ -334,9 +337,9 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     discarded,
     discardedValues,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
-    covered: reading.covered,
+    covered: reader.covered,
     definition: task.definition,
-    known: nextKnown(task, read),
+    known: cacheUpdateOf(task, read),
   };
   if (!isChanged(commit)) return { commit, read, kept: kept.length };
   const changes = await writeChanges(store, apply, tables, isCopied);
@@ -346,15 +349,18 @@ export async function compareStream(context: CompareContext, given: CompareTask)
 }
 
 /** What the next night is to know: nothing new if every record came as it was known already. */
-function nextKnown({ reading, folder, run }: Comparing, { parts, standing }: ReadResult): StreamCommit['known'] {
-  const { nextKnown: next } = reading;
+function cacheUpdateOf(
+  { reader, folder, run }: ComparisonTask,
+  { parts, standing }: ReadResult,
+): StreamCommit['known'] {
+  const { nextCache: next } = reader;
   if (next === undefined) return 'nothing';
   const { known } = standing;
   if (known !== null && known.unseenPath === null && parts.length === 0) return 'the same';
   return {
     ...next,
     standing: known,
-    set: reading.knownSet,
+    set: reader.hashTable,
     keysPaths: parts.map(({ keysPath }) => keysPath),
     folder,
     verifiedAt: next.verifiedAt ?? run.startedAt,

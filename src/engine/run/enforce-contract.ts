@@ -56,7 +56,7 @@ function hasWidened(kept: Column, now: Column): boolean {
   return kept.form !== undefined && now.text !== undefined && now.form?.type !== kept.type;
 }
 
-function isTreated({ treatment }: Column): boolean {
+function isMasked({ treatment }: Column): boolean {
   return treatment?.hash !== undefined || treatment?.mask !== undefined;
 }
 
@@ -65,8 +65,8 @@ export function violations(now: readonly StoredColumn[], before: readonly Stored
   const known = before === undefined ? undefined : ColumnSet.restore(before);
   const { list } = ColumnSet.restore(now);
   const widened = list.flatMap((column): Widened[] => {
-    const kept = isTreated(column) ? undefined : keptType(column, known);
-    const isOther = kept !== undefined && !isTreated(kept) && hasWidened(kept, column);
+    const kept = isMasked(column) ? undefined : keptType(column, known);
+    const isOther = kept !== undefined && !isMasked(kept) && hasWidened(kept, column);
     return isOther && kept.treatment?.cast === column.treatment?.cast ? [{ from: kept, to: column }] : [];
   });
   const added = known === undefined ? [] : list.filter(({ place, field }) => known.get(place, field) === undefined);

@@ -16,7 +16,7 @@ interface GuardTask {
   readonly counters: Counters;
   readonly store: SnapshotStore;
   /** False if the stream is a new baseline. */
-  readonly judgesChanges: boolean;
+  readonly checksChanges: boolean;
 }
 
 /** The most keys that a message names. */
@@ -62,9 +62,9 @@ function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
 }
 
 /** Judges changes; none if there is no earlier snapshot to compare with. */
-async function changeGuards({ config, commit, store, judgesChanges }: GuardTask): Promise<GuardFinding[]> {
+async function changeGuards({ config, commit, store, checksChanges }: GuardTask): Promise<GuardFinding[]> {
   const { previous, difference, brings } = commit.task;
-  if (!judgesChanges || previous === undefined || previous.rows === 0) return [];
+  if (!checksChanges || previous === undefined || previous.rows === 0) return [];
   const { maxDeleted, maxChanged } = config.guards;
   const findings: GuardFinding[] = [];
   const { deleted, updated, inserted } = difference;

@@ -133,21 +133,21 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };
   if (source?.kind !== 'windowed') return { ...opened, windows: [] };
   const { windows } = config.reads;
-  if (windows === undefined) throw new TypeError(`the manners of ${config.source} lack its windows`);
+  if (windows === undefined) throw new TypeError(`source ${config.source} declares no windows`);
   if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
-  const toRead = await windowsToRead(context, { source, manners: windows }, task);
-  tellUncertain(context, { source, windows: toRead, stream: config.name });
+  const toRead = await windowsToRead(context, { source, options: windows }, task);
+  noteUncertainSpan(context, { source, windows: toRead, stream: config.name });
   return { ...opened, windows: toRead };
 }
 
 /** The windows that a run must read, up to the present by the service's clock, because that clock stamps the records. */
 async function windowsToRead(
   context: RunContext,
-  { source, manners }: { source: WindowedSource; manners: WindowOptions },
+  { source, options }: { source: WindowedSource; options: WindowOptions },
   { previous, meter }: OpenTask,
 ): Promise<Window[]> {
   const { client, clock, signal } = context;
-  const { since, reachMs, lagMs } = manners;
+  const { since, reachMs, lagMs } = options;
   const now = clock.now();
   const minute = { from: new Date(now - 60_000).toISOString(), to: new Date(now).toISOString() };
   const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
@@ -170,7 +170,7 @@ async function windowsToRead(
 }
 
 /** Says it once if the windows reach further back than the service is known to answer. */
-function tellUncertain(
+function noteUncertainSpan(
   { clock, notice }: RunContext,
   { source: { certainMs }, windows, stream }: { source: WindowedSource; windows: readonly Window[]; stream: string },
 ): void {

@@ -67,9 +67,9 @@ export async function pushAndNotify(
   if (!hasAfterRun(job)) return pushJob(context, options);
   const { AfterRun } = await import('../after-run.js');
   const nothing = { progress: { phase: '', streams: [] }, accept: true, rekey: false, range: undefined };
-  const telling = new AfterRun({ ...context, job, ...nothing });
+  const afterRun = new AfterRun({ ...context, job, ...nothing });
   const report = await pushJob(context, options);
   const [last] = await pastRuns(context.layout, 1);
-  await telling.followed('delivery', report, last?.report);
+  await afterRun.followed('delivery', report, last?.report);
   return report;
 }

@@ -18,7 +18,7 @@ import { keysVersion, type Part, partFiles, writeKeys } from '../../storage/part
 import { noUnchangedRows } from '../../storage/unchanged-rows.js';
 import type { StreamReader } from './stream-reader.js';
 
-interface SqlReadingOptions {
+interface QueryReaderOptions {
   readonly config: Pick<StreamConfig, 'name' | 'reads'>;
   /** Shows the streams that the query names. */
   readonly session: Session;
@@ -49,7 +49,7 @@ function storableType(type: string): string {
 }
 
 /** The query, without semicolons at its end: cdsync puts it into a subquery. */
-function queryText({ name, reads }: SqlReadingOptions['config']): string {
+function queryText({ name, reads }: QueryReaderOptions['config']): string {
   if (reads.query === undefined) throw new TypeError(`stream ${name} is no query`);
   return reads.query.trim().replace(/;\s*$/, '');
 }
@@ -62,11 +62,11 @@ export class QueryReader implements StreamReader {
   readonly confirmable = undefined;
   readonly live = { ...noCounters };
   readonly key: readonly string[];
-  readonly #options: SqlReadingOptions;
+  readonly #options: QueryReaderOptions;
   readonly #query: string;
   #result: ReadResult | undefined;
 
-  constructor(options: SqlReadingOptions) {
+  constructor(options: QueryReaderOptions) {
     this.#options = options;
     this.key = options.config.reads.key;
     this.#query = queryText(options.config);
@@ -90,8 +90,8 @@ export class QueryReader implements StreamReader {
       const column = columns.obtain('envelope', name);
       const { hash, mask } = column.treatment ?? {};
       const value = quoteIdentifier(name);
-      const isTreated = hash !== undefined || mask !== undefined;
-      const kept = isTreated
+      const isMasked = hash !== undefined || mask !== undefined;
+      const kept = isMasked
         ? maskedValueSql(value, { type, shape: emptyShape() }, { ...column.treatment })
         : `${value}::${column.type}`;
       return `${kept} AS ${quoteIdentifier(column.name)}`;
@@ -103,8 +103,8 @@ export class QueryReader implements StreamReader {
     const written = await this.#ask(() => writeParquet(session, query, path, form));
     const file = (await this.#typed(columns, found, written, form)) ?? written;
     // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
-    const given = new Set(found.map(({ name }) => name));
-    const inFile = columns.store().filter(({ field }) => given.has(field));
+    const selectedNames = new Set(found.map(({ name }) => name));
+    const inFile = columns.store().filter(({ field }) => selectedNames.has(field));
     const { list } = ColumnSet.restore(inFile);
     await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
     await this.#checkKeys(keysPath);
@@ -187,8 +187,8 @@ export class QueryReader implements StreamReader {
       throw this.#invalid(`two columns of the query are called "${twice.name}"`, 'give one another name with AS');
     for (const field of this.key) {
       if (found.some(({ name }) => name === field)) continue;
-      const given = found.map(({ name }) => name).join(', ');
-      throw this.#invalid(`the query gives no column "${field}" for its key`, `its columns: ${given}`);
+      const names = found.map(({ name }) => name).join(', ');
+      throw this.#invalid(`the query gives no column "${field}" for its key`, `its columns: ${names}`);
     }
     return found;
   }
@@ -205,14 +205,15 @@ export class QueryReader implements StreamReader {
       const { hash, mask, track } = rules.of('envelope', name) ?? {};
       const known = columns.get('envelope', name);
       const column = known ?? columns.obtain('envelope', name);
-      const wasTreated = known?.treatment !== undefined;
+      const wasMasked = known?.treatment !== undefined;
       column.untracked = track === false;
       // Texts are written as such first, and judged then.
       column.text = undefined;
       column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
-      const given = column.treatment === undefined ? type : 'VARCHAR';
-      const declared = wasTreated || column.treatment !== undefined ? undefined : known?.declared;
-      column.declared = declared === undefined || declared === given ? given : await this.#commonType(declared, given);
+      const rawType = column.treatment === undefined ? type : 'VARCHAR';
+      const declared = wasMasked || column.treatment !== undefined ? undefined : known?.declared;
+      column.declared =
+        declared === undefined || declared === rawType ? rawType : await this.#commonType(declared, rawType);
       columns.reshaped(column);
     }
     return columns;

@@ -29,7 +29,7 @@ export interface StoredKeys {
 export const noStoredKeys: StoredKeys = { asked: [], undetailed: new Set(), skipped: () => new Set() };
 
 /** The columns that tell whether a record has its details; empty if nothing that is kept could tell. */
-function tellingColumns({ reads, columns, contract }: StreamConfig): readonly string[] {
+function detailColumns({ reads, columns, contract }: StreamConfig): readonly string[] {
   // A contract may leave out new columns: then no reading would ever bring what is asked for.
   if (contract.columns !== 'evolve') return [];
   return (reads.details ?? []).filter((field) => writtenRule(columns, { place: 'envelope', field })?.drop !== true);
@@ -39,17 +39,17 @@ async function storedKeysOf(store: SnapshotStore, config: StreamConfig, state: S
   const { unfinished, details } = config.reads;
   const [key] = state.key;
   if (unfinished === undefined || key === undefined) return noStoredKeys;
-  const telling = tellingColumns(config);
+  const detailFields = detailColumns(config);
   const base = new Set([key, ...unfinished.watched]);
   const asked: string[] = [];
   const undetailed = new Set<string>();
   const all = new Set<string>();
-  for await (const record of storedRows(store, state, [...base, ...telling])) {
+  for await (const record of storedRows(store, state, [...base, ...detailFields])) {
     const id = String(record[key]);
     if (details !== undefined) all.add(id);
     const isOpen = unfinished.is(record);
     const hasDetails = Object.entries(record).some(([name, value]) => !base.has(name) && value !== null);
-    if (!isOpen && telling.length > 0 && !hasDetails) undetailed.add(id);
+    if (!isOpen && detailFields.length > 0 && !hasDetails) undetailed.add(id);
     if (isOpen || undetailed.has(id)) asked.push(id);
   }
   const skipped = ({ full, range }: Pick<RunContext, 'full' | 'range'>) =>
@@ -101,11 +101,11 @@ function columnsToBeginWith(
   config: StreamConfig,
   state: StreamState,
 ): Promise<readonly StoredColumn[]> | readonly StoredColumn[] {
-  const judges = textRulesOf(config);
+  const infersFormat = textRulesOf(config);
   const isQuery = config.reads.open === undefined;
-  return judges === undefined
+  return infersFormat === undefined
     ? state.columns
-    : inferColumnFormats(store, state, (column) => (isQuery || column.declared === undefined) && judges(column));
+    : inferColumnFormats(store, state, (column) => (isQuery || column.declared === undefined) && infersFormat(column));
 }
 
 /** Reads what a store, or its published copy, says before a run. Without a configuration nothing will be read, so no list is split. */

@@ -18,7 +18,7 @@ export interface FinishedRunState {
   /** The streams of the run. */
   readonly streams: readonly FinishedStreamState[];
   /** Whether it was interrupted before its commit. */
-  readonly isCutShort: boolean;
+  readonly isInterrupted: boolean;
   /** Whether the run reads only some streams of the job, or only a span of time. */
   readonly isPart: boolean;
   /** Every run that has a folder, this one included, with the streams that have files in it. */
@@ -38,8 +38,8 @@ interface Removable {
  * What can be removed when a run has ended, because no later run can resume or approve it. A held stream stays until a
  * later run commits or holds that stream. A checkpoint stays until a run has looked at its stream.
  */
-export function removable({ runId: own, streams, isCutShort, isPart, folders, held }: FinishedRunState): Removable {
-  if (isCutShort) return { runs: [], streams: [] };
+export function removable({ runId: own, streams, isInterrupted, isPart, folders, held }: FinishedRunState): Removable {
+  if (isInterrupted) return { runs: [], streams: [] };
   const named = (...states: readonly FinishedStreamState['state'][]) =>
     new Set(streams.filter(({ state }) => states.includes(state)).map(({ name }) => name));
   const used = named('committed', 'wrong');

@@ -40,7 +40,7 @@ export interface StreamSize {
   /** Records that will be read. */
   readonly rows: number;
   /** Bytes of a spooled record. */
-  readonly spooledPerRow: number;
+  readonly stagedPerRow: number;
   /** Bytes of a row in Parquet. */
   readonly parquetPerRow: number;
   /** Share of the rows that will be inserted or updated, from 0 to 1. */
@@ -72,7 +72,7 @@ export interface DiskNeed {
 }
 
 /** The most that a stream has spooled: batches that are written, wait, or are converted. */
-const mostSpooled = 48e6;
+const maxStaged = 48e6;
 /** A row in a part's keys file, compressed: its key, hash and place. */
 export const keyBytes = 30;
 /** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its spooled record. */
@@ -86,13 +86,13 @@ function sum(values: readonly number[]): number {
 
 /** What a run needs at its peak: everything it writes before it removes anything. */
 export function diskNeed(streams: readonly StreamSize[], store: StoreSize): DiskNeed {
-  const tablePerRow = ({ spooledPerRow }: StreamSize) =>
-    store.rows > 0 ? store.bytes / store.rows : tableFactor * spooledPerRow;
+  const tablePerRow = ({ stagedPerRow }: StreamSize) =>
+    store.rows > 0 ? store.bytes / store.rows : tableFactor * stagedPerRow;
   const grows = (stream: StreamSize) => {
     const table = stream.rows * tablePerRow(stream);
     return stream.changedShare > rebuildShare ? table : 2 * stream.changedShare * table;
   };
-  const spool = sum(streams.map(({ rows, spooledPerRow }) => Math.min(rows * spooledPerRow, mostSpooled)));
+  const spool = sum(streams.map(({ rows, stagedPerRow }) => Math.min(rows * stagedPerRow, maxStaged)));
   const parts = sum(
     streams.map(({ rows, parquetPerRow, read }) => Math.max(0, rows * (parquetPerRow + keyBytes) - read)),
   );
@@ -109,7 +109,7 @@ const leastShare = 0.5;
 /** The share of a list that a usual night changes. */
 const usualChange = 0.02;
 /** Size of a spooled record relative to its row in Parquet. */
-const spooledFactor = 12;
+const stagingFactor = 12;
 /** A first run gets a warning if less than this is free: nobody knows how much it needs. */
 const firstRunFloor = 500e6;
 
@@ -127,9 +127,9 @@ function readInFull({ reads }: StreamConfig): boolean {
 }
 
 /** What the last run wrote for the streams that are read in full, and the space there is. */
-interface Room {
+interface DiskSpace {
   readonly streams: readonly string[];
-  readonly known: readonly { rows: number; bytes: number }[];
+  readonly previous: readonly { rows: number; bytes: number }[];
   /** Parts and their keys: what each run writes again. */
   readonly parts: number;
   readonly free: number;
@@ -139,18 +139,18 @@ interface Room {
 }
 
 /** Compares what the last run needed with the free space. */
-export async function roomFor(
+export async function measureSpace(
   { layout }: Pick<RunContext, 'layout'>,
   configs: readonly StreamConfig[],
   before: PreviousState | undefined,
-): Promise<Room> {
+): Promise<DiskSpace> {
   const streams = configs.filter(readInFull).map(({ name }) => name);
-  const known = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
-  const parts = known.reduce((sum, { rows, bytes }) => sum + bytes + rows * keyBytes, 0);
+  const previous = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
+  const parts = previous.reduce((sum, { rows, bytes }) => sum + bytes + rows * keyBytes, 0);
   const free = await freeSpace(layout.folder);
   // Files of earlier runs count as free: a run resumes or removes them.
   const usable = free + (await bytesBelow(layout.runs));
-  return { streams, known, parts, free, usable, isShort: usable < leastShare * parts };
+  return { streams, previous, parts, free, usable, isShort: usable < leastShare * parts };
 }
 
 /**
@@ -164,7 +164,7 @@ export async function requireSpace(
   before: PreviousState,
 ): Promise<void> {
   const { layout, job, notice } = context;
-  const { streams, known, parts, free, usable, isShort } = await roomFor(context, configs, before);
+  const { streams, previous, parts, free, usable, isShort } = await measureSpace(context, configs, before);
   const isFree = `${formatBytes(free)} are free in ${layout.folder}`;
   if (isShort) {
     throw new CdsyncError(
@@ -175,16 +175,16 @@ export async function requireSpace(
       },
     );
   }
-  if (known.length < streams.length && free < firstRunFloor) {
+  if (previous.length < streams.length && free < firstRunFloor) {
     notice(`warning: ${isFree}, and streams are read for the first time; cdsync plan shows what they need`);
     return;
   }
   const rows = [...before.streams.values()].reduce((sum, stream) => sum + stream.rows, 0);
   const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
-  const sizes = known.map(({ rows: count, bytes }) => {
+  const sizes = previous.map(({ rows: count, bytes }) => {
     const parquetPerRow = count === 0 ? 0 : bytes / count;
-    const spooledPerRow = parquetPerRow * spooledFactor;
-    return { rows: count, parquetPerRow, spooledPerRow, changedShare: usualChange, read: 0 };
+    const stagedPerRow = parquetPerRow * stagingFactor;
+    return { rows: count, parquetPerRow, stagedPerRow, changedShare: usualChange, read: 0 };
   });
   const { total } = diskNeed(sizes, store);
   if (usable >= total) return;

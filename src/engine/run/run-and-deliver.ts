@@ -9,7 +9,7 @@ import { runJob } from './run-job.js';
 import { statusWithDestinations } from './run-status.js';
 
 /** Whether a run was interrupted before its commit. After it, the report also says what each destination did not get. */
-function isCutShort({ status, streams }: JobReport): boolean {
+function isInterrupted({ status, streams }: JobReport): boolean {
   return status === 'interrupted' && !streams.some((stream) => stream.status === 'ok');
 }
 
@@ -46,35 +46,35 @@ function notTried({ job, only }: RunContext): DestinationReport[] {
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
-  const telling = hasAfterRun(context.job) ? new (await import('../after-run.js')).AfterRun(context) : undefined;
+  const afterRun = hasAfterRun(context.job) ? new (await import('../after-run.js')).AfterRun(context) : undefined;
   let report: JobReport;
   try {
-    report = await reportOfRun({ ...context, telling });
+    report = await reportOfRun({ ...context, afterRun });
   } catch (error) {
-    await telling?.failed(asCdsyncError(error));
+    await afterRun?.failed(asCdsyncError(error));
     throw error;
   }
-  await finishRun({ ...context, report, telling });
+  await finishRun({ ...context, report, afterRun });
   return report;
 }
 
 /** Runs the job; of one in a bucket, checkpoints go there on the way, and at the end what was committed, before anybody is told. */
-async function runAndPutBack(given: RunContext): Promise<JobReport> {
-  const { bucket, progress } = given;
-  if (bucket === undefined) return runJob(given);
-  const context = { ...given, signal: AbortSignal.any([given.signal, bucket.gone]) };
+async function runAndUpload(context: RunContext): Promise<JobReport> {
+  const { bucket, progress } = context;
+  if (bucket === undefined) return runJob(context);
+  const withLease = { ...context, signal: AbortSignal.any([context.signal, bucket.gone]) };
   bucket.keepCheckpoints(() => progress.phase === 'reading');
-  const report = await runJob(context);
+  const report = await runJob(withLease);
   await bucket.putBack();
-  return keepReport(given, { ...report, bucket: bucket.figures });
+  return keepReport(context, { ...report, bucket: bucket.figures });
 }
 
 async function reportOfRun(context: RunContext): Promise<JobReport> {
   context.progress.share = () => context.client.share('profile');
-  const report = await runAndPutBack(context);
+  const report = await runAndUpload(context);
   const { job, progress, client, clock, signal } = context;
   if (job.destinations.length === 0) return report;
-  if (isCutShort(report) || isUnpublished(report))
+  if (isInterrupted(report) || isUnpublished(report))
     return keepReport(context, { ...report, destinations: notTried(context) });
   const { deliverJob } = await import('./deliver-job.js');
   const began = clock.monotonic();

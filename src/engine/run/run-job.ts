@@ -30,7 +30,7 @@ import type { StreamRun } from './stream-run.js';
 const farMs = 86_400_000;
 
 /** What a run knows of the time. */
-interface KnownTimes {
+interface ClockReadings {
   /** By this machine, in milliseconds since 1970. */
   readonly now: number;
   /** How far this machine's clock is ahead of the service's; undefined if no answer had a date. */
@@ -42,7 +42,7 @@ interface KnownTimes {
  * Why the clock of this machine cannot be trusted: it is far from the last run's and from the service's. A job that was not run
  * for long is only the former. Undefined: nothing speaks against it.
  */
-function clockDoubt({ now, aheadMs, streams }: KnownTimes): string | undefined {
+function clockProblem({ now, aheadMs, streams }: ClockReadings): string | undefined {
   const last = Math.max(...[...streams.values()].map(({ synced_at: at }) => Date.parse(at)));
   if (aheadMs === undefined || !Number.isFinite(last)) return undefined;
   if (Math.abs(now - last) <= farMs || Math.abs(aheadMs) <= farMs) return undefined;
@@ -53,7 +53,7 @@ function clockDoubt({ now, aheadMs, streams }: KnownTimes): string | undefined {
 /** After a run, removes files in the runs' folders that nobody needs any more: see {@link removable}. */
 async function cleanUp(
   { layout, only, range, job }: Pick<RunContext, 'layout' | 'only' | 'range' | 'job'>,
-  end: Pick<FinishedRunState, 'runId' | 'streams' | 'isCutShort'>,
+  end: Pick<FinishedRunState, 'runId' | 'streams' | 'isInterrupted'>,
 ): Promise<void> {
   const names = job.streams.map(({ name }) => name);
   const held = (await heldStreams(layout, names)).map(({ run_id: runId, stream }) => ({ runId, stream }));
@@ -83,30 +83,30 @@ async function resolveRun(
 }
 
 /**
- * Reads, compares, commits and publishes, level by level. The signal counts until the commit; after it, the rest is done.
+ * Reads, compares, commits and publishes, stage by stage. The signal counts until the commit; after it, the rest is done.
  * @returns undefined if the run was interrupted before its commit
  */
 async function readAndCommit(
   context: RunContext,
-  levels: readonly Stage[],
+  stages: readonly Stage[],
   session: Session,
   task: StageTask,
 ): Promise<Committed | undefined> {
   const { database, layout, progress, signal } = context;
   const { before } = task;
   progress.phase = 'reading';
-  await unlessInterrupted(signal, () => session.until(signal, async () => levels[0]?.read(task, session)));
+  await unlessInterrupted(signal, () => session.until(signal, async () => stages[0]?.read(task, session)));
   if (signal.aborted) return undefined;
-  const read = levels[0]?.streams ?? [];
+  const read = stages[0]?.streams ?? [];
   const widths = await Promise.all(read.map((stream) => stream.width()));
   await fitBlocks(database, layout, { sequence: before.sequence, columns: Math.max(0, ...widths) });
-  const knownBytes = read.reduce((sum, stream) => sum + stream.knownBytes, 0);
-  return database.besides(knownBytes, () => compareAndCommit(context, levels, task));
+  const cacheBytes = read.reduce((sum, stream) => sum + stream.cacheBytes, 0);
+  return database.besides(cacheBytes, () => compareAndCommit(context, stages, task));
 }
 
 async function compareAndCommit(
   context: RunContext,
-  levels: readonly Stage[],
+  stages: readonly Stage[],
   task: StageTask,
 ): Promise<Committed | undefined> {
   const { database, layout, signal, config } = context;
@@ -114,20 +114,20 @@ async function compareAndCommit(
   const store = await SnapshotStore.open(database, layout);
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
-    const isCompared = await store.session.until(signal, () => compareStages(context, store, levels, task));
+    const isCompared = await store.session.until(signal, () => compareStages(context, store, stages, task));
     if (!isCompared) return undefined;
-    const streams = levels.flatMap((level) => level.streams);
+    const streams = stages.flatMap((stage) => stage.streams);
     const commits = streams.flatMap(({ commit }) => (commit === undefined ? [] : [commit]));
     // What a commit needs of a reading is on the disk. What readings still hold in memory is better used now.
     for (const stream of streams) await stream.close();
     const { sequence } = before;
     const status = statusOf(streams);
     if (commits.length === 0) {
-      if (status === 'held') await tellHeld(context, store, run);
+      if (status === 'held') await noteHeldRun(context, store, run);
       return { sequence, unpublished: undefined };
     }
     const isNews = status !== 'ok';
-    const keepsAll = doubtOf(context, before) !== undefined;
+    const keepsAll = findClockProblem(context, before) !== undefined;
     const committed = await commitAndPublish({ ...context, keepsAll }, store, {
       run,
       status,
@@ -146,12 +146,12 @@ async function compareAndCommit(
 }
 
 /** Why the clock cannot be trusted; undefined if it can. */
-function doubtOf({ client, clock }: RunContext, { streams }: StageTask['before']): string | undefined {
-  return clockDoubt({ now: clock.now(), aheadMs: client.aheadMs, streams });
+function findClockProblem({ client, clock }: RunContext, { streams }: StageTask['before']): string | undefined {
+  return clockProblem({ now: clock.now(), aheadMs: client.aheadMs, streams });
 }
 
 /** Shows readers of the published file that a run is held. What it holds is kept already, so the run does not fail with this. */
-async function tellHeld(context: RunContext, store: SnapshotStore, run: StageTask['run']): Promise<void> {
+async function noteHeldRun(context: RunContext, store: SnapshotStore, run: StageTask['run']): Promise<void> {
   await publishHeld(context, store, run).catch((error) => {
     context.notice(`warning: cdsync.runs of the published file lacks this run: ${asCdsyncError(error).message}`);
   });
@@ -194,7 +194,7 @@ async function keepFigures(context: RunContext, runId: string, streams: readonly
 }
 
 /** Streams that failed because a file of this machine is damaged: the bucket may have it whole. */
-function doubtDamaged(bucket: RemoteJobHandle, streams: readonly StreamRun[]): void {
+function invalidateCacheIfDamaged(bucket: RemoteJobHandle, streams: readonly StreamRun[]): void {
   for (const { outcome } of streams)
     if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.doubtCache(outcome.error);
 }
@@ -205,26 +205,26 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
   await context.salts.define(database, job);
   const ordered = await orderStreams(session, chosenStreams(context), job.streams);
   const before = await recover(context);
-  const levels = ordered.map((level) => new Stage(context, level));
-  const streams = levels.flatMap((level) => level.streams);
+  const stages = ordered.map((stage) => new Stage(context, stage));
+  const streams = stages.flatMap((stage) => stage.streams);
   try {
     await unlessInterrupted(context.signal, async () => {
       await requireSpace(context, chosenStreams(context), before);
       await beforeRun(context, streams);
-      await session.until(context.signal, async () => levels[0]?.open(before, session));
+      await session.until(context.signal, async () => stages[0]?.open(before, session));
     });
     const run = await beginRun(context, lock, streams, before);
-    const committed = await readAndCommit(context, levels, session, { run, before });
+    const committed = await readAndCommit(context, stages, session, { run, before });
     for (const stream of streams) await stream.close();
-    if (context.bucket !== undefined) doubtDamaged(context.bucket, streams);
-    const isCutShort = committed === undefined;
+    if (context.bucket !== undefined) invalidateCacheIfDamaged(context.bucket, streams);
+    const isInterrupted = committed === undefined;
     const isUnpublished = committed?.unpublished !== undefined;
-    if (isCutShort) for (const stream of streams) stream.cutShort();
+    if (isInterrupted) for (const stream of streams) stream.interrupt();
     // What is not published yet will be, out of the folder of the run.
     if (!isUnpublished)
-      await cleanUp(context, { runId: run.runId, isCutShort, streams: streams.map(({ end }) => end) });
-    if (!isCutShort) await forgetStarted(layout);
-    await keepFigures(context, run.runId, isCutShort ? [] : streams);
+      await cleanUp(context, { runId: run.runId, isInterrupted, streams: streams.map(({ end }) => end) });
+    if (!isInterrupted) await forgetStarted(layout);
+    await keepFigures(context, run.runId, isInterrupted ? [] : streams);
     progress.phase = 'done';
     return reportJob({
       job: job.name,
@@ -235,7 +235,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
       seconds: inSeconds(clock.monotonic() - began),
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
       deprecations: context.client.deprecations,
-      doubt: doubtOf(context, before),
+      clockProblem: findClockProblem(context, before),
     });
   } finally {
     for (const stream of streams) await stream.close().catch(() => undefined);
@@ -256,10 +256,10 @@ export async function runJob(context: RunContext): Promise<JobReport> {
   chosenStreams(context);
   await prepareStorage(layout, job.publish.mode);
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  context.telling?.started();
+  context.afterRun?.started();
   const session = await database.connect();
   try {
-    // For files that queries name. The streams of the first level run in this session, without a store.
+    // For files that queries name. The streams of the first stage run in this session, without a store.
     await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
     const report = await runLocked(context, lock, session);
     return await keepReport(context, report).catch((error) => {

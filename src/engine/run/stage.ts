@@ -12,7 +12,7 @@ import { hideStreams, showStored, showStream } from './stream-views.js';
 /** Streams read at the same time; each may read several partitions. */
 const maxParallelStreams = 4;
 
-/** What the levels of a run share. */
+/** What the stages of a run share. */
 export interface StageTask {
   readonly run: RunIdentity;
   readonly before: PreviousState;
@@ -35,7 +35,7 @@ export function missingDependency(name: string, needed: StreamRun | undefined): 
   );
 }
 
-/** Streams that are read together: they need only streams of earlier levels. */
+/** Streams that are read together: they need only streams of earlier stages. */
 export class Stage {
   readonly streams: readonly StreamRun[];
   readonly #ordered: readonly OrderedStream[];
@@ -54,7 +54,7 @@ export class Stage {
     await Promise.all(this.streams.map((stream) => this.#limit(() => stream.read(run, before, session))));
   }
 
-  /** Makes the needed streams visible to the queries of this level, and fails the queries that need a missing one. */
+  /** Makes the needed streams visible to the queries of this stage, and fails the queries that need a missing one. */
   async supply(done: readonly StreamRun[], before: PreviousState, store: SnapshotStore): Promise<void> {
     const shown = new Set<string>();
     for (const [index, { needs }] of this.#ordered.entries()) {
@@ -85,27 +85,27 @@ function holdAll(streams: readonly StreamRun[]): void {
 }
 
 /**
- * Compares all streams with their last snapshots, level by level. It reads each level except the first, which was read
+ * Compares all streams with their last snapshots, stage by stage. It reads each stage except the first, which was read
  * already. It commits nothing.
  * @returns false if the run was interrupted
  */
 export async function compareStages(
   { signal, job }: Pick<RunContext, 'signal' | 'job'>,
   store: SnapshotStore,
-  levels: readonly Stage[],
+  stages: readonly Stage[],
   task: StageTask,
 ): Promise<boolean> {
   const { run, before } = task;
   const done: StreamRun[] = [];
-  for (const [number, level] of levels.entries()) {
+  for (const [number, stage] of stages.entries()) {
     if (number > 0) {
-      await level.supply(done, before, store);
-      await level.open(before, store.session);
-      await level.read(task, store.session);
+      await stage.supply(done, before, store);
+      await stage.open(before, store.session);
+      await stage.read(task, store.session);
     }
     if (signal.aborted) return false;
-    for (const stream of level.streams) await stream.compare(run, before, store);
-    done.push(...level.streams);
+    for (const stream of stage.streams) await stream.compare(run, before, store);
+    done.push(...stage.streams);
   }
   if (job.guardScope === 'job' && done.some(({ isHeld }) => isHeld)) holdAll(done);
   await hideStreams(store);

@@ -89,10 +89,10 @@ export async function refuseUnknownTables(
   { name, query }: { readonly name: string; readonly query: string },
   streams: readonly string[],
 ): Promise<void> {
-  const given = new Set(streams);
+  const knownNames = new Set(streams);
   const statements = await parsedQuery(session, name, query);
-  collectNamed(statements, given);
-  for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !given.has(each))) {
+  collectNamed(statements, knownNames);
+  for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !knownNames.has(each))) {
     const isThere = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).then(
       () => true,
       () => false,
@@ -159,8 +159,8 @@ export async function refuseCircle(session: Session, name: string, streams: read
 }
 
 /**
- * The streams in levels. Those of the first level need no other stream; those of a later one need only streams of earlier
- * levels. A needed stream that is not in the list comes from the last snapshot.
+ * The streams in stages. Those of the first stage need no other stream; those of a later one need only streams of earlier
+ * stages. A needed stream that is not in the list comes from the last snapshot.
  * @throws {CdsyncError} `sql_failed`, `stream_circle`
  */
 export async function orderStreams(
@@ -171,13 +171,13 @@ export async function orderStreams(
   let waiting = await withNeeds(session, configs, all);
   const names = circular(waiting);
   if (names.length > 0) throw circleError(names);
-  const levels: OrderedStream[][] = [waiting.filter(({ needs }) => needs.length === 0)];
+  const stages: OrderedStream[][] = [waiting.filter(({ needs }) => needs.length === 0)];
   waiting = waiting.filter(({ needs }) => needs.length > 0);
   while (waiting.length > 0) {
     const unread = new Set(waiting.map(({ config }) => config.name));
-    const level = waiting.filter(({ needs }) => !needs.some((name) => unread.has(name)));
-    levels.push(level);
-    waiting = waiting.filter((stream) => !level.includes(stream));
+    const stage = waiting.filter(({ needs }) => !needs.some((name) => unread.has(name)));
+    stages.push(stage);
+    waiting = waiting.filter((stream) => !stage.includes(stream));
   }
-  return levels;
+  return stages;
 }

@@ -34,11 +34,11 @@ export interface StreamReader {
   /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */
   readonly confirmable: Confirmable | undefined;
   /** Given if records are hashed: what the next run needs to recognise them. */
-  readonly nextKnown?: NextCache | undefined;
+  readonly nextCache?: NextCache | undefined;
   /** The hashes that it recognised records by. Once it is compared, they may be changed. */
-  readonly knownSet?: RecordHashTable | undefined;
+  readonly hashTable?: RecordHashTable | undefined;
   /** Given if records are hashed, but none was recognised: why, in words. */
-  readonly unrecognised?: string | undefined;
+  readonly cacheUnusedBecause?: string | undefined;
   /** Warnings about the reading. */
   readonly warnings?: readonly ReportedWarning[] | undefined;
   counters(): Counters;

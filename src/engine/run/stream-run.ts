@@ -41,7 +41,7 @@ function limitOf({ config }: Pick<RunContext, 'config'>, { reads }: StreamConfig
 export class StreamRun {
   readonly outcome: StreamOutcome;
   opened: OpenedStream | undefined;
-  reading: StreamReader | undefined;
+  reader: StreamReader | undefined;
   #compared: ComparedStream | undefined;
   /** Whether the held stream is on the disk. */
   #isKept = false;
@@ -80,11 +80,11 @@ export class StreamRun {
       this.#context.failed?.(error);
       this.#show('failed');
     } finally {
-      this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
+      this.outcome.counters = this.reader?.counters() ?? this.outcome.counters;
       // A second reading counts on from the first.
-      this.outcome.earlier ??= this.reading?.resumed ? this.reading.earlier : undefined;
-      this.outcome.split = this.reading?.split;
-      this.outcome.unrecognised = this.reading?.unrecognised;
+      this.outcome.earlier ??= this.reader?.resumed ? this.reader.earlier : undefined;
+      this.outcome.split = this.reader?.split;
+      this.outcome.cacheUnusedBecause = this.reader?.cacheUnusedBecause;
     }
   }
 
@@ -106,7 +106,7 @@ export class StreamRun {
 
   async #read(
     opened: OpenedStream,
-    given: {
+    task: {
       readonly run: RunIdentity;
       readonly before: PreviousState;
       readonly session: Session;
@@ -115,9 +115,9 @@ export class StreamRun {
       readonly columns?: readonly StoredColumn[] | undefined;
     },
   ): Promise<StreamReader> {
-    const { before, columns = before.columns.get(this.name), ...rest } = given;
+    const { before, columns = before.columns.get(this.name), ...rest } = task;
     const previous = before.streams.get(this.name);
-    const reading = await openReader(this.#context, {
+    const reader = await openReader(this.#context, {
       ...rest,
       opened,
       previous,
@@ -128,44 +128,46 @@ export class StreamRun {
       storeId: before.id,
       duckdbVersion: before.duckdbVersion,
     });
-    this.reading = reading;
+    this.reader = reader;
     const progress = this.#progress;
     if (progress !== undefined) {
-      progress.live = reading.live;
-      progress.expectedRows = reading.total ?? (reading.brings === 'everything' ? previous?.rows : undefined);
-      progress.resumed = reading.resumed;
+      progress.live = reader.live;
+      progress.expectedRows = reader.total ?? (reader.brings === 'everything' ? previous?.rows : undefined);
+      progress.resumed = reader.resumed;
     }
-    await reading.read();
+    await reader.read();
     this.#show('read');
-    this.outcome.seconds = reading.counters().milliseconds / 1000;
-    return reading;
+    this.outcome.seconds = reader.counters().milliseconds / 1000;
+    return reader;
   }
 
   /** Reads the stream from its start, and converts every record. Its requests come on top of those so far. */
-  async #readAnew(
+  async #readAgain(
     opened: OpenedStream,
     run: RunIdentity,
     before: PreviousState,
     { session, columns }: { readonly session: Session; readonly columns: ReadingInvalidated['columns'] },
   ): Promise<StreamReader> {
-    const meter = this.reading?.counters() ?? opened.meter;
-    await this.reading?.close();
+    const meter = this.reader?.counters() ?? opened.meter;
+    await this.reader?.close();
     const again = { ...opened, meter, unfinished: undefined };
     return this.#read(again, { run, before, session, columns, refusal: 'a column got another type' });
   }
 
   compare(run: RunIdentity, before: PreviousState, store: SnapshotStore): Promise<void> {
     return this.attempt('comparing', async () => {
-      const { opened, reading } = this;
-      if (opened === undefined || reading === undefined) return;
+      const { opened, reader } = this;
+      if (opened === undefined || reader === undefined) return;
       const { config, definition } = opened;
-      const compareWith = (what: StreamReader): Promise<ComparedStream> =>
-        compareStream(this.#context, { config, reading: what, before, store, run, definition }).catch(async (error) => {
-          if (!(error instanceof ReadingInvalidated)) throw error;
-          const { columns } = error;
-          return compareWith(await this.#readAnew(opened, run, before, { session: store.session, columns }));
-        });
-      this.#compared = await compareWith(reading);
+      const compareWith = (streamReader: StreamReader): Promise<ComparedStream> =>
+        compareStream(this.#context, { config, reader: streamReader, before, store, run, definition }).catch(
+          async (error) => {
+            if (!(error instanceof ReadingInvalidated)) throw error;
+            const { columns } = error;
+            return compareWith(await this.#readAgain(opened, run, before, { session: store.session, columns }));
+          },
+        );
+      this.#compared = await compareWith(reader);
       const { commit } = this.#compared;
       this.outcome.commit = commit;
       const { rows, difference } = commit.task;
@@ -175,13 +177,13 @@ export class StreamRun {
       this.#show('judging');
       const names = await this.#checkNames(opened, this.#compared);
       this.#noteKept(this.#compared);
-      this.outcome.warnings = [...(this.outcome.warnings ?? []), ...((this.reading ?? reading).warnings ?? [])];
+      this.outcome.warnings = [...(this.outcome.warnings ?? []), ...((this.reader ?? reader).warnings ?? [])];
       const found = await evaluateGuards({
         config: opened.config,
         commit,
-        counters: (this.reading ?? reading).counters(),
+        counters: (this.reader ?? reader).counters(),
         store,
-        judgesChanges: !this.#context.accept && !this.#context.rekey,
+        checksChanges: !this.#context.accept && !this.#context.rekey,
       });
       const warns = config.guards.action === 'warn';
       this.outcome.remarks = warns ? found : [];
@@ -227,13 +229,13 @@ export class StreamRun {
 
   /** How many columns were read; 0 if the reading failed. */
   async width(): Promise<number> {
-    if (this.outcome.error !== undefined || this.reading === undefined) return 0;
-    return (await this.reading.extracted().catch(() => undefined))?.columns.length ?? 0;
+    if (this.outcome.error !== undefined || this.reader === undefined) return 0;
+    return (await this.reader.extracted().catch(() => undefined))?.columns.length ?? 0;
   }
 
   /** Bytes of the hashes that it recognises records by. They stay until the commit. */
-  get knownBytes(): number {
-    return this.reading?.knownSet?.words.byteLength ?? 0;
+  get cacheBytes(): number {
+    return this.reader?.hashTable?.words.byteLength ?? 0;
   }
 
   /** The commit to make; undefined if the stream failed or is held. */
@@ -268,11 +270,11 @@ export class StreamRun {
 
   /** Keeps a held stream for `cdsync approve`. */
   async keepHeld(run: RunIdentity): Promise<void> {
-    const { reading, outcome } = this;
+    const { reader, outcome } = this;
     const compared = this.#compared;
-    if (compared === undefined || reading === undefined || !this.isHeld) return;
+    if (compared === undefined || reader === undefined || !this.isHeld) return;
     const { previous } = compared.commit.task;
-    const { covered } = reading;
+    const { covered } = reader;
     await writeHeld(this.#context.layout, {
       version: 1,
       stream: this.name,
@@ -281,17 +283,17 @@ export class StreamRun {
       findings: [...outcome.findings],
       previous: previous === undefined ? null : { run_id: previous.run_id, sequence: previous.sequence },
       definition: compared.commit.definition,
-      key: [...reading.key],
-      brings: reading.brings,
+      key: [...reader.key],
+      brings: reader.brings,
       ...(covered === undefined ? {} : { covered: [...covered] }),
       read: JSON.parse(JSON.stringify(compared.read)),
-      ...(reading.nextKnown === undefined ? {} : { next_known: reading.nextKnown }),
+      ...(reader.nextCache === undefined ? {} : { next_known: reader.nextCache }),
     });
     this.#isKept = true;
   }
 
   /** Ends the stream because the run was interrupted before its commit. What failed or is held stays so. */
-  cutShort(): void {
+  interrupt(): void {
     if (this.outcome.error !== undefined || this.#isKept) return;
     this.outcome.error = interrupted();
     this.outcome.error.stream = this.name;
@@ -310,7 +312,7 @@ export class StreamRun {
 
   /** Ends the reading, if there is one, and lets go of its memory. */
   async close(): Promise<void> {
-    await this.reading?.close();
-    this.reading = undefined;
+    await this.reader?.close();
+    this.reader = undefined;
   }
 }

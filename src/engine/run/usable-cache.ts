@@ -15,7 +15,7 @@ import type { RunContext } from '../run-context.js';
 const memoryShare = 0.5;
 
 /** A stream whose records may be recognised, and the last snapshot of it. */
-interface RecognitionTask {
+interface CacheTask {
   readonly config: StreamConfig;
   readonly source: Source;
   readonly rules: ColumnRules;
@@ -30,9 +30,9 @@ interface RecognitionTask {
 /** A digest of all that decides what becomes of the bytes of a record. */
 function recordFingerprint(
   { config: { service } }: Pick<RunContext, 'config'>,
-  { config, source, rules }: Pick<RecognitionTask, 'config' | 'source' | 'rules'>,
+  { config, source, rules }: Pick<CacheTask, 'config' | 'source' | 'rules'>,
 ): string {
-  const decides = {
+  const parts = {
     converterVersion: partVersion,
     baseUrl: service.baseUrl,
     tenantId: service.tenantId,
@@ -43,14 +43,14 @@ function recordFingerprint(
     contract: config.contract,
     rules: rules.identity,
   };
-  return createHash('sha256').update(JSON.stringify(decides)).digest('hex');
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
 /**
  * How to recognise the records of a stream; undefined if they never can be: only a list brings all of its records each
  * night, and what a contract discards must be told each night again.
  */
-export function cacheOptionsFor(context: RunContext, task: RecognitionTask): RecognitionOptions | undefined {
+export function cacheOptionsFor(context: RunContext, task: CacheTask): RecognitionOptions | undefined {
   const { config, source } = task;
   const { columns, types } = config.contract;
   const discards = [columns, types].some((action) => action.startsWith('discard'));
@@ -67,7 +67,7 @@ export function cacheOptionsFor(context: RunContext, task: RecognitionTask): Rec
 /** @throws {UnusableCache} */
 function refuseUnfit(
   { job, clock, full, rekey, config }: RunContext,
-  { previous, storeId, duckdbVersion, refusal }: RecognitionTask,
+  { previous, storeId, duckdbVersion, refusal }: CacheTask,
   header: CacheHeader,
   fingerprint: string,
 ): void {

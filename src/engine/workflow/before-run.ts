@@ -9,7 +9,7 @@ import type { RunContext } from '../run-context.js';
 import { requireSuccess } from './ended-run.js';
 import { followWorkflow } from './follow-workflow.js';
 import { startWorkflow } from './start-workflow.js';
-import { memoryOf, rememberMark, rememberStarted, unfinishedWorkflow } from './started-workflows.js';
+import { rememberMark, rememberStarted, startRecordOf, unfinishedWorkflow } from './started-workflows.js';
 
 /** Whether this run resumes an earlier run of the job that was cut short while reading. */
 export async function resumesRun({
@@ -43,13 +43,13 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
     requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
     return;
   }
-  const memory = await memoryOf(context, step, request);
-  const attempted: typeof memory.attempted = async (attempt) => {
-    await memory.attempted(attempt);
+  const record = await startRecordOf(context, step, request);
+  const attempted: typeof record.attempted = async (attempt) => {
+    await record.attempted(attempt);
     // Another machine that takes this run over must know of the attempt, too.
     await context.bucket?.checkpoint();
   };
-  const run = await startWorkflow(context, request, { ...memory, attempted });
+  const run = await startWorkflow(context, request, { ...record, attempted });
   await rememberStarted(context, step, request, run);
   await context.bucket?.checkpoint();
   const ended = await followWorkflow(context, run, { name, deadlineMs });

@@ -9,7 +9,7 @@ import { asCdsyncError, CdsyncError, interrupted, reworded } from '../../core/er
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
 import { isUnfinishedRun } from '../../sources/workflow-runs.js';
-import { hasEnded, readWhole, withKnown } from './ended-run.js';
+import { hasEnded, mergeRun, readDetails } from './ended-run.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
 
 /** Asked soon at first, then less and less often: all clients together get 10 requests a second from the Management API. */
@@ -30,7 +30,7 @@ interface FollowOptions {
   /** Milliseconds from now; then the run is stopped. */
   readonly deadlineMs: number;
   /** Is given the run each time that the service has shown it. */
-  saw?(run: WorkflowRun): void;
+  onRun?(run: WorkflowRun): void;
 }
 
 function tasks({ task_instances: instances }: WorkflowRun): string {
@@ -45,8 +45,8 @@ class Follower {
   readonly #options: FollowOptions;
   readonly #began: number;
   #run: WorkflowRun;
-  #told = '';
-  #toldAt = 0;
+  #lastLine = '';
+  #lastLineAt = 0;
   #troubled = false;
 
   constructor(context: WorkflowContext, run: WorkflowRun, options: FollowOptions) {
@@ -63,7 +63,7 @@ class Follower {
   async toTheEnd(): Promise<WorkflowRun> {
     const { clock, signal } = this.#context;
     for (let delay = firstDelayMs; ; delay = Math.min(delay * delayGrowth, longestDelayMs)) {
-      this.#tell();
+      this.#report();
       if (hasEnded(this.#run)) return this.#withDetails();
       if (signal.aborted) await this.#stopFor(interrupted(signal.reason));
       const left = this.#options.deadlineMs - this.#elapsed;
@@ -94,23 +94,23 @@ class Follower {
   }
 
   #show(seen: WorkflowRun): void {
-    this.#run = withKnown(this.#run, seen);
-    this.#options.saw?.(this.#run);
+    this.#run = mergeRun(this.#run, seen);
+    this.#options.onRun?.(this.#run);
   }
 
   /** Only the verbose view says why a run has failed (published facts). */
   #withDetails(): Promise<WorkflowRun> {
     const { client, signal, notice } = this.#context;
     const timed = AbortSignal.any([signal, AbortSignal.timeout(detailsMs)]);
-    return readWhole(client, this.#run, { signal: timed, meter: newMeter(), notice });
+    return readDetails(client, this.#run, { signal: timed, meter: newMeter(), notice });
   }
 
-  #tell(): void {
+  #report(): void {
     const { name } = this.#options;
     const line = `workflow ${name}: run ${this.#run.id} ${printable(this.#run.state ?? 'in an unknown state')}${tasks(this.#run)}`;
-    if (line === this.#told && this.#elapsed - this.#toldAt < lineEveryMs) return;
-    this.#told = line;
-    this.#toldAt = this.#elapsed;
+    if (line === this.#lastLine && this.#elapsed - this.#lastLineAt < lineEveryMs) return;
+    this.#lastLine = line;
+    this.#lastLineAt = this.#elapsed;
     this.#context.notice(`${line}, ${formatDuration(this.#elapsed)}`);
   }
 

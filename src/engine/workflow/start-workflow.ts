@@ -9,7 +9,7 @@ import {
 } from '../../api/management-api.js';
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
-import { hasEnded, readWhole } from './ended-run.js';
+import { hasEnded, readDetails } from './ended-run.js';
 
 /** The clients whose service knows the path without its trailing slash. */
 const plain = new WeakSet<ServiceClient>();
@@ -85,7 +85,7 @@ export interface StartRecord {
   startedNothing(): Promise<void>;
 }
 
-const noMemory: StartRecord = {
+const noRecord: StartRecord = {
   mark: undefined,
   attempt: undefined,
   attempted: async () => undefined,
@@ -152,45 +152,45 @@ export function ownerOf(
 class WorkflowStart {
   readonly #context: WorkflowContext;
   readonly #request: StartWorkflowRequest;
-  readonly #memory: StartRecord;
+  readonly #record: StartRecord;
 
-  constructor(context: WorkflowContext, request: StartWorkflowRequest, memory: StartRecord) {
+  constructor(context: WorkflowContext, request: StartWorkflowRequest, record: StartRecord) {
     this.#context = context;
     this.#request = request;
-    this.#memory = memory;
+    this.#record = record;
   }
 
   async run(): Promise<WorkflowRun> {
     const { clock } = this.#context;
-    const { attempt } = this.#memory;
+    const { attempt } = this.#record;
     if (attempt !== undefined) {
-      this.#say('a run that was cut short asked for its start; looking whether it has started');
+      this.#notify('a run that was cut short asked for its start; looking whether it has started');
       const found = await this.#find(attempt, 'earlier');
       if (found !== undefined) return found;
-      this.#say('no run of it is left: starting it');
+      this.#notify('no run of it is left: starting it');
     }
     const at = clock.now();
     const listed = (await this.#listed(at)).map(({ id }) => id);
-    await this.#memory.attempted({ at, listed });
+    await this.#record.attempted({ at, listed });
     for (let starts = 1; ; starts += 1) {
       try {
         return await this.#post();
       } catch (error) {
         if (!mayHaveStarted(error)) {
-          await this.#memory.startedNothing();
+          await this.#record.startedNothing();
           throw error;
         }
         if ((error as CdsyncError).kind === 'interrupted') throw error;
-        this.#say('the answer was lost; looking whether it has started');
+        this.#notify('the answer was lost; looking whether it has started');
         const found = await this.#find({ at, listed }, 'own');
         if (found !== undefined) return found;
         if (starts === maxStarts) throw error;
-        this.#say('no run has appeared: starting it again');
+        this.#notify('no run has appeared: starting it again');
       }
     }
   }
 
-  #say(words: string): void {
+  #notify(words: string): void {
     this.#context.notice(`workflow ${this.#request.configId}: ${words}`);
   }
 
@@ -252,8 +252,8 @@ class WorkflowStart {
     const options = { signal, meter: newMeter(), notice };
     return Promise.all(
       fresh.map(async (overview) => {
-        const run = await readWhole(client, overview, options);
-        return { run, owner: ownerOf(run, this.#memory.mark) };
+        const run = await readDetails(client, overview, options);
+        return { run, owner: ownerOf(run, this.#record.mark) };
       }),
     );
   }
@@ -281,7 +281,7 @@ class WorkflowStart {
 export function startWorkflow(
   context: WorkflowContext,
   request: StartWorkflowRequest,
-  memory = noMemory,
+  record = noRecord,
 ): Promise<WorkflowRun> {
-  return new WorkflowStart(context, request, memory).run();
+  return new WorkflowStart(context, request, record).run();
 }

@@ -111,7 +111,7 @@ export async function rememberMark(
 }
 
 /** What the job remembers of the start of a step. */
-export async function memoryOf(place: Place, step: number, request: StartWorkflowRequest): Promise<StartRecord> {
+export async function startRecordOf(place: Place, step: number, request: StartWorkflowRequest): Promise<StartRecord> {
   const { layout } = place;
   const { attempts, marks } = await readFile(layout);
   const mark = marks.find(({ config_id }) => config_id === request.configId);

@@ -21,14 +21,14 @@ describe('what follows from a run', () => {
         report: { run_id: '20261101T020000Z-aaaaaa' },
         clock: { now: () => 0 },
         notice: (line: string) => notices.push(line),
-        telling: { finished },
+        afterRun: { finished },
       }) as unknown as FinishedRun;
     await finishRun(run(async ({ run_id: id }) => void told.push(id)));
     expect(told).toEqual(['20261101T020000Z-aaaaaa']);
-    expect(notices).toEqual([expect.stringMatching(/^warning: after the run, making its page failed: /)]);
+    expect(notices).toEqual([expect.stringMatching(/^warning: after the run, writing its page failed: /)]);
     notices.length = 0;
     await finishRun(run(() => Promise.reject(new CdsyncError('no answer', { code: 'timeout' }))));
-    expect(notices[1]).toBe('warning: after the run, telling of it failed: no answer');
+    expect(notices[1]).toBe('warning: after the run, notifying failed: no answer');
     expect(notices).toHaveLength(2);
   });
 });

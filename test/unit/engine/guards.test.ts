@@ -24,7 +24,7 @@ interface Change {
   readonly read?: number;
   readonly rejected?: number;
   readonly brings?: 'everything' | 'additions';
-  readonly judgesChanges?: boolean;
+  readonly checksChanges?: boolean;
 }
 
 const anyLimit: Limit = { share: 1, atLeast: 1_000_000 };
@@ -51,7 +51,7 @@ async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
     commit: { task, tables } as unknown as StreamCommit,
     counters: { ...noCounters, read, rejected },
     store,
-    judgesChanges: change.judgesChanges ?? true,
+    checksChanges: change.checksChanges ?? true,
   });
   return findings.map(({ guard }) => guard);
 }
@@ -62,7 +62,7 @@ async function judgeRows(rows: readonly GivenRow[], guards: Guards) {
   const commit = await snapshots.compare(run, 'members', rows);
   const store = await snapshots.store();
   const config = guarding({ ...nothingElse, ...guards });
-  return evaluateGuards({ config, commit, counters: noCounters, store, judgesChanges: true });
+  return evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });
 }
 
 const share = (part: number): Limit => ({ share: part, atLeast: 0 });
@@ -89,7 +89,7 @@ describe('max_deleted', () => {
     const commit = await snapshots.compare(await snapshots.nextRun(), 'left', rows.slice(5));
     const store = await snapshots.store();
     const config = guarding({ maxDeleted: share(0.25) });
-    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, judgesChanges: true });
+    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });
     expect(found).toEqual({
       guard: 'max_deleted',
       message: '5 of 8 rows deleted (62.5%); the limit is 25%: p0, p1, p2, …',
@@ -124,7 +124,7 @@ describe('changes', () => {
   test.each<[string, Change]>([
     ['in the first snapshot', { inserted: 10 }],
     ['after a snapshot without rows', { before: 0, inserted: 10 }],
-    ['where the stream is a new baseline', { before: 10, updated: 5, deleted: 5, judgesChanges: false }],
+    ['where the stream is a new baseline', { before: 10, updated: 5, deleted: 5, checksChanges: false }],
   ])('are not judged %s', async (_, change) => {
     expect(await judgeChange(change, all)).toEqual([]);
   });
@@ -203,7 +203,7 @@ describe('guards over the rows themselves', () => {
       commit: { task, tables: workTables('members') } as unknown as StreamCommit,
       counters: { ...noCounters, read: 100_000, rejected: 10_001 },
       store,
-      judgesChanges: false,
+      checksChanges: false,
     });
     expect(found?.message).toBe('10,001 of 100,000 records could not be kept (10.001%); the limit is 10%');
   });
@@ -237,7 +237,7 @@ describe('guards over the rows themselves', () => {
     const commit = await snapshots.compare(run, 'growing', [{ id: 'b', n: 1 }], { brings: 'additions' });
     const store = await snapshots.store();
     const config = guarding({ unique: ['n'] });
-    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, judgesChanges: true });
+    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });
     expect(found?.guard).toBe('unique');
   });
 

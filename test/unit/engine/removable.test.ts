@@ -6,7 +6,7 @@ const [older, old, own] = ['20261101T000000Z-aaaaaa', '20261102T000000Z-bbbbbb',
 
 function end(streams: readonly FinishedStreamState[], more: Partial<FinishedRunState> = {}): FinishedRunState {
   const folders = [{ runId: own, streams: streams.map(({ name }) => name) }];
-  return { runId: own, streams, isCutShort: false, isPart: false, folders, held: [], ...more };
+  return { runId: own, streams, isInterrupted: false, isPart: false, folders, held: [], ...more };
 }
 
 const states = ['committed', 'held', 'wrong', 'failed', 'unopened'] as const;
@@ -22,7 +22,7 @@ const ends: fc.Arbitrary<FinishedRunState> = fc
           ...chosen.map((name) => fc.constantFrom(...states).map((state): FinishedStreamState => ({ name, state }))),
         ),
       ),
-    isCutShort: fc.boolean(),
+    isInterrupted: fc.boolean(),
     isPart: fc.boolean(),
     inFolders: fc.tuple(fc.subarray(names), fc.subarray(names), fc.subarray(names)),
     held: fc.subarray([older, old].flatMap((runId) => names.map((stream) => ({ runId, stream })))),
@@ -58,7 +58,7 @@ describe('what a run leaves behind', () => {
       { runId: old, streams: ['b'] },
       { runId: own, streams: ['a'] },
     ];
-    expect(removable(end(streams, { isCutShort: true, folders }))).toEqual({ runs: [], streams: [] });
+    expect(removable(end(streams, { isInterrupted: true, folders }))).toEqual({ runs: [], streams: [] });
   });
 
   test('stays if a guard holds it, until the stream is committed or held again', () => {
@@ -106,7 +106,7 @@ describe('what a run leaves behind', () => {
           for (const stream of inFolder) {
             const state = stateOf.get(stream);
             const isHeld = given.held.some((each) => each.runId === runId && each.stream === stream);
-            if (given.isCutShort) expect(goes(runId, stream)).toBe(false);
+            if (given.isInterrupted) expect(goes(runId, stream)).toBe(false);
             else if (runId === own) expect(goes(runId, stream)).toBe(state === 'committed' || state === 'wrong');
             else if (isHeld) expect(goes(runId, stream)).toBe(state === 'committed' || state === 'held');
             else if (given.isPart || [...stateOf.values()].includes('unopened'))
@@ -125,7 +125,7 @@ describe('what a run leaves behind', () => {
         for (const { runId, streams: inFolder } of given.folders) {
           const gone = streams.filter((each) => each.runId === runId).map(({ stream }) => stream);
           const isEmpty = inFolder.every((stream) => gone.includes(stream));
-          if (isEmpty && !given.isCutShort) expect(runs).toContain(runId);
+          if (isEmpty && !given.isInterrupted) expect(runs).toContain(runId);
         }
       }),
     );
