@@ -3,14 +3,6 @@ import { onAbort } from '../core/on-abort.js';
 import { BufferPool, maxBodyBytes } from './response-body.js';
 import { TransportError } from './transport-error.js';
 
-/** The bodies of a process get a quarter of `memory_mb`: the rest of cdsync holds up to two copies of the largest one. */
-const share = 0.25;
-
-/** The bytes that bodies may take, for a `memory_mb`. */
-export function bodyBytesOf(memoryMb: number): number {
-  return Math.floor(memoryMb * 1_000_000 * share);
-}
-
 /**
  * The memory for bodies of answers: those that are being read or inflated, and those that wait to be taken in. A body that
  * finds no room waits, and its connection with it; while one waits, no new request should begin ({@link calm}).

@@ -8,7 +8,7 @@ import type { Budget, LimitShare, Permit, RateLimiter } from '../rate-limit/budg
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import { ApiGroups } from './api-groups.js';
 import type { Availability } from './availability.js';
-import { BodyMemory, bodyBytesOf } from './body-memory.js';
+import { BodyMemory } from './body-memory.js';
 import { Deprecations } from './deprecations.js';
 import { openTokenSource } from './oauth-token.js';
 import type { OutageView } from './outage.js';
@@ -118,10 +118,10 @@ export class ServiceClient {
   #aheadMs: number | undefined;
 
   constructor(options: ServiceClientOptions) {
-    const { service, clock, random = Math.random, onNotice, budget, bodyBytes } = options;
+    const { service, clock, random = Math.random, onNotice, budget, bodyBytes = 192_000_000 } = options;
     const userAgent = `cdsync/${packageVersion()}`;
     this.#clock = clock;
-    this.#room = new BodyMemory(bodyBytes ?? bodyBytesOf(768));
+    this.#room = new BodyMemory(bodyBytes);
     this.#transport = new Transport(service, this.#room);
     this.#oauthTransport = oauthTransport(service, this.#transport, this.#room);
     const tell = onNotice ?? (() => undefined);

@@ -107,7 +107,7 @@ export function commonOptions() {
     json: flag('print one JSON document on standard output'),
     'env-file': textOption('file of variables for the configuration'),
     quiet: flag('hide progress and notices; summary and warnings remain'),
-    verbose: flag('also show the causes of errors'),
+    verbose: flag('also show causes of errors and the memory plan'),
     'show-values': flag('show values of records, which are personal data'),
     'log-format': {
       type: 'string',

@@ -20,6 +20,7 @@ export function engineOptions(
   return {
     signal,
     notice,
+    detail: (line) => output.detail(line),
     budget,
     hinted: (hint, job) => output.hint(hint, job),
     failed: (error) => output.cause(error),

@@ -5,14 +5,15 @@ import type { DestinationReport } from '../core/run-report.js';
 import type { SchemaChange } from '../core/schema-change.js';
 import type { Connector, DestinationContext, ServiceAccess } from '../sdk/destination.js';
 import type { Feed } from '../snapshot/feed.js';
-import type { DatabaseOptions, Session } from '../storage/duckdb.js';
+import type { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
+import type { DuckdbLimits } from '../storage/memory-plan.js';
 
 /** What every delivery of a job needs. */
 export interface DeliveryContext {
   readonly layout: JobLayout;
   /** DuckDB resources for all destinations together. */
-  readonly resources: DatabaseOptions;
+  readonly resources: DuckdbLimits;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly service: ServiceAccess;

@@ -1,4 +1,3 @@
-import { bodyBytesOf } from '../api/body-memory.js';
 import { ServiceClient, ServiceError } from '../api/client.js';
 import { sendEventOperation } from '../api/realtime-api.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
@@ -10,6 +9,7 @@ import type { Budget } from '../rate-limit/budget.js';
 import type { ServiceAccess } from '../sdk/destination.js';
 import { Database } from '../storage/duckdb.js';
 import { JobLayout } from '../storage/layout.js';
+import { describePlan, planMemory } from '../storage/memory-plan.js';
 import { Salts } from './column-rules.js';
 import type { JobFiles } from './job-files.js';
 import { newProgress } from './progress.js';
@@ -58,16 +58,12 @@ export const noService: ServiceAccess = {
   sendEvent: () => Promise.reject(new Error('this connector does not declare that it uses the service')),
 };
 
-/** Batches converted at once; each keeps about one core busy. */
-const lanes = 2;
-
-/** In MB, the memory that one of them may need. */
-const laneMb = 128;
-
 export interface EngineOptions {
   readonly signal: AbortSignal;
   /** Gets each notice for the user once: a deprecation, for example. */
   readonly notice: (line: string) => void;
+  /** Shows a line that only `--verbose` asks for. */
+  readonly detail?: (line: string) => void;
   /** Completes the commands in hints of kept reports, as whoever shows them does. */
   readonly hinted?: RunContext['hinted'];
   readonly failed?: RunContext['failed'];
@@ -108,17 +104,17 @@ export async function withEngine<T>(
   options: EngineOptions,
   work: (engine: Engine) => Promise<T>,
 ): Promise<T> {
-  const { memoryMb, threads } = config.resources;
-  const database = await Database.open({ memoryMb, threads });
-  const converter = new Converter(database, Math.min(lanes, threads, Math.floor(memoryMb / laneMb)));
+  const plan = planMemory(config.resources);
+  options.detail?.(describePlan(plan));
+  const database = await Database.open(config.resources);
+  const converter = new Converter(database, plan.converterLanes);
   const { notice, budget } = options;
-  const bodyBytes = bodyBytesOf(memoryMb);
   const client = new ServiceClient({
     service: config.service,
     clock: systemClock,
     onNotice: notice,
     budget,
-    bodyBytes,
+    bodyBytes: plan.bodyBytes,
     mostPatienceMs: options.mostPatienceMs,
   });
   try {
@@ -160,8 +156,7 @@ export async function withStorage<T>(
   work: (engine: StorageEngine) => Promise<T>,
   place?: JobFiles,
 ): Promise<T> {
-  const { memoryMb, threads } = config.resources;
-  const database = await Database.open({ memoryMb, threads });
+  const database = await Database.open(config.resources);
   try {
     return await work({ database, clock: systemClock, layoutOf: layoutsOf(config, place) });
   } finally {

@@ -128,7 +128,6 @@ export async function fitBlocks(
   { sequence, columns }: { readonly sequence: number; readonly columns: number },
 ): Promise<void> {
   if (columns <= wideColumns) return;
-  await database.makeRoom(columns);
   const session = await database.connect();
   let bytes: number;
   try {

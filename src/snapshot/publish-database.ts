@@ -28,7 +28,7 @@ import type { StoreState } from './snapshot-store.js';
 const versionPattern = /^(\d+)(?:-[0-9a-f]{8})?$/;
 const earlierFormPattern = /^(\d+)\.duckdb(?:\.wal)?$/;
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   /** Permissions of the published file. */
   readonly mode: number;
   /** Whether to write the file again if the present one, although it seems whole, is not a copy of the store. */

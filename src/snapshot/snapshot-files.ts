@@ -182,7 +182,7 @@ export class SnapshotWriter {
       for (const each of streams) written.set(each.stream, await writePendingFiles(beside, each));
       return written;
     };
-    this.#written = streams.some(({ again }) => again !== undefined) ? store.onOneThread(write) : write();
+    this.#written = streams.some(({ again }) => again !== undefined) ? store.writingFiles(write) : write();
     // Reported when somebody asks for the files.
     this.#written.catch(() => undefined);
   }

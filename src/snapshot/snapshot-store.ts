@@ -156,9 +156,9 @@ export class SnapshotStore {
     await this.#database.compressTexts(true);
   }
 
-  /** See {@link Database.onOneThread}. */
-  onOneThread<T>(work: () => Promise<T>): Promise<T> {
-    return this.#database.onOneThread(work);
+  /** Runs `work` within the limits for writing files. */
+  writingFiles<T>(work: () => Promise<T>): Promise<T> {
+    return this.#database.use('writing files', {}, work);
   }
 
   /** Writes everything into the one file and detaches it. Only then may the file be copied. A second call does nothing. */

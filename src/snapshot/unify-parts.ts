@@ -8,16 +8,6 @@ import { type ParquetCompression, type ParquetFile, writeParquet } from '../stor
 import { allKeys, keysOf, type Part } from '../storage/part.js';
 import { keysTable, storeTable } from './store-tables.js';
 
-/** What a join takes for each key of either side: its text, its hash, where its row is, and DuckDB's table. Measured: 60 to 90. */
-const bytesPerKey = 100;
-/** The part of the memory that one join may take. */
-const joinShare = 0.25;
-
-/** How many keys a join may hold at once, on both sides together. */
-export function keysAtOnce(memoryMb: number): number {
-  return Math.max(1, Math.floor((memoryMb * 1_000_000 * joinShare) / bytesPerKey));
-}
-
 /**
  * SQL conditions that divide rows by the hash of their column `key`: rows with equal keys meet the same condition, each row meets one.
  * So a join may be made piece by piece.

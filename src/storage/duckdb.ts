@@ -8,11 +8,10 @@ import {
   UBIGINT,
 } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
-import { wideColumns } from '../columns/row-hash.js';
 import { type CdsyncError, interrupted } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
-import { type Limits, SharedLimits } from './shared-limits.js';
+import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory } from './memory-plan.js';
 
 // DuckDB's client drops a U+FEFF at the start of a text: another key, name or value than the stored one. This decoder keeps it.
 Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
@@ -237,49 +236,26 @@ export class Session {
   }
 }
 
-/** DuckDB exceeds its memory limit by up to a sixth: it does not count allocations outside of its buffers. */
-const limitShare = 0.85;
-
-function limitOf({ memoryMb }: Pick<DatabaseOptions, 'memoryMb'>): number {
-  return Math.floor(memoryMb * limitShare);
-}
-
-/** What DuckDB may use of its memory whatever others hold of it. */
-const leastShare = 0.4;
-
-/** In MB, what one thread needs to write a table without reading its own blocks again. */
-const onePassMb = 256;
-
-/** DuckDB works on this many rows at once, and has a few copies of large ones on the way. */
-const rowsAtOnce = 4 * chunkRows;
-
-/** Memory is what DuckDB may use in fact; Node's comes on top. */
-export type DatabaseOptions = Limits;
-
-/**
- * What DuckDB counts for each column while it writes a table of many columns: room for 2048 values, in each copy and thread. Of a
- * table of few rows it touches little of that, but it would refuse the statement.
- */
-const countedBytesPerColumn = 2048 * 16 * 10;
-
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
-  readonly #limits: SharedLimits;
-  readonly #options: DatabaseOptions;
+  readonly #resources: DuckdbLimits;
+  readonly #uses = new Set<{ readonly phase: Phase; readonly needs: MemoryNeeds }>([{ phase: 'other', needs: {} }]);
+  #widestColumns = 0;
+  #limits: DuckdbLimits;
+  #applied: Promise<void> = Promise.resolve();
 
-  private constructor(instance: DuckDBInstance, options: DatabaseOptions) {
+  private constructor(instance: DuckDBInstance, resources: DuckdbLimits) {
     this.#instance = instance;
-    this.#options = options;
-    this.#limits = new SharedLimits({ ...options, memoryMb: limitOf(options) }, async (setting) => {
-      const session = await this.connect();
-      await session.run(`SET ${setting}`).finally(() => session.close());
-    });
+    this.#resources = resources;
+    this.#limits = planMemory(resources).duckdb.other;
   }
 
-  static async open({ memoryMb, threads }: DatabaseOptions): Promise<Database> {
+  /** @param resources memory that DuckDB may really use; Node's comes on top */
+  static async open(resources: DuckdbLimits): Promise<Database> {
+    const { memoryMb, threads } = planMemory(resources).duckdb.other;
     const instance = await DuckDBInstance.create(':memory:', {
-      memory_limit: `${limitOf({ memoryMb })}MB`,
+      memory_limit: `${memoryMb}MB`,
       threads: String(threads),
       // By itself, DuckDB would spill into a folder in the working directory, and a crash would leave rows there.
       temp_directory: '',
@@ -287,7 +263,7 @@ export class Database {
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
     });
-    const database = new Database(instance, { memoryMb, threads });
+    const database = new Database(instance, resources);
     const session = await database.connect();
     // RLE takes -0.0 and 0.0 in a row for a run of one value. As an option of the instance, DuckDB forgets this setting.
     await session.run("SET GLOBAL disabled_compression_methods = 'rle'").finally(() => session.close());
@@ -300,36 +276,45 @@ export class Database {
     return session;
   }
 
-  /** Lets DuckDB count more memory than it touches, for tables with this many columns. */
-  async makeRoom(columns: number): Promise<void> {
-    if (columns > wideColumns) await this.#limits.makeRoom(Math.ceil((columns * countedBytesPerColumn) / 1_000_000));
-  }
-
   /**
-   * Runs `work` while DuckDB has no threads of its own: each statement keeps to the thread that waits for it. For statements that
-   * are too small to share, side by side: threads that wait for a share cost a third more CPU time. The number of threads belongs
-   * to the whole instance, so statements of other sessions have only one thread meanwhile, too.
+   * Runs `work` within the limits of a phase. Limits belong to the whole instance: of phases that overlap, the smallest memory and
+   * the fewest threads apply. A width stays, because its table may be written again.
    */
-  onOneThread<T>(work: () => Promise<T>): Promise<T> {
-    return this.#limits.within({ threads: 1 }, work);
+  async use<T>(phase: Phase, needs: MemoryNeeds, work: () => Promise<T>): Promise<T> {
+    const use = { phase, needs };
+    this.#widestColumns = Math.max(this.#widestColumns, needs.widestColumns ?? 0);
+    this.#uses.add(use);
+    try {
+      await this.#applyLimits();
+      return await work();
+    } finally {
+      this.#uses.delete(use);
+      await this.#applyLimits();
+    }
   }
 
-  /**
-   * Runs `work` in little memory. For statements that write or read a whole table in one pass and need no row a second time: DuckDB
-   * would keep what it has written for as long as there is room, and each thread holds a row group that is not yet compressed.
-   * @param rowBytes the bytes of a row, on average, in the table with the largest
-   */
-  sparingly<T>(rowBytes: number, work: () => Promise<T>): Promise<T> {
-    const threads = Math.max(1, Math.floor(this.#options.memoryMb / (2 * onePassMb)));
-    const eachMb = onePassMb + Math.ceil((rowsAtOnce * rowBytes) / 1_000_000);
-    return this.#limits.within({ threads, memoryMb: eachMb * Math.min(threads, this.#options.threads) }, work);
+  #applyLimits(): Promise<void> {
+    this.#applied = this.#applied.then(async () => {
+      const before = this.#limits;
+      const all = [...this.#uses].map(
+        ({ phase, needs }) =>
+          planMemory(this.#resources, { ...needs, widestColumns: this.#widestColumns }).duckdb[phase],
+      );
+      const threads = Math.min(...all.map((limits) => limits.threads));
+      const memoryMb = Math.min(...all.map((limits) => limits.memoryMb));
+      this.#limits = { threads, memoryMb };
+      if (threads !== before.threads) await this.#set(`threads = ${threads}`);
+      if (memoryMb === before.memoryMb) return;
+      const isSet = this.#set(`memory_limit = '${memoryMb}MB'`);
+      // DuckDB rejects a lower limit while more is in use and cannot be freed. Then the limit stays as it was.
+      await (memoryMb < before.memoryMb ? isSet.catch(() => undefined) : isSet);
+    });
+    return this.#applied;
   }
 
-  /** Runs `work` while others hold so many bytes of the memory that was given to DuckDB. */
-  besides<T>(bytes: number, work: () => Promise<T>): Promise<T> {
-    const { memoryMb: most } = this.#options;
-    const memoryMb = Math.max(most * leastShare, most - Math.floor(bytes / 1_000_000));
-    return this.#limits.within({ memoryMb: limitOf({ memoryMb }) }, work);
+  async #set(setting: string): Promise<void> {
+    const session = await this.connect();
+    await session.run(`SET ${setting}`).finally(() => session.close());
   }
 
   /**

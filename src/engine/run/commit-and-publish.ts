@@ -155,15 +155,14 @@ export async function commitAndPublish(
     signal,
     meanwhile: () => cacheUpdates.prepare(store, { run, streams }),
   };
-  // A first snapshot is written in one pass. Later ones are joined with what is there, which is quicker with all memory.
   const isFirst = streams.some(({ task }) => task.previous === undefined);
   const work = async () => {
     const committed = await commitRun(store, commit);
     await cacheUpdates.keep();
     return committed;
   };
-  const largest = Math.max(...streams.map(({ recordBytes }) => recordBytes));
-  const sequence = await (isFirst ? database.sparingly(largest, work) : work());
+  const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
+  const sequence = await (isFirst ? database.use('first commit', { recordBytes }, work) : work());
   progress.phase = 'publishing';
   // In a bucket that would move the whole database each night.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;

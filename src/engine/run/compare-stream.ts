@@ -24,9 +24,10 @@ import {
 import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
-import { keysAtOnce, type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
+import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
 import type { Session } from '../../storage/duckdb.js';
 import { statOrUndefined } from '../../storage/durable.js';
+import { planMemory } from '../../storage/memory-plan.js';
 import { type ParquetFile, writeParquet } from '../../storage/parquet.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
@@ -163,8 +164,8 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   if (read.standing.known !== null && !hashesComparable({ previous, columns: read.columns, hashVersion: duckdb }))
     throw new ReadingInvalidated();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
-  const atOnce = keysAtOnce(context.config.resources.memoryMb);
-  const unifying = { ...read, key, compression, known, keysAtOnce: atOnce };
+  const { keysAtOnce } = planMemory(context.config.resources);
+  const unifying = { ...read, key, compression, known, keysAtOnce };
   const unified = await unifyParts(store.session, unifying, tables);
   checkRowCounts(config.name, read, unified);
   const { columns } = read;
@@ -174,7 +175,7 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     columns,
     key,
     hashVersion: duckdb,
-    keysAtOnce: atOnce,
+    keysAtOnce,
     rows: unified.rows,
     brings,
     standing: read.standing,

@@ -8,10 +8,8 @@ import type { DeliveryContext, DeliveryProgress, DeliveryRequest, StreamDelivery
 import { readDeliveryState } from '../../delivery/delivery-state.js';
 import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
 import { dropErasedKeys } from '../../storage/erasures.js';
+import { planMemory } from '../../storage/memory-plan.js';
 import { reportError } from '../report-job.js';
-
-/** What DuckDB needs to write files and to join keys, the latter on disk. */
-const leastMemoryMb = 128;
 
 export interface DeliverJobOptions {
   readonly job: JobConfig;
@@ -103,8 +101,8 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
   // Every connection of every destination listens to the signal: no warning about many listeners.
   setMaxListeners(0, context.signal);
   const requests = requestsOf(options);
-  const { memoryMb, threads } = context.resources;
-  const resources = { threads, memoryMb: Math.max(leastMemoryMb, Math.floor(memoryMb / requests.length)) };
+  const plan = planMemory(context.resources, { destinations: requests.length });
+  const resources = { threads: context.resources.threads, memoryMb: plan.destinationMb };
   const delivered = requests.map(({ destination, streams, ...rest }) => {
     const progress = streams.map(
       (stream): DeliveryProgress => ({

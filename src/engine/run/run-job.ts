@@ -99,9 +99,12 @@ async function readAndCommit(
   if (signal.aborted) return undefined;
   const read = stages[0]?.streams ?? [];
   const widths = await Promise.all(read.map((stream) => stream.width()));
-  await fitBlocks(database, layout, { sequence: before.sequence, columns: Math.max(0, ...widths) });
+  const widestColumns = Math.max(0, ...widths);
   const cacheBytes = read.reduce((sum, stream) => sum + stream.cacheBytes, 0);
-  return database.besides(cacheBytes, () => compareAndCommit(context, stages, task));
+  return database.use('comparing', { cacheBytes, widestColumns }, async () => {
+    await fitBlocks(database, layout, { sequence: before.sequence, columns: widestColumns });
+    return compareAndCommit(context, stages, task);
+  });
 }
 
 async function compareAndCommit(

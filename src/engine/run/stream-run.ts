@@ -233,7 +233,7 @@ export class StreamRun {
     return (await this.reader.extracted().catch(() => undefined))?.columns.length ?? 0;
   }
 
-  /** Bytes of the hashes that it recognises records by. They stay until the commit. */
+  /** Bytes of its record cache, which stays in memory until the commit. */
   get cacheBytes(): number {
     return this.reader?.hashTable?.words.byteLength ?? 0;
   }

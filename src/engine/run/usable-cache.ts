@@ -8,11 +8,9 @@ import { tableBytes } from '../../record-cache/hash-table.js';
 import type { RecognitionOptions } from '../../record-cache/stream-cache.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Source } from '../../sources/source.js';
+import { planMemory } from '../../storage/memory-plan.js';
 import { partVersion } from '../../storage/part.js';
 import type { RunContext } from '../run-context.js';
-
-/** The share of `memory_mb` that the known records of one stream may take. */
-const memoryShare = 0.5;
 
 /** A stream whose records may be recognised, and the last snapshot of it. */
 interface CacheTask {
@@ -86,6 +84,6 @@ function refuseUnfit(
   // A clock that was set back must not put the check off.
   if (!(Math.abs(age) < verifyEvery)) refuse(`each is checked once in ${formatDuration(verifyEvery)}`);
   const bytes = tableBytes(header.count);
-  if (bytes > config.resources.memoryMb * 1_000_000 * memoryShare)
+  if (bytes > planMemory(config.resources).maxCacheBytes)
     refuse(`what is known takes ${Math.ceil(bytes / 1_000_000)} MB, too much for \`memory_mb\``);
 }

@@ -94,8 +94,8 @@ export class Converter implements PartConverter {
   async #make(batch: SealedBatch): Promise<ConvertedPart> {
     const session = this.#idle.pop() ?? (await this.#database.connect());
     try {
-      await this.#database.makeRoom(batch.columns.length);
-      return await this.#database.onOneThread(() => convertOn(session, batch));
+      const widestColumns = batch.columns.length;
+      return await this.#database.use('writing files', { widestColumns }, () => convertOn(session, batch));
     } catch (error) {
       throw conversionError(error);
     } finally {

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Database } from '../../../src/storage/duckdb.js';
-import { SharedLimits } from '../../../src/storage/shared-limits.js';
 
 let database: Database;
 beforeEach(async () => {
@@ -47,43 +46,31 @@ function held(run: (work: () => Promise<void>) => Promise<void>) {
 
 describe('the limits of the instance', () => {
   test('are one thread as long as any work asks for that, and then all again', async () => {
-    const both = [1, 2].map(() => held((work) => database.onOneThread(work)));
+    const both = [1, 2].map(() => held((work) => database.use('writing files', {}, work)));
     for (const { begins } of both) await begins;
     expect(await inForce()).toEqual({ ...full, threads: 1 });
     await both[0]?.end();
     expect(await inForce()).toEqual({ ...full, threads: 1 });
     await both[1]?.end();
     expect(await inForce()).toEqual(full);
-    await expect(database.onOneThread(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    const failing = () => Promise.reject(new Error('failed'));
+    await expect(database.use('writing files', {}, failing)).rejects.toThrow('failed');
     expect(await inForce()).toEqual(full);
   });
 
-  test('leave out what others hold of the memory, but for the share that DuckDB needs', async () => {
-    await database.besides(900_000, async () => expect(await inForce()).toEqual(full));
-    await database.besides(168_000_000, async () => expect(await inForce()).toEqual({ ...full, memory: '486.3 MiB' }));
-    await database.besides(9e9, async () => expect(await inForce()).toEqual({ ...full, memory: '248.9 MiB' }));
+  test('are the smallest of the phases under way', async () => {
+    await database.use('comparing', { cacheBytes: 168_000_000 }, async () => {
+      expect(await inForce()).toEqual({ ...full, memory: '486.3 MiB' });
+      await database.use('first commit', {}, async () => expect(await inForce()).toEqual(little));
+      expect(await inForce()).toEqual({ ...full, memory: '486.3 MiB' });
+    });
     expect(await inForce()).toEqual(full);
-  });
-
-  test('are little memory for work in one pass, with a thread for each half gigabyte', async () => {
-    await database.sparingly(0, async () => expect(await inForce()).toEqual(little));
-    expect(await inForce()).toEqual(full);
-    const large = await Database.open({ memoryMb: 2048, threads: 3 });
-    const before = database;
-    database = large;
-    await large.sparingly(0, async () => expect(await inForce()).toEqual({ threads: 3, memory: '732.4 MiB' }));
-    // 2,048 rows of 20 kB four times, and the same for rows that are too large for all of the memory.
-    await large.sparingly(20_000, async () => expect((await inForce()).memory).toBe('1.1 GiB'));
-    const whole = (await inForce()).memory;
-    await large.sparingly(1_000_000, async () => expect((await inForce()).memory).toBe(whole));
-    large.close();
-    database = before;
   });
 
   test('grow for tables of many columns, whatever work is under way', async () => {
-    const work = held((each) => database.sparingly(0, each));
+    const work = held((each) => database.use('first commit', {}, each));
     await work.begins;
-    await database.makeRoom(5000);
+    await database.use('other', { widestColumns: 5000 }, async () => undefined);
     expect(await inForce()).toEqual({ threads: 1, memory: '1.7 GiB' });
     await work.end();
     expect(await inForce()).toEqual({ threads: 3, memory: '2.1 GiB' });
@@ -112,12 +99,12 @@ describe('the limits of the instance', () => {
   });
 
   test('stay as they are while more memory is in use than a lower limit allows', async () => {
-    const settings: string[] = [];
-    const limits = new SharedLimits({ memoryMb: 600, threads: 2 }, async (setting) => {
-      settings.push(setting);
-      if (setting.includes('200')) throw new Error('could not free enough memory');
-    });
-    expect(await limits.within({ memoryMb: 200 }, async () => 'done')).toBe('done');
-    expect(settings).toEqual(["memory_limit = '200MB'", "memory_limit = '600MB'"]);
+    const session = await database.connect();
+    await session.run('CREATE TEMP TABLE large AS SELECT range AS n, range * range AS m FROM range(15_000_000)');
+    const more = () => session.run('INSERT INTO large SELECT range, range FROM range(2_000_000)');
+    await database.use('first commit', {}, more);
+    await session.run('DROP TABLE large');
+    await database.use('first commit', {}, async () => expect(await inForce()).toEqual(little));
+    session.close();
   });
 });

@@ -1,0 +1,102 @@
+import { wideColumns } from '../columns/row-hash.js';
+import { formatCount, formatCounted } from '../core/quantities.js';
+
+/** The phases of work with DuckDB that have their own limits; `other` is the rest. */
+export type Phase = 'other' | 'writing files' | 'comparing' | 'first commit';
+
+/** The limits of a DuckDB instance, for all of its sessions together. */
+export interface DuckdbLimits {
+  readonly memoryMb: number;
+  readonly threads: number;
+}
+
+/** Figures that change a plan, and that a run learns only while it works. */
+export interface MemoryNeeds {
+  /** Bytes of the record caches that are loaded. */
+  readonly cacheBytes?: number;
+  /** Average bytes of a row, in the stream with the largest rows. */
+  readonly recordBytes?: number;
+  /** Columns of the widest table. */
+  readonly widestColumns?: number;
+  /** Destinations that are loaded in parallel. */
+  readonly destinations?: number;
+}
+
+/** How the users of memory divide `memory_mb`. */
+interface MemoryPlan {
+  /** Bytes of response bodies, all together. */
+  readonly bodyBytes: number;
+  /** The most bytes of one stream's record cache. */
+  readonly maxCacheBytes: number;
+  /** Parts that are converted in parallel. */
+  readonly converterLanes: number;
+  /** Keys that a join may hold, on both sides together. */
+  readonly keysAtOnce: number;
+  /** The memory of one destination's own DuckDB. */
+  readonly destinationMb: number;
+  readonly duckdb: Readonly<Record<Phase, DuckdbLimits>>;
+}
+
+/** DuckDB exceeds its limit by up to a sixth: it does not count allocations outside of its buffers. */
+const countedShare = 0.85;
+
+/** Below this share of `memory_mb`, DuckDB could not compare. */
+const leastShare = 0.4;
+
+/** In MB, enough for one thread to write a table without reading its own blocks again. */
+const onePassMb = 256;
+
+/** DuckDB works on this many rows at a time, and has a few copies of large ones. */
+const rowsInWork = 4 * 2048;
+
+/**
+ * DuckDB counts this for each column of a wide table that it writes: 2048 values in each copy and thread. It uses little of that if
+ * the table has few rows, but it would reject the statement.
+ */
+const countedBytesPerColumn = 2048 * 16 * 10;
+
+/** In MB, the need of a batch while it is converted. Each keeps about one core busy. */
+const laneMb = 128;
+
+/** The need of a join for each key of either side: text, hash, position, hash table. Measured: 60 to 90. */
+const bytesPerKey = 100;
+
+/** In MB, enough for DuckDB to write files and to join keys on disk. */
+const leastDestinationMb = 128;
+
+/** A plan in one line, for `--verbose`. */
+export function describePlan({ bodyBytes, maxCacheBytes, converterLanes, keysAtOnce, duckdb }: MemoryPlan): string {
+  const mb = (bytes: number) => `${formatCount(Math.floor(bytes / 1_000_000))} MB`;
+  const [all, first] = [duckdb.other, duckdb['first commit']].map(
+    ({ memoryMb, threads }) => `${formatCount(memoryMb)} MB with ${formatCounted(threads, 'thread')}`,
+  );
+  return `memory plan: responses ${mb(bodyBytes)}, record cache ${mb(maxCacheBytes)}, DuckDB ${all} (first commit: ${first}), ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
+}
+
+/** Divides `memory_mb` among its users. Code outside of this file takes its part from here. */
+export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): MemoryPlan {
+  const { memoryMb, threads } = resources;
+  const { cacheBytes = 0, recordBytes = 0, widestColumns = 0, destinations = 1 } = needs;
+  const bytes = memoryMb * 1_000_000;
+  const wideMb = widestColumns > wideColumns ? Math.ceil((widestColumns * countedBytesPerColumn) / 1_000_000) : 0;
+  const allMb = Math.floor(memoryMb * countedShare);
+  const besideCaches = Math.max(memoryMb * leastShare, memoryMb - Math.floor(cacheBytes / 1_000_000));
+  // A first snapshot is written in one pass. DuckDB would keep its blocks, and each thread a row group that is not compressed yet.
+  const fewThreads = Math.min(threads, Math.max(1, Math.floor(memoryMb / (2 * onePassMb))));
+  const onePass = fewThreads * (onePassMb + Math.ceil((rowsInWork * recordBytes) / 1_000_000));
+  return {
+    // The rest of cdsync holds up to two copies of the largest body.
+    bodyBytes: Math.floor(bytes * 0.25),
+    maxCacheBytes: bytes * 0.5,
+    converterLanes: Math.min(2, threads, Math.floor(memoryMb / laneMb)),
+    keysAtOnce: Math.max(1, Math.floor((bytes * 0.25) / bytesPerKey)),
+    destinationMb: Math.max(leastDestinationMb, Math.floor(memoryMb / destinations)),
+    duckdb: {
+      other: { threads, memoryMb: allMb + wideMb },
+      // Statements that are too small to share, or that write one file: threads that wait for a share take a third more CPU time.
+      'writing files': { threads: 1, memoryMb: allMb + wideMb },
+      comparing: { threads, memoryMb: Math.floor(besideCaches * countedShare) + wideMb },
+      'first commit': { threads: fewThreads, memoryMb: Math.min(allMb, onePass) + wideMb },
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import { describe, expect, test } from 'vitest';
+import { describePlan, planMemory } from '../../../src/storage/memory-plan.js';
+
+describe('memory_mb is divided', () => {
+  test.each([
+    // memory_mb, threads; bodies; caches; converters; keys; DuckDB; first commit: MB x threads
+    [128, 1, 32_000_000, 64_000_000, 1, 320_000, 108, 108, 1],
+    [256, 2, 64_000_000, 128_000_000, 2, 640_000, 217, 217, 1],
+    [768, 2, 192_000_000, 384_000_000, 2, 1_920_000, 652, 256, 1],
+    [768, 3, 192_000_000, 384_000_000, 2, 1_920_000, 652, 256, 1],
+    [2048, 3, 512_000_000, 1_024_000_000, 2, 5_120_000, 1740, 768, 3],
+    [16_384, 8, 4_096_000_000, 8_192_000_000, 2, 40_960_000, 13_926, 2048, 8],
+  ])('of %d MB and %d threads', (memoryMb, threads, bodies, caches, converterLanes, keysAtOnce, all, first, few) => {
+    expect(planMemory({ memoryMb, threads })).toEqual({
+      bodyBytes: bodies,
+      maxCacheBytes: caches,
+      converterLanes,
+      keysAtOnce,
+      destinationMb: memoryMb,
+      duckdb: {
+        other: { memoryMb: all, threads },
+        'writing files': { memoryMb: all, threads: 1 },
+        comparing: { memoryMb: all, threads },
+        'first commit': { memoryMb: first, threads: few },
+      },
+    });
+  });
+
+  test.each([
+    [768, 900_000, 652],
+    [768, 168_000_000, 510],
+    [768, 9e9, 261],
+    [2048, 168_000_000, 1598],
+    [2048, 9e9, 696],
+  ])('between a comparison in %d MB and record caches of %d bytes', (memoryMb, cacheBytes, comparing) => {
+    const plan = planMemory({ memoryMb, threads: 2 }, { cacheBytes });
+    expect(plan.duckdb.comparing).toEqual({ memoryMb: comparing, threads: 2 });
+    expect(plan.duckdb.other).toEqual(planMemory({ memoryMb, threads: 2 }).duckdb.other);
+  });
+
+  test.each([
+    [768, 20_000, 420],
+    [768, 1_000_000, 652],
+    [2048, 20_000, 1260],
+    [2048, 1_000_000, 1740],
+    [16_384, 20_000, 1260],
+  ])('for a first commit in %d MB of rows with %d bytes', (memoryMb, recordBytes, first) => {
+    expect(planMemory({ memoryMb, threads: 3 }, { recordBytes }).duckdb['first commit'].memoryMb).toBe(first);
+  });
+
+  test('among destinations, which have at least 128 MB each', () => {
+    const each = (destinations: number) => planMemory({ memoryMb: 768, threads: 2 }, { destinations }).destinationMb;
+    expect([1, 2, 5, 7].map(each)).toEqual([768, 384, 153, 128]);
+  });
+
+  test('and the limits grow with tables of more than 500 columns', () => {
+    const limits = (widestColumns: number) =>
+      Object.values(planMemory({ memoryMb: 768, threads: 3 }, { widestColumns }).duckdb).map(
+        ({ memoryMb }) => memoryMb,
+      );
+    expect(limits(500)).toEqual([652, 652, 652, 256]);
+    expect(limits(5000)).toEqual([2291, 2291, 2291, 1895]);
+  });
+});
+
+test('a plan has one line', () => {
+  expect(describePlan(planMemory({ memoryMb: 768, threads: 2 }))).toBe(
+    'memory plan: responses 192 MB, record cache 384 MB, DuckDB 652 MB with 2 threads (first commit: 256 MB with 1 thread), 2 converters, 1,920,000 keys per join',
+  );
+});
