@@ -1,12 +1,12 @@
 import type { LimitSource } from './limiter.js';
 
-/** How often the answers are judged. */
-const judgeMs = 1_000;
-/** The share of 429s that is no evidence of a smaller limit: services refuse a request now and then for other reasons. */
+/** How often the share of 429s is evaluated. */
+const evaluationMs = 1_000;
+/** The share of 429s that is no evidence of a smaller limit: services refuse single requests for other reasons too. */
 const tolerated = 0.02;
 /** Fewer 429s than this in a second never take more than half. */
 const fewRefused = 3;
-/** The largest share of 429s that is taken for chance because it did not fall when fewer requests were sent. */
+/** The largest share of 429s that counts as chance, if it does not fall when fewer requests are sent. */
 const maxChance = 0.1;
 /** The first step up after a cut, as a share of the limit; each further step is twice as large. */
 const firstStep = 0.01;
@@ -14,20 +14,20 @@ const shortestHoldMs = 3_000;
 const longestHoldMs = 12_000;
 
 /**
- * How many requests a second the service really takes, learned from its 429s: the configured limit, until there is evidence of
- * less. Once a second it looks at the share of 429s among the answers:
+ * How many requests a second the service really accepts, learned from its 429s: the configured limit, until there is evidence of
+ * less. Once a second it evaluates the share of 429s:
  *
  * - **Cut**: if the share is larger than tolerated, the limit becomes the number of requests that were accepted. So a few 429s
  *   cost little, and a true limit of any size is found at once.
- * - **Hold**: it stays there for a while, longer each time the same level is found again. 429s that still come have another
- *   reason than the number of requests; their share is tolerated from then on, up to a tenth.
+ * - **Hold**: it stays there for a while, longer each time the same level is found again. 429s that still arrive do
+ *   not depend on the number of requests; their share is tolerated from then on, up to a tenth.
  * - **Climb**: then it rises, slowly at first, until the next cut or the configured limit.
  */
 export class AdaptiveLimit implements LimitSource {
   #limit: number;
   #ceiling: number;
-  /** The answers since `#since`. */
-  #answers = 0;
+  /** Responses since `#since`. */
+  #responses = 0;
   #refused = 0;
   #since = 0;
   #step = 0;
@@ -57,40 +57,40 @@ export class AdaptiveLimit implements LimitSource {
 
   /** Requests a second that may be sent at `now`, at least 1. */
   at(now: number): number {
-    if (now - this.#since >= judgeMs) this.#judge(now);
+    if (now - this.#since >= evaluationMs) this.#evaluate(now);
     return this.#ceiling;
   }
 
   /** When it may become larger; infinite if it cannot. */
   get risesAt(): number {
-    return this.#ceiling < this.#limit ? this.#since + judgeMs : Number.POSITIVE_INFINITY;
+    return this.#ceiling < this.#limit ? this.#since + evaluationMs : Number.POSITIVE_INFINITY;
   }
 
-  /** So many answers have come, 429s among them. */
+  /** Counts responses, 429s included. */
   answered(now: number, count = 1): void {
-    if (this.#answers === 0 || now - this.#since >= judgeMs) this.#judge(now);
-    this.#answers += count;
+    if (this.#responses === 0 || now - this.#since >= evaluationMs) this.#evaluate(now);
+    this.#responses += count;
   }
 
-  /** So many of these answers were 429s. */
+  /** Counts the 429s among these responses. */
   refused(count = 1): void {
     this.#refused += count;
   }
 
-  /** Judges the answers since the last time, and begins to count again. */
-  #judge(now: number): void {
+  /** Evaluates the responses since the last evaluation, and counts from zero again. */
+  #evaluate(now: number): void {
     const seconds = (now - this.#since) / 1000;
-    if (this.#answers > 0 && seconds < judgeMs / 1000) return;
-    const share = Math.min(1, this.#refused / Math.max(1, this.#answers));
-    if (this.#answers === 0) this.#climb(now, Math.floor(seconds));
+    if (this.#responses > 0 && seconds < evaluationMs / 1000) return;
+    const share = Math.min(1, this.#refused / Math.max(1, this.#responses));
+    if (this.#responses === 0) this.#climb(now, Math.floor(seconds));
     else if (this.#isSettling) this.#isSettling = false;
     else if (now < this.#holdUntil && share <= maxChance) this.#learnChance(share);
-    else if (share > this.#chance + tolerated) this.#cut(now, share, this.#answers / seconds);
+    else if (share > this.#chance + tolerated) this.#cut(now, share, this.#responses / seconds);
     else {
       if (share < this.#chance) this.#learnChance(share);
       this.#climb(now, 1);
     }
-    this.#answers = 0;
+    this.#responses = 0;
     this.#refused = 0;
     this.#since = now;
   }
@@ -102,7 +102,7 @@ export class AdaptiveLimit implements LimitSource {
     const isKnown = share < 0.5 && this.#step > 0;
     this.#holdMs = isKnown ? Math.min(longestHoldMs, this.#holdMs * 2) : shortestHoldMs;
     this.#holdUntil = now + this.#holdMs;
-    // What was on its way already still draws 429s.
+    // Requests that were already sent may still get 429s.
     this.#isSettling = true;
     this.#step = 0;
   }

@@ -33,13 +33,13 @@ export function accountKey({ baseUrl, family, group }: Account): string {
  */
 export interface Permit {
   /**
-   * Whether the permit may not be used any more: this process was suspended, so others may have its part. Read it when the
-   * request is about to be written; cancel a lapsed permit. A budget that nobody else shares needs no such member.
+   * Whether the permit may no longer be used: this process was suspended, so others may have its part. Read it just before the
+   * request is written, and cancel a lapsed permit. A budget of one process needs no such member.
    */
   readonly isLapsed?: boolean;
-  /** The answer has begun: the permit is free again a second from now. */
+  /** The response has begun: the permit is free again a second from now. */
   answered(): void;
-  /** The request was sent, or may have been, and no answer came: the permit is free again a second from now. */
+  /** The request was sent, or may have been, and no response arrived: the permit is free again a second from now. */
   failed(): void;
   /** The request certainly was not sent: the permit is free at once. */
   cancelled(): void;
@@ -55,13 +55,13 @@ export interface RateLimiter {
   /** Other processes that share the limit at present, if the budget knows of any. */
   readonly otherProcesses?: number;
   /**
-   * Waits for a permit, first come, first served. It also waits while the budget cannot answer (its database is away).
+   * Waits for a permit, first come, first served. It also waits while the budget's database is away.
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
   acquire(signal: AbortSignal): Promise<Permit>;
-  /** The answer was a 429: many of them make the allowance smaller for a while. Nobody gets a permit for `retryAfterMs`. */
+  /** The response was a 429: many of them lower the limit for a while. No permit is given for `retryAfterMs`. */
   throttled(retryAfterMs?: number): void;
-  /** The service asked to wait: nobody gets a permit for `ms`. */
+  /** The service asked to wait: no permit is given for `ms`. */
   pause(ms: number): void;
 }
 
@@ -76,15 +76,15 @@ export interface LimitShare {
 /**
  * Hands out the permits of any number of accounts. All engines that send under one limit get the same budget: those of one
  * process, or of several processes and machines if an implementation spans them. The program that opens the engines creates
- * the budget; the budget outlives them, and does not keep the process alive while nobody waits for a permit.
+ * the budget. The budget outlives them, and does not keep the process alive while no caller waits for a permit.
  */
 export interface Budget {
   /**
-   * The allowance of an account; every caller gets the same one.
-   * @param limit requests a second, at least 1. If callers give different limits, the smallest holds for all of them, for as
-   *   long as the budget is open
+   * The limiter of an account; every caller gets the same one.
+   * @param limit requests a second, at least 1. If callers pass different limits, the smallest applies to all of them
+   *   while the budget is open
    */
   allowance(account: Account, limit: number): RateLimiter;
-  /** Gives back this process's part of the limits. Call it once, when nobody waits any more. */
+  /** Returns this process's part of the limits. Call it once, when no caller waits any more. */
   close(): Promise<void>;
 }

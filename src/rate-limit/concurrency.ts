@@ -2,45 +2,42 @@ import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import { Waiter, WaiterQueue } from './limiter.js';
 
-/** Under way at once unless `concurrency` says otherwise: connections, files and memory of a process have ends too. */
+/** The most requests in parallel without `concurrency`: connections and files of a process are limited. */
 const mostByDefault = 512;
-/** Under way at once at least: enough for a service that is near. */
+/** The fewest in parallel: enough for a service that is near. */
 const fewest = 8;
-/** Latencies differ: with exactly the number that the median asks for, a slow answer would leave the limit unused. */
+/** Latencies differ: with exactly the number that the median requires, a slow response would leave the limit unused. */
 const headroom = 1.25;
-/**
- * Answers that take more than this many times as long as the quickest of their size wait for each other, here or in the
- * service. With more of them, each would only wait longer.
- */
+/** Responses that take longer than this many times the quickest of their size queue here or at the service: more would only wait. */
 const mostSlowdown = 3;
-/** Answers whose median counts, and answers between two reckonings. */
+/** Responses whose median counts, and responses between two calculations. */
 const remembered = 64;
 const between = 16;
-/** The share of the memory for bodies that answers under way may fill. */
+/** The share of the memory for bodies that responses under way may fill. */
 const bodyShare = 0.5;
 /** A permit is taken from its request until a second after its response has begun. */
 const permitMs = 1_000;
-/** Before the latency is known, this share of the limit may be under way at once. */
+/** Before the latency is known, this share of the limit may be in parallel. */
 const firstShare = 0.1;
 /** After an outage, the number doubles at most this often. */
 const restartStepMs = 250;
 
-/** How many requests under way at once use a limit: its answers a second times their latency (Little's law). */
+/** How many parallel requests use a limit: responses a second times their latency (Little's law). */
 export function requiredConcurrency(limitPerSecond: number, latencyMs: number): number {
   return (limitPerSecond * latencyMs) / (permitMs + latencyMs);
 }
 
-/** The most requests that may be under way at once. @param concurrency as configured, if it is */
+/** The most parallel requests. @param concurrency as configured, if it is */
 export function maxConcurrency({ concurrency }: { readonly concurrency?: number | undefined }): number {
   return concurrency ?? mostByDefault;
 }
 
-/** What {@link ConcurrencyController} keeps up to date: how many small requests a caller prepares at once, for example. */
+/** A number that {@link ConcurrencyController} keeps up to date: how many small requests a caller prepares, for example. */
 interface AdjustableConcurrency {
   concurrency: number;
 }
 
-export interface AtOnceOptions {
+export interface ConcurrencyOptions {
   /** Requests a second that may be sent at present. */
   readonly limit: () => number;
   /** As configured; undefined: cdsync decides alone. */
@@ -52,12 +49,12 @@ export interface AtOnceOptions {
 }
 
 /**
- * How many requests of one group are under way at once, and who is next: first come, first served, so that all chains of pages
- * advance together. The number follows the latency of the answers and the budget: enough to use the limit, no more than help,
- * no more than the memory holds, never more than `concurrency`.
+ * Decides how many requests of one group are sent in parallel, and which is next: first come, first served, so that all chains of
+ * pages advance together. The number follows latency and budget: enough to use the limit, no more than the memory holds, never
+ * more than `concurrency`.
  *
- * - *start*: it begins with the number that all readings could use ({@link ConcurrencyController.expect}), and doubles with
- *   each round of answers until the latency is known.
+ * - *start*: it begins with the number that all streams could use ({@link ConcurrencyController.expect}), and doubles with
+ *   each round of responses until the latency is known.
  * - *steady*: it follows the latency.
  * - *restart*, after an outage: it begins with one request, and doubles in the same way, but slowly.
  */
@@ -66,37 +63,37 @@ export class ConcurrencyController {
   count: number;
   /** The most that it may become. */
   readonly most: number;
-  readonly #options: AtOnceOptions;
+  readonly #options: ConcurrencyOptions;
   readonly #latencies: number[] = [];
-  /** For each of them, how many times the quickest answer of its size it took. */
+  /** For each latency, its ratio to the quickest response of its size. */
   readonly #slowdowns: number[] = [];
-  /** The quickest answer by size: pages take longer than single records. */
+  /** The quickest response by size: pages take longer than single records. */
   readonly #quickest = new Map<number, number>();
   readonly #governed = new Set<AdjustableConcurrency>();
-  #answers = 0;
+  #responses = 0;
   readonly #waiters = new WaiterQueue<void>();
   #underWay = 0;
   #phase: 'start' | 'steady' | 'restart' = 'start';
   #expected = 0;
-  /** Answers since the number was doubled, and when that was. */
+  /** Responses since the number was doubled, and the time of that. */
   #round = 0;
   #doubledAt = Number.NEGATIVE_INFINITY;
   #bodyBytes = 0;
 
-  constructor(options: AtOnceOptions) {
+  constructor(options: ConcurrencyOptions) {
     this.#options = options;
     this.most = maxConcurrency(options);
     this.count = Math.min(fewest, this.most);
   }
 
-  /** The latency that counts, in milliseconds; undefined before the first answers. */
+  /** The latency that counts, in milliseconds; undefined before the first responses. */
   get latencyMs(): number | undefined {
     if (this.#latencies.length === 0) return undefined;
     const latency = median(this.#latencies);
     return (latency * mostSlowdown) / Math.max(mostSlowdown, median(this.#slowdowns));
   }
 
-  /** This many more requests could be under way at once. Until the latency is known, they may be, up to a tenth of the limit. */
+  /** Announces requests that could be in parallel. Until the latency is known, they may be, up to a tenth of the limit. */
   expect(requests: number): void {
     if (this.#phase !== 'start') return;
     this.#expected += requests;
@@ -105,7 +102,7 @@ export class ConcurrencyController {
   }
 
   /**
-   * Waits until one more request may be under way. Call {@link release} when it has ended.
+   * Waits until one more request may be sent. Call {@link release} when it has ended.
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
   acquire(signal: AbortSignal): Promise<void> | undefined {
@@ -135,7 +132,7 @@ export class ConcurrencyController {
     this.#serve();
   }
 
-  /** The service answers again after an outage. */
+  /** The service responds again after an outage. */
   restart(): void {
     this.#phase = 'restart';
     this.#round = 0;
@@ -143,25 +140,25 @@ export class ConcurrencyController {
     this.#set(1);
   }
 
-  /** A whole answer has come, `ms` after its request was sent. */
+  /** A whole response has arrived, `ms` after its request was sent. */
   answered(ms: number, bytes: number): void {
     const size = Math.round(Math.log2(bytes + 1) / 2);
     const quickest = Math.max(0.1, Math.min(ms, this.#quickest.get(size) ?? ms));
     this.#quickest.set(size, quickest);
-    const place = this.#answers % remembered;
+    const place = this.#responses % remembered;
     this.#latencies[place] = ms;
     this.#slowdowns[place] = ms / quickest;
-    this.#answers += 1;
-    this.#bodyBytes += (bytes - this.#bodyBytes) / Math.min(this.#answers, remembered);
+    this.#responses += 1;
+    this.#bodyBytes += (bytes - this.#bodyBytes) / Math.min(this.#responses, remembered);
     if (this.#phase === 'steady') {
-      if (this.#answers % between === 0) this.#set(this.#needed());
+      if (this.#responses % between === 0) this.#set(this.#needed());
       return;
     }
     this.#round += 1;
     if (this.#round >= this.count) this.#endRound();
   }
 
-  /** Keeps the `concurrency` of something at {@link ConcurrencyController.count}. @returns a function that ends that */
+  /** Keeps the `concurrency` of a caller at {@link ConcurrencyController.count}. @returns a function that stops that */
   govern(governed: AdjustableConcurrency): () => void {
     this.#governed.add(governed);
     governed.concurrency = this.count;

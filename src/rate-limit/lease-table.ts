@@ -1,17 +1,17 @@
 import { permitWindowMs } from './limiter.js';
 
 /**
- * How long the permits of a process that is gone stay unused: those of its last second still count, and what it had written
- * to a connection may reach the service a little later.
+ * How long the permits of a process that ended stay unused: those of its last second still count, and requests that it had
+ * written to a connection may reach the service a little later.
  */
 export const reclaimDelayMs = permitWindowMs + 250;
 
-/** The share of the limit that an idle process keeps, so that its first requests need not wait; divided among all. */
+/** The share of the limit that an idle process keeps, so that its first requests need not wait. All processes together. */
 const idleShare = 0.01;
 /** How often a permit that cannot be divided goes to the next process. */
 const turnMs = 1_250;
 
-/** What one process says about itself. */
+/** The need of one process. */
 export interface LimitDemand {
   /** Its configured limit. */
   readonly limit: number;
@@ -25,25 +25,25 @@ export interface LimitDemand {
   readonly waiting: boolean;
 }
 
-interface Sharer extends LimitDemand {
+interface LeaseEntry extends LimitDemand {
   readonly seen: number;
 }
 
-/** Permits that nobody can give back, and when they are free. */
+/** Permits of a process that ended, and when they are free. */
 interface Returning {
   readonly at: number;
   readonly permits: number;
 }
 
 /**
- * The parts of one limit that several processes have. What is held together never exceeds the limit: a part is raised only
- * from permits that nobody holds, and a lowered part counts as held until its process says that it has come down to it.
+ * The parts of one limit that several processes hold. Together they never exceed the limit: a part grows only by free permits,
+ * and a lowered part counts as held until its process reports that it uses no more.
  *
- * Everybody gets what they need if that is possible; otherwise those who want more than their fair share get the same.
+ * Each process gets its need if the limit suffices; otherwise those that need more than their fair share get the same.
  */
-export class Division {
-  readonly #sharers = new Map<unknown, Sharer>();
-  /** Permits of processes that are gone, and when they may be used again. */
+export class LeaseTable {
+  readonly #entries = new Map<unknown, LeaseEntry>();
+  /** Permits of processes that ended, and when they may be used again. */
   #returning: readonly Returning[];
 
   /** @param returning permits that were handed out before */
@@ -53,15 +53,15 @@ export class Division {
 
   /** Processes that share the limit. */
   get size(): number {
-    return this.#sharers.size;
+    return this.#entries.size;
   }
 
-  /** Whether parts will change by themselves. */
+  /** Whether no permits will become free without a report. */
   isSettled(now: number): boolean {
     return this.returning(now).length === 0;
   }
 
-  /** Permits of processes that are gone, and when they may be used again. */
+  /** Permits of processes that ended, and when they may be used again. */
   returning(now: number): readonly Returning[] {
     this.#returning = this.#returning.filter(({ at }) => at > now);
     return this.#returning;
@@ -69,48 +69,48 @@ export class Division {
 
   /** The smallest of the limits that the processes are configured with. */
   get limit(): number {
-    return Math.min(...[...this.#sharers.values()].map(({ limit }) => limit));
+    return Math.min(...[...this.#entries.values()].map(({ limit }) => limit));
   }
 
   /**
-   * Takes note of a process, new or known, and returns its part. The process holds `demand.held` until it learns of the part, then
-   * the larger of the two.
+   * Records the need of a process, and returns its part. The process holds `demand.held` until it receives the part, then the
+   * larger of the two.
    * @param total the permits to divide, at most {@link limit}
    */
   report(who: unknown, demand: LimitDemand, total: number, now: number): number {
-    this.#sharers.set(who, { ...demand, seen: now });
+    this.#entries.set(who, { ...demand, seen: now });
     const part = Math.min(this.#target(who, total, now), Math.max(demand.part, this.#freeFor(who, total, now)));
-    this.#sharers.set(who, { ...demand, held: Math.max(demand.held, part), part, seen: now });
+    this.#entries.set(who, { ...demand, held: Math.max(demand.held, part), part, seen: now });
     return part;
   }
 
-  /** A process is gone: its permits may be used again when those in use have surely passed. */
+  /** A process has ended: its permits may be used again when those in use have certainly expired. */
   leave(who: unknown, now: number): void {
-    const gone = this.#sharers.get(who);
+    const gone = this.#entries.get(who);
     if (gone === undefined) return;
-    this.#sharers.delete(who);
+    this.#entries.delete(who);
     if (gone.held > 0) this.#returning = [...this.#returning, { at: now + reclaimDelayMs, permits: gone.held }];
   }
 
-  /** Takes the part of each process that was not heard of since `before`; it may come back. */
+  /** Takes the part of each process that has not reported since `before`; it may come back. */
   dropSilent(before: number, now: number): void {
-    for (const [who, { seen }] of this.#sharers) if (seen < before) this.leave(who, now);
+    for (const [who, { seen }] of this.#entries) if (seen < before) this.leave(who, now);
   }
 
-  /** The permits that no other process holds. */
+  /** Permits that no other process holds. */
   #freeFor(who: unknown, total: number, now: number): number {
-    const held = [...this.#sharers].reduce((sum, [other, sharer]) => sum + (other === who ? 0 : sharer.held), 0);
+    const held = [...this.#entries].reduce((sum, [other, entry]) => sum + (other === who ? 0 : entry.held), 0);
     const returning = this.returning(now).reduce((sum, { permits }) => sum + permits, 0);
     return total - held - returning;
   }
 
   #target(who: unknown, total: number, now: number): number {
-    const parts = fairShares(total, [...this.#sharers.values()], now);
-    return parts[[...this.#sharers.keys()].indexOf(who)] as number;
+    const parts = fairShares(total, [...this.#entries.values()], now);
+    return parts[[...this.#entries.keys()].indexOf(who)] as number;
   }
 }
 
-/** The parts of `total` that processes should have, by what they need; in their order. The odd permits go round with the time. */
+/** The parts of `total` that processes should have by their needs, in their order. The odd permits rotate with the time. */
 export function fairShares(
   total: number,
   needs: readonly Pick<LimitDemand, 'used' | 'waiting'>[],
@@ -124,8 +124,8 @@ export function fairShares(
 }
 
 /**
- * Divides `total` among those who want so much each: nobody gets more than wanted while somebody lacks something, and those
- * who lack something get the same, give or take one. The odd ones go round with `turn`. What is left is divided evenly.
+ * Divides `total` by wants. No process gets more than it wants while another gets less than it wants; the latter get equal parts.
+ * The odd permits rotate with `turn`, and the rest is divided evenly.
  */
 export function splitEvenly(total: number, wanted: readonly number[], turn: number): number[] {
   const parts = wanted.map(() => 0);

@@ -63,7 +63,7 @@ class ReleaseRing {
     return this.#count;
   }
 
-  /** The time from which fewer than `count - n` are left: `nth(0)` is the earliest; infinite if there are not so many. */
+  /** The time from which fewer than `count - n` are left: `nth(0)` is the earliest; infinite if there are fewer. */
   nth(n: number): number {
     if (n >= this.#count) return Number.POSITIVE_INFINITY;
     return this.#times[(this.#head + n) % this.#times.length] as number;
@@ -97,8 +97,8 @@ class ReleaseRing {
 }
 
 /**
- * How long a permit stays in use after the answer began. The service counts a request at some moment between its sending
- * and its answer, so one full second from the answer is enough, and less is not. The extra millisecond covers services that
+ * How long a permit stays in use after the response began. The service counts a request at some moment between its sending
+ * and its response, so one full second from the response is enough, and less is not. The extra millisecond covers services that
  * count both ends of the second or whole milliseconds, and clocks whose speeds differ by up to 0.1 %.
  */
 export const permitWindowMs = 1_001;
@@ -112,22 +112,22 @@ export interface LimitSource {
    * must not be used. Without it, the right is never interrupted.
    */
   heldSince?(now: number): number;
-  /** When the number may become larger alone; infinite if only a call of {@link SlidingWindowLimiter.wake} tells. */
+  /** When the number may become larger without a call of {@link SlidingWindowLimiter.wake}; else infinite. */
   readonly risesAt: number;
-  /** An answer has come, whatever its status. */
+  /** A response has arrived, with any status. */
   answered(now: number): void;
-  /** That answer was a 429. */
+  /** That response was a 429. */
   refused(): void;
 }
 
 /**
- * Allows at most as many requests as its capacity in any sliding second, at whichever moment between sending and answer the service counts
- * them (specification, section 8). A request holds a permit from before it is sent until a second after its answer began.
+ * Allows at most as many requests as its capacity in any sliding second, at whichever moment between sending and response the service
+ * counts them (specification, section 8). A request holds a permit from before it is sent until a second after its response began.
  * So any two requests that the service counts within one second hold permits at the same moment. Since the service may count
  * a request anywhere in that span, no rule that gives permits back sooner keeps the promise.
  *
  * Permits are handed out as soon as they are free, without pacing; each costs constant time. One timer serves all waiters. No
- * timer runs while nobody waits: it would keep the process alive.
+ * timer runs without a waiter: it would keep the process alive.
  */
 export class SlidingWindowLimiter implements RateLimiter {
   readonly #clock: Clock;
@@ -148,7 +148,7 @@ export class SlidingWindowLimiter implements RateLimiter {
     return this.#capacity.at(this.#clock.monotonic());
   }
 
-  /** Permits that are in use: under way, or answered within the last second. */
+  /** Permits in use: of requests under way, and of responses within the last second. */
   get used(): number {
     this.#cooling.dropUntil(this.#clock.monotonic());
     return this.#used;
@@ -173,7 +173,7 @@ export class SlidingWindowLimiter implements RateLimiter {
     this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.monotonic() + ms);
   }
 
-  /** All who wait get the error. */
+  /** All waiters get the error. */
   refuse(error: Error): void {
     for (let waiter = this.#waiters.take(); waiter !== undefined; waiter = this.#waiters.take()) waiter.reject(error);
     this.#stopTimer();
@@ -183,7 +183,7 @@ export class SlidingWindowLimiter implements RateLimiter {
     return this.#underWay + this.#cooling.count;
   }
 
-  /** Hands out what the capacity allows: it may have become larger. */
+  /** Hands out the permits that the capacity allows: it may have become larger. */
   wake(): void {
     if (this.#waiters.length > 0) this.#serve();
   }
@@ -248,7 +248,7 @@ export class SlidingWindowLimiter implements RateLimiter {
     const capacity = this.#capacity.at(now);
     let at = this.#used < capacity ? now : this.#cooling.nth(this.#used - capacity);
     at = Math.max(Math.min(at, this.#capacity.risesAt), this.#pausedUntil);
-    // While all permits are under way, the next answer serves the waiters; a timer that fires earlier sets the next one itself.
+    // While all permits are under way, the next response serves the waiters; a timer that fires earlier sets the next one.
     if (at === Number.POSITIVE_INFINITY || (this.#timer !== undefined && this.#timer.at <= at)) return;
     this.#stopTimer();
     const timer = { at, stop: new AbortController() };

@@ -3,14 +3,14 @@ import type { Secret } from '../core/secret.js';
 import type { BudgetOptions } from '../core/service-options.js';
 import { AdaptiveLimit } from './adaptive-limit.js';
 import { type Account, accountKey, type Budget, type RateLimiter } from './budget.js';
-import { LedgerRole } from './lease-role.js';
+import { LeaseParticipant } from './lease-participant.js';
+import { LimitSocket, runtimeFolder } from './limit-socket.js';
 import { SlidingWindowLimiter } from './limiter.js';
-import { MeetingPlace, runtimeFolder } from './meeting-place.js';
-import { MemberRole } from './member-role.js';
-import { longestUseMs, OwnerRole } from './owner-role.js';
+import type { Join } from './participant.js';
 import { PostgresLeases } from './postgres-leases.js';
 import { SharedLimit } from './shared-limit.js';
-import type { Enter } from './sharing-role.js';
+import { SocketMember } from './socket-member.js';
+import { longestUseMs, SocketOwner } from './socket-owner.js';
 
 /** A budget that the engines of one process share: one limiter for each account. */
 export class ProcessBudget implements Budget {
@@ -38,15 +38,15 @@ export class ProcessBudget implements Budget {
   }
 }
 
-/** A budget that the processes of one user on one machine share: each account has an owner, which divides the limit. */
+/** A budget for all processes of one user on one machine: one process owns each account's socket, and divides the limit. */
 class MachineBudget implements Budget {
   readonly #clock: Clock;
   readonly #folder: () => Promise<string>;
   readonly #notice: (line: string) => void;
-  readonly #allowances = new Map<string, SharedLimit>();
-  #hasTold = false;
+  readonly #limiters = new Map<string, SharedLimit>();
+  #hasNoticed = false;
 
-  /** @param notice told once if the processes of this user cannot find each other */
+  /** @param notice called once if the processes of this user cannot find each other */
   constructor(clock: Clock, notice: (line: string) => void, folder: () => Promise<string> = runtimeFolder) {
     this.#clock = clock;
     this.#notice = notice;
@@ -55,64 +55,64 @@ class MachineBudget implements Budget {
 
   allowance(account: Account, limit: number): RateLimiter {
     const key = accountKey(account);
-    let allowance = this.#allowances.get(key);
+    let allowance = this.#limiters.get(key);
     if (allowance === undefined) {
-      const enter: Enter = async (sharing, lease, silent) => {
-        const found = await new MeetingPlace(await this.#folder(), account).enter(longestUseMs, silent);
+      const join: Join = async (context, lease, silent) => {
+        const found = await new LimitSocket(await this.#folder(), account).join(longestUseMs, silent);
         return found.role === 'owner'
-          ? new OwnerRole(sharing, found.claim, lease())
-          : new MemberRole(sharing, found.socket, { generation: found.generation, lease: lease() });
+          ? new SocketOwner(context, found.ownership, lease())
+          : new SocketMember(context, found.socket, { generation: found.generation, lease: lease() });
       };
-      allowance = new SharedLimit(limit, this.#clock, { enter, onAlone: (why) => this.#alone(why) });
-      this.#allowances.set(key, allowance);
+      allowance = new SharedLimit(limit, this.#clock, { join, onAlone: (why) => this.#alone(why) });
+      this.#limiters.set(key, allowance);
     }
     allowance.lower(limit);
     return allowance;
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#allowances.values()].map((allowance) => allowance.close()));
-    this.#allowances.clear();
+    await Promise.all([...this.#limiters.values()].map((allowance) => allowance.close()));
+    this.#limiters.clear();
   }
 
   #alone(why: unknown): void {
-    if (this.#hasTold) return;
-    this.#hasTold = true;
+    if (this.#hasNoticed) return;
+    this.#hasNoticed = true;
     const reason = why instanceof Error ? why.message : String(why);
     this.#notice(`warning: the rate limits are not shared with other processes of this machine: ${reason}`);
   }
 }
 
-/** A budget that all processes share that name the same database, on any machine. */
+/** A budget for all processes that use the same database, on any machine. */
 class FleetBudget implements Budget {
   readonly #clock: Clock;
-  readonly #ledger: PostgresLeases;
-  readonly #allowances = new Map<string, SharedLimit>();
+  readonly #leases: PostgresLeases;
+  readonly #limiters = new Map<string, SharedLimit>();
 
-  /** @param notice told when the database goes away, when it is back, and if the limits of the processes differ */
+  /** @param notice called when the database is away, when it is back, and if the limits of the processes differ */
   constructor(clock: Clock, url: Secret, notice: (line: string) => void) {
     this.#clock = clock;
-    this.#ledger = new PostgresLeases(url, notice);
+    this.#leases = new PostgresLeases(url, notice);
   }
 
   allowance(account: Account, limit: number): RateLimiter {
     const key = accountKey(account);
-    let allowance = this.#allowances.get(key);
+    let allowance = this.#limiters.get(key);
     if (allowance === undefined) {
       allowance = new SharedLimit(limit, this.#clock, {
-        enter: async (sharing) => new LedgerRole(sharing, this.#ledger, key),
+        join: async (context) => new LeaseParticipant(context, this.#leases, key),
         onAlone: () => undefined,
       });
-      this.#allowances.set(key, allowance);
+      this.#limiters.set(key, allowance);
     }
     allowance.lower(limit);
     return allowance;
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#allowances.values()].map((allowance) => allowance.close()));
-    this.#allowances.clear();
-    await this.#ledger.close();
+    await Promise.all([...this.#limiters.values()].map((allowance) => allowance.close()));
+    this.#limiters.clear();
+    await this.#leases.close();
   }
 }
 
@@ -120,8 +120,8 @@ class FleetBudget implements Budget {
  * Creates the budget of a program. All engines that get the same budget together keep within one limit.
  *
  * @param options `shared: 'machine'`, the default: other processes of this user on this machine keep within it too; a database:
- *   all processes that name it. `'none'`: nobody else
- * @param notice told if other processes cannot be found
+ *   all processes that use it. `'none'`: this process alone
+ * @param notice called if other processes cannot be found
  */
 export function openBudget(
   { shared }: BudgetOptions = { shared: 'machine' },

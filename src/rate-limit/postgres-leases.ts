@@ -5,12 +5,12 @@ import type { Secret } from '../core/secret.js';
 import { withoutPostgresTls, withPostgresTls } from '../sdk/encryption.js';
 import { reclaimDelayMs } from './lease-table.js';
 
-/** How long the database may take to connect, and to answer. */
-const answerMs = 3_000;
+/** How long the database may take to connect, and to respond. */
+const responseMs = 3_000;
 /** The first wait after a failure, and the longest. */
 const [firstRetryMs, longestRetryMs] = [250, 5_000];
 
-/** What one process reports, and what it asks for. */
+/** The needs of one process, and the part that it requests. */
 interface LeaseRequest {
   /** The account, as text. */
   readonly account: string;
@@ -25,20 +25,20 @@ interface LeaseRequest {
   readonly held: number;
   readonly used: number;
   readonly waiting: boolean;
-  /** The part that it wants, at most; it gets more than `part` only from permits that nobody else holds. */
+  /** The most that it wants; it gets more than `part` only from free permits. */
   readonly target: number;
-  /** All that is divided, as far as it knows. */
+  /** The permits to divide, as far as it knows. */
   readonly total: number;
-  /** Answers since its last report, and how many of them were 429s. */
+  /** Responses since its last report, and how many of them were 429s. */
   readonly answered: number;
   readonly refused: number;
-  /** The service asked everybody to wait for so long; 0 if it did not. */
+  /** How long the service asked to wait; 0 if it did not. */
   readonly pauseMs: number;
   /** How long it may use its part; 0 if it leaves. */
   readonly leaseMs: number;
 }
 
-/** What the ledger knows of a process. */
+/** The stored lease of a process. */
 export interface ParticipantLease {
   readonly number: number;
   readonly limit: number;
@@ -50,10 +50,10 @@ export interface ParticipantLease {
   readonly until: number;
 }
 
-export interface LeaseTable {
+export interface LeaseResponse {
   /** The database's clock, in milliseconds. */
   readonly now: number;
-  /** Answers of the service to all processes, ever. */
+  /** Responses of the service to all processes, ever. */
   readonly answered: number;
   readonly refused: number;
   readonly pause_until: number;
@@ -64,8 +64,8 @@ const create = `SELECT pg_advisory_xact_lock(hashtext('cdsync'));
 CREATE TABLE IF NOT EXISTS cdsync_budget (account text PRIMARY KEY, state jsonb NOT NULL) WITH (fillfactor = 50)`;
 
 /**
- * One statement reads, decides and writes, so nobody holds a lock while it waits for a client. PostgreSQL locks the row before
- * it evaluates the expression, so what two processes get never exceeds what is free. The parameters are in the order of
+ * One statement reads, decides and writes, so no lock is held while it waits for a client. PostgreSQL locks the row before
+ * it evaluates the expression, so two processes together never get more than is free. The parameters are in the order of
  * {@link parametersOf}.
  */
 const report = `INSERT INTO cdsync_budget AS b (account, state)
@@ -87,7 +87,7 @@ ON CONFLICT (account) DO UPDATE SET state = (
     ) AS others,
     LATERAL (SELECT least($8::int, greatest($14::int, $13::int - others.held)) AS part) AS own
 )
-RETURNING state || jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS answer`;
+RETURNING state || jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS response`;
 
 function parametersOf(of: LeaseRequest): unknown[] {
   const said = [of.account, of.member, of.number, of.limit, of.held, of.used, of.waiting, of.target];
@@ -97,12 +97,12 @@ function parametersOf(of: LeaseRequest): unknown[] {
 /** The database cannot be reached at present. */
 class LeaseStoreUnavailable extends Error {}
 
-/** SQLSTATEs of what passes: connection, deadlock, resources, locks, shutdown, a standby that is being promoted, files. */
+/** SQLSTATEs of temporary failures: connection, deadlock, resources, locks, shutdown, a standby that is being promoted, files. */
 const passing = /^(08|25006|25P0|40|53|55P03|57|58)/;
 
 /**
- * The table in which the processes of a fleet note what they need of each account's limit: one row an account, in PostgreSQL. All its
- * times are of the database's clock. One connection serves all accounts; it is made again after a failure.
+ * A table in PostgreSQL with the leases of a fleet: one row an account. All its times are of the database's clock. One connection
+ * serves all accounts; it is opened again after a failure.
  */
 export class PostgresLeases {
   readonly #url: Secret;
@@ -113,34 +113,34 @@ export class PostgresLeases {
   #isAway = false;
   #isClosed = false;
 
-  /** @param notice told when the database goes away, and when it is back */
+  /** @param notice called when the database is away, and when it is back */
   constructor(url: Secret, notice: (line: string) => void) {
     this.#url = url;
     this.#notice = notice;
   }
 
   /**
-   * Notes what a process needs, and says what it gets.
-   * @throws {LeaseStoreUnavailable} if the database does not answer
+   * Records the needs of a process, and returns the leases of all.
+   * @throws {LeaseStoreUnavailable} if the database does not respond
    * @throws {CdsyncError} `budget_unusable` if it refuses
    */
-  async report(of: LeaseRequest): Promise<LeaseTable> {
+  async report(of: LeaseRequest): Promise<LeaseResponse> {
     if (performance.now() < this.#retryAt) throw new LeaseStoreUnavailable();
     try {
       this.#connection ??= this.#connect();
       const client = await this.#connection;
-      const { rows } = await client.query<{ answer: LeaseTable }>({
+      const { rows } = await client.query<{ response: LeaseResponse }>({
         text: report,
         values: parametersOf(of),
       });
       this.#isBack();
-      return (rows[0] as { answer: LeaseTable }).answer;
+      return (rows[0] as { response: LeaseResponse }).response;
     } catch (error) {
       throw this.#failure(error);
     }
   }
 
-  tell(line: string): void {
+  notice(line: string): void {
     this.#notice(line);
   }
 
@@ -155,8 +155,8 @@ export class PostgresLeases {
     const { host } = new driver.Client({ connectionString: withoutPostgresTls(url).href });
     const client = new driver.Client({
       connectionString: withPostgresTls(url, host, undefined).href,
-      connectionTimeoutMillis: answerMs,
-      query_timeout: answerMs,
+      connectionTimeoutMillis: responseMs,
+      query_timeout: responseMs,
       keepAlive: true,
       application_name: 'cdsync budget',
     });
@@ -185,7 +185,7 @@ export class PostgresLeases {
     this.#retryMs = firstRetryMs;
     if (!this.#isAway) return;
     this.#isAway = false;
-    this.#notice('the database of the budget answers again');
+    this.#notice('the database of the budget responds again');
   }
 
   #failure(error: unknown): Error {
@@ -204,9 +204,9 @@ export class PostgresLeases {
     this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2);
     if (!this.#isAway && !this.#isClosed) {
       this.#isAway = true;
-      // The driver's words about a connection that was cut tell a user nothing.
+      // The driver's message about a lost connection means nothing to users.
       const reason = code || (/not queryable|terminated/.test(message) ? 'connection lost' : message);
-      this.#notice(`warning: the database of the budget does not answer (${reason}); requests wait until it does`);
+      this.#notice(`warning: the database of the budget does not respond (${reason}); requests wait until it does`);
     }
     return new LeaseStoreUnavailable();
   }

@@ -4,22 +4,29 @@ import { AdaptiveLimit } from './adaptive-limit.js';
 import type { Permit, RateLimiter } from './budget.js';
 import type { LimitDemand } from './lease-table.js';
 import { type LimitSource, SlidingWindowLimiter } from './limiter.js';
-import { type Enter, heartbeatMs, leasedSince, noLease, type Sharing, type SharingRole } from './sharing-role.js';
+import {
+  heartbeatMs,
+  type Join,
+  leasedSince,
+  noLease,
+  type Participant,
+  type ParticipantContext,
+} from './participant.js';
 
-/** A need counts as present for so long. */
+/** How long a need counts after it was last seen. */
 const recentMs = 1_000;
-/** What remains, after each beat, of the most permits in use. */
+/** The factor by which the highest number of permits in use shrinks with each beat. */
 const fading = 0.9;
 
-/** The allowance of one account that several processes share. How they share it is its role. */
+/** The limit of one account that several processes share. Its {@link Participant} knows how they share it. */
 export class SharedLimit implements RateLimiter, LimitSource {
   readonly #clock: Clock;
-  readonly #enterRole: Enter;
+  readonly #joinOthers: Join;
   readonly #onAlone: (why: unknown) => void;
   readonly #learned: AdaptiveLimit;
   readonly #limiter: SlidingWindowLimiter;
-  /** Undefined while it looks for the others. */
-  #role: SharingRole | undefined;
+  /** Undefined while this process searches for the others. */
+  #participant: Participant | undefined;
   #lease = noLease;
   #isAlone = false;
   #refusal: CdsyncError | undefined;
@@ -28,14 +35,14 @@ export class SharedLimit implements RateLimiter, LimitSource {
   #mostUsed = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param onAlone told why this process cannot find others; it then uses the limit alone */
-  constructor(limit: number, clock: Clock, { enter, onAlone }: { enter: Enter; onAlone: (why: unknown) => void }) {
+  /** @param onAlone called with the reason if this process cannot find others; it then uses the whole limit */
+  constructor(limit: number, clock: Clock, { join, onAlone }: { join: Join; onAlone: (why: unknown) => void }) {
     this.#clock = clock;
-    this.#enterRole = enter;
+    this.#joinOthers = join;
     this.#onAlone = onAlone;
     this.#learned = new AdaptiveLimit(limit);
     this.#limiter = new SlidingWindowLimiter(this, clock);
-    void this.#enter();
+    void this.#join();
   }
 
   /** Makes the configured limit smaller; a larger `limit` changes nothing. */
@@ -48,7 +55,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   }
 
   get otherProcesses(): number {
-    return Math.max(0, (this.#role?.sharers ?? 1) - 1);
+    return Math.max(0, (this.#participant?.participants ?? 1) - 1);
   }
 
   async acquire(signal: AbortSignal): Promise<Permit> {
@@ -60,49 +67,49 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   throttled(retryAfterMs = 0): void {
     this.#limiter.throttled(retryAfterMs);
-    if (retryAfterMs > 0) this.#role?.tellPause(retryAfterMs);
+    if (retryAfterMs > 0) this.#participant?.sharePause(retryAfterMs);
   }
 
   pause(ms: number): void {
     this.#limiter.pause(ms);
-    this.#role?.tellPause(ms);
+    this.#participant?.sharePause(ms);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);
-    await this.#role?.close();
+    await this.#participant?.close();
   }
 
   at(now: number): number {
     if (this.#isAlone) return this.#learned.at(now);
-    if (this.#role !== undefined) return this.#role.at(now);
+    if (this.#participant !== undefined) return this.#participant.at(now);
     return now < this.#lease.until ? this.#lease.permits : 0;
   }
 
   heldSince(now: number): number {
     if (this.#isAlone) return Number.NEGATIVE_INFINITY;
-    return this.#role?.heldSince(now) ?? leasedSince(this.#lease, now);
+    return this.#participant?.heldSince(now) ?? leasedSince(this.#lease, now);
   }
 
   get risesAt(): number {
-    return this.#isAlone ? this.#learned.risesAt : (this.#role?.risesAt ?? Number.POSITIVE_INFINITY);
+    return this.#isAlone ? this.#learned.risesAt : (this.#participant?.risesAt ?? Number.POSITIVE_INFINITY);
   }
 
   answered(now: number): void {
-    (this.#role ?? this.#learned).answered(now);
+    (this.#participant ?? this.#learned).answered(now);
   }
 
   refused(): void {
-    (this.#role ?? this.#learned).refused();
+    (this.#participant ?? this.#learned).refused();
   }
 
-  async #enter(silent?: number): Promise<void> {
+  async #join(silent?: number): Promise<void> {
     try {
-      const role = await this.#enterRole(this.#sharing(), () => this.#lease, silent);
-      if (this.#isClosed) return await role.close();
-      this.#role = role;
-      role.beat();
+      const participant = await this.#joinOthers(this.#context(), () => this.#lease, silent);
+      if (this.#isClosed) return await participant.close();
+      this.#participant = participant;
+      participant.beat();
     } catch (error) {
       this.#isAlone = true;
       this.#onAlone(error);
@@ -111,18 +118,18 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#keepTime();
   }
 
-  #sharing(): Sharing {
+  #context(): ParticipantContext {
     return {
       clock: this.#clock,
       limiter: this.#limiter,
       learned: this.#learned,
       demand: (part) => this.#demand(part),
-      lost: (role, silent) => {
-        if (role !== this.#role || this.#isClosed) return;
-        this.#lease = role.lease;
-        this.#role = undefined;
-        void role.close();
-        void this.#enter(silent);
+      lost: (participant, silent) => {
+        if (participant !== this.#participant || this.#isClosed) return;
+        this.#lease = participant.lease;
+        this.#participant = undefined;
+        void participant.close();
+        void this.#join(silent);
       },
       refuse: (error) => {
         this.#refusal = error;
@@ -142,13 +149,13 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   #wait(): void {
     this.#waitedAt = this.#clock.monotonic();
-    if (this.#role?.beats) this.#role.hurry();
+    if (this.#participant?.beats) this.#participant.hurry();
     this.#keepTime();
   }
 
   /** Runs the timer while it is needed; it keeps the process alive only while requests wait. */
   #keepTime(): void {
-    const isNeeded = !this.#isClosed && !this.#isAlone && (this.#role?.beats ?? true);
+    const isNeeded = !this.#isClosed && !this.#isAlone && (this.#participant?.beats ?? true);
     if (!isNeeded) {
       clearInterval(this.#timer);
       this.#timer = undefined;
@@ -161,7 +168,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   #beat(): void {
     this.#mostUsed = Math.floor(this.#mostUsed * fading);
-    this.#role?.beat();
+    this.#participant?.beat();
     this.#keepTime();
   }
 }

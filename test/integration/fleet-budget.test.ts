@@ -87,9 +87,9 @@ it('while the database is away, workers use their leases, wait, say so once, and
   for (const { errors } of senders)
     expect(errors).toEqual([
       expect.stringMatching(
-        /^warning: the database of the budget does not answer \((\w+|connection lost)\); requests wait until it does$/,
+        /^warning: the database of the budget does not respond \((\w+|connection lost)\); requests wait until it does$/,
       ),
-      'the database of the budget answers again',
+      'the database of the budget responds again',
     ]);
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(await stats()).toMatchObject({ throttled: 0 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { accountOf } from '../../src/rate-limit/budget.js';
-import { MeetingPlace } from '../../src/rate-limit/meeting-place.js';
+import { LimitSocket } from '../../src/rate-limit/limit-socket.js';
 import { bundledSender, type Sender, sendersOf } from '../fixtures/budget-senders.js';
 
 let program: string;
@@ -30,7 +30,7 @@ it('somebody who only looks sees the part of each process, and takes none', asyn
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ part }) => part > 30 && part < 70)));
   const account = accountOf({ baseUrl: service.url, tenantId: service.tenantId }, 'profile');
-  const shares = await new MeetingPlace(join(folder, 'cdsync'), account).look();
+  const shares = await new LimitSocket(join(folder, 'cdsync'), account).readShares();
   expect(shares?.map(({ pid }) => pid).sort()).toEqual([one, two].map(({ child }) => child.pid).sort());
   expect(shares?.every(({ permits }) => permits > 30)).toBe(true);
   expect([one.last().others, two.last().others]).toEqual([1, 1]);

@@ -1,8 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type AtOnceOptions, ConcurrencyController, requiredConcurrency } from '../../../src/rate-limit/concurrency.js';
+import {
+  ConcurrencyController,
+  type ConcurrencyOptions,
+  requiredConcurrency,
+} from '../../../src/rate-limit/concurrency.js';
 
-function atOnce(options: Partial<AtOnceOptions> = {}): ConcurrencyController {
+function atOnce(options: Partial<ConcurrencyOptions> = {}): ConcurrencyController {
   return new ConcurrencyController({ limit: () => 2_000, concurrency: undefined, bodyBytes: 192_000_000, ...options });
 }
 

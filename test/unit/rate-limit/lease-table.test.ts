@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Division, reclaimDelayMs, splitEvenly } from '../../../src/rate-limit/lease-table.js';
+import { LeaseTable, reclaimDelayMs, splitEvenly } from '../../../src/rate-limit/lease-table.js';
 
 const infinite = Number.POSITIVE_INFINITY;
 
@@ -54,11 +54,11 @@ const step = fc.record({
   after: fc.nat(400),
 });
 
-const undivided = () => new Division();
+const undivided = () => new LeaseTable();
 /** A process that wants all it can get. */
 const busy = (part: number) => ({ limit: 100, part, held: part, used: part, waiting: true });
 
-describe('Division', () => {
+describe('LeaseTable', () => {
   it('never lets all processes together hold more than the limit, whatever they do and however they end', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), fc.array(step, { maxLength: 120 }), (limit, steps) => {
@@ -129,7 +129,7 @@ describe('Division', () => {
   });
 
   it('waits for permits that were handed out before it began', () => {
-    const division = new Division([{ at: 2_000, permits: 40 }]);
+    const division = new LeaseTable([{ at: 2_000, permits: 40 }]);
     expect(division.report('one', busy(0), 100, 0)).toBe(60);
     expect(division.isSettled(1_999)).toBe(false);
     expect(division.report('one', busy(60), 100, 2_000)).toBe(100);

@@ -1,63 +1,62 @@
 import { randomUUID } from 'node:crypto';
 import { CdsyncError } from '../core/errors.js';
 import { fairShares } from './lease-table.js';
-import type { LeaseTable, ParticipantLease, PostgresLeases } from './postgres-leases.js';
 import {
   heartbeatMs,
   type Lease,
   leasedSince,
   nextLease,
   noLease,
-  type Sharing,
-  type SharingRole,
-} from './sharing-role.js';
+  type Participant,
+  type ParticipantContext,
+} from './participant.js';
+import type { LeaseResponse, ParticipantLease, PostgresLeases } from './postgres-leases.js';
 
-/** Reports of all processes together, a second: as many as a small database does not feel. */
+/** Reports of all processes together, a second: no load for a small database. */
 const reportsPerSecond = 16;
-/** A part may be used for so long after the report that gave it, or for so many times the pause between reports. */
+/** How long a part may be used after its report: this time, or this many pauses between reports if they are longer. */
 const shortestLeaseMs = 1_500;
 const leaseReports = 4;
 
 /**
- * A process that shares a limit with all that report to the same ledger. Its part is a lease by the database's clock: a process that is
- * killed or suspended loses it, and its own clock tells it so. While the ledger does not answer, it uses its lease, then waits.
+ * A process that shares a limit with all that use the same database. Its part is a lease by the database's clock. A process that is
+ * killed or suspended loses its lease, and knows it by its own clock. While the database is away, it uses its lease, then waits.
  *
- * As in a `Division`, a part is raised only from permits that nobody holds, and a lowered part counts as held until its
- * process says that it has come down to it.
+ * The rule is that of `LeaseTable`, written in SQL: a part grows only by free permits.
  */
-export class LedgerRole implements SharingRole {
+export class LeaseParticipant implements Participant {
   readonly beats = true;
   readonly risesAt = Number.POSITIVE_INFINITY;
-  readonly #sharing: Sharing;
-  readonly #ledger: PostgresLeases;
+  readonly #context: ParticipantContext;
+  readonly #leases: PostgresLeases;
   readonly #account: string;
   readonly #member = randomUUID();
   #lease: Lease = noLease;
   #others: readonly ParticipantLease[] = [];
-  /** The counts of the whole fleet, when they were last seen. */
-  #fleet: Pick<LeaseTable, 'answered' | 'refused'> | undefined;
+  /** The counts of the whole fleet, as last read. */
+  #fleet: Pick<LeaseResponse, 'answered' | 'refused'> | undefined;
   #answered = 0;
   #refused = 0;
   #pauseMs = 0;
   #number = 0;
   #reportedAt = Number.NEGATIVE_INFINITY;
   #reporting: Promise<void> | undefined;
-  #hasToldLimits = false;
+  #hasNoticedLimits = false;
   #isClosed = false;
 
   /** @param account as text, the same in all processes */
-  constructor(sharing: Sharing, ledger: PostgresLeases, account: string) {
-    this.#sharing = sharing;
-    this.#ledger = ledger;
+  constructor(context: ParticipantContext, leases: PostgresLeases, account: string) {
+    this.#context = context;
+    this.#leases = leases;
     this.#account = account;
   }
 
-  get sharers(): number {
+  get participants(): number {
     return 1 + this.#others.length;
   }
 
   get total(): number {
-    const { learned, clock } = this.#sharing;
+    const { learned, clock } = this.#context;
     return Math.min(learned.at(clock.monotonic()), ...this.#others.map(({ limit }) => limit));
   }
 
@@ -82,19 +81,19 @@ export class LedgerRole implements SharingRole {
   }
 
   beat(): void {
-    const now = this.#sharing.clock.monotonic();
+    const now = this.#context.clock.monotonic();
     if (now - this.#reportedAt < this.#pauseBetween) return;
     const part = this.at(now);
-    const { used, waiting } = this.#sharing.demand(part);
+    const { used, waiting } = this.#context.demand(part);
     const isIdle = used === 0 && !waiting;
     if (!isIdle || part > 0 || this.#pauseMs > 0) this.#report(isIdle);
   }
 
   hurry(): void {
-    if (this.at(this.#sharing.clock.monotonic()) === 0) this.#report(false);
+    if (this.at(this.#context.clock.monotonic()) === 0) this.#report(false);
   }
 
-  tellPause(ms: number): void {
+  sharePause(ms: number): void {
     this.#pauseMs = Math.max(this.#pauseMs, ms);
     this.#report(false);
   }
@@ -107,15 +106,15 @@ export class LedgerRole implements SharingRole {
   }
 
   get #pauseBetween(): number {
-    return Math.max(heartbeatMs, (this.sharers * 1_000) / reportsPerSecond);
+    return Math.max(heartbeatMs, (this.participants * 1_000) / reportsPerSecond);
   }
 
-  /** One report at a time: so what the ledger knows of this process is true until it answers. */
+  /** One report at a time, so that the stored lease of this process is true until the response. */
   #report(leaves: boolean): void {
     if (this.#isClosed || this.#reporting !== undefined) return;
     this.#reporting = this.#exchange(leaves)
       .catch((error: unknown) => {
-        if (error instanceof CdsyncError) this.#sharing.refuse(error);
+        if (error instanceof CdsyncError) this.#context.refuse(error);
       })
       .finally(() => {
         this.#reporting = undefined;
@@ -123,9 +122,9 @@ export class LedgerRole implements SharingRole {
   }
 
   async #exchange(leaves: boolean): Promise<void> {
-    const now = this.#sharing.clock.monotonic();
+    const now = this.#context.clock.monotonic();
     const part = this.at(now);
-    const { limit, held, used, waiting } = this.#sharing.demand(part);
+    const { limit, held, used, waiting } = this.#context.demand(part);
     const total = Math.floor(this.total);
     const [target = 0] = fairShares(total, [{ used, waiting }, ...this.#others], now);
     const leaseMs = leaves ? 0 : Math.max(shortestLeaseMs, leaseReports * this.#pauseBetween);
@@ -134,16 +133,16 @@ export class LedgerRole implements SharingRole {
     this.#number += 1;
     const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
     const isFirst = this.#fleet === undefined;
-    const answer = await this.#ledger.report({
+    const response = await this.#leases.report({
       account: this.#account,
       member: this.#member,
       number: this.#number,
       limit,
       part: leaves ? 0 : part,
-      held: leaves ? this.#sharing.limiter.used : held,
+      held: leaves ? this.#context.limiter.used : held,
       used,
       waiting: waiting && !leaves,
-      // The others are not known yet: the first report only asks who they are.
+      // The others are not known yet: the first report only reads their leases.
       target: leaves || isFirst ? 0 : target,
       total,
       answered,
@@ -154,16 +153,16 @@ export class LedgerRole implements SharingRole {
     this.#answered -= answered;
     this.#refused -= refused;
     if (this.#pauseMs === pauseMs) this.#pauseMs = 0;
-    this.#learn(answer);
-    const own = answer.members[this.#member];
+    this.#learn(response);
+    const own = response.members[this.#member];
     if (!leaves && own?.number === this.#number)
       this.#lease = nextLease(this.#lease, own.part, { from: now, until: now + leaseMs });
-    this.#sharing.limiter.wake();
+    this.#context.limiter.wake();
     if (isFirst && !leaves) await this.#exchange(false);
   }
 
-  #learn({ now, answered, refused, pause_until, members }: LeaseTable): void {
-    const { learned, limiter, clock } = this.#sharing;
+  #learn({ now, answered, refused, pause_until, members }: LeaseResponse): void {
+    const { learned, limiter, clock } = this.#context;
     const others = Object.entries(members).filter(([member, { until }]) => member !== this.#member && until > now);
     this.#others = others.flatMap(([, other]) => (other.part > 0 || other.waiting ? [other] : []));
     if (this.#fleet !== undefined && answered > this.#fleet.answered) {
@@ -171,16 +170,16 @@ export class LedgerRole implements SharingRole {
       learned.refused(Math.max(0, refused - this.#fleet.refused));
     }
     this.#fleet = { answered, refused };
-    // The service has told this process already; of those who were told later, the longest wait counts.
+    // This process waits already; of several waits, the longest counts.
     if (pause_until > now) limiter.pause(pause_until - now);
     this.#compareLimits(learned.limit);
   }
 
   #compareLimits(own: number): void {
     const other = this.#others.find(({ limit }) => limit !== own);
-    if (other === undefined || this.#hasToldLimits) return;
-    this.#hasToldLimits = true;
-    this.#ledger.tell(
+    if (other === undefined || this.#hasNoticedLimits) return;
+    this.#hasNoticedLimits = true;
+    this.#leases.notice(
       `warning: other processes of this budget have rate_limits of ${other.limit} a second, this one ${own}; the smaller holds for all`,
     );
   }

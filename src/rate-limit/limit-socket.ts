@@ -8,32 +8,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceOptions } from '../core/service-options.js';
 import { type Account, accountKey, accountOf, type LimitShare } from './budget.js';
 
-/** Processes that speak another language do not meet. */
-const language = 2;
-/** The longest path of a socket that every system takes. */
+/** Processes with another version of the protocol do not find each other. */
+const protocolVersion = 3;
+/** The longest path of a socket on every system. */
 const longestPath = 103;
 const attempts = 50;
 const retryMs = 20;
-/** How long somebody who only looks waits for an answer. */
-const lookMs = 500;
-/** A file that nobody has touched for so long is of a process that is gone. */
+/** How long a process that only reads the shares waits for them. */
+const readSharesMs = 500;
+/** A file that is unchanged for this long belongs to a process that ended. */
 const forgottenMs = 86_400_000;
-/** How many files each new owner looks at: all of them in time, without a cost that grows with them. */
-const looksAtOnce = 8;
+/** How many files each new owner checks: all of them in time, at a constant cost. */
+const checkedFiles = 8;
 
 /** A folder on this machine that only this user can enter, for sockets. */
-export async function runtimeFolder(given = process.env.XDG_RUNTIME_DIR): Promise<string> {
+export async function runtimeFolder(preferred = process.env.XDG_RUNTIME_DIR): Promise<string> {
   if (process.getuid === undefined) throw new Error('this system has no user ids');
   const uid = process.getuid();
   // Cron and login sessions of one user must find each other, and only the latter have the variable.
-  const places = [given, `/run/user/${uid}`].filter((place) => place !== undefined && place !== '') as string[];
+  const places = [preferred, `/run/user/${uid}`].filter((place) => place !== undefined && place !== '') as string[];
   for (const place of places) {
     if (await isPrivate(place, uid)) return privateFolder(join(place, 'cdsync'), uid);
   }
   return privateFolder(join(tmpdir(), `cdsync-${uid}`), uid);
 }
 
-/** Makes the folder if it is missing. @throws {Error} if it is a link, somebody else's, or open to others */
+/** Makes the folder if it is missing. @throws {Error} if it is a link, another user's, or open to others */
 async function privateFolder(path: string, uid: number): Promise<string> {
   await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
@@ -47,10 +47,10 @@ async function isPrivate(path: string, uid: number): Promise<boolean> {
   return found?.isDirectory() === true && found.uid === uid && (found.mode & 0o077) === 0;
 }
 
-/** Longer lines are from nobody who speaks this language. */
+/** Longer lines do not belong to the protocol. */
 const longestLine = 4_096;
 
-/** What a process says about itself, and what the owner answers; either may say that the service asked to wait. */
+/** A line between a member and the owner. Both may pass on that the service asked to wait. */
 export interface Message {
   readonly report: {
     readonly pid: number;
@@ -59,19 +59,19 @@ export interface Message {
     readonly held: number;
     readonly used: number;
     readonly waiting: boolean;
-    /** Answers since the last report, and how many of them were 429s. */
+    /** Responses since the last report, and how many of them were 429s. */
     readonly answered: number;
     readonly refused: number;
   };
   readonly part: {
     readonly permits: number;
-    /** All that is divided at present. */
+    /** The permits that are divided at present. */
     readonly total: number;
     /** Processes that share it, this one included. */
-    readonly sharers: number;
+    readonly participants: number;
   };
   readonly pauseMs: number;
-  /** Somebody who shares nothing asks who does. */
+  /** A process that takes no part asks for the shares of all. */
   readonly look: true;
   readonly shares: readonly Share[];
 }
@@ -82,7 +82,7 @@ export interface Share {
   readonly permits: number;
 }
 
-/** Calls `onMessage` for each line of JSON that comes; a peer that sends anything else is cut off. */
+/** Calls `onMessage` for each line of JSON; a peer that sends anything else is disconnected. */
 export function readMessages(socket: Socket, onMessage: (message: Partial<Message>) => void): void {
   let rest = '';
   socket.setEncoding('utf8');
@@ -112,34 +112,34 @@ function parsed(line: string): Partial<Message> | undefined {
   }
 }
 
-/** Milliseconds of a clock that all processes of this machine share, and that never jumps. */
+/** Milliseconds of the machine's monotonic clock: the same for all processes. */
 function machineTime(): number {
   return Number(process.hrtime.bigint() / 1000n) / 1000;
 }
 
-/** What a process finds: the owner's connection, or nobody, so that it is the owner itself. */
-export type Found =
+/** A connection to the owner, or, if there is none, the ownership. */
+type JoinResult =
   | { readonly role: 'member'; readonly socket: Socket; readonly generation: number }
-  | { readonly role: 'owner'; readonly claim: Claim };
+  | { readonly role: 'owner'; readonly ownership: SocketOwnership };
 
-/** What may still be used of the permits that a former owner has handed out. */
-export interface FormerUse {
+/** Permits of a former owner that may still be in use. */
+export interface FormerPermits {
   readonly permits: number;
-  /** Negative if it is over for so long. */
+  /** Negative if that time is over. */
   readonly forMs: number;
 }
 
 /**
- * Where the processes of one user and machine that send to one account meet: a Unix socket in a folder of theirs. One of them owns
- * it. If the owner dies, its socket refuses connections; whoever notices claims the next generation of the socket.
+ * The Unix socket of one account, in a private folder. One process of the user owns it, the others connect. If the owner dies, its
+ * socket refuses connections, and a process that notices this takes the next generation of the socket.
  *
- * - `link` makes a socket that is listening already appear under its name, and fails if the name is taken: one process wins.
- * - Then the winner renames the former socket. From that moment the former owner, which may have been suspended, can see that it is not the
- *   owner any more ({@link Claim.confirm}).
+ * - `link` makes a socket that is listening already appear under its name, and fails if the name is taken. So one process wins.
+ * - Then the winner renames the former socket. From then on the former owner, which may have been suspended, can see that it is no
+ *   longer the owner ({@link SocketOwnership.confirm}).
  * - Before that, each owner has noted on its socket how many permits may be in use (as the time of access) and until when they may be used
- *   (as the time of modification). So a successor knows what it must wait for, even after a crash.
+ *   (as the time of modification). So a successor knows how long it must wait for which permits, even after a crash.
  */
-export class MeetingPlace {
+export class LimitSocket {
   readonly #folder: string;
   readonly #name: string;
 
@@ -148,38 +148,38 @@ export class MeetingPlace {
     this.#folder = folder;
     // Neither the tenant nor the address shows in a file name.
     this.#name = createHash('sha256')
-      .update(`${language} ${accountKey(account)}`)
+      .update(`${protocolVersion} ${accountKey(account)}`)
       .digest('hex')
       .slice(0, 24);
     if (this.#temporary().length > longestPath) throw new Error(`${folder} is too long for the path of a socket`);
   }
 
   /**
-   * Finds the owner or becomes it.
-   * @param silent the generation of an owner that does not answer: it is replaced
-   * @param longestUseMs the longest time for which an owner lets permits be used
+   * Connects to the owner, or becomes the owner.
+   * @param silent the generation of an owner that does not respond: it is replaced
+   * @param longestUseMs the longest time for which permits of an owner may be used
    */
-  async enter(longestUseMs: number, silent?: number): Promise<Found> {
+  async join(longestUseMs: number, silent?: number): Promise<JoinResult> {
     for (let attempt = 0; attempt < attempts; attempt += 1) {
       const generations = await this.#generations();
       const last = generations.at(-1);
       const socket = last === undefined || last === silent ? 'refused' : await this.#connect(last);
       if (typeof socket === 'object') return { role: 'member', socket, generation: last as number };
-      const claim = socket === 'refused' ? await this.#claim(generations, longestUseMs) : undefined;
-      if (claim !== undefined) return { role: 'owner', claim };
+      const ownership = socket === 'refused' ? await this.#ownership(generations, longestUseMs) : undefined;
+      if (ownership !== undefined) return { role: 'owner', ownership };
       await sleep(Math.random() * retryMs);
     }
     throw new Error('the process that divides the limit cannot be reached');
   }
 
-  /** Asks the owner who has which part, and takes none. Undefined if nobody answers soon. */
-  async look(): Promise<readonly Share[] | undefined> {
+  /** Reads the shares of all processes from the owner, and takes none. Undefined without a response in time. */
+  async readShares(): Promise<readonly Share[] | undefined> {
     const last = (await this.#generations()).at(-1);
     const socket = last === undefined ? undefined : await this.#connect(last);
     if (typeof socket !== 'object') return undefined;
     try {
       return await new Promise((resolve) => {
-        setTimeout(resolve, lookMs, undefined).unref();
+        setTimeout(resolve, readSharesMs, undefined).unref();
         socket.once('close', () => resolve(undefined));
         readMessages(socket, ({ shares }) => shares && resolve(shares));
         sendMessage(socket, { look: true });
@@ -208,7 +208,7 @@ export class MeetingPlace {
       const socket = connect(this.#path(generation));
       socket.once('connect', () => {
         socket.removeAllListeners('error');
-        // The end of the connection says it all.
+        // The event `close` follows.
         socket.on('error', () => undefined);
         resolve(socket);
       });
@@ -216,7 +216,7 @@ export class MeetingPlace {
     });
   }
 
-  async #claim(generations: readonly number[], longestUseMs: number): Promise<Claim | undefined> {
+  async #ownership(generations: readonly number[], longestUseMs: number): Promise<SocketOwnership | undefined> {
     const temporary = this.#temporary();
     const server = createServer();
     await new Promise<void>((resolve, reject) => {
@@ -233,14 +233,14 @@ export class MeetingPlace {
       return undefined;
     }
     await unlink(temporary);
-    const claim = new Claim(server, path);
-    for (const each of generations) claim.former.push(await this.#depose(each, longestUseMs));
+    const ownership = new SocketOwnership(server, path);
+    for (const each of generations) ownership.former.push(await this.#depose(each, longestUseMs));
     await this.#sweep();
-    return claim;
+    return ownership;
   }
 
-  /** Ends the right of a former owner. @returns the permits that may still be used under it */
-  async #depose(generation: number, longestUseMs: number): Promise<FormerUse> {
+  /** Ends the ownership of a former owner. @returns its permits that may still be used */
+  async #depose(generation: number, longestUseMs: number): Promise<FormerPermits> {
     const aside = `${this.#temporary()}.old`;
     try {
       await rename(this.#path(generation), aside);
@@ -255,11 +255,11 @@ export class MeetingPlace {
     return { permits: Number.POSITIVE_INFINITY, forMs: longestUseMs };
   }
 
-  /** Removes what processes have left behind that have met about another account, or have died in between. */
+  /** Removes files of processes that ended, of all accounts. */
   async #sweep(): Promise<void> {
     const names = await readdir(this.#folder);
     const from = Math.floor(Math.random() * names.length);
-    for (const name of names.slice(from, from + looksAtOnce)) {
+    for (const name of names.slice(from, from + checkedFiles)) {
       const path = join(this.#folder, name);
       const found = await stat(path).catch(() => undefined);
       // An owner that is idle for a day loses its socket; it notices before its next request.
@@ -268,9 +268,9 @@ export class MeetingPlace {
   }
 }
 
-/** The ownership of a meeting place. */
-export class Claim {
-  readonly former: FormerUse[] = [];
+/** The right to divide a limit: it belongs to the process whose socket has the highest generation. */
+export class SocketOwnership {
+  readonly former: FormerPermits[] = [];
   readonly #server: Server;
   readonly #path: string;
   readonly #inode: number;
@@ -283,7 +283,7 @@ export class Claim {
     server.on('connection', (socket) => this.#early.push(socket));
   }
 
-  /** From now on, gets each process that connects, and at once those that already have. */
+  /** Calls `listener` for each connection, those that exist already included. */
   onConnection(listener: (socket: Socket) => void): void {
     this.#server.removeAllListeners('connection');
     this.#server.on('connection', listener);
@@ -291,8 +291,8 @@ export class Claim {
     this.#early = [];
   }
 
-  /** Notes what may be used from now on. @returns whether this process is still the owner */
-  confirm({ permits, forMs }: FormerUse): boolean {
+  /** Notes which permits may be used from now on. @returns whether this process is still the owner */
+  confirm({ permits, forMs }: FormerPermits): boolean {
     try {
       utimesSync(this.#path, Math.ceil(permits), (machineTime() + forMs) / 1000);
       return statSync(this.#path).ino === this.#inode;
@@ -301,7 +301,7 @@ export class Claim {
     }
   }
 
-  /** Gives the place up. @param unused whether no permit is in use: then nobody needs to know that it had an owner */
+  /** Ends the ownership. @param unused whether no permit is in use: then a successor need not know of it */
   async close(unused: boolean): Promise<void> {
     this.#server.close();
     for (const socket of this.#early) socket.destroy();
@@ -312,8 +312,8 @@ export class Claim {
 /** The share of the Profile API's limit that another process of this user has; undefined if that cannot be found out. */
 export async function readLimitShare(service: ServiceOptions, pid: number): Promise<LimitShare | undefined> {
   try {
-    const place = new MeetingPlace(await runtimeFolder(), accountOf(service, 'profile'));
-    const shares = await place.look();
+    const place = new LimitSocket(await runtimeFolder(), accountOf(service, 'profile'));
+    const shares = await place.readShares();
     const own = shares?.find((share) => share.pid === pid);
     if (shares === undefined || own === undefined) return undefined;
     return { part: Math.min(1, own.permits / service.rateLimits.profile), otherProcesses: shares.length - 1 };

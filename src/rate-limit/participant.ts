@@ -4,36 +4,36 @@ import type { AdaptiveLimit } from './adaptive-limit.js';
 import type { LimitDemand } from './lease-table.js';
 import type { LimitSource, SlidingWindowLimiter } from './limiter.js';
 
-/** How often processes that share a limit tell each other what they need. */
+/** How often processes that share a limit report their needs. */
 export const heartbeatMs = 100;
-/** How long a process may use its part after the report that the owner has answered. */
+/** How long a process may use its part after the report for which the owner returned it. */
 export const leaseMs = 1_500;
 
-/** What a role needs of its process. */
-export interface Sharing {
+/** The process of a participant. */
+export interface ParticipantContext {
   readonly clock: Clock;
   readonly limiter: SlidingWindowLimiter;
   readonly learned: AdaptiveLimit;
   /** The present needs of this process, if it may use `part` permits. */
   demand(part: number): LimitDemand;
-  /** The role has ended: this process is not the owner any more, or has none. `silent` is an owner that does not answer. */
-  lost(role: SharingRole, silent?: number): void;
-  /** No permits can be had, and waiting would not help: all who ask get the error, now and later. */
+  /** The participant has ended: this process is no longer the owner, or has lost it. `silent` is an owner that does not respond. */
+  lost(role: Participant, silent?: number): void;
+  /** There will never be permits: all callers get the error, now and later. */
   refuse(error: CdsyncError): void;
 }
 
 /**
- * Finds the others, and gives this process its role among them.
- * @param lease what this process may still use of its former role
- * @param silent an owner that does not answer
+ * Finds the other processes, and returns this one's participant.
+ * @param lease the part that this process may still use after its former participant ended
+ * @param silent an owner that does not respond
  */
-export type Enter = (sharing: Sharing, lease: () => Lease, silent?: number) => Promise<SharingRole>;
+export type Join = (context: ParticipantContext, lease: () => Lease, silent?: number) => Promise<Participant>;
 
 /** A part that may be used until a time. */
 export interface Lease {
   readonly permits: number;
   readonly until: number;
-  /** Since when this process has had a part without interruption: permits from before have gone to others. */
+  /** Since when this process has had a part without interruption: earlier permits belong to others. */
   readonly since: number;
 }
 
@@ -54,21 +54,21 @@ export function leasedSince({ until, since }: Lease, now: number): number {
   return now < until ? since : Number.POSITIVE_INFINITY;
 }
 
-/** What a process is to the others: owner, member, or still looking. */
-export interface SharingRole extends LimitSource {
+/** How a process takes part in a shared limit: as owner or member of a socket, or through a database. */
+export interface Participant extends LimitSource {
   heldSince(now: number): number;
   /** Processes that share the limit, this one included. */
-  readonly sharers: number;
-  /** What all of them share at present. */
+  readonly participants: number;
+  /** The permits that they share at present. */
   readonly total: number;
-  /** What may still be used when the role ends. */
+  /** The part that this process may still use when the participant ends. */
   readonly lease: Lease;
   /** Whether {@link beat} must be called every {@link heartbeatMs}. */
   readonly beats: boolean;
   beat(): void;
   /** Requests wait. */
   hurry(): void;
-  /** Tells the others that the service asked to wait. */
-  tellPause(ms: number): void;
+  /** Passes on to the others that the service asked to wait. */
+  sharePause(ms: number): void;
   close(): Promise<void>;
 }

@@ -1,30 +1,30 @@
 import { expect, it } from 'vitest';
 import { AdaptiveLimit } from '../../../src/rate-limit/adaptive-limit.js';
 import { reclaimDelayMs } from '../../../src/rate-limit/lease-table.js';
+import type { FormerPermits, SocketOwnership } from '../../../src/rate-limit/limit-socket.js';
 import { SlidingWindowLimiter } from '../../../src/rate-limit/limiter.js';
-import type { Claim, FormerUse } from '../../../src/rate-limit/meeting-place.js';
-import { longestUseMs, OwnerRole } from '../../../src/rate-limit/owner-role.js';
-import { noLease } from '../../../src/rate-limit/sharing-role.js';
+import { noLease } from '../../../src/rate-limit/participant.js';
+import { longestUseMs, SocketOwner } from '../../../src/rate-limit/socket-owner.js';
 
 const limit = 2_000;
 
 /** An owner after others whose permits may still be in use, and its notes for its successor. */
-function ownerAfter(former: readonly FormerUse[]) {
-  const notes: FormerUse[] = [];
+function ownerAfter(former: readonly FormerPermits[]) {
+  const notes: FormerPermits[] = [];
   const clock = { now: () => 0, monotonic: () => 1_000, sleep: () => Promise.resolve() };
   const learned = new AdaptiveLimit(limit);
   const limiter = new SlidingWindowLimiter(learned, clock);
   const demand = (part: number) => ({ limit, part, held: part, used: 0, waiting: true });
-  const claim = {
+  const ownership = {
     former: [...former],
     onConnection: () => undefined,
-    confirm: (use: FormerUse) => notes.push(use) > 0,
+    confirm: (use: FormerPermits) => notes.push(use) > 0,
     close: () => Promise.resolve(),
-  } as unknown as Claim;
+  } as unknown as SocketOwnership;
   const refuse = (error: Error) => {
     throw error;
   };
-  const owner = new OwnerRole({ clock, limiter, learned, demand, refuse, lost: () => undefined }, claim, noLease);
+  const owner = new SocketOwner({ clock, limiter, learned, demand, refuse, lost: () => undefined }, ownership, noLease);
   owner.beat();
   return { permits: owner.at(1_000), note: notes.at(-1) };
 }
