@@ -8,7 +8,7 @@ import { type ObjectStore, withRetry } from './objects.js';
 import { type Entry, type Owner, readWork, type Work, workKey } from './state.js';
 
 /** Whether a job may be worked on here: nobody works on it; somebody does; or somebody did, and is gone. */
-export type Claim = 'free' | 'busy' | 'abandoned';
+type Claim = 'free' | 'busy' | 'abandoned';
 
 interface Judged {
   /** What the bucket says of the work. */
