@@ -17,7 +17,7 @@ import { WebhookClient } from '../notify/webhook-client.js';
 import type { JobLayout } from '../storage/layout.js';
 import { pastRuns } from '../storage/reports.js';
 
-/** How long all receivers and collectors together may delay the end of a run. */
+/** How long all channels and collectors together may delay the end of a run. */
 const deadlineMs = 10_000;
 
 interface AfterRunContext {
@@ -27,15 +27,15 @@ interface AfterRunContext {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly notice: (line: string) => void;
-  /** What the user asked for; a run that is meant to differ from those before is not unusual. */
+  /** Options of the run. Anomalies are not reported for a run that is meant to differ from earlier ones. */
   readonly accept: boolean;
   readonly rekey: boolean;
   readonly range: unknown;
 }
 
 /**
- * Tells people and programs outside how one run goes: `notify`, `metrics` and `after` of its job. Call {@link started} when the
- * run has its lock, and then {@link finished} or {@link failed}, once. Nothing of it throws, and nothing changes the run.
+ * Reports one run to people and programs, as `notify`, `metrics` and `after` of its job say. Call {@link started} when the run has
+ * its lock, then {@link finished} or {@link failed} once. It never throws, and never changes the run.
  */
 export class AfterRun {
   readonly #context: AfterRunContext;
@@ -55,12 +55,12 @@ export class AfterRun {
     this.#notifier = new Notifier({ job: name, file, notify, layout, delivers, http: this.#http, notice, deadlineMs });
   }
 
-  /** Tells that the run begins, in the background. */
+  /** Notifies in the background that the run starts. */
   started(): void {
     this.#notifier.started(this.#startedAt);
   }
 
-  /** Tells of the final report. */
+  /** Reports the result of the run. */
   async finished(report: JobReport): Promise<void> {
     const { layout, clock } = this.#context;
     const times = { startedAt: this.#startedAt, finishedAt: clock.now(), report: layout.report(report.run_id) };
@@ -68,10 +68,10 @@ export class AfterRun {
   }
 
   /**
-   * Tells of what a person did about a run, or a delivery without a run. Receivers hear only of news: that the job is well again, or
-   * no longer. An approval publishes rows, so the commands of `after` follow it.
-   * @param report what was done
-   * @param last the report of the last run, as it was before
+   * Reports an approval, or a delivery without a run. Channels are notified only if the job's status changes. An approval publishes
+   * rows, so the commands of `after` follow it.
+   * @param report the result of the approval or delivery
+   * @param last the report of the last run before it
    */
   async followed(trigger: Exclude<RunTrigger, 'run'>, report: JobReport, last: JobReport | undefined): Promise<void> {
     const { layout, clock } = this.#context;
@@ -80,7 +80,7 @@ export class AfterRun {
     await this.#end(result, trigger);
   }
 
-  /** Tells of an error that left no report. Of words on the command line that name nothing, and of a lock, nobody is told. */
+  /** Reports an error that left no report. Usage errors and `locked` are not reported. */
   async failed(error: CdsyncError): Promise<void> {
     const { job, clock } = this.#context;
     if (error.kind === 'locked' || errorType(error.code).notify === false) return this.#http.close();
@@ -127,7 +127,7 @@ export class AfterRun {
         past.map(({ report }) => report),
       );
     } catch (error) {
-      // A report that somebody has edited must not keep anybody from being told.
+      // An edited report must not prevent the notifications.
       this.#warn('this run could not be compared with those before', error);
       return [];
     }
@@ -139,7 +139,7 @@ export class AfterRun {
     if (textfile === undefined && otlp === undefined) return;
     const summary = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
     const { kept, error } = await keepSamples(layout, { job: summary, textfile, run, now: result.startedAt });
-    if (error !== undefined) this.#warn('the figures of this run could not be kept for the next', error);
+    if (error !== undefined) this.#warn('the figures of this run could not be stored for the next', error);
     if (textfile !== undefined) {
       await writeTextFile(config, textfile, { job: job.name, kept }).catch((reason) =>
         this.#warn(`metrics: ${textfile} could not be written`, reason),

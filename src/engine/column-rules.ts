@@ -7,7 +7,7 @@ import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
 import type { Database } from '../storage/duckdb.js';
 
-/** Slow on purpose: the fingerprint is published with the snapshot, and nobody should find the salt by trying words. */
+/** Slow on purpose: the fingerprint is published with the snapshot, and must not make it easy to guess the salt. */
 function fingerprintOf(salt: string): string {
   return scryptSync(salt, 'cdsync column salt', 8).toString('hex');
 }
@@ -89,6 +89,6 @@ export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColu
   if (changed.length === 0) return;
   throw new CdsyncError(`the salt of ${changed.map(columnPath).join(', ')} is not the one of the last snapshot`, {
     code: 'salt_changed',
-    hint: 'set the earlier salt; or run with --rekey, which makes every hash again: the new ones match no earlier ones',
+    hint: 'set the earlier salt; or run with --rekey, which computes every hash again: new hashes match no earlier ones',
   });
 }

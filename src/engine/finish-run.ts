@@ -4,22 +4,22 @@ import type { JobReport } from '../core/run-report.js';
 import { writePages } from '../pages/write-pages.js';
 import type { RunContext } from './run-context.js';
 
-/** Whether anybody or anything is told of the runs of a job. If not, nothing of it needs to be loaded. */
+/** Whether a job has notifications, metrics or commands. If not, their code is not loaded. */
 export function hasAfterRun({ notify, metrics, after }: Pick<JobConfig, 'notify' | 'metrics' | 'after'>): boolean {
   return notify.length > 0 || after.length > 0 || metrics.textfile !== undefined || metrics.otlp !== undefined;
 }
 
-/** A run whose report is final and kept. */
+/** A run whose report is final and written. */
 export interface FinishedRun extends Pick<RunContext, 'config' | 'job' | 'layout' | 'clock' | 'notice'> {
   /** With its destinations. The same as in `reports/<run>.json`. */
   readonly report: JobReport;
-  /** Tells people and programs outside; undefined if nobody is to be told. */
+  /** Sends notifications and metrics, and runs commands; undefined if the job has none. */
   readonly afterRun?: { finished(report: JobReport): Promise<void> } | undefined;
 }
 
 /**
- * Does what follows from a finished run, whatever its status. Nothing in it changes the run: what fails becomes one notice, and
- * the rest is still done. It never throws.
+ * Writes the page about a finished run, and reports the run. A failure becomes one notice, and the rest is still done. It never
+ * throws, and never changes the run.
  */
 export async function finishRun({ config, job, layout, report, clock, notice, afterRun }: FinishedRun): Promise<void> {
   const { destinations = [] } = config.outline.find(({ name }) => name === job.name) ?? {};

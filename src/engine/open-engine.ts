@@ -18,7 +18,7 @@ import type { RunChoices, RunContext } from './run-context.js';
 /** Statuses that refuse one event: the service may still accept another. */
 const aboutTheEvent = new Set([400, 413, 422]);
 
-/** A refusal, as an error of the delivery of events (published facts, Real-time API). */
+/** The error of a delivery for a status of the Real-time API. */
 function eventError(error: unknown): unknown {
   if (!(error instanceof ServiceError)) return error;
   const { status = 0, message, requestId } = error;
@@ -43,7 +43,7 @@ export function serviceAccess(client: ServiceClient, notice: (line: string) => v
         dropping.add(streamId);
         notice(`event stream "${streamId}" takes events and drops them (204): they change no profile`);
       };
-      // A delivery sends at least once, so a lost answer is no reason to stop.
+      // A delivery sends at least once, so an event is sent again after a lost response.
       const operation = { ...sendEventOperation(streamId, event), idempotent: true };
       const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
       await client.send(operation, decode, { signal, meter }).catch((error: unknown) => {
@@ -64,14 +64,14 @@ export interface EngineOptions {
   readonly notice: (line: string) => void;
   /** Shows a line that only `--verbose` asks for. */
   readonly detail?: (line: string) => void;
-  /** Completes the commands in hints of kept reports, as whoever shows them does. */
+  /** Completes the commands in the hints of reports, so that they can be pasted. */
   readonly hinted?: RunContext['hinted'];
   readonly failed?: RunContext['failed'];
-  /** Somebody waits for the command: it gives up soon if the service is away. */
+  /** The longest wait for a service that is away; shorter if a user waits for the command. */
   readonly mostPatienceMs?: number | undefined;
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
-  /** Where the files of the job are that the engine is for. Default: in the folder of each job. */
+  /** The files of one job, if they are in a bucket. Default: the folder of each job. */
   readonly place?: JobFiles | undefined;
 }
 

@@ -2,10 +2,10 @@ import type { DeliveryProgress } from '../delivery/delivery.js';
 import type { LiveCounters } from '../extract/read-result.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 
-/** `read`: waits to be compared. `judging`: its guards are asked. `done`: ready for the commit of the run. */
+/** `read`: waits to be compared. `judging`: its guards check it. `done`: ready for the commit of the run. */
 export type StreamPhase = 'waiting' | 'reading' | 'read' | 'comparing' | 'judging' | 'done' | 'held' | 'failed';
 
-/** What a stream's commit does, or would do if it is held. */
+/** The changes of a stream's commit; if it is held, those of the commit that waits. */
 export interface StreamFigures {
   readonly rows: number;
   readonly inserted: number;
@@ -13,19 +13,19 @@ export interface StreamFigures {
   readonly deleted: number;
 }
 
-/** What a stream is doing, for a display. */
+/** The progress of a stream, for a display. */
 interface StreamProgress {
   readonly name: string;
   phase: StreamPhase;
   live: LiveCounters | undefined;
-  /** What the reading brings, by the service's own total or by the previous snapshot. */
+  /** Expected number of records, by the service's own total or the previous snapshot. */
   expectedRows: number | undefined;
   /** Known as soon as the stream was compared. */
   figures: StreamFigures | undefined;
   resumed: boolean;
 }
 
-/** What a run is doing. A display polls it; there are no events. */
+/** The progress of a run. A display polls it; there are no events. */
 export interface RunProgress {
   readonly job: string;
   runId: string | undefined;

@@ -32,7 +32,7 @@ function changeOf(was: Column, now: Column): Pick<SchemaChange, 'change' | 'from
   return { change: fellBack ? 'type_fell_back' : 'type_widened', from: was.type };
 }
 
-/** How the columns of a snapshot differ from those of the one before. Of a first snapshot: the rules for types that do not hold. */
+/** How the columns of a snapshot differ from the previous ones. For a first snapshot: types of rules that its values do not fit. */
 function schemaChanges(before: readonly StoredColumn[] | undefined, columns: readonly StoredColumn[]): SchemaChange[] {
   const known = ColumnSet.restore(before ?? []);
   return ColumnSet.restore(columns).list.flatMap((column): SchemaChange[] => {
@@ -50,7 +50,7 @@ function schemaChanges(before: readonly StoredColumn[] | undefined, columns: rea
 
 /** A guard that failed, with the figures. */
 export interface GuardFinding {
-  /** Its key in the configuration; `empty_answer` if nothing came back; `column_unknown` if a rule that hides values matches nothing. */
+  /** Its key in the configuration; `empty_answer` if no record was returned; `column_unknown` if a rule that hides values matches no column. */
   readonly guard: string;
   readonly message: string;
   /** The message without the keys of rows; left out if it has none. */
@@ -62,7 +62,7 @@ export interface StreamOutcome {
   readonly name: string;
   error: CdsyncError | undefined;
   counters: Counters | undefined;
-  /** The part of these counters that is of earlier processes. */
+  /** The part of these counters that earlier processes counted. */
   earlier?: Counters | undefined;
   commit: StreamCommit | undefined;
   /** Failed guards: they hold the stream. */
@@ -76,13 +76,13 @@ export interface StreamOutcome {
   seconds?: number;
   /** How the list was read in parts. */
   split?: ReadingSplit | undefined;
-  /** Why no record was recognised, in words. */
+  /** Why the record cache was not used, in words. */
   cacheUnusedBecause?: string | undefined;
   /** The rate limit that its requests count against. */
   limit?: StreamReport['limit'];
-  /** Not read, because something before it failed; `error` says what. */
+  /** Not read, because an earlier step failed: see `error`. */
   skipped?: boolean;
-  /** Its commit counts, and its report says so; but readers do not see it yet. */
+  /** Why a commit is not published yet. The commit counts. */
   unpublished?: CdsyncError | undefined;
 }
 
@@ -90,21 +90,21 @@ export function reportError({ code, message, hint, requestId }: CdsyncError): Re
   return { code, message, hint: hint ?? null, request_id: requestId ?? null };
 }
 
-/** Findings that are no option under `guards:`. */
+/** Guards without an option under `guards:`. */
 const ownCodes = new Set(['empty_answer', 'column_unknown']);
 
 function findingCode({ guard }: GuardFinding): string {
   return ownCodes.has(guard) ? guard : `guard_${guard}`;
 }
 
-/** The error of a held stream. The figures in its report are what its commit would do. */
+/** The error of a held stream. The figures in its report are those of the commit that waits. */
 function heldError(findings: readonly GuardFinding[], runId: string, stream: string): ReportedError | null {
   const [first] = findings;
   if (first === undefined) return null;
   const message = findings.map(({ guard, message: said }) => `${guard}: ${said}`).join('; ');
   const isUnknown = findings.every(({ guard }) => guard === 'column_unknown');
   const hint = isUnknown
-    ? `correct the name under \`columns:\`, then: cdsync run; if the column comes later: cdsync approve ${runId}`
+    ? `correct the name under \`columns:\`, then: cdsync run; if the column will follow later: cdsync approve ${runId}`
     : `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
   return { code: findingCode(first), message, hint, request_id: null };
 }
@@ -114,7 +114,7 @@ function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
   return skipped || error.kind === 'interrupted' ? 'skipped' : 'failed';
 }
 
-/** The part of a resumed stream's counters that is of this process. */
+/** The counters of this process alone, if the stream was resumed. */
 function ownPart({ counters, earlier }: StreamOutcome): Pick<StreamReport, 'process'> {
   if (counters === undefined || earlier === undefined) return {};
   const own = (name: keyof Counters) => Math.max(0, counters[name] - earlier[name]);
@@ -133,7 +133,7 @@ function ownPart({ counters, earlier }: StreamOutcome): Pick<StreamReport, 'proc
 function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
   const { name, error, counters, commit, seconds, findings, remarks = [], split } = outcome;
   const committed = error === undefined ? commit : undefined;
-  const told = error ?? outcome.unpublished;
+  const failure = error ?? outcome.unpublished;
   const difference = committed?.task.difference;
   return {
     name,
@@ -169,7 +169,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
       ...(outcome.warnings ?? []).map(({ code, message }) => ({ code, message })),
     ],
     unmatched_rules: [...(outcome.unmatchedRules ?? [])],
-    error: told === undefined ? heldError(findings, runId, name) : reportError(told),
+    error: failure === undefined ? heldError(findings, runId, name) : reportError(failure),
   };
 }
 
@@ -217,7 +217,7 @@ export function withDestinations(report: JobReport, destinations: readonly Desti
   };
 }
 
-/** Keeps the report of a run as the document of `--json`. @returns it as it was kept: with hints whose commands can be pasted */
+/** Writes the report of a run as the document of `--json`. @returns the written report: the commands in its hints can be pasted */
 export async function keepReport(
   { layout, hinted = (hint) => hint }: Pick<RunContext, 'layout' | 'hinted'>,
   outcome: JobReport,

@@ -10,7 +10,7 @@ import type { Salts } from './column-rules.js';
 import type { RemoteJobHandle } from './job-files.js';
 import type { RunProgress } from './progress.js';
 
-/** What the user asks a run to do differently. */
+/** Options of one run, from the command line. */
 export interface RunChoices {
   /** Only these streams; undefined for all. */
   readonly only: readonly string[] | undefined;
@@ -18,13 +18,13 @@ export interface RunChoices {
   readonly full: boolean;
   /** Reads only streams that are read by time, and only this span, even if it was read before: milliseconds since 1970. */
   readonly range: { readonly from: number; readonly to: number } | undefined;
-  /** Accepts streams whose definition changed: what they bring now is the new baseline. */
+  /** Accepts streams whose definition changed: their present records are the new baseline. */
   readonly accept: boolean;
   /** Hashes columns with a changed salt again. */
   readonly rekey: boolean;
 }
 
-/** What every part of a run needs. */
+/** The objects and options that all parts of a run use. */
 export interface RunContext extends RunChoices {
   readonly config: Config;
   readonly job: JobConfig;
@@ -33,7 +33,7 @@ export interface RunContext extends RunChoices {
   readonly database: Database;
   readonly converter: PartConverter;
   readonly clock: Clock;
-  /** Aborts when the user asks to stop. The journals keep what was read. */
+  /** Aborts when the user asks to stop. The journals keep all complete parts. */
   readonly signal: AbortSignal;
   readonly progress: RunProgress;
   /** Shows the user a line. */
@@ -43,8 +43,8 @@ export interface RunContext extends RunChoices {
   /** Gets each error of a stream or a destination as it was thrown: a report has no causes. */
   readonly failed?: ((error: CdsyncError) => void) | undefined;
   readonly salts: Salts;
-  /** Of a job in a bucket: checkpoints and results go there. */
+  /** If the job is in a bucket: checkpoints and results are uploaded there. */
   readonly bucket?: RemoteJobHandle | undefined;
-  /** Tells people and programs outside; undefined if nobody is to be told. */
+  /** Sends notifications and metrics, and runs commands; undefined if the job has none. */
   readonly afterRun?: AfterRun | undefined;
 }

@@ -162,7 +162,7 @@ describe('a workflow that a killed run has started', () => {
     first.kill('SIGKILL');
     await done;
     const { code, stderr } = await all.run('b');
-    expect([code, stderr]).toEqual([0, expect.stringContaining('which a run that was cut short has started')]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('which an interrupted run has started')]);
     const started = Object.entries(await space.operations()).filter(([name]) => /^POST .*workflow/i.test(name));
     expect(started.map(([, count]) => count)).toEqual([1]);
     expect((await bucket.state(prefix)).files.some(({ path }) => path.includes('workflows.json'))).toBe(false);

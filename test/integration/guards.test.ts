@@ -166,7 +166,7 @@ describe('what is held', () => {
     expect(await runFolders('held')).toEqual([]);
     expect(streamOf(await space.runWell('held'), 'made').unchanged).toBe(50);
     const again = await space.cdsync(['approve', 'held.json', third]);
-    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('nothing is held at all')]);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('no stream is held')]);
   });
 
   it('may be approved although nothing came back, and is gone once a later run commits', async () => {

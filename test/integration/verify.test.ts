@@ -103,10 +103,10 @@ describe('cdsync verify', () => {
     const manifest = JSON.parse(text);
     await writeFile(path, JSON.stringify({ ...manifest, rows: manifest.rows - 1 }));
     expect((await verify('whole')).found.mismatches).toEqual([
-      { stream: 'members', file: 'parquet/members/manifest.json', problem: 'it does not say what the store says' },
+      { stream: 'members', file: 'parquet/members/manifest.json', problem: 'it differs from the store' },
     ]);
     await writeFile(path, 'hello');
-    expect((await verify('whole')).found.mismatches.at(-1)?.problem).toBe('there is no manifest that can be read');
+    expect((await verify('whole')).found.mismatches.at(-1)?.problem).toBe('no readable manifest');
     await writeFile(path, text);
   });
 

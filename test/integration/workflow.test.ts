@@ -199,7 +199,7 @@ describe('a job that was killed while it waited', () => {
     const again = await space.cdsync(['run', 'killed.json']);
     expect([again.code, again.stderr]).toEqual([
       0,
-      expect.stringContaining('which a run that was cut short has started'),
+      expect.stringContaining('which an interrupted run has started'),
     ]);
     expect(workflows.runs).toHaveLength(2);
     await space.runWell('killed');
@@ -282,7 +282,7 @@ describe('a workflow of the local service', () => {
     child.kill('SIGINT');
     const { code, stderr } = await end;
     expect(code).toBe(130);
-    const [, run = ''] = /run (\S+) was told to stop, stopping/.exec(stderr) ?? [];
+    const [, run = ''] = /run (\S+) is being stopped, stopping/.exec(stderr) ?? [];
     const { stdout } = await workflow('status', run, '--view', 'verbose');
     expect(stdout).toMatch(/: stopp(ing|ed) \(full Full history reload\)/);
     for (const task of ['ingest', 'unify', 'publish']) expect(stdout).toMatch(new RegExp(`^  ${task} +stopp`, 'm'));
@@ -307,7 +307,7 @@ describe('a workflow of the local service', () => {
       1,
       { code: 'workflow_unclear', hint: expect.stringContaining(`cdsync workflow status ${begun[0]} --view verbose`) },
     ]);
-    expect(stderr).toContain('the answer was lost; looking whether it has started');
+    expect(stderr).toContain('the response was lost; looking whether it has started');
   });
 });
 

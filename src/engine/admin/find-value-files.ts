@@ -10,7 +10,7 @@ import type { Session } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { runFolders } from '../../storage/storage.js';
 
-/** Files below a folder, with one of these endings if some are given; none if there is no such folder. */
+/** Files below a folder, with one of these endings if any are listed; none if there is no such folder. */
 async function filesBelow(folder: string, ...endings: string[]): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(
     (error: NodeJS.ErrnoException) => {
@@ -32,8 +32,8 @@ async function rejectedKeys(paths: readonly string[]): Promise<string[]> {
 }
 
 /**
- * Those of some keys that anything kept of a stream has: its snapshot, changes and history in the store, its Parquet files of all
- * runs, its rejects, and what was read but not committed.
+ * Finds which of some keys a stream still has anywhere: in the store's snapshot, changes and history, in Parquet files of any run,
+ * in rejects, or in uncommitted parts.
  */
 export async function findKeys(
   { session }: SnapshotStore,
@@ -68,14 +68,14 @@ export async function findKeys(
   return found;
 }
 
-/** The error for a key that nothing has. It names the place of the key, not the key itself. */
+/** The error for a key that no row has. It names the position of the key, not the key itself. */
 export function absentKey(stream: string, keys: readonly string[], index: number): CdsyncError {
   const which = keys.length === 1 ? 'this key' : `key ${index + 1} of ${keys.length}`;
   const key = keys[index] ?? '';
   const isList = key.includes(',') && !key.startsWith('[');
   const advice = isList
     ? 'separate keys by spaces, not by commas'
-    : 'write the key as the service does; `--even-if-absent` erases all the same, for copies in destinations or damaged files';
+    : 'write the key as the service does; `--even-if-absent` erases it anyway, from destinations and damaged files';
   return new CdsyncError(`no row of ${stream} has ${which}; nothing was deleted`, {
     code: 'key_not_found',
     hint: advice,
@@ -116,14 +116,15 @@ async function parquetHolds(session: Session, path: string, texts: readonly stri
   );
 }
 
-/** Closing a file that DuckDB has locked in this process would drop the lock. */
+/** Lock files are not opened: closing one would drop the lock that DuckDB has on it in this process. */
 function isLockFile(layout: JobLayout, path: string): boolean {
   return path === layout.lock || (path.startsWith(`${layout.deliveries}/`) && path.endsWith('/lock.duckdb'));
 }
 
 /**
- * Files of a job, relative to its folder, that contain one of the texts, as bytes or in Parquet. Skips short texts, and the keys
- * that are kept until every destination has erased them too.
+ * Finds files of a job that contain one of the texts, as bytes or in Parquet. Skips short texts, and the list of keys that
+ * destinations have yet to erase.
+ * @returns paths relative to the job's folder
  */
 export async function filesWith(session: Session, layout: JobLayout, texts: readonly string[]): Promise<string[]> {
   const searched = texts.filter((text) => Buffer.byteLength(text) >= leastTextBytes);

@@ -26,30 +26,30 @@ import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
 import { absentKey, filesWith, findKeys } from './find-value-files.js';
 
-/** The result of `cdsync forget`: what it erased, and what it found afterwards. It contains no key and no value. */
+/** The result of `cdsync forget`: the number of erased rows, and the files that still have a copy. It contains no key and no value. */
 export interface ForgetResult {
   status: 'ok' | 'failed';
   job: string;
   stream: string;
   run_id: string;
   sequence: number;
-  /** Number of keys given. */
+  /** Number of keys in the command. */
   keys: number;
   /** Rows of the snapshot that were erased. */
   rows: number;
   /** Rows of changes and history that were erased. */
   history: number;
-  /** Number of texts that it looked for afterwards, in every file of the job. */
+  /** Number of texts that were searched for afterwards, in every file of the job. */
   searched: number;
   /** Files that still have one of them. */
   remains: string[];
   /** Streams of the job that have rows with one of the keys. */
   also_in: string[];
-  /** Each destination of the stream: the next delivery erases the rows there, and `remains` says where they may still be then. */
+  /** Each destination of the stream. The next delivery erases the rows there; `remains` says where copies may stay. */
   destinations: { name: string; status: 'waiting'; remains: string | null }[];
 }
 
-/** The keys as rows have them. If the key column is hashed: the given keys and their hashes. */
+/** The keys as rows have them. If the key column is hashed: the requested keys and their hashes. */
 async function rowKeys(
   session: Session,
   config: StreamConfig,
@@ -95,7 +95,7 @@ async function eraseFromReports(layout: JobLayout, keys: readonly string[]): Pro
   }
 }
 
-/** Erases keys from rejects, and from records that wait; of a destination that is being loaded, the search finds what is left. */
+/** Erases keys from rejects and outboxes. It skips a destination that is being loaded: the search finds its copies. */
 async function eraseFromDeliveries({ database, clock }: StorageEngine, task: ErasureTask, keys: readonly string[]) {
   const { layout, state, destinations } = task;
   const session = await database.connect();
@@ -137,7 +137,7 @@ function configOf(job: JobConfig, stream: string): StreamConfig {
   });
 }
 
-/** Discards what was read but not committed: it may contain the person too. The next run reads it again. */
+/** Discards uncommitted parts: they may contain the person too. The next run reads the stream again. */
 async function discardReadings(layout: JobLayout, stream: string): Promise<void> {
   for (const runId of await runFolders(layout)) await discardStreams(layout, runId, [stream]);
 }
@@ -154,14 +154,14 @@ interface ErasureTask {
   readonly sequence: number;
 }
 
-/** What was erased, and the texts and streams that may still give it away. */
+/** An erasure, with the texts to search for afterwards and the streams that have the same keys. */
 interface Erasure extends Forgotten {
   readonly run: RunIdentity;
   readonly texts: readonly string[];
   readonly others: readonly string[];
 }
 
-/** Erases the rows from the store, and publishes what is left. */
+/** Erases the rows from the store, and publishes the remaining ones. */
 async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Erasure> {
   const { database, clock } = engine;
   const { layout, job, config, state, requested, salts } = task;
@@ -200,18 +200,18 @@ async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Eras
   }
 }
 
-/** What to forget. */
+/** The rows to erase. */
 interface ForgetOptions {
   readonly stream: string;
   /** As the service gives them; a key of several columns as a JSON list of texts. */
   readonly keys: readonly string[];
-  /** Whether to go on although nothing kept here has a key. */
+  /** Whether to erase even if no row here has one of the keys. */
   readonly evenIfAbsent?: boolean;
   /** The destinations that get the stream. */
   readonly destinations?: readonly { readonly name: string; readonly erasure?: string | undefined }[];
 }
 
-/** @throws {CdsyncError} `key_not_found` if nothing that is kept of the stream has one of the keys */
+/** @throws {CdsyncError} `key_not_found` if the stream has one of the keys nowhere */
 async function refuseAbsent(
   { database }: StorageEngine,
   task: Omit<ErasureTask, 'job' | 'sequence' | 'destinations'>,
@@ -239,11 +239,11 @@ async function refuseAbsent(
 export async function forget(
   engine: StorageEngine,
   job: JobConfig,
-  { stream, keys: requested, evenIfAbsent = false, destinations: told = [] }: ForgetOptions,
+  { stream, keys: requested, evenIfAbsent = false, destinations: receivers = [] }: ForgetOptions,
 ): Promise<ForgetResult> {
   const { database, clock, layoutOf } = engine;
   const config = configOf(job, stream);
-  const destinations = told.map(({ name }) => name);
+  const destinations = receivers.map(({ name }) => name);
   const layout = layoutOf(job.name);
   await prepareStorage(layout, job.publish.mode);
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
@@ -263,7 +263,7 @@ export async function forget(
     const erased = await eraseRows(engine, { layout, job, config, state, requested, salts, sequence, destinations });
     await discardStreams(layout, erased.run.runId, [stream]);
     const found = { job: job.name, stream, keys: requested.length, erased, sequence: sequence + 1 };
-    return { ...(await search(engine, layout, found)), destinations: waiting(told) };
+    return { ...(await search(engine, layout, found)), destinations: waiting(receivers) };
   } finally {
     await lock.release();
   }

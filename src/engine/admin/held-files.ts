@@ -7,16 +7,16 @@ import { readManifest } from '../../snapshot/manifest.js';
 import { type HeldStream, heldStreams } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
 
-/** What a guard holds of a stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
+/** The changes of a held stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
 export interface HeldFiles {
   readonly held: HeldStream;
   /** Rows with `_op`; undefined if the run would change nothing. */
   readonly changes: string | undefined;
-  /** Rows before it; undefined if there was no snapshot. */
+  /** Rows of that snapshot; undefined if there was none. */
   readonly before: string | undefined;
 }
 
-/** @throws {CdsyncError} `not_held` that names what is held */
+/** @throws {CdsyncError} `not_held`; it names the held streams */
 async function findHeld(
   layout: JobLayout,
   streams: readonly string[],
@@ -37,7 +37,7 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
   if (previous === null) return undefined;
   const manifest = await readManifest(layout.manifest(stream)).catch(() => undefined);
   if (manifest === undefined) {
-    // Without Parquet there is only the published database.
+    // Without Parquet, only the published database has the rows.
     await layout.elsewhere?.bring(join(layout.folder, await readlink(layout.link)));
     return `(SELECT * FROM published.${quoteIdentifier(stream)})`;
   }
@@ -54,9 +54,8 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
 }
 
 /**
- * The files of a stream that a run has held. They are read where they are; nothing is locked and nothing written.
- * Of a job in a bucket, only these are brought.
- * @throws {CdsyncError} `not_held`, `held_outdated`; what bringing throws
+ * The files of a held stream. It locks nothing and writes nothing. If the job is in a bucket, only these files are downloaded.
+ * @throws {CdsyncError} `not_held`, `held_outdated`, errors of the bucket
  */
 export async function heldFiles(
   layout: JobLayout,

@@ -14,9 +14,9 @@ import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
 import type { StorageEngine } from '../open-engine.js';
 import { type PartitionState, partitionStates, resetPartition } from './partition-state.js';
 
-type DestinationOutline = JobSummary['destinations'][number];
+type DestinationSummary = JobSummary['destinations'][number];
 
-/** What the store remembers about a stream. */
+/** A stream in the store. */
 interface StoredStream {
   name: string;
   run_id: string;
@@ -28,16 +28,16 @@ interface StoredStream {
   covered: CoveredSpan[];
 }
 
-/** What a job remembers between runs. */
+/** The state that a job keeps between runs. */
 export interface JobState {
   job: string;
   /** Id of the store. */
   store: string;
   sequence: number;
   streams: StoredStream[];
-  /** What runs that were cut short have read, by partition. */
+  /** How far interrupted runs have read, by partition. */
   partitions: PartitionState[];
-  /** What the destinations had after their last delivery. */
+  /** The state of each destination after its last delivery. */
   destinations: DestinationStatus[];
 }
 
@@ -48,7 +48,7 @@ async function withStore<T>(
 ): Promise<T> {
   await refuseUntrustedLinks(layout);
   await stat(layout.store).catch(() => {
-    throw new CdsyncError(`job "${layout.job}" remembers nothing yet`, {
+    throw new CdsyncError(`job "${layout.job}" has no state yet`, {
       code: 'not_published',
       hint: 'run it first: cdsync run',
     });
@@ -79,7 +79,7 @@ function listsValues({ reads }: StreamConfig): boolean {
 export async function jobState(
   engine: StorageEngine,
   job: JobConfig,
-  { showValues, destinations }: { showValues: boolean; destinations: readonly DestinationOutline[] },
+  { showValues, destinations }: { showValues: boolean; destinations: readonly DestinationSummary[] },
 ): Promise<JobState> {
   const layout = engine.layoutOf(job.name);
   return withStore(engine, layout, async (store) => {
@@ -98,7 +98,7 @@ export async function jobState(
   });
 }
 
-/** What was forgotten about a stream. */
+/** The result of a reset of one stream. */
 interface ResetStream {
   name: string;
   /** Runs whose checkpoints are gone. */
@@ -122,8 +122,7 @@ async function dropCheckpoints(layout: JobLayout, stream: string): Promise<strin
 }
 
 /**
- * Forgets how far streams were read (their checkpoints and spans of time), so that the next run begins again. The snapshot
- * and its history stay.
+ * Removes the checkpoints and covered spans of streams, so that the next run reads from the start. Snapshot and history stay.
  * @param choice the streams, by default all; with `partition`, only that part of one stream
  * @throws {CdsyncError} `stream_not_found`, `partition_not_found`, `not_published`, `locked`
  */
@@ -159,14 +158,14 @@ export async function resetState(
 }
 
 /**
- * Forgets what is kept here for a destination ({@link forgetDestination}). Its rows and their record there stay.
+ * Removes the local state of a destination ({@link forgetDestination}). Its rows and their record there stay.
  * @returns the streams that were forgotten
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`, `locked`
  */
 export async function resetDestination(
   { database, clock, layoutOf }: StorageEngine,
   job: string,
-  destinations: readonly DestinationOutline[],
+  destinations: readonly DestinationSummary[],
   { destination, streams }: { destination: string; streams: readonly string[] | undefined },
 ): Promise<string[]> {
   const names = destinations.map(({ name }) => name);

@@ -8,7 +8,7 @@ import { Journal } from '../../storage/journal.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { runFolders } from '../../storage/storage.js';
 
-/** How far a run that was cut short read one part of a stream. */
+/** How far an interrupted run read one part of a stream. */
 export interface PartitionState {
   readonly stream: string;
   /** The name for `--partition`. */
@@ -42,7 +42,7 @@ function shownName(partition: Partition): string {
   }
 }
 
-/** The same without the value, because it may come from a record. */
+/** The name without the value, because a record may contain it. */
 function discreetName(partition: Partition, index: number): string {
   return isListPart(partition) ? `value-${index + 1}` : shownName(partition);
 }
@@ -117,7 +117,7 @@ function windowOf(name: string): Span | undefined {
 }
 
 /**
- * Forgets one part of a stream: what an unfinished run has read of it, and its window of time if that was completed.
+ * Resets one part of a stream: its checkpoints in unfinished runs, and its window of time if that was completed.
  * @returns runs whose checkpoints had it, and the remaining spans; undefined if the spans did not change
  * @throws {CdsyncError} `partition_not_found`
  */
@@ -132,8 +132,8 @@ export async function resetPartition(
   if (restarted.length > 0 || wasRead) return { checkpoints: restarted, covered: wasRead ? left : undefined };
   const known = (await partitionStates(layout, stream, { showValues: false })).map(({ name }) => name);
   const near = nearest(partition, known).join(', ') || known.slice(0, 10).join(', ');
-  throw new CdsyncError(`nothing of a partition "${partition}" of stream "${stream}" was read`, {
+  throw new CdsyncError(`no partition "${partition}" of stream "${stream}" was read`, {
     code: 'partition_not_found',
-    hint: near === '' ? 'see what was read: cdsync state show' : `what was read: ${near}`,
+    hint: near === '' ? 'see the partitions: cdsync state show' : `partitions: ${near}`,
   });
 }

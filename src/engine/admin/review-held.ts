@@ -26,7 +26,7 @@ import type { RunContext } from '../run-context.js';
 /** The held streams to approve or discard. */
 interface HeldChoice {
   readonly runId: string;
-  /** Undefined: all that are held of this run. */
+  /** Undefined: all held streams of the run. */
   readonly streams: readonly string[] | undefined;
 }
 
@@ -43,16 +43,16 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
   const near = nearest(runId, known, 1);
   throw new CdsyncError(
     ofRun.length === 0
-      ? `nothing of run ${runId} is held in job "${job.name}"`
+      ? `run ${runId} has no held stream in job "${job.name}"`
       : `run ${runId} holds other streams: ${ofRun.map(({ stream }) => stream).join(', ')}`,
     {
       code: 'not_held',
-      hint: known.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
+      hint: known.length === 0 ? 'no stream is held' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
     },
   );
 }
 
-/** A reading that gives a held stream, as if it had just been read. */
+/** A reader that returns a held stream as if it had just been read. */
 function heldReader({ layout, database }: RunContext, held: HeldStream): StreamReader {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
@@ -85,7 +85,7 @@ function heldReader({ layout, database }: RunContext, held: HeldStream): StreamR
   };
 }
 
-/** The same rows, where the run's folder is now. */
+/** The rows with paths in the run's present folder. */
 function inFolder({ keysPath, rows, unseenPath }: CachedRows, folder: string): CachedRows {
   const path = (name: string) => join(folder, basename(name));
   return { keysPath: path(keysPath), rows, unseenPath: unseenPath && path(unseenPath) };
@@ -101,7 +101,7 @@ function outdated({ stream, run_id: runId }: HeldStream, why: string): CdsyncErr
 
 function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {
   if (now?.run_id === held.previous?.run_id && now?.sequence === held.previous?.sequence) return;
-  throw outdated(held, 'has moved on');
+  throw outdated(held, 'has a newer snapshot');
 }
 
 /** Compares a held stream with its snapshot once more. @throws {CdsyncError} `held_outdated` */
@@ -116,16 +116,16 @@ async function compareHeld(
   try {
     return await compareStream(context, { ...task, config, reader, definition: held.definition });
   } catch (error) {
-    // The rows that it recognised have only their old hashes.
-    if (error instanceof ReadingInvalidated) throw outdated(held, 'has got another way to hash rows');
+    // Its unchanged rows have only their old hashes.
+    if (error instanceof ReadingInvalidated) throw outdated(held, 'hashes its rows in another way');
     throw error;
   }
 }
 
 /**
- * Commits and publishes what a guard has held, if the snapshot is still the one that it was compared with.
- * In a bucket, the result is there before anybody is told.
- * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`; `interrupted` before the commit: what is held stays held
+ * Commits and publishes held streams, if their snapshots are still the ones that they were compared with. If the job is in a
+ * bucket, notifications follow after the upload.
+ * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`; `interrupted` before the commit: the streams stay held
  */
 export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
   const { layout, clock, job, database } = context;
@@ -143,8 +143,8 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
     await lock.release();
   }
   await context.bucket?.putBack();
-  const told = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
-  await finishRun({ ...context, report, afterRun: told });
+  const followed = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
+  await finishRun({ ...context, report, afterRun: followed });
   return report;
 }
 
@@ -161,9 +161,9 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };
   });
-  // The page about the run says that it does not know what is not kept.
+  // Without the figures, the page about the run has no column statistics.
   await keepColumnFigures(context, runId, results).catch(() => undefined);
-  // What is not published yet will be, out of the folder of the run.
+  // If it is not published, the next run publishes the files in this folder.
   if (unpublished === undefined)
     await discardStreams(
       layout,
@@ -190,7 +190,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   return report;
 }
 
-/** The report of a run after an approval: what was read, and the other streams, are as the run has reported them. */
+/** The report of a run after an approval. Its other streams, and the counts of what was read, are those of the run. */
 function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
   if (run === undefined) return approval;
   const approved = new Map(approval.streams.map((stream) => [stream.name, stream]));
@@ -221,7 +221,7 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
   };
 }
 
-/** Compares held streams with their snapshots once more, commits them and publishes the result. */
+/** Compares held streams with their snapshots again, commits them and publishes the result. */
 async function commitHeld(
   context: RunContext,
   held: readonly HeldStream[],
@@ -246,7 +246,7 @@ async function commitHeld(
 }
 
 /**
- * Throws away what a guard has held; the snapshot stays as it is.
+ * Discards held streams; their snapshots stay as they are.
  * @returns the discarded streams
  * @throws {CdsyncError} `not_held`, `locked`
  */

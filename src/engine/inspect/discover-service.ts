@@ -73,7 +73,7 @@ function statusOf(found: Omit<Discovery, 'status'>): Discovery['status'] {
 
 /**
  * Lists everything in the tenant that a stream can read.
- * @throws {ServiceError} if the service does not answer at all
+ * @throws {ServiceError} if the service does not respond at all
  */
 export async function discoverService(explorer: ServiceBrowser, options: DiscoverOptions): Promise<Discovery> {
   const listed = await listIndexes(explorer);

@@ -58,7 +58,7 @@ export function unread(thrown: unknown): NotReadable {
 
 /**
  * The indexes of the tenant (specification, section 4.2).
- * @throws {ServiceError} if the service does not answer at all; a key that may not read the list does not throw
+ * @throws {ServiceError} if the service does not respond at all; a key that may not read the list does not throw
  */
 export async function listIndexes(explorer: ServiceBrowser): Promise<Listed<Index>> {
   try {

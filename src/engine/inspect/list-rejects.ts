@@ -3,7 +3,7 @@ import { nameHint } from '../../core/suggestions.js';
 import { type Reject, readRejects, rejectsPath } from '../../delivery/delivery-state.js';
 import type { JobLayout } from '../../storage/layout.js';
 
-/** A value, or a record, that a destination cannot hold. `since` the run that brought it. */
+/** A value, or a record, that a destination cannot hold. */
 interface ListedReject extends Reject {
   readonly destination: string;
   readonly stream: string;

@@ -10,7 +10,7 @@ export interface LookupTask {
   readonly collection: string;
   readonly enrich: boolean;
   readonly method: 'post' | 'get';
-  /** How many lookups are under way at once. */
+  /** How many lookups run in parallel. */
   readonly atOnce: { readonly count: number };
 }
 
@@ -35,23 +35,23 @@ async function lookUp(task: LookupTask, keys: Keychain, signal: AbortSignal): Pr
 }
 
 /**
- * Looks up profiles, several at once, and yields their answers in the order of the questions. It yields an answer as soon
- * as that and all earlier ones have arrived, even while it still reads questions. The error of a lookup, or of a wrong
- * question, is thrown after the answers before it.
+ * Looks up profiles, several in parallel, and yields the results in the order of the keys. It yields a result as soon as that and
+ * all earlier ones have arrived, even while it still reads keys. An error of a lookup, or of reading the keys, is thrown after
+ * the results before it.
  */
 export async function* lookUpProfiles(
   task: LookupTask,
-  questions: AsyncIterable<Keychain>,
+  keychains: AsyncIterable<Keychain>,
 ): AsyncGenerator<string | null, void> {
   const stop = new AbortController();
   const signal = AbortSignal.any([task.signal, stop.signal]);
-  const iterator = questions[Symbol.asyncIterator]();
+  const iterator = keychains[Symbol.asyncIterator]();
   const waiting: Promise<string | null>[] = [];
   const ask = (keys: Keychain) => {
-    const answer = lookUp(task, keys, signal);
-    // The answer is awaited in its turn; if it fails before, that is no unhandled rejection.
-    answer.catch(() => undefined);
-    waiting.push(answer);
+    const result = lookUp(task, keys, signal);
+    // It is awaited in its turn; an earlier failure must not count as an unhandled rejection.
+    result.catch(() => undefined);
+    waiting.push(result);
   };
   let failure: { readonly cause: unknown } | undefined;
   const read = () =>
@@ -64,12 +64,12 @@ export async function* lookUpProfiles(
     while (next !== undefined || waiting.length > 0) {
       const [head] = waiting;
       const mayAsk = next !== undefined && waiting.length < task.atOnce.count;
-      const answered = head?.then(
+      const arrived = head?.then(
         () => undefined,
         () => undefined,
       );
       const question: Awaited<ReturnType<typeof read>> | undefined = mayAsk
-        ? await Promise.race([next, ...(answered === undefined ? [] : [answered])])
+        ? await Promise.race([next, ...(arrived === undefined ? [] : [arrived])])
         : undefined;
       if (question === undefined) yield await (waiting.shift() as Promise<string | null>);
       else if (question.done) next = undefined;

@@ -9,19 +9,19 @@ import type { Session } from '../../storage/duckdb.js';
 import { sha256OfFile, statOrUndefined } from '../../storage/durable.js';
 import type { JobLayout } from '../../storage/layout.js';
 
-/** Takes what is wrong. */
+/** Adds a problem to the result. */
 export type AddProblem = (problem: string, at: { readonly stream: string; readonly path: string }) => void;
 
-/** Changes of an earlier run that are not whole. No run writes them again. */
+/** Ends the problem of an earlier run's changes: no run writes them again. */
 export const brokenChanges = 'changes of an earlier run, which no run writes again';
 
-/** What one run did to a stream, as `cdsync.streams` counts it, and what there is of it. */
+/** The changes of one run to a stream: as `cdsync.streams` counts them, and as `__changes` has them. */
 export interface RunChanges {
   readonly runId: string;
   readonly sequence: number;
   /** `insert 3, update 2, delete 1`. */
   readonly counted: string;
-  /** The same, of the rows of `__changes`; undefined if that has none. */
+  /** The counts of the rows in `__changes`; undefined if it has none. */
   readonly found: string | undefined;
   readonly rows: number;
   /** A person was erased by this run or a later one, so there may be fewer rows. */
@@ -58,8 +58,7 @@ async function runChanges(session: Session, stream: string, database: string): P
 }
 
 /**
- * Compares the rows of `<stream>__changes` with what each run has counted. Runs before those that it has are older than
- * `publish.history`.
+ * Compares the rows of `<stream>__changes` with the counts of each run. The table lacks runs older than `publish.history`.
  * @param database the name of the attached store, or of its published copy
  * @returns the runs, for {@link verifyChangeFiles}
  */
@@ -81,7 +80,7 @@ export async function verifyChangeRows(
 
 const missingFile = 'the file is missing';
 
-/** What is wrong with a file of changes; undefined if it is whole. */
+/** The problem of a file of changes, or the rows of a complete one. */
 async function problemOf(
   path: string,
   state: StreamState,
@@ -93,7 +92,7 @@ async function problemOf(
   return readWholeParquet(path, state.key).catch(() => 'it cannot be read as Parquet');
 }
 
-/** Reads every kept file of changes with a reader that is not DuckDB, and compares its rows with what its run has counted. */
+/** Reads every kept file of changes without DuckDB, and compares its rows with the counts of its run. */
 export async function verifyChangeFiles(
   add: AddProblem,
   {
@@ -123,7 +122,7 @@ export async function verifyChangeFiles(
       const found = await problemOf(path, state, last.get(path));
       if (typeof found === 'string') {
         isWhole = false;
-        // What the feed lists, a full run writes again.
+        // A full run writes the files in the feed again.
         if (found === missingFile) add(found, { stream, path });
         else report(found, path);
       } else rows += found.rows;

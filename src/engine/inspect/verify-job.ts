@@ -69,16 +69,16 @@ class Mismatches {
   }
 }
 
-/** Rows, values by column and keys of a table, as DuckDB gives them. */
+/** Counts and hashes of a table, computed by DuckDB. */
 interface TableSummary {
   readonly rows: number;
   readonly values: ReadonlyMap<string, number>;
   readonly keySum: number;
   /** XOR of the rows' hashes, computed now from all columns. */
   readonly hashes: string;
-  /** The same, from the columns by which rows are compared. */
+  /** XOR of the hashes of tracked columns alone. */
   readonly trackedHashes: string;
-  /** XOR of the hashes that the store keeps; undefined if they are of another version. */
+  /** XOR of the stored hashes; undefined if another version computed them. */
   readonly keptHashes: string | undefined;
 }
 
@@ -101,7 +101,7 @@ async function summarizeTable(
   };
   const hashes = await hashesOf(all);
   const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
-  // DuckDB keeps no sign of zero in a block of zeros alone; the kept hashes are of what was read.
+  // DuckDB loses the sign of zero in a block of zeros alone; the stored hashes still have it.
   const isComparable = state.hash_version === hashVersion(String(kept?.version)) && !holdNegativeZero(state.columns);
   let keySum = 0;
   const texts = state.key.map((name) => {
@@ -140,11 +140,11 @@ async function verifyFile(
     found.add(missingFile, at);
     return undefined;
   }
-  if (size !== wanted.bytes) found.add(`${size} bytes, where the manifest has ${wanted.bytes}`, at);
+  if (size !== wanted.bytes) found.add(`${size} bytes; the manifest has ${wanted.bytes}`, at);
   if ((await sha256OfFile(path)) !== wanted.sha256) found.add('its checksum is not that of the manifest', at);
   try {
     const read = await readWholeParquet(path, state.key);
-    if (read.rows !== wanted.rows) found.add(`${read.rows} rows, where the manifest has ${wanted.rows}`, at);
+    if (read.rows !== wanted.rows) found.add(`${read.rows} rows; the manifest has ${wanted.rows}`, at);
     const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
     if (read.columns.join('\0') !== names.map(nameInReader).join('\0'))
       found.add('its columns are not those of the manifest', at);
@@ -169,8 +169,8 @@ async function verifyParquet(
   } catch (error) {
     found.add(asCdsyncError(error).message, at);
   }
-  if (manifest === undefined) return found.add('there is no manifest that can be read', at);
-  if (!isDeepStrictEqual(manifest, manifestOf(state))) found.add('it does not say what the store says', at);
+  if (manifest === undefined) return found.add('no readable manifest', at);
+  if (!isDeepStrictEqual(manifest, manifestOf(state))) found.add('it differs from the store', at);
   let [rows, keySum] = [0, 0];
   const values = new Map<string, number>();
   const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
@@ -192,12 +192,12 @@ async function verifyParquet(
   return undefined;
 }
 
-/** The problem that no run mends: cdsync removes nothing that is not its own. */
+/** A problem that no run repairs: cdsync removes only its own files. */
 const unexpectedFile = 'a file that cdsync did not put there';
 
 /**
- * What mends a job. A full run writes everything published again from the store, before it reads anything. It removes no
- * foreign files, and it cannot mend the store.
+ * Chooses how to repair a job. A full run writes all published files again from the store before it reads. It removes no unexpected
+ * files, and cannot repair the store.
  */
 export function remedyOf(
   layout: JobLayout,
@@ -205,7 +205,7 @@ export function remedyOf(
 ): 'full' | 'move' | 'move and full' | 'backup' | 'format' {
   const [store, format] = [layout.store, layout.format].map((path) => relative(layout.folder, path));
   if (mismatches.some(({ file }) => file === store)) return 'backup';
-  // No command works on a folder whose format it does not know.
+  // No command works on a folder with an unknown format.
   if (mismatches.some(({ file }) => file === format)) return 'format';
   const unexpected = mismatches.filter(
     ({ problem }) => problem === unexpectedFile || problem.endsWith(brokenChanges),
@@ -218,26 +218,26 @@ async function verifyCurrent(found: Mismatches, layout: JobLayout, { stream, sna
   const path = layout.current(stream);
   const target = await readlink(path).catch(() => undefined);
   const folder = snapshotFolder(snapshot);
-  // A job that is kept in a bucket has no links there.
+  // A bucket has no links.
   if (folder === undefined || target === folder || (target === undefined && layout.elsewhere !== undefined)) return;
-  found.add(target === undefined ? 'the link is missing' : 'it does not lead to the last snapshot', {
+  found.add(target === undefined ? 'the link is missing' : 'it does not point to the last snapshot', {
     stream,
     path,
   });
 }
 
-/** The list of files that deliveries read, if it is as cdsync wrote it. */
+/** Compares the feed with the store. @returns the feed; undefined if it is missing or damaged */
 async function verifyFeed(found: Mismatches, layout: JobLayout, state: StreamState): Promise<Feed | undefined> {
   const { stream } = state;
   const at = { stream, path: layout.feed(stream) };
   const feed = await readFeed(layout, stream).catch(() => null);
   if (feed === null) {
-    found.add('it is not as cdsync wrote it', at);
+    found.add('it is damaged or was edited', at);
     return undefined;
   }
   if (feed === undefined) found.add(missingFile, at);
   else if (feed.run_id !== state.run_id || feed.sequence !== state.sequence || feed.rows !== state.rows)
-    found.add('it does not say what the store says', at);
+    found.add('it differs from the store', at);
   return feed;
 }
 
@@ -275,10 +275,10 @@ async function verifyPublished(
 ): Promise<void> {
   for (const path of await publishedLogs(layout)) {
     if ((await statOrUndefined(path)) !== undefined)
-      found.add('somebody has opened the file beside it for writing', { path });
+      found.add('another program has opened the file beside it for writing', { path });
   }
   if ((await stat(layout.link).catch(() => undefined)) === undefined)
-    return found.add('there is no published file behind the link; the next run makes it again', {
+    return found.add('the link points to no file; the next run writes it again', {
       path: layout.link,
     });
   const session = await database.connect();
@@ -306,8 +306,8 @@ async function verifyPublished(
 }
 
 /**
- * Reads all kept and published files, both with DuckDB and with another Parquet reader, and compares the two results with
- * the manifests and with each other. Changes nothing.
+ * Reads all stored and published files with DuckDB and with another Parquet reader, and compares the results with the manifests and
+ * with each other. Changes nothing.
  * @throws {CdsyncError} `locked`, `not_published`, `state_unreadable`
  */
 export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {
@@ -349,9 +349,9 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
       const at = { stream, path: layout.store };
       const rowsOf = { session: store.session, state: each, database: storeName, path: layout.store };
       changes.set(stream, await verifyChangeRows(add, rowsOf));
-      if (summary.rows !== each.rows) found.add(`${summary.rows} rows in the store, which says ${each.rows}`, at);
+      if (summary.rows !== each.rows) found.add(`${summary.rows} rows in the store; its own count is ${each.rows}`, at);
       if (summary.keptHashes !== undefined && summary.trackedHashes !== summary.keptHashes)
-        found.add('the rows in the store do not have the hashes that it kept', at);
+        found.add('the rows in the store do not match their stored hashes', at);
     }
   } finally {
     await store.close();

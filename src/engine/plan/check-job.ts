@@ -19,17 +19,17 @@ import { reportError } from '../report-job.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
 import { type ContractCheck, checkColumns, checkContracts, type SampleFailed } from './check-contract.js';
 
-/** What `cdsync check` found out about a destination. */
+/** The result of `cdsync check` for one destination. */
 interface CheckedDestination {
   name: string;
   connector: string;
   streams: string[];
   status: 'ok' | 'failed';
-  /** Where it came to; null if it was not reached. */
+  /** The server that it reached; null if none. */
   reached: string | null;
-  /** Permissions and the like that a load would lack. */
+  /** Permissions and the like that a load needs. */
   lacks: { message: string; hint: string | null }[];
-  /** What only a load can show. */
+  /** The reason if only a load can test it. */
   untried: string | null;
   error: (ReportedError & { auth: boolean }) | null;
 }
@@ -60,15 +60,15 @@ async function checkDestinations(engine: Engine, job: JobConfig): Promise<Checke
   return checked;
 }
 
-/** The check warns of a token that ends sooner: this leaves time to distribute another. */
+/** The check warns of a token that ends sooner, so that there is time to distribute another. */
 const warnDays = 14;
 const dayMs = 86_400_000;
 
 interface CheckedStream {
   name: string;
-  /** By the service's own count; null if it gives none. */
+  /** By the service's own count; null if it does not count. */
   total: number | null;
-  /** What only a run shows; null if the service was asked for all of it. */
+  /** The reason if only a run can test it; otherwise null. */
   untried: string | null;
   error: (ReportedError & { auth: boolean }) | null;
 }
@@ -78,12 +78,12 @@ export interface CheckResult {
   status: 'ok' | 'failed';
   job: string;
   warnings: string[];
-  /** End of the configured token; null if OAuth renews it or it never ends. */
+  /** End of the configured token; null if it never ends, or OAuth renews it. */
   token_expires_at: string | null;
   streams: CheckedStream[];
   /** Each destination, tried without writing. */
   destinations: CheckedDestination[];
-  /** The service's records compared with the last snapshot; null if that was not asked for. */
+  /** The service's records compared with the last snapshot; null without `--contract`. */
   contracts: ContractCheck[] | null;
 }
 
@@ -103,7 +103,7 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
   const when = days < 0 ? 'has ended' : `ends in ${days} ${days === 1 ? 'day' : 'days'}`;
   return [
     `the token ${when} (${expires.toISOString()}): issue another for the same API key. Issued with "rotate key secret", it ` +
-      'deposes this one, which then dies 30 days later; a second rotation within that time ends it at once. ' +
+      'replaces this one, which then expires after 30 days; a second rotation within that time ends it immediately. ' +
       'With OAuth client credentials, cdsync renews tokens itself.',
   ];
 }
@@ -127,7 +127,7 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
     await refuseUnknownTables(session, { name: config.name, query }, names);
     await refuseCircle(session, config.name, streams);
   }
-  // Its requests are known only once the streams that it is made of were read.
+  // Its requests depend on streams that are not read yet.
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
   const now = clock.now();
@@ -152,7 +152,7 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
   const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
   if (source.kind === 'windowed') {
     await client.send(source.page({ ...request, window }), readTotal, { signal, meter });
-    // It counts the window, which says nothing of the stream.
+    // It counts the window, not the stream.
     return null;
   }
   // As the run does: a list that may take no parameters is first asked without any.
@@ -185,7 +185,7 @@ async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): 
 }
 
 /**
- * Tries everything a run would need, about one request a stream and a login to each destination, and writes nothing.
+ * Tests what a run needs, with about one request for each stream and a login to each destination. Writes nothing.
  * @param contract whether to compare columns and types with the last snapshot too; that reads a page or two of each stream
  */
 export async function checkJob(

@@ -5,16 +5,16 @@ import type { DiskNeed } from '../run/require-space.js';
 import type { PlannedReading } from './plan-stream.js';
 import type { StreamSample } from './sample-stream.js';
 
-/** What a run would do for one stream. */
+/** The plan of one stream. */
 export interface PlannedStream {
   readonly name: string;
   readonly source: StreamConfig['source'];
-  /** Null if it could not be found out. */
+  /** Null if unknown. */
   readonly reads: PlannedReading['reads'] | 'query' | null;
   readonly group: ApiGroup | null;
   /** Records by the service's own count; null if it gives none. */
   readonly total: number | null;
-  /** Records that the run would read; null if only the run itself can tell. */
+  /** Records that the run would read; null if only the run itself can count them. */
   readonly records: number | null;
   readonly snapshot_rows: number | null;
   /** Chains of pages that are read at the same time. */
@@ -24,17 +24,18 @@ export interface PlannedStream {
   readonly round_trip_ms: number | null;
   readonly seconds: number | null;
   /**
-   * How `partition_by: auto` splits the list, or would if the stream said so (`used`): the attributes, and the number of parts. Null if there is no better way than the present one.
+   * How `partition_by: auto` splits the list, or would split it (`used`): the attributes and the number of parts. Null if reading it as
+   * now is best.
    */
   readonly split: {
     readonly by: readonly string[];
     readonly chains: number;
     readonly used: boolean;
   } | null;
-  /** What an earlier run has read: this one would resume there. */
+  /** The progress of an earlier run that this one would resume. */
   readonly resumes: { readonly run_id: string; readonly records: number; readonly pages: number } | null;
   readonly held: { readonly run_id: string; readonly findings: readonly { guard: string; message: string }[] } | null;
-  /** Streams that it is made of. */
+  /** Streams that its query reads. */
   readonly needs: readonly string[];
   readonly sample: {
     readonly records: number;
@@ -49,7 +50,7 @@ export interface PlannedStream {
   readonly error: (ReportedError & { readonly auth: boolean }) | null;
 }
 
-/** What a run of a job would do. */
+/** The result of `cdsync plan` for one job. */
 export interface JobPlan {
   /** `failed` if a stream could not be read, or the disk is too small. */
   readonly status: 'ok' | 'failed';
@@ -83,6 +84,6 @@ export interface JobPlan {
     /** Whether that is too little: `perhaps` by these estimates, or so little that a run would be `refused`. */
     readonly short: 'no' | 'perhaps' | 'refused';
   };
-  /** Facts that the figures do not include. */
+  /** Remarks about costs that the figures do not include. */
   readonly notes: readonly string[];
 }

@@ -109,7 +109,7 @@ function loadOf({ past }: PlanContext, stream: string, reading: PlannedReading):
   return { group, requests, chains, roundTripMs: sample?.roundTripMs ?? assumedRoundTripMs, lastMs };
 }
 
-/** The facts of a stream that are known even if it cannot be read. */
+/** The plan of a stream before any request: its members that do not depend on the service. */
 async function notYetRead({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
   const { name, source, reads } = config;
   const held = (await heldStreams(context.layout, [name])).at(-1);
@@ -158,7 +158,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
   try {
     if (!(await supply(plan, stream, earlier))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
-      notes.push(`${config.name}: its requests are known once ${missing.join(' and ')} was read`);
+      notes.push(`${config.name}: its requests depend on the records of ${missing.join(' and ')}`);
       return { shown, reading: undefined };
     }
     const planned = await planStream(context, { config, before, session, running: running?.run_id });
@@ -214,7 +214,7 @@ async function planStages(plan: PlanContext, stages: readonly (readonly OrderedS
   const planned: Planned[] = [];
   let milliseconds = 0;
   for (const stage of stages) {
-    // One after the other: a plan must not take the budget from a run.
+    // One after the other: a plan must not use up the budget of a run.
     const streams: Planned[] = [];
     for (const stream of stage) streams.push(await planOne(plan, stream, planned));
     planned.push(...streams);
@@ -270,9 +270,9 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
 }
 
 /**
- * Finds out, with a few requests for each stream, what a run would request, cost and change. It writes nothing, not even
- * the storage folder, and takes no lock: a run may be under way.
- * @throws {CdsyncError} what would stop the run as a whole
+ * Estimates requests, time, space and changes of a run, with a few requests for each stream. It writes nothing, not even the storage
+ * folder, and takes no lock: a run may be active.
+ * @throws {CdsyncError} errors that would stop the whole run
  */
 export async function planJob(context: RunContext): Promise<JobPlan> {
   const { layout, database } = context;

@@ -23,7 +23,7 @@ const noFilter: ReadonlyMap<string, string> = new Map();
 export interface PlannedReading {
   readonly group: ApiGroup;
   readonly reads: 'list' | 'partitions' | 'windows' | 'keys';
-  /** Records that the service counts; null if it was not asked, or does not tell. */
+  /** Records by the service's count; null if it was not asked, or does not count. */
   readonly total: number | null;
   /** Records that the run would read; null if unknown. */
   readonly records: number | null;
@@ -34,7 +34,7 @@ export interface PlannedReading {
   readonly chains: readonly number[] | null;
   /** Requests besides the pages: to resolve names, to count. */
   readonly others: number;
-  /** What an earlier run has read already. */
+  /** The progress of an earlier run that this one resumes. */
   readonly resumes: { readonly runId: string; readonly records: number; readonly pages: number } | null;
   readonly sample: StreamSample | undefined;
   /** How the list would be split if the run chooses that, or could be if it may. */
@@ -49,9 +49,9 @@ interface PlanTask {
   readonly config: StreamConfig;
   /** State of the published snapshot. */
   readonly before: PreviousState | undefined;
-  /** Has the published snapshot attached, and shows the streams that this one is made of. */
+  /** Has the published snapshot attached, and shows the streams that its query reads. */
   readonly session: Session;
-  /** The run that is under way: another run cannot resume it. */
+  /** The active run: another run cannot resume it. */
   readonly running: string | undefined;
 }
 
@@ -59,7 +59,7 @@ type Counted = Pick<PlannedReading, 'total' | 'records' | 'chains' | 'others'> &
   readonly split?: PlannedReading['split'] | undefined;
 };
 
-/** What all counting functions need. */
+/** The input of all counting functions. */
 interface Counting {
   readonly context: RunContext;
   readonly config: StreamConfig;
@@ -98,7 +98,7 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   if (source.plain !== undefined && whole !== null) return { total: whole, records: whole, chains: [1], others: 0 };
   const isAuto = config.reads.partitionBy === 'auto';
   const partition = configuredSplit(config, values);
-  // If a source brings only additions, the last snapshot says nothing about the size of the next reading.
+  // If a source returns only additions, the size of the last snapshot does not predict the next reading.
   const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
   const total = await count(
     counting,
@@ -126,7 +126,7 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   return { total, records, chains: covered ? chains : [...chains, pagesOf(records, pageSize)], others };
 }
 
-/** The split that a run would choose, or could; undefined for one that resumes: it keeps what it has. */
+/** The split that a run would or could choose; undefined if it resumes: then it keeps the earlier one. */
 async function suggestedSplit(counting: Counting): Promise<Split | undefined> {
   const { context, opened, splits, pageSize } = counting;
   if (splits.length === 0 || opened.unfinished !== undefined) return undefined;
@@ -178,9 +178,9 @@ function readsBy(config: StreamConfig, source: Source, values: readonly string[]
 }
 
 /**
- * Finds out with a few requests how a stream would be read: those that open it, a page or two, and its totals.
+ * Estimates with a few requests how a stream would be read: it opens the stream, reads a page or two, and asks for totals.
  * @returns undefined if the stream is a query
- * @throws {CdsyncError} what would fail the stream in a run
+ * @throws {CdsyncError} errors that would fail the stream in a run
  */
 export async function planStream(context: RunContext, task: PlanTask): Promise<PlannedReading | undefined> {
   const { config, session, before, running } = task;

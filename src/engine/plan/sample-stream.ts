@@ -28,19 +28,19 @@ const sampleRecords = 1000;
 const samplePages = 2;
 /** The records in a sample of a stream that asks by key. */
 const sampleKeys = 10;
-/** How often a page is asked for if its records are not JSON. */
+/** How often a page is requested if its records are not JSON. */
 const attempts = 3;
 const comma = Buffer.from(',\n');
 
-/** What a few records tell about a stream. It contains none of their values. */
+/** Figures and columns of a stream, inferred from a few records. It contains none of their values. */
 export interface StreamSample {
   /** Records that a run would keep. */
   readonly records: number;
-  /** Records that it could not keep. */
+  /** Records that it would reject. */
   readonly rejected: number;
-  /** Bytes of a spooled record. */
+  /** Bytes of a record in a staging file. */
   readonly bytesPerRecord: number;
-  /** The same, compressed: a guess at its size in Parquet, until there is a file. */
+  /** Its compressed size: an estimate of its size in Parquet, until there is a file. */
   readonly compressedPerRecord: number;
   /** The records compared with the snapshot; null if there is none. A sample cannot show deletes. */
   readonly compared: { readonly new: number; readonly changed: number; readonly unchanged: number } | null;
@@ -72,7 +72,7 @@ interface SampleTask {
   readonly session: Session;
 }
 
-/** Fetches the pages of the sample; undefined if there is nothing to ask for. */
+/** Fetches the pages of the sample; undefined if there is nothing to request. */
 function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: number }): PageFetcher | undefined {
   const { client, signal, clock } = context;
   const { source, meter, filter, opened } = task;
@@ -94,7 +94,7 @@ function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: num
   return windowFetcher(fetching, source, window);
 }
 
-/** Gives the whole list in one answer, or its pages if the answer does not prove whole. */
+/** Returns the whole list as one page; if that is not proved complete, page by page. */
 class WholeOrPages implements PageFetcher {
   readonly #source: ListSource;
   readonly #context: FetchContext;
@@ -141,7 +141,7 @@ function refuseMismatch({ mismatches, mismatchedAttribute }: ScannedPage): void 
 }
 
 interface Taken {
-  /** The records as they are spooled, separated by commas. */
+  /** The records as a staging file has them, separated by commas. */
   readonly text: Buffer;
   readonly records: number;
   readonly rejected: number;

@@ -16,11 +16,11 @@ const mostTried = 3;
 const reportsRead = 14;
 const mostMissing = 2;
 
-/** Services that answer sooner than this count as this far away. */
+/** The least latency that is assumed of a service. */
 const nearMs = 100;
 
 /**
- * How many parts the choice expects to be read at once. Only steps of the latency count, so that a list is split the same way
+ * How many parts are expected to be read in parallel. Only steps of the latency count, so that a list is split the same way
  * in every run.
  */
 function partsAtOnce({ client, config }: RunContext): number {
@@ -64,8 +64,8 @@ function hasValue(record: { attributes?: unknown }, [attribute, value]: readonly
 }
 
 /**
- * Whether the service filters by the attributes of a split. Asks for the rarest part: a service that ignores the filter most
- * likely answers with another record.
+ * Whether the service filters by the attributes of a split. It requests the rarest part: a service that ignores the filter most
+ * likely returns another record.
  */
 async function isFiltered(context: RunContext, opened: SplitStream, source: ListSource, part: SplitPart) {
   const { client, signal } = context;

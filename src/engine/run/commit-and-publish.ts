@@ -16,13 +16,12 @@ import { openPublishedFolder } from '../../storage/storage.js';
 import type { RunContext } from '../run-context.js';
 
 /**
- * Runs that change nothing publish nothing, unless the published file is as old as this: then it would say for too long that the
- * streams were not read.
+ * A run without changes publishes nothing, unless the published file is older than this: its time of the last run would be too old.
  */
 const quietMs = 12 * 3_600_000;
 
 type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice'> & {
-  /** Whether nothing is removed for its age: the clock is not, or not yet, to be trusted. */
+  /** Whether nothing is removed because of its age: the clock is wrong, or not checked yet. */
   readonly keepsAll?: boolean;
 };
 
@@ -32,11 +31,11 @@ interface CommitTask {
   /** Number of the previous commit. */
   readonly sequence: number;
   readonly streams: readonly StreamCommit[];
-  /** Readers shall know of the run at once, also if it changed nothing: something is held, has failed, or was approved. */
+  /** Whether to publish the run even if it changed nothing: a stream is held, has failed, or was approved. */
   readonly isNews: boolean;
 }
 
-/** How a job's snapshots are published: for whom, and how much of the past. */
+/** How a job's snapshots are published: file mode, and how long earlier files stay. */
 function publishOptions({ job, clock, keepsAll = false }: PublishContext): PublishOptions {
   const { publish: published, keep } = job;
   const changesBefore = new Date(keepsAll ? 0 : clock.now() - keep.changes).toISOString();
@@ -44,7 +43,7 @@ function publishOptions({ job, clock, keepsAll = false }: PublishContext): Publi
 }
 
 /**
- * Closes the store, compacts it if much of it is free space, and brings the published files up to date with it. May be
+ * Closes the store, compacts it if much of it is free space, and updates the published files from it. May be
  * repeated.
  * @param repairs whether to write a damaged published file again: `all` does so with one that seems whole, too
  * @throws {CdsyncError} `state_unreadable`, `snapshot_incomplete`, `disk_full`
@@ -68,14 +67,14 @@ export async function publishStore(
   for (const folder of [layout.publishedFolder, layout.parquet]) await openPublishedFolder(folder, options.mode);
 }
 
-/** Whether the published file is damaged. One that is not on this disk cannot be. */
+/** Whether the published file is damaged. A remote file counts as intact. */
 async function isDamagedHere(database: Database, layout: JobLayout): Promise<boolean> {
   const target = await readlink(layout.link).catch(() => undefined);
   const isRemote = target !== undefined && layout.elsewhere?.find(join(layout.folder, target)) !== undefined;
   return !isRemote && (await isDamaged(database, layout.link));
 }
 
-/** What the next run recognises records by. If that fails, only that run costs more. */
+/** Updates of the record caches for the next run. If one fails, the next run converts all records of its stream. */
 class CacheUpdates {
   readonly #context: Pick<RunContext, 'layout' | 'notice' | 'signal'>;
   readonly #keep = new Map<string, CommitCacheUpdate>();
@@ -84,7 +83,7 @@ class CacheUpdates {
     this.#context = context;
   }
 
-  /** Writes the files, which {@link keep} puts in their place. */
+  /** Writes temporary files, for {@link keep}. */
   async prepare(store: SnapshotStore, { run, streams }: Pick<CommitTask, 'run' | 'streams'>): Promise<void> {
     const { layout, signal } = this.#context;
     const { id: storeId } = await store.state();
@@ -102,7 +101,7 @@ class CacheUpdates {
     }
   }
 
-  /** To be called once the commit counts. */
+  /** Replaces the caches. Call it after the commit. */
   async keep(): Promise<void> {
     const { layout, notice } = this.#context;
     for (const [stream, keep] of this.#keep) {
@@ -114,7 +113,7 @@ class CacheUpdates {
   }
 }
 
-/** What was committed. */
+/** The result of a commit. */
 export interface Committed {
   /** Number of the current snapshot. */
   readonly sequence: number;
@@ -164,7 +163,7 @@ export async function commitAndPublish(
   const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
   const sequence = await (isFirst ? database.use('first commit', { recordBytes }, work) : work());
   progress.phase = 'publishing';
-  // In a bucket that would move the whole database each night.
+  // In a bucket, each run would upload the whole database.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;
   try {
     await publishStore(context, store, { repairs: sequence === before && (isNews || isStale) ? 'all' : 'none' });
@@ -176,7 +175,7 @@ export async function commitAndPublish(
 }
 
 /**
- * Notes a run of which a guard holds every stream, and publishes the note. Closes the store.
+ * Records a run whose streams are all held, and publishes the record. Closes the store.
  * @throws {CdsyncError} `state_unreadable`, `snapshot_incomplete`, `disk_full`
  */
 export async function publishHeld(context: PublishContext, store: SnapshotStore, run: RunIdentity): Promise<void> {

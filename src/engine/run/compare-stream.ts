@@ -50,13 +50,13 @@ interface CompareTask {
   readonly definition: Definition;
 }
 
-/** What a commit would do, and the reading behind it. */
+/** A commit that is ready, and its reading. */
 export interface ComparedStream {
   readonly commit: StreamCommit;
   readonly read: ReadResult;
-  /** Rows that stay because nobody can ask whether they are gone. */
+  /** Rows that stay because no request can confirm their delete. */
   readonly kept: number;
-  /** In which columns the updated rows differ; undefined if there are none, or if that could not be found out. */
+  /** In which columns the updated rows differ; undefined if there are none, or if that is unknown. */
   readonly changedValues?: ChangedValues | undefined;
 }
 
@@ -99,7 +99,7 @@ interface Compared {
   readonly diffed: DiffTask;
 }
 
-/** The task, with values derived from it. */
+/** A task with values that are derived from it. */
 interface ComparisonTask extends CompareTask {
   readonly context: CompareContext;
   readonly previous: StreamState | undefined;
@@ -122,8 +122,8 @@ async function signedFiles(
 }
 
 /**
- * What a first reading without records has received, with the columns that are known all the same: those of the filter. Queries that
- * name them find no rows then, and do not fail.
+ * A first reading without records still gets the columns of its filter, so that queries which name them find no rows and do not
+ * fail.
  */
 function withFiltered(read: ReadResult, { reads, columns: rules }: StreamConfig): ReadResult {
   if (read.parts.length > 0) return read;
@@ -133,7 +133,7 @@ function withFiltered(read: ReadResult, { reads, columns: rules }: StreamConfig)
   return { ...read, columns: columns.store() };
 }
 
-/** @param kept keys of rows that stay as they are, although the reading did not bring them */
+/** @param kept keys of absent rows that stay as they are */
 async function compare(task: ComparisonTask, kept: readonly string[] = []): Promise<Compared> {
   const { context, store, reader, config, before, previous, folder } = task;
   const { compression } = context.job.parquet;
@@ -186,7 +186,7 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   return { read, discarded, discardedValues, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
 }
 
-/** An empty answer after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
+/** An empty result after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
 function isSuspiciouslyEmpty({ config, previous, reader }: ComparisonTask, { difference }: Compared): boolean {
   const mayBe = reader.brings === 'additions' || previous === undefined || previous.rows === 0;
   const holds = config.guards.minRows !== 0 && config.guards.action === 'hold';
@@ -205,15 +205,15 @@ async function emptySnapshot(
 
 interface Confirmed {
   readonly compared: Compared;
-  /** Keys that no request can be made for: their rows stay. */
+  /** Keys that no URL can contain: their rows stay. */
   readonly kept: readonly string[];
-  /** Whether the rows before, of those that change or go, are copied already. */
+  /** Whether the earlier versions of changed and deleted rows are copied already. */
   readonly isCopied: boolean;
 }
 
 /**
- * Absent keys are only candidates for deletes. cdsync asks for each of them. If there are too many, or the service cannot
- * be asked for one, it reads the list again. A list of one page needs neither.
+ * Absent keys are only candidates for deletes. cdsync requests each of them. If there are too many, or the service has no request
+ * for one record, it reads the list again. A list of one page needs neither.
  */
 async function confirm(task: ComparisonTask, compared: Compared): Promise<Confirmed> {
   const { config, reader, store, context } = task;
@@ -221,10 +221,10 @@ async function confirm(task: ComparisonTask, compared: Compared): Promise<Confir
   const { difference, discardedKeys, read } = compared;
   const { confirmable } = reader;
   if (difference.deleted === 0 || confirmable === undefined) return asItIs;
-  // A hashed key cannot be asked for.
+  // No request can contain a hashed key.
   const one = reader.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
   const most = config.reads.confirmDeletes;
-  // Rows that the contract leaves out are absent here, but not deleted; records that cannot be read have come.
+  // Rows that the contract leaves out, and records that cannot be read, are absent here but not deleted.
   const known = new Set([...discardedKeys, ...(await readRejects(read.rejects)).map(({ key }) => key)]);
   const absent = await absentKeys(store.session, workTables(config.name), most + known.size + 1);
   const candidates = absent.filter((key) => !known.has(key));
@@ -241,7 +241,7 @@ async function confirm(task: ComparisonTask, compared: Compared): Promise<Confir
   const meter = reader.live;
   const add = (key: string, body: Buffer) => confirmable.addSingle(key, body);
   const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
-  // Nearly always all of them are gone. So what the commit needs in that case is made while the service answers.
+  // Nearly always all of them are deleted. While the service responds, the commit is prepared for that case.
   const before = { ...compared.diffed, difference };
   const copies =
     isSmallChange(before) && kept.length === 0 ? copyBefore(store, before, workTables(config.name)) : undefined;
@@ -294,8 +294,8 @@ async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
 }
 
 /**
- * Compares what was read of a stream with its last snapshot, and writes what changed. It confirms absent keys, except if
- * everything is absent: then it asks for none, and the guards hold the stream.
+ * Compares a reading with the stream's last snapshot, and writes the changes. It confirms absent keys, unless all are absent: then
+ * it requests none, and the guards hold the stream.
  * @throws {CdsyncError} `unbalanced`
  * @throws {ReadingInvalidated}
  */
@@ -344,12 +344,12 @@ export async function compareStream(context: CompareContext, input: CompareTask)
   };
   if (!isChanged(commit)) return { commit, read, kept: kept.length };
   const changes = await writeChanges(store, apply, tables, isCopied);
-  // For the page about the run alone: no reason to fail.
+  // Only the page about the run needs it.
   const changed = await changedValues(store, apply, changes, tables).catch(() => undefined);
   return { commit: { ...commit, changes }, read, kept: kept.length, changedValues: changed };
 }
 
-/** What the next night is to know: nothing new if every record came as it was known already. */
+/** The update of the record cache; `the same` if all records were cache hits. */
 function cacheUpdateOf(
   { reader, folder, run }: ComparisonTask,
   { parts, standing }: ReadResult,

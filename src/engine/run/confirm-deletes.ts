@@ -21,7 +21,7 @@ interface ConfirmTask {
   readonly keys: readonly string[];
   /** The request for one record. */
   readonly one: NonNullable<Confirmable['one']>;
-  /** Adds a record to what was read. @returns whether it was kept */
+  /** Adds a record to the reading. @returns whether it was kept */
   readonly add: Confirmable['addSingle'];
   readonly meter: RequestCounts;
   readonly client: ServiceClient;
@@ -30,9 +30,9 @@ interface ConfirmTask {
 }
 
 /**
- * Asks the service for each record that a reading did not bring. An index changes while it is read, so an absent key is
- * only a candidate for a delete. A 404 confirms the delete; a record that comes is added to the reading.
- * @returns how many records came
+ * Requests each record that is absent from a reading. An index changes while it is read, so an absent key is only a candidate for a
+ * delete. A 404 confirms the delete; a record that is returned is added to the reading.
+ * @returns the number of records that were added
  */
 export async function confirmDeletes(task: ConfirmTask): Promise<number> {
   const { one, add, client, signal, keys, atOnce, meter } = task;

@@ -94,7 +94,7 @@ async function dropCarriedOut({ layout }: DeliveryContext, { destinations }: Job
 }
 
 /**
- * Brings a job's destinations up to date with what is published, all at the same time. A failure is in its report.
+ * Delivers the published snapshot to all destinations of a job in parallel. The report has the failures.
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`
  */
 export async function deliverJob(context: DeliveryContext, options: DeliverJobOptions): Promise<DestinationReport[]> {

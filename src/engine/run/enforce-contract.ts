@@ -173,7 +173,7 @@ function remaining({ read, contract }: ContractTask, found: Violations): StoredC
   });
 }
 
-/** A reading without what the contract forbids. */
+/** A reading without the rows, columns and values that the contract forbids. */
 interface Enforced {
   readonly read: ReadResult;
   /** Number of rows that are left out. */
@@ -219,7 +219,7 @@ class Enforcement {
     return { read: result, discarded: this.#discarded, discardedValues, keys: this.#keys };
   }
 
-  /** The part without what the contract forbids; the same part if it has nothing of that. */
+  /** The part without forbidden rows, columns and values; the same part if it has none. */
   async #part(part: Part): Promise<Part> {
     const { contract, key, folder, compression } = this.#task;
     const faults = faultsOf(part, contract, this.#found);
@@ -251,7 +251,7 @@ class Enforcement {
     });
     const rowsAway = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
     this.#discarded += part.rows - file.rows - rowsAway;
-    // The new file does not contain the dropped rows. They still count, so they get a place behind its last row.
+    // The new file does not contain the dropped rows. They still count, so they get positions after its last row.
     if (rowsAway > 0) this.#dropped = this.#dropped.filter(({ part: number }) => number !== part.number);
     if (rowsAway > 0) this.#dropped.push({ part: part.number, from: file.rows, to: file.rows + rowsAway });
     const keysPath = join(folder, 'parts', `contract-${part.number}.keys`);
@@ -264,7 +264,7 @@ class Enforcement {
 const none: ReadonlySet<string> = new Set();
 
 /**
- * Enforces the stream's contract on what was read, before it is compared with the snapshot.
+ * Enforces the stream's contract on a reading, before it is compared with the snapshot.
  * @throws {CdsyncError} `contract_violated`, with all violations at once
  */
 export async function enforceContract(session: Session, task: ContractTask): Promise<Enforced> {

@@ -33,7 +33,7 @@ function shownLimit(limit: Limit, unit: string): string {
   return 'count' in limit ? formatCounted(limit.count, unit) : `${Number((limit.share * 100).toFixed(4))}%`;
 }
 
-/** A share of a whole in percent. It has more digits where it would look like the limit that it exceeds. */
+/** A share of a whole in percent. It has more digits if it would otherwise look like the limit that it exceeds. */
 function shownShare(found: number, whole: number, limit: Limit): string {
   const percent = (found / whole) * 100;
   const short = `${Number(percent.toFixed(1))}%`;
@@ -61,7 +61,7 @@ function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
   return [{ guard: 'min_rows', message: `${formatCounted(task.rows, 'row')}; the minimum is ${formatCount(minRows)}` }];
 }
 
-/** Judges changes; none if there is no earlier snapshot to compare with. */
+/** Limits on changes; they pass if there is no earlier snapshot. */
 async function changeGuards({ config, commit, store, checksChanges }: GuardTask): Promise<GuardFinding[]> {
   const { previous, difference, brings } = commit.task;
   if (!checksChanges || previous === undefined || previous.rows === 0) return [];
@@ -104,7 +104,7 @@ async function columnGuards({ config, commit, store }: GuardTask): Promise<Guard
   const findings: GuardFinding[] = [];
   const view = quoteIdentifier(task.stream);
   for (const [column, limit] of Object.entries(maxNull)) {
-    // A name that no column has is a warning of its own.
+    // `unknownColumns` warns of a name that no column has.
     if (!names.has(column)) continue;
     const missing = await store.session.number(`SELECT count(*) FROM ${view} WHERE ${quoteIdentifier(column)} IS NULL`);
     if (!exceeds(missing, limit, task.rows)) continue;
@@ -144,11 +144,11 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
   return findings;
 }
 
-/** Judges what a commit would do to a stream; an empty list lets it through. */
+/** Checks a commit by the stream's guards. @returns the guards that failed */
 export async function evaluateGuards(task: GuardTask): Promise<GuardFinding[]> {
   const { maxNull, unique, expect } = task.config.guards;
   const ofRows = rowGuards(task);
-  // If nothing came back, the other guards would only repeat that.
+  // If there are no records, the other guards would only repeat that.
   if (ofRows.some(({ guard }) => guard === 'empty_answer')) return ofRows;
   const looksAtRows = Object.keys(maxNull).length + unique.length + expect.length > 0;
   if (looksAtRows) await showStream(task.store, task.commit);

@@ -23,7 +23,7 @@ import type { StoredKeys } from './recover.js';
 import type { StreamReader } from './stream-reader.js';
 import { cacheOptionsFor } from './usable-cache.js';
 
-/** The options that decide which records a stream is about, each as a digest: a filter may contain a person's name. */
+/** The options that decide which records a stream has, each as a digest: a filter may contain a person's name. */
 export type Definition = Readonly<Record<string, string>>;
 
 function digest(value: unknown): string {
@@ -50,7 +50,7 @@ function refuseChanged(before: Definition | undefined, now: Definition): void {
   if (changed.length === 0) return;
   throw new CdsyncError(`its ${changed.join(' and ')} changed since the last snapshot, which is about other records`, {
     code: 'definition_changed',
-    hint: 'run with --accept to make what it brings now the new baseline, or give the stream another name',
+    hint: 'run with --accept to make its present records the new baseline, or give the stream another name',
   });
 }
 
@@ -58,7 +58,7 @@ function refuseChanged(before: Definition | undefined, now: Definition): void {
 const dateStepMs = 1000;
 const dayMs = 86_400_000;
 
-/** A digest of everything that decides what a stream's parts contain. A reading with another one is not resumed. */
+/** A digest of all that decides the content of a stream's parts. A reading with another one is not resumed. */
 export function fingerprint(
   context: RunContext,
   config: StreamConfig,
@@ -97,14 +97,16 @@ export interface OpenedStream {
   readonly windows: readonly Window[];
 }
 
+/** The stream to open. */
 export interface OpenTask {
   readonly config: StreamConfig;
   readonly meter: RequestCounts;
   readonly previous: StreamState | undefined;
-  /** Shows the streams that this one is made of. */
+  /** Shows the streams that its query reads. */
   readonly session: Session;
 }
 
+/** Resolves the source of a stream, and finds an earlier reading to resume. @throws {CdsyncError} `definition_changed`, `salt_changed`, errors of the service */
 export async function openStream(context: RunContext, task: OpenTask): Promise<OpenedStream> {
   const { config, meter, previous, session } = task;
   const { client, signal, clock, notice } = context;
@@ -169,7 +171,7 @@ async function windowsToRead(
   });
 }
 
-/** Says it once if the windows reach further back than the service is known to answer. */
+/** Notices that the windows begin before the time for which the service certainly has records. */
 function noteUncertainSpan(
   { clock, notice }: RunContext,
   { source: { certainMs }, windows, stream }: { source: WindowedSource; windows: readonly Window[]; stream: string },
@@ -180,8 +182,8 @@ function noteUncertainSpan(
   if (Date.parse(first.from) >= clock.now() - certainMs - dayMs) return;
   const days = certainMs / dayMs;
   notice(
-    `${stream}: asks for records from ${first.from.slice(0, 10)} on, but the service may not answer for more than the last ${days} days. ` +
-      'Each run asks again for older time that brings none. A later `since` ends that.',
+    `${stream}: requests records since ${first.from.slice(0, 10)}, but the service may only have those of the last ${days} days. ` +
+      'Each run requests earlier time again if it has no records. To avoid that, set a later `since`.',
   );
 }
 
@@ -195,14 +197,14 @@ interface BeginTask {
   readonly lastValues: readonly string[];
   /** If the run chooses how to split the list: the ways that the last snapshot shows. */
   readonly splits: readonly Split[];
-  /** Stored records that are read again by their keys. */
+  /** Stored records to request again by their keys. */
   readonly again: StoredKeys;
-  /** Shows the streams that this one is made of. */
+  /** Shows the streams that its query reads. */
   readonly session: Session;
   /** Of the store. */
   readonly storeId: string;
   readonly duckdbVersion: string;
-  /** Given if nothing may be recognised: why, in words. */
+  /** Why the record cache must not be used, in words; undefined if it may. */
   readonly refusal?: string;
 }
 

@@ -5,7 +5,7 @@ import type { PlannedDelivery } from '../../delivery/table/dry-run.js';
 import { reportError } from '../report-job.js';
 import { type DeliverJobOptions, planDeliveriesOfJob, requireDestinations } from './deliver-job.js';
 
-/** What a push would do with one stream. `plan` is null if it would be refused, or cannot be said: `why` says so. */
+/** The planned delivery of one stream. `plan` is null if it would be refused or is unknown; `why` has the reason. */
 export interface PushPlanEntry {
   readonly name: string;
   readonly connector: string;
@@ -21,12 +21,12 @@ export interface PushPlan {
   readonly job: string;
   /** `partial`: a delivery would be refused. `failed`: a destination could not be asked. */
   readonly status: 'ok' | 'partial' | 'failed';
-  /** Whether all that failed did so for a login or a right. */
+  /** Whether all failures are about a login or a right. */
   readonly auth: boolean;
   readonly destinations: readonly PushPlanEntry[];
 }
 
-/** What a push would do. It writes nothing. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
+/** Plans the deliveries of a push. It writes nothing. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
 export async function planPush(
   context: DeliveryContext,
   options: Omit<DeliverJobOptions, 'progress'>,

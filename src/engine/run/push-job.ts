@@ -26,7 +26,7 @@ async function newestRun(
 }
 
 /**
- * Brings destinations up to date with the published snapshot, without a run.
+ * Delivers the published snapshot without a run.
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`; `locked` if another process delivers to all of them
  */
 export async function pushJob(context: DeliveryContext, options: DeliverJobOptions): Promise<JobReport> {
@@ -55,9 +55,9 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
 }
 
 /**
- * The same, and tells what it changed: receivers of `notify` that the job is well again or no longer, and `metrics` how each
- * destination stands. It runs no commands of `after`: nothing new is published.
- * @throws {CdsyncError} what {@link pushJob} throws
+ * Delivers the published snapshot without a run, notifies if that changes the job's status, and updates `metrics`. It runs no
+ * commands of `after`, because it publishes nothing.
+ * @throws {CdsyncError} as {@link pushJob}
  */
 export async function pushAndNotify(
   context: DeliveryContext & { readonly config: LocalConfig },

@@ -50,11 +50,11 @@ function storableType(type: string): string {
 
 /** The query, without semicolons at its end: cdsync puts it into a subquery. */
 function queryText({ name, reads }: QueryReaderOptions['config']): string {
-  if (reads.query === undefined) throw new TypeError(`stream ${name} is no query`);
+  if (reads.query === undefined) throw new TypeError(`stream ${name} is not a query`);
   return reads.query.trim().replace(/;\s*$/, '');
 }
 
-/** A reading whose records are the rows of a query over other streams. */
+/** Reads the rows of a query over other streams. */
 export class QueryReader implements StreamReader {
   readonly resumed = false;
   readonly brings = 'everything';
@@ -96,7 +96,7 @@ export class QueryReader implements StreamReader {
         : `${value}::${column.type}`;
       return `${kept} AS ${quoteIdentifier(column.name)}`;
     });
-    // Whether a query gives -0.0 is known only behind it.
+    // Only its result shows whether a query returns -0.0.
     const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
     const query = `SELECT ${selected.join(', ')} FROM (${this.#query})`;
     const form = { compression, keepsZeroSigns };
@@ -139,8 +139,8 @@ export class QueryReader implements StreamReader {
   async close(): Promise<void> {}
 
   /**
-   * Judges the texts of the result, and writes it again if they can be values.
-   * @returns undefined if the file is good as it is
+   * Infers the formats of text columns, and writes the file again if they can be typed values.
+   * @returns undefined if the file stays as it is
    */
   async #typed(
     columns: ColumnSet,
@@ -188,7 +188,7 @@ export class QueryReader implements StreamReader {
     for (const field of this.key) {
       if (found.some(({ name }) => name === field)) continue;
       const names = found.map(({ name }) => name).join(', ');
-      throw this.#invalid(`the query gives no column "${field}" for its key`, `its columns: ${names}`);
+      throw this.#invalid(`the query has no column "${field}" for its key`, `its columns: ${names}`);
     }
     return found;
   }
@@ -207,7 +207,7 @@ export class QueryReader implements StreamReader {
       const column = known ?? columns.obtain('envelope', name);
       const wasMasked = known?.treatment !== undefined;
       column.untracked = track === false;
-      // Texts are written as such first, and judged then.
+      // Texts are written as such first; their formats are inferred from the file.
       column.text = undefined;
       column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
       const rawType = column.treatment === undefined ? type : 'VARCHAR';

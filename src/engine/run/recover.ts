@@ -18,19 +18,19 @@ import { publishStore } from './commit-and-publish.js';
 
 /** The keys of the stored records of a stream whose records change until they have ended. */
 export interface StoredKeys {
-  /** To be asked for by id: those that may still change, and {@link StoredKeys.undetailed}. */
+  /** Records to request by id: those that may still change, and {@link StoredKeys.undetailed}. */
   readonly asked: readonly string[];
-  /** Those that have ended, and whose details were never read. */
+  /** Ended records whose details were never read. */
   readonly undetailed: ReadonlySet<string>;
-  /** Those that a page brings in vain. With `--full` or for a span of time, what has ended is read again too. */
+  /** Records in pages that need not be read again. With `--full` or for a span of time, ended ones are read again too. */
   skipped(context: Pick<RunContext, 'full' | 'range'>): ReadonlySet<string>;
 }
 
 export const noStoredKeys: StoredKeys = { asked: [], undetailed: new Set(), skipped: () => new Set() };
 
-/** The columns that tell whether a record has its details; empty if nothing that is kept could tell. */
+/** The columns that show whether a record has its details; empty if the snapshot keeps none of them. */
 function detailColumns({ reads, columns, contract }: StreamConfig): readonly string[] {
-  // A contract may leave out new columns: then no reading would ever bring what is asked for.
+  // A contract may leave out new columns: their details would be requested in every run.
   if (contract.columns !== 'evolve') return [];
   return (reads.details ?? []).filter((field) => writtenRule(columns, { place: 'envelope', field })?.drop !== true);
 }
@@ -57,17 +57,17 @@ async function storedKeysOf(store: SnapshotStore, config: StreamConfig, state: S
   return { asked, undetailed, skipped };
 }
 
-/** What the store says before a run. */
+/** The state of the store before a run. */
 export interface PreviousState extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
-  /** How lists could be split whose runs choose that themselves, by stream. */
+  /** Possible splits of lists with `partition_by: auto`, by stream. */
   readonly splits: ReadonlyMap<string, readonly Split[]>;
   /** Which stored records are read again by their keys, by stream. */
   readonly again: ReadonlyMap<string, StoredKeys>;
   /** Ids of runs that have committed and still have a folder. */
   readonly committed: ReadonlySet<string>;
-  /** What readings begin with: the columns of the last snapshot, with the forms of their texts if those are judged. */
+  /** The columns that a reading starts with: those of the last snapshot, with their text formats if those are inferred. */
   readonly columns: ReadonlyMap<string, readonly StoredColumn[]>;
   readonly duckdbVersion: string;
 }
@@ -108,7 +108,7 @@ function columnsToBeginWith(
     : inferColumnFormats(store, state, (column) => (isQuery || column.declared === undefined) && infersFormat(column));
 }
 
-/** Reads what a store, or its published copy, says before a run. Without a configuration nothing will be read, so no list is split. */
+/** Reads the state of a store, or of its published copy, before a run. Without `config`, it looks for no splits. */
 export async function readPreviousState(
   store: SnapshotStore,
   { layout, job, config }: Pick<RecoveryContext, 'layout' | 'job' | 'config'>,
@@ -171,7 +171,7 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: P
   return { ...before, streams };
 }
 
-/** Reads what the store says before the run. Also repairs published files after a crash, or after somebody damaged them. */
+/** Reads the state of the store before a run, and repairs published files that are missing or damaged, after a crash for example. */
 export async function recover(context: RecoveryContext): Promise<PreviousState> {
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
@@ -182,7 +182,7 @@ export async function recover(context: RecoveryContext): Promise<PreviousState> 
     await publishStore({ ...context, keepsAll: true }, store, {
       repairs: context.full || store.isMigrated ? 'all' : 'damaged',
     });
-    // A committed stream is never resumed: its records would be taken for newly read ones.
+    // A committed stream must not be resumed: its records would count as newly read.
     for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);
     return before;
   } finally {

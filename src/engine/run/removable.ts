@@ -6,7 +6,7 @@ export interface FinishedStreamState {
     | 'held'
     /** The reading is complete but wrong: comparing it again would fail again. */
     | 'wrong'
-    /** It failed, and the next run may resume what was read. */
+    /** It failed, and the next run may resume it. */
     | 'failed'
     /** It failed before the run looked for earlier readings of it. */
     | 'unopened';
@@ -35,8 +35,8 @@ interface Removable {
 }
 
 /**
- * What can be removed when a run has ended, because no later run can resume or approve it. A held stream stays until a
- * later run commits or holds that stream. A checkpoint stays until a run has looked at its stream.
+ * Finds folders that can be removed at the end of a run, because no later run can resume or approve them. A held stream stays until
+ * a later run commits or holds that stream. A checkpoint stays until a run has opened its stream.
  */
 export function removable({ runId: own, streams, isInterrupted, isPart, folders, held }: FinishedRunState): Removable {
   if (isInterrupted) return { runs: [], streams: [] };

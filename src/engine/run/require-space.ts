@@ -39,7 +39,7 @@ export async function bytesOf(path: string): Promise<number> {
 export interface StreamSize {
   /** Records that will be read. */
   readonly rows: number;
-  /** Bytes of a spooled record. */
+  /** Bytes of a record in a staging file. */
   readonly stagedPerRow: number;
   /** Bytes of a row in Parquet. */
   readonly parquetPerRow: number;
@@ -71,11 +71,11 @@ export interface DiskNeed {
   readonly total: number;
 }
 
-/** The most that a stream has spooled: batches that are written, wait, or are converted. */
+/** The most bytes of a stream in staging files: batches that are written, wait, or are converted. */
 const maxStaged = 48e6;
 /** A row in a part's keys file, compressed: its key, hash and place. */
 export const keyBytes = 30;
-/** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its spooled record. */
+/** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its staged record. */
 const tableFactor = 0.4;
 /** If a larger share of the rows changes, the table is rebuilt beside the old one (see snapshot/apply.ts). */
 const rebuildShare = 0.1;
@@ -84,7 +84,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** What a run needs at its peak: everything it writes before it removes anything. */
+/** The space that a run needs at its peak: all that it writes before it removes files. */
 export function diskNeed(streams: readonly StreamSize[], store: StoreSize): DiskNeed {
   const tablePerRow = ({ stagedPerRow }: StreamSize) =>
     store.rows > 0 ? store.bytes / store.rows : tableFactor * stagedPerRow;
@@ -106,11 +106,11 @@ export function diskNeed(streams: readonly StreamSize[], store: StoreSize): Disk
 
 /** The least share of the last run's files that must fit: the list may have become shorter since. */
 const leastShare = 0.5;
-/** The share of a list that a usual night changes. */
+/** The share of a list that usually changes between runs. */
 const usualChange = 0.02;
-/** Size of a spooled record relative to its row in Parquet. */
+/** Size of a staged record relative to its row in Parquet. */
 const stagingFactor = 12;
-/** A first run gets a warning if less than this is free: nobody knows how much it needs. */
+/** A first run gets a warning if less than this is free, because its need is unknown. */
 const firstRunFloor = 500e6;
 
 /** Rows and bytes of a stream's last snapshot. */
@@ -126,11 +126,11 @@ function readInFull({ reads }: StreamConfig): boolean {
   return reads.brings === 'everything';
 }
 
-/** What the last run wrote for the streams that are read in full, and the space there is. */
+/** The size of the last snapshots of streams that are read in full, and the free space. */
 interface DiskSpace {
   readonly streams: readonly string[];
   readonly previous: readonly { rows: number; bytes: number }[];
-  /** Parts and their keys: what each run writes again. */
+  /** Parts and their keys: each run writes as much again. */
   readonly parts: number;
   readonly free: number;
   readonly usable: number;
@@ -138,7 +138,7 @@ interface DiskSpace {
   readonly isShort: boolean;
 }
 
-/** Compares what the last run needed with the free space. */
+/** Compares the need of the last run with the free space. */
 export async function measureSpace(
   { layout }: Pick<RunContext, 'layout'>,
   configs: readonly StreamConfig[],
@@ -154,8 +154,8 @@ export async function measureSpace(
 }
 
 /**
- * Makes sure, before the first request, that there is room for what the last run wrote for the same streams. If room is
- * only probably short, warns.
+ * Checks, before the first request, that there is space for as much as the last run wrote for the same streams. Warns if the space
+ * is only probably too small.
  * @throws {CdsyncError} `disk_short`
  */
 export async function requireSpace(
@@ -176,7 +176,7 @@ export async function requireSpace(
     );
   }
   if (previous.length < streams.length && free < firstRunFloor) {
-    notice(`warning: ${isFree}, and streams are read for the first time; cdsync plan shows what they need`);
+    notice(`warning: ${isFree}, and streams are read for the first time; cdsync plan shows their need`);
     return;
   }
   const rows = [...before.streams.values()].reduce((sum, stream) => sum + stream.rows, 0);

@@ -11,9 +11,8 @@ export function countDuplicates(
 }
 
 /**
- * Checks that every record read is accounted for: as a row, a further copy of a key, a reject, or a row that stays as the
- * last snapshot has it.
- * @throws {CdsyncError} `unbalanced` if records were lost or appeared on the way
+ * Checks that every record is counted once: as a row, a further copy of a key, a reject, or an unchanged row.
+ * @throws {CdsyncError} `unbalanced` if records were lost or added on the way
  */
 export function checkRowCounts(
   stream: string,
@@ -24,9 +23,9 @@ export function checkRowCounts(
   const { rows } = unified;
   const copies = countDuplicates(read, unified);
   if (counters.read === rows + copies + counters.rejected + standing.records) return;
-  const stood = standing.records === 0 ? '' : ` ${standing.records} that stand,`;
+  const unchanged = standing.records === 0 ? '' : ` ${standing.records} unchanged rows,`;
   throw new CdsyncError(
-    `${counters.read} records were read, but ${rows} rows,${stood} ${copies} duplicates and ${counters.rejected} rejects came of them`,
+    `${counters.read} records were read, but these are ${rows} rows,${unchanged} ${copies} duplicates and ${counters.rejected} rejects`,
     { code: 'unbalanced', stream, hint: 'nothing was committed; run again, and report it if it stays' },
   );
 }

@@ -8,17 +8,17 @@ import type { RunContext } from '../run-context.js';
 import { runJob } from './run-job.js';
 import { statusWithDestinations } from './run-status.js';
 
-/** Whether a run was interrupted before its commit. After it, the report also says what each destination did not get. */
+/** Whether a run was interrupted before its commit. After the commit, the report has an entry for each destination. */
 function isInterrupted({ status, streams }: JobReport): boolean {
   return status === 'interrupted' && !streams.some((stream) => stream.status === 'ok');
 }
 
-/** Whether a commit is not published yet: destinations get what is. */
+/** Whether a commit is not published yet. Destinations get only published snapshots. */
 function isUnpublished({ streams }: JobReport): boolean {
   return streams.some(({ status, error }) => status === 'ok' && error !== null);
 }
 
-/** An entry for each delivery of a run that did not get so far. */
+/** An entry for each delivery that was not tried. */
 function notTried({ job, only }: RunContext): DestinationReport[] {
   return job.destinations.flatMap(({ name, streams }) =>
     streams
@@ -41,9 +41,9 @@ function notTried({ job, only }: RunContext): DestinationReport[] {
 }
 
 /**
- * Runs a job, delivers what it published, and does what follows from the report. The job's lock is free during the delivery,
- * so a slow destination delays no later run.
- * @throws {CdsyncError} what {@link runJob} throws
+ * Runs a job, delivers the published snapshot, and reports the result. The job's lock is free during the delivery, so a slow
+ * destination delays no later run.
+ * @throws {CdsyncError} as {@link runJob}
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   const afterRun = hasAfterRun(context.job) ? new (await import('../after-run.js')).AfterRun(context) : undefined;
@@ -58,7 +58,7 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   return report;
 }
 
-/** Runs the job; of one in a bucket, checkpoints go there on the way, and at the end what was committed, before anybody is told. */
+/** Runs the job. If it is in a bucket, checkpoints are uploaded during the run, and the commit before deliveries and notifications. */
 async function runAndUpload(context: RunContext): Promise<JobReport> {
   const { bucket, progress } = context;
   if (bucket === undefined) return runJob(context);

@@ -26,31 +26,31 @@ import { compareStages, Stage, type StageTask } from './stage.js';
 import { chosenStreams, orderStreams } from './stream-order.js';
 import type { StreamRun } from './stream-run.js';
 
-/** A clock is doubted if it is further than this from the last run, and from the service. */
+/** A clock counts as wrong if it is further than this from the last run, and from the service. */
 const farMs = 86_400_000;
 
-/** What a run knows of the time. */
+/** Times that a run can compare. */
 interface ClockReadings {
   /** By this machine, in milliseconds since 1970. */
   readonly now: number;
-  /** How far this machine's clock is ahead of the service's; undefined if no answer had a date. */
+  /** How far this machine's clock is ahead of the service's; undefined if no response had a date. */
   readonly aheadMs: number | undefined;
   readonly streams: StoreState['streams'];
 }
 
 /**
- * Why the clock of this machine cannot be trusted: it is far from the last run's and from the service's. A job that was not run
- * for long is only the former. Undefined: nothing speaks against it.
+ * Why the clock of this machine cannot be trusted: it is far from the last run and from the service. If it is only far from the last
+ * run, the job has not run for long. Undefined if it can be trusted.
  */
 function clockProblem({ now, aheadMs, streams }: ClockReadings): string | undefined {
   const last = Math.max(...[...streams.values()].map(({ synced_at: at }) => Date.parse(at)));
   if (aheadMs === undefined || !Number.isFinite(last)) return undefined;
   if (Math.abs(now - last) <= farMs || Math.abs(aheadMs) <= farMs) return undefined;
   const side = aheadMs > 0 ? 'ahead of' : 'behind';
-  return `the clock of this machine is ${formatDuration(Math.abs(aheadMs))} ${side} the service's; nothing of the past was removed. Set the clock`;
+  return `the clock of this machine is ${formatDuration(Math.abs(aheadMs))} ${side} the service's; nothing old was removed. Set the clock`;
 }
 
-/** After a run, removes files in the runs' folders that nobody needs any more: see {@link removable}. */
+/** After a run, removes files in the runs' folders that no later run needs: see {@link removable}. */
 async function cleanUp(
   { layout, only, range, job }: Pick<RunContext, 'layout' | 'only' | 'range' | 'job'>,
   end: Pick<FinishedRunState, 'runId' | 'streams' | 'isInterrupted'>,
@@ -121,7 +121,7 @@ async function compareAndCommit(
     if (!isCompared) return undefined;
     const streams = stages.flatMap((stage) => stage.streams);
     const commits = streams.flatMap(({ commit }) => (commit === undefined ? [] : [commit]));
-    // What a commit needs of a reading is on the disk. What readings still hold in memory is better used now.
+    // The commit reads files only, so the memory of the readings is freed for it.
     for (const stream of streams) await stream.close();
     const { sequence } = before;
     const status = statusOf(streams);
@@ -153,7 +153,7 @@ function findClockProblem({ client, clock }: RunContext, { streams }: StageTask[
   return clockProblem({ now: clock.now(), aheadMs: client.aheadMs, streams });
 }
 
-/** Shows readers of the published file that a run is held. What it holds is kept already, so the run does not fail with this. */
+/** Publishes a note that the run is held. The held streams are on disk already, so a failure is only a warning. */
 async function noteHeldRun(context: RunContext, store: SnapshotStore, run: StageTask['run']): Promise<void> {
   await publishHeld(context, store, run).catch((error) => {
     context.notice(`warning: cdsync.runs of the published file lacks this run: ${asCdsyncError(error).message}`);
@@ -178,7 +178,7 @@ async function beginRun(
   return run;
 }
 
-/** Does the work until the signal aborts. Who stops a run that has not begun to read gets its report all the same. */
+/** Does the work until the signal aborts. An interrupted run still gets a report. */
 async function unlessInterrupted(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
   if (signal.aborted) return;
   try {
@@ -188,7 +188,7 @@ async function unlessInterrupted(signal: AbortSignal, work: () => Promise<void>)
   }
 }
 
-/** Keeps what the page about the run shows of columns. Without it, the page says that it does not know. */
+/** Stores column statistics for the page about the run. */
 async function keepFigures(context: RunContext, runId: string, streams: readonly StreamRun[]) {
   const results = streams.map(({ result }) => result);
   await keepColumnFigures(context, runId, results).catch((error) => {
@@ -196,7 +196,7 @@ async function keepFigures(context: RunContext, runId: string, streams: readonly
   });
 }
 
-/** Streams that failed because a file of this machine is damaged: the bucket may have it whole. */
+/** If a damaged local file failed a stream, the bucket may have an intact copy. */
 function invalidateCacheIfDamaged(bucket: RemoteJobHandle, streams: readonly StreamRun[]): void {
   for (const { outcome } of streams)
     if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.doubtCache(outcome.error);
@@ -223,7 +223,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     const isInterrupted = committed === undefined;
     const isUnpublished = committed?.unpublished !== undefined;
     if (isInterrupted) for (const stream of streams) stream.interrupt();
-    // What is not published yet will be, out of the folder of the run.
+    // If the commit is not published, the next run publishes the files in this folder.
     if (!isUnpublished)
       await cleanUp(context, { runId: run.runId, isInterrupted, streams: streams.map(({ end }) => end) });
     if (!isInterrupted) await forgetStarted(layout);

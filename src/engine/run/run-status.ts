@@ -15,7 +15,7 @@ export function statusOf(
 
 type Delivered = Pick<DestinationReport, 'status' | 'rows'>;
 
-/** Whether a delivery did less than it was asked to. */
+/** Whether a delivery is incomplete. */
 function isBad({ status }: Delivered): boolean {
   return status !== 'ok';
 }
@@ -30,9 +30,9 @@ export function statusWithDestinations(status: RunStatus, destinations: readonly
   if (status === 'failed') return delivered ? 'partial' : 'failed';
   const bad = destinations.filter(isBad);
   if (bad.length === 0 || status === 'interrupted') return status;
-  // What is held is not delivered: that is no failure of its own.
+  // A held stream is not delivered: that is not another failure.
   if (status === 'held' && bad.every(isUntried)) return 'held';
-  // A held run that delivered nothing brought nothing. Any other has a snapshot to deliver, of this run or an earlier one.
+  // A held run without deliveries has changed nothing. Any other has delivered a snapshot, of this run or an earlier one.
   return status === 'held' && !delivered ? 'failed' : 'partial';
 }
 

@@ -15,7 +15,7 @@ const progressMs = 1_000;
 export interface RunOptions {
   /** The job to run; may be left out if the configuration has only one. */
   readonly job?: string | undefined;
-  /** Aborts to stop the run. What was read is kept, and the next run resumes it. */
+  /** Aborts to stop the run. Complete parts are kept, and the next run resumes. */
   readonly signal?: AbortSignal | undefined;
   /** One for all runs that send to one service at once; the run does not close it. Default: a budget for this run alone. */
   readonly budget?: Budget | undefined;
@@ -58,7 +58,7 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
  * Runs one job of a configuration as `cdsync run` does: reads its streams, commits what changed, publishes it, and loads its
  * destinations. It prints nothing and leaves the process alone: its umask, signals, environment and exit code.
  *
- * Any number of jobs may run at once, each with a DuckDB of its own that takes the configuration's `memory_mb`. A stream or a
+ * Any number of jobs may run in parallel, each with its own DuckDB that takes the configuration's `memory_mb`. A stream or a
  * destination that fails does not throw: the report says so.
  *
  * @returns what `cdsync run --json` has under `jobs`; its status is `interrupted` if the signal has aborted

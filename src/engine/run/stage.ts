@@ -12,7 +12,7 @@ import { hideStreams, showStored, showStream } from './stream-views.js';
 /** Streams read at the same time; each may read several partitions. */
 const maxParallelStreams = 4;
 
-/** What the stages of a run share. */
+/** The input of all stages of a run. */
 export interface StageTask {
   readonly run: RunIdentity;
   readonly before: PreviousState;

@@ -40,7 +40,7 @@ function collectTables(node: unknown, found: Set<string>): void {
 }
 
 /**
- * Names of the tables that a query reads, in lower case; they may include those of its own WITH clauses.
+ * Names of the tables that a query reads, in lower case; they may include those of the query's WITH clauses.
  * @throws {CdsyncError} `sql_failed` if it is not a single SELECT
  */
 export async function referencedTables(session: Session, stream: string, query: string): Promise<Set<string>> {
@@ -53,13 +53,13 @@ function tablesIn(statements: readonly unknown[]): Set<string> {
   return found;
 }
 
-/** The statements of a query, as DuckDB's parser tells them. @throws {CdsyncError} `sql_failed` if it is not a single SELECT */
+/** The statements of a query, from DuckDB's parser. @throws {CdsyncError} `sql_failed` if it is not a single SELECT */
 async function parsedQuery(session: Session, stream: string, query: string): Promise<unknown[]> {
   const [row] = await session.rows(`SELECT json_serialize_sql(${sqlText(query)})::VARCHAR AS tree`);
   const tree = JSON.parse(String(row?.tree)) as { error: boolean; error_message?: string; statements?: unknown[] };
   if (tree.error || tree.statements?.length !== 1) {
     throw new CdsyncError(
-      `the query of stream "${stream}" is no SELECT: ${tree.error_message ?? 'more than one statement'}`,
+      `the query of stream "${stream}" is not a SELECT: ${tree.error_message ?? 'more than one statement'}`,
       {
         code: 'sql_failed',
         kind: 'configuration',
@@ -71,7 +71,7 @@ async function parsedQuery(session: Session, stream: string, query: string): Pro
   return tree.statements;
 }
 
-/** Names that the WITH clauses of a query give, in lower case. */
+/** Names of the WITH clauses of a query, in lower case. */
 function collectNamed(node: unknown, found: Set<string>): void {
   if (typeof node !== 'object' || node === null) return;
   const { cte_map: named } = node as { cte_map?: { map?: readonly { key?: unknown }[] } };
@@ -80,7 +80,7 @@ function collectNamed(node: unknown, found: Set<string>): void {
 }
 
 /**
- * Refuses a query that reads a table which nobody gives: neither a stream of the job, nor its own WITH clauses, nor DuckDB.
+ * Refuses a query that reads an unknown table: not a stream of the job, a name of a WITH clause, or a table of DuckDB.
  * @param streams names of the job's streams
  * @throws {CdsyncError} `sql_failed`
  */
@@ -100,7 +100,7 @@ export async function refuseUnknownTables(
     if (isThere) continue;
     const others = streams.filter((each) => each !== name);
     const [near] = nearest(table, others, 1);
-    throw new CdsyncError(`the query of stream "${name}" reads "${table}", which is no stream of the job`, {
+    throw new CdsyncError(`the query of stream "${name}" reads "${table}", which is not a stream of the job`, {
       code: 'sql_failed',
       kind: 'configuration',
       stream: name,
@@ -145,7 +145,7 @@ function circleError(names: readonly string[]): CdsyncError {
   const who = names.length === 1 ? `stream ${names[0]} needs itself` : `streams ${names.join(', ')} need each other`;
   return new CdsyncError(`the ${who}`, {
     code: 'stream_circle',
-    hint: 'let one of them read what it needs from another stream',
+    hint: 'change one of the queries, so that it reads another stream',
   });
 }
 
@@ -160,7 +160,7 @@ export async function refuseCircle(session: Session, name: string, streams: read
 
 /**
  * The streams in stages. Those of the first stage need no other stream; those of a later one need only streams of earlier
- * stages. A needed stream that is not in the list comes from the last snapshot.
+ * stages. A needed stream that is not in the list is read from the last snapshot.
  * @throws {CdsyncError} `sql_failed`, `stream_circle`
  */
 export async function orderStreams(

@@ -13,11 +13,11 @@ export interface Confirmable {
   readonly one: ListSource['one'] | undefined;
   /** Reads the whole list once more; records that the first reading missed are added. */
   readAgain(): Promise<void>;
-  /** Adds a record that was asked for by its key. @returns false if it does not match the stream's filter any more */
+  /** Adds a record that was requested by its key. @returns false if it no longer matches the stream's filter */
   addSingle(key: string, body: Buffer): Promise<boolean>;
 }
 
-/** The reading of a stream, from the service or from a query. */
+/** Reads a stream, from the service or from a query. */
 export interface StreamReader {
   readonly live: LiveCounters;
   /** Records by the service's own total, if it was asked for; null or undefined if it is not known. */
@@ -25,7 +25,7 @@ export interface StreamReader {
   /** Whether it resumes a reading of an earlier process. */
   readonly resumed: boolean;
   readonly key: readonly string[];
-  /** `everything`: an absent key is a deleted record. `additions`: it was only not asked for. */
+  /** `everything`: an absent key is a deleted record. `additions`: it was only not requested. */
   readonly brings: 'everything' | 'additions';
   /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
   readonly covered: readonly CoveredSpan[] | undefined;
@@ -33,16 +33,16 @@ export interface StreamReader {
   readonly split?: ReadingSplit | undefined;
   /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */
   readonly confirmable: Confirmable | undefined;
-  /** Given if records are hashed: what the next run needs to recognise them. */
+  /** Describes the record cache for the next run; undefined if records are not hashed. */
   readonly nextCache?: NextCache | undefined;
-  /** The hashes that it recognised records by. Once it is compared, they may be changed. */
+  /** The hashes of the record cache. The comparison may change them. */
   readonly hashTable?: RecordHashTable | undefined;
-  /** Given if records are hashed, but none was recognised: why, in words. */
+  /** Why the record cache was not used, in words; undefined if it was, or if records are not hashed. */
   readonly cacheUnusedBecause?: string | undefined;
   /** Warnings about the reading. */
   readonly warnings?: readonly ReportedWarning[] | undefined;
   counters(): Counters;
-  /** The part of its counters that is of earlier processes; undefined if it resumes none. */
+  /** The part of its counters that earlier processes counted; undefined if it resumes none. */
   readonly earlier?: Counters | undefined;
   read(): Promise<void>;
   /** Everything read so far, flushed to files. */

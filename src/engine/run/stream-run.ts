@@ -43,7 +43,7 @@ export class StreamRun {
   opened: OpenedStream | undefined;
   reader: StreamReader | undefined;
   #compared: ComparedStream | undefined;
-  /** Whether the held stream is on the disk. */
+  /** Whether the held stream is on disk. */
   #isKept = false;
   readonly #context: RunContext;
   readonly #config: StreamConfig;
@@ -81,7 +81,7 @@ export class StreamRun {
       this.#show('failed');
     } finally {
       this.outcome.counters = this.reader?.counters() ?? this.outcome.counters;
-      // A second reading counts on from the first.
+      // The counters of a second reading include the first.
       this.outcome.earlier ??= this.reader?.resumed ? this.reader.earlier : undefined;
       this.outcome.split = this.reader?.split;
       this.outcome.cacheUnusedBecause = this.reader?.cacheUnusedBecause;
@@ -111,7 +111,7 @@ export class StreamRun {
       readonly before: PreviousState;
       readonly session: Session;
       readonly refusal?: string;
-      /** The columns to begin with, if not those of the last snapshot. */
+      /** The columns to start with, if not those of the last snapshot. */
       readonly columns?: readonly StoredColumn[] | undefined;
     },
   ): Promise<StreamReader> {
@@ -141,7 +141,7 @@ export class StreamRun {
     return reader;
   }
 
-  /** Reads the stream from its start, and converts every record. Its requests come on top of those so far. */
+  /** Reads the stream from its start, and converts every record. The counters add its requests to those so far. */
   async #readAgain(
     opened: OpenedStream,
     run: RunIdentity,
@@ -193,8 +193,8 @@ export class StreamRun {
   }
 
   /**
-   * Looks for names in the configuration that no column has, and notes them.
-   * @returns what holds the stream: readers must not see values that a rule was to hide
+   * Warns of names in the configuration that no column has.
+   * @returns unknown names that hold the stream: readers must not see values that a rule should hide
    * @throws {CdsyncError} `column_name_taken`
    */
   async #checkNames({ config, rules }: OpenedStream, { commit, read }: ComparedStream): Promise<GuardFinding[]> {
@@ -208,7 +208,7 @@ export class StreamRun {
     }
     const seen = { columns: read.columns, leftOut: read.leftOut };
     const taken = refuseTakenNames(rules, seen, previous?.columns);
-    // Records that were recognised, or that an earlier run has read, do not show which columns a rule drops.
+    // Cache hits, and records of earlier runs, do not show which columns a rule drops.
     const isPart = !isFirst && (read.standing.records > 0 || commit.task.brings === 'additions');
     const before = isPart ? await unmatchedBefore(this.#context.layout, this.name) : undefined;
     const unknown = unknownColumns(config, rules, seen).filter(
@@ -223,7 +223,7 @@ export class StreamRun {
   #noteKept({ kept }: ComparedStream): void {
     if (kept === 0) return;
     const rows = formatCounted(kept, 'row');
-    const message = `${rows} did not come, and no request can ask for an id of only dots: ${kept === 1 ? 'it stays' : 'they stay'}, not deleted`;
+    const message = `${rows} absent, but not deleted: no request can contain an id of only dots`;
     this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'delete_unconfirmed', message }];
   }
 
@@ -244,7 +244,7 @@ export class StreamRun {
     return error === undefined && findings.length === 0 ? commit : undefined;
   }
 
-  /** What the page about the run shows of its columns. */
+  /** The input for the column statistics of the page about the run. */
   get result(): StreamResult {
     return { name: this.name, commit: this.commit, changed: this.#compared?.changedValues };
   }
@@ -292,7 +292,7 @@ export class StreamRun {
     this.#isKept = true;
   }
 
-  /** Ends the stream because the run was interrupted before its commit. What failed or is held stays so. */
+  /** Ends the stream because the run was interrupted before its commit. A failed or held stream stays so. */
   interrupt(): void {
     if (this.outcome.error !== undefined || this.#isKept) return;
     this.outcome.error = interrupted();
@@ -310,7 +310,7 @@ export class StreamRun {
     return this.outcome.skipped === true && this.outcome.error?.code === 'dependency';
   }
 
-  /** Ends the reading, if there is one, and lets go of its memory. */
+  /** Ends the reading, if there is one, and frees its memory. */
   async close(): Promise<void> {
     await this.reader?.close();
     this.reader = undefined;

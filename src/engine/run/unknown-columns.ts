@@ -9,9 +9,9 @@ import { nearest } from '../../core/suggestions.js';
 export interface UnknownColumn extends ReportedWarning {
   /** The name as the configuration has it. */
   readonly name: string;
-  /** Of what is wrong: a rule of `columns:`, or an option that only looks at values. */
+  /** Whether it is a rule of `columns:`, not an option that only looks at values. */
   readonly isRule: boolean;
-  /** Whether it is to keep values from readers. */
+  /** Whether it should hide values from readers. */
   readonly hides: boolean;
 }
 
@@ -27,7 +27,7 @@ interface SeenColumns {
 
 type NamedColumns = Pick<StreamConfig, 'columns' | 'guards' | 'reads'>;
 
-/** What a rule does: `hash`, `drop`. */
+/** The action of a rule: `hash`, `drop`. */
 function actionOf(rule: StreamConfig['columns'][string] | undefined): string {
   const { drop, hash, mask, type, rename } = rule ?? {};
   if (drop === true) return 'drop';
@@ -36,7 +36,7 @@ function actionOf(rule: StreamConfig['columns'][string] | undefined): string {
   return type !== undefined ? 'type' : rename !== undefined ? 'rename' : 'track';
 }
 
-/** What was meant, in words: the member of an object, or the nearest name. */
+/** A suggestion: the column of an object's member, or the nearest name. */
 function advice(name: string, known: readonly string[]): string {
   const owner = known.find((each) => name.startsWith(`${each}.`));
   if (owner !== undefined) return `; a rule concerns a whole column, here ${owner}`;
@@ -111,7 +111,7 @@ export function takenNames(
 
 /**
  * Refuses a new name that another column has: readers would take one for the other. If the last snapshot has the column under its
- * new name already, the other one came later and gets another name.
+ * new name already, the other one is newer and gets another name.
  * @throws {CdsyncError} `column_name_taken`
  */
 export function refuseTakenNames(

@@ -12,7 +12,7 @@ import { planMemory } from '../../storage/memory-plan.js';
 import { partVersion } from '../../storage/part.js';
 import type { RunContext } from '../run-context.js';
 
-/** A stream whose records may be recognised, and the last snapshot of it. */
+/** A stream that may use a record cache, and its last snapshot. */
 interface CacheTask {
   readonly config: StreamConfig;
   readonly source: Source;
@@ -21,11 +21,11 @@ interface CacheTask {
   /** Of the store. */
   readonly storeId: string;
   readonly duckdbVersion: string;
-  /** Given if nothing may be recognised this time: why, in words. */
+  /** Why the cache must not be used this time, in words; undefined if it may. */
   readonly refusal?: string | undefined;
 }
 
-/** A digest of all that decides what becomes of the bytes of a record. */
+/** A digest of all that decides how the bytes of a record are converted. */
 function recordFingerprint(
   { config: { service } }: Pick<RunContext, 'config'>,
   { config, source, rules }: Pick<CacheTask, 'config' | 'source' | 'rules'>,
@@ -45,8 +45,8 @@ function recordFingerprint(
 }
 
 /**
- * How to recognise the records of a stream; undefined if they never can be: only a list brings all of its records each
- * night, and what a contract discards must be told each night again.
+ * How a stream uses its record cache; undefined if it has none. Only a list returns all of its records in every run, and records
+ * with values that a contract discards must be reported in every run.
  */
 export function cacheOptionsFor(context: RunContext, task: CacheTask): RecognitionOptions | undefined {
   const { config, source } = task;
@@ -76,14 +76,15 @@ function refuseUnfit(
   if (full) refuse('--full asks for that');
   if (rekey) refuse('--rekey asks for that');
   if (previous === undefined) refuse('there is no snapshot yet');
-  if (header.store_id !== storeId || header.run_id !== previous?.run_id) refuse('what is known is of another snapshot');
+  if (header.store_id !== storeId || header.run_id !== previous?.run_id)
+    refuse('the cache belongs to another snapshot');
   if (previous?.hash_version !== hashVersion(duckdbVersion)) refuse('rows are hashed in another way than before');
   if (header.fingerprint !== fingerprint) refuse('the request or the column rules changed');
   const { verifyEvery } = job.recognition;
   const age = clock.now() - Date.parse(header.verified_at);
-  // A clock that was set back must not put the check off.
+  // A clock that was set back must not delay the check.
   if (!(Math.abs(age) < verifyEvery)) refuse(`each is checked once in ${formatDuration(verifyEvery)}`);
   const bytes = tableBytes(header.count);
   if (bytes > planMemory(config.resources).maxCacheBytes)
-    refuse(`what is known takes ${Math.ceil(bytes / 1_000_000)} MB, too much for \`memory_mb\``);
+    refuse(`the cache takes ${Math.ceil(bytes / 1_000_000)} MB, too much for \`memory_mb\``);
 }

@@ -11,7 +11,7 @@ import { followWorkflow } from './follow-workflow.js';
 import { startWorkflow } from './start-workflow.js';
 import { rememberMark, rememberStarted, startRecordOf, unfinishedWorkflow } from './started-workflows.js';
 
-/** Whether this run resumes an earlier run of the job that was cut short while reading. */
+/** Whether this run resumes an earlier run of the job that was interrupted while reading. */
 export async function resumesRun({
   layout,
   job,
@@ -38,7 +38,7 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
   const name = request.configId;
   const left = await unfinishedWorkflow(context, step, request);
   if (left !== undefined) {
-    context.notice(`workflow ${name}: following run ${left.run.id}, which a run that was cut short has started`);
+    context.notice(`workflow ${name}: following run ${left.run.id}, which an interrupted run has started`);
     const remainingMs = deadlineMs - (context.clock.now() - left.startedAtMs);
     requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
     return;
@@ -46,7 +46,7 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
   const record = await startRecordOf(context, step, request);
   const attempted: typeof record.attempted = async (attempt) => {
     await record.attempted(attempt);
-    // Another machine that takes this run over must know of the attempt, too.
+    // If another machine takes this run over, it must know of the attempt.
     await context.bucket?.checkpoint();
   };
   const run = await startWorkflow(context, request, { ...record, attempted });
@@ -58,9 +58,8 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
 }
 
 /**
- * Does the steps of a job that come before its streams (`before:`), one after the other. A run that resumes one that was
- * cut short does not repeat them: what was read already follows the earlier steps. If a step fails, every stream is
- * skipped with the reason.
+ * Does the steps of a job before its streams (`before:`), one after the other. A run that resumes an interrupted one does not repeat
+ * them: its checkpoints follow the earlier steps. If a step fails, every stream is skipped with the reason.
  */
 export async function beforeRun(
   context: RunContext,
@@ -69,7 +68,7 @@ export async function beforeRun(
   const { before } = context.job;
   if (before.length === 0) return;
   if (await resumesRun(context)) {
-    context.notice('this run resumes one that was cut short: its workflows are not started again (--full does)');
+    context.notice('this run resumes an interrupted one: its workflows are not started again (--full starts them)');
     return;
   }
   context.progress.phase = 'preparing';

@@ -17,7 +17,7 @@ function causeOf({ error, task_instances: instances }: WorkflowRun): WorkflowRun
   return error ?? instances?.find((task) => task.error)?.error;
 }
 
-/** Why a run has not succeeded, in the service's words (published facts: type, message, attribution); never its `data`. */
+/** Why a run has not succeeded: the service's type, message and attribution; never its `data`. */
 function reasonOf(run: WorkflowRun): string {
   const cause = causeOf(run);
   if (!cause) return 'the service gives no reason';
@@ -30,7 +30,7 @@ function reasonOf(run: WorkflowRun): string {
 function hintOf(run: WorkflowRun): string {
   const attribution = causeOf(run)?.attribution?.toLowerCase();
   if (attribution === 'customer') return 'the cause lies in the data or settings of the tenant: correct it there';
-  if (attribution === 'platform') return 'the cause lies in the service: run again, or tell its operator';
+  if (attribution === 'platform') return 'the cause lies in the service: run again, or report it to its operator';
   return `for all of it: cdsync workflow status ${run.id} --view verbose`;
 }
 
@@ -45,15 +45,15 @@ export function requireSuccess(run: WorkflowRun, name: string): void {
   });
 }
 
-/** The newer state of a run, with what only the earlier one has: an absent field never replaces a known one. */
+/** The newer state of a run. A field that it lacks keeps the earlier value. */
 export function mergeRun(earlier: WorkflowRun, newer: WorkflowRun): WorkflowRun {
-  const told = Object.entries(newer).filter(([, value]) => value !== undefined && value !== null);
-  return { ...earlier, ...Object.fromEntries(told), id: newer.id };
+  const present = Object.entries(newer).filter(([, value]) => value !== undefined && value !== null);
+  return { ...earlier, ...Object.fromEntries(present), id: newer.id };
 }
 
 /**
- * A run with what the overview may leave out: error, tasks, who has started it. If the service refuses the verbose view, the
- * run stays as it is and a notice says so: a run that has ended must not fail because nobody can tell why it did.
+ * A run with fields that the overview may leave out: error, tasks, principal. If the service refuses the verbose view, the run
+ * stays as it is, with a notice: an ended run must not fail because its details are missing.
  */
 export async function readDetails(
   client: ServiceClient,

@@ -12,7 +12,7 @@ import { isUnfinishedRun } from '../../sources/workflow-runs.js';
 import { hasEnded, mergeRun, readDetails } from './ended-run.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
 
-/** Asked soon at first, then less and less often: all clients together get 10 requests a second from the Management API. */
+/** Requested soon at first, then less often: all clients together get 10 requests a second from the Management API. */
 const firstDelayMs = 500;
 const longestDelayMs = 15_000;
 const delayGrowth = 1.5;
@@ -29,7 +29,7 @@ interface FollowOptions {
   readonly name: string;
   /** Milliseconds from now; then the run is stopped. */
   readonly deadlineMs: number;
-  /** Is given the run each time that the service has shown it. */
+  /** Called with each state of the run. */
   onRun?(run: WorkflowRun): void;
 }
 
@@ -98,7 +98,7 @@ class Follower {
     this.#options.onRun?.(this.#run);
   }
 
-  /** Only the verbose view says why a run has failed (published facts). */
+  /** Only the verbose view shows why a run has failed. */
   #withDetails(): Promise<WorkflowRun> {
     const { client, signal, notice } = this.#context;
     const timed = AbortSignal.any([signal, AbortSignal.timeout(detailsMs)]);
@@ -124,7 +124,10 @@ class Follower {
     const { name, deadlineMs } = this.#options;
     return new CdsyncError(
       `workflow ${name} did not end within ${formatDuration(deadlineMs)} (run ${this.#run.id}, ${this.#run.state ?? 'in an unknown state'})`,
-      { code: 'workflow_deadline', hint: 'the run was told to stop; give it longer, or see why it takes so long' },
+      {
+        code: 'workflow_deadline',
+        hint: 'cdsync asked the service to stop the run; raise the deadline, or find out why it takes longer',
+      },
     );
   }
 
@@ -138,8 +141,8 @@ class Follower {
 }
 
 /**
- * Tells a run to stop. Does not throw, because the process may be ending: a failure becomes a notice.
- * @returns the run as the service then shows it
+ * Asks the service to stop a run. Does not throw, because the process may be ending: a failure becomes a notice.
+ * @returns the run after that
  */
 async function stopWorkflow(
   { client, notice }: WorkflowContext,
@@ -149,7 +152,7 @@ async function stopWorkflow(
   try {
     const options = { signal: AbortSignal.timeout(stopMs), meter: newMeter() };
     const run = await client.send(stopWorkflowOperation(id), readWorkflowRun, options);
-    notice(`workflow ${name}: run ${id} was told to stop, ${printable(run.state ?? 'in an unknown state')}`);
+    notice(`workflow ${name}: run ${id} is being stopped, ${printable(run.state ?? 'in an unknown state')}`);
     return run;
   } catch (error) {
     const over = error instanceof ServiceError && error.status === 409;

@@ -14,16 +14,15 @@ import { hasEnded, readDetails } from './ended-run.js';
 /** The clients whose service knows the path without its trailing slash. */
 const plain = new WeakSet<ServiceClient>();
 
-/** Whether a router may have refused the path. Such an answer starts nothing (published facts). */
+/** Whether a router may have refused the path. Such a response starts nothing. */
 function mayBeOtherPath(error: unknown): error is ServiceError {
   return error instanceof ServiceError && (error.status === 404 || error.status === 405);
 }
 
 /**
- * Asks for the start of a workflow, once. The specification writes the path with a trailing slash, other published examples
- * write it without one, and a strict router answers the wrong one with 404 or 405: then the other one is tried, and the
- * client remembers which was right.
- * @throws {CdsyncError} what the client throws
+ * Requests the start of a workflow, once. The specification writes the path with a trailing slash, other published examples without
+ * one, and a strict router refuses the wrong path with 404 or 405. Then the other path is tried, and remembered for this client.
+ * @throws {CdsyncError} errors of the client
  */
 async function postStart(
   client: ServiceClient,
@@ -43,13 +42,13 @@ async function postStart(
       return run;
     } catch (second) {
       if (!mayBeOtherPath(second)) plain.add(client);
-      // A 405 is the router's; the 404 of the right path says what is missing.
+      // A 405 is the router's; the 404 of the right path names the missing object.
       throw mayBeOtherPath(second) && (second.status === 405 || first.status === 404) ? first : second;
     }
   }
 }
 
-/** What every function for workflows needs. */
+/** The input of all functions for workflows. */
 export interface WorkflowContext {
   readonly client: ServiceClient;
   readonly clock: Clock;
@@ -58,14 +57,14 @@ export interface WorkflowContext {
   readonly notice: (line: string) => void;
 }
 
-/** What tells the runs of a configuration from others, learned from one that is surely its own. */
+/** The principal and name of a configuration's runs, learned from one that is certainly its own. */
 interface WorkflowOwner {
-  /** Who has started it. */
+  /** The principal that starts its runs. */
   readonly principalId: string;
   readonly name: string;
 }
 
-/** A start that was asked for, and whose run is not known. */
+/** A requested start whose run is unknown. */
 export interface StartAttempt {
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -73,13 +72,13 @@ export interface StartAttempt {
   readonly listed: readonly string[];
 }
 
-/** What outlives the process, so that no later one starts a workflow again without knowing. */
+/** The state of a start on disk, so that no later process starts a workflow twice. */
 export interface StartRecord {
   /** The mark of earlier runs of this configuration; undefined if there is none yet. */
   readonly mark: WorkflowOwner | undefined;
-  /** A start of an earlier process that nobody knows the outcome of. */
+  /** A start by an earlier process, with an unknown result. */
   readonly attempt: StartAttempt | undefined;
-  /** Called before the start is asked for; durable on return. */
+  /** Called before the start is requested; durable on return. */
   attempted(attempt: StartAttempt): Promise<void>;
   /** Called when it is certain that the attempt has started nothing. */
   startedNothing(): Promise<void>;
@@ -92,11 +91,11 @@ const noRecord: StartRecord = {
   startedNothing: async () => undefined,
 };
 
-/** If the user asks to stop during a start, this is how long to wait for its answer: only a known run can be stopped. */
+/** If the user asks to stop during a start, how long to wait for its response: only a known run can be stopped. */
 const graceMs = 5_000;
 /** How far back the list of runs is read to find new ones; clocks must differ by less. */
 const listedMs = 86_400_000;
-/** After a lost answer, cdsync reads the list after each of these waits: a run may be listed late. */
+/** After a lost response, cdsync reads the list after each of these waits: a run may be listed late. */
 const looksAfterMs = [1_000, 3_000, 6_000, 20_000, 30_000];
 const looksMs = looksAfterMs.reduce((sum, wait) => sum + wait, 0);
 const maxStarts = 3;
@@ -126,7 +125,7 @@ function withGrace(signal: AbortSignal): { signal: AbortSignal; release(): void 
   };
 }
 
-/** Whether the service may have started the workflow, although it did not answer. */
+/** Whether the service may have started the workflow, although no response arrived. */
 function mayHaveStarted(error: unknown): boolean {
   const surelyNot = new Set(['unreachable', 'too_many_requests']);
   if (!(error instanceof CdsyncError)) return false;
@@ -135,8 +134,8 @@ function mayHaveStarted(error: unknown): boolean {
 }
 
 /**
- * Whose run it is. It names neither its configuration nor the request that has started it (published facts), so that only
- * the mark of an earlier run of the configuration proves anything; `unclear` without one, or if it fits in part.
+ * Whether a run belongs to this configuration. The service names neither the configuration nor the request of a run, so principal and
+ * name are compared with those of an earlier run; `unclear` without one, or if only one of them is equal.
  */
 export function ownerOf(
   { principal_id: principal, name }: WorkflowRun,
@@ -148,7 +147,7 @@ export function ownerOf(
   return samePrincipal ? 'ours' : 'other';
 }
 
-/** Starts one workflow (specification, section 4.11), once even if an answer is lost. */
+/** Starts one workflow (specification, section 4.11), once even if a response is lost. */
 class WorkflowStart {
   readonly #context: WorkflowContext;
   readonly #request: StartWorkflowRequest;
@@ -164,10 +163,10 @@ class WorkflowStart {
     const { clock } = this.#context;
     const { attempt } = this.#record;
     if (attempt !== undefined) {
-      this.#notify('a run that was cut short asked for its start; looking whether it has started');
+      this.#notify('an interrupted run requested its start; looking whether it has started');
       const found = await this.#find(attempt, 'earlier');
       if (found !== undefined) return found;
-      this.#notify('no run of it is left: starting it');
+      this.#notify('it has no unfinished run: starting it');
     }
     const at = clock.now();
     const listed = (await this.#listed(at)).map(({ id }) => id);
@@ -181,7 +180,7 @@ class WorkflowStart {
           throw error;
         }
         if ((error as CdsyncError).kind === 'interrupted') throw error;
-        this.#notify('the answer was lost; looking whether it has started');
+        this.#notify('the response was lost; looking whether it has started');
         const found = await this.#find({ at, listed }, 'own');
         if (found !== undefined) return found;
         if (starts === maxStarts) throw error;
@@ -216,7 +215,7 @@ class WorkflowStart {
         meter: newMeter(),
       });
       runs.push(...page.data);
-      // A list that leads to the same page again has no more runs.
+      // A list whose token repeats has no more runs.
       if (page.nextToken === null || page.nextToken === nextToken) break;
       nextToken = page.nextToken;
     }
@@ -237,7 +236,7 @@ class WorkflowStart {
       const unclear = found.filter(({ owner }) => owner === 'unclear');
       if (first !== undefined && more.length === 0 && unclear.length === 0) return first.run;
       const candidates = [first, ...more, ...unclear].flatMap((each) => (each === undefined ? [] : [each.run]));
-      // A person has had the time to look at a run that an earlier process began. Once it has ended, nothing runs twice.
+      // A run of an earlier process that has ended cannot run twice.
       const isSettled = whose === 'earlier' && candidates.every(hasEnded);
       if (candidates.length > 0 && !isSettled) throw this.#unclear(candidates);
     }
@@ -263,20 +262,20 @@ class WorkflowStart {
     const ids = runs.map(({ id }) => id).join(', ');
     const one = runs.length === 1;
     return new CdsyncError(
-      `the answer to the start of workflow ${configId} was lost, and nothing proves that ${one ? `run ${ids}, begun since, is` : `one of the runs ${ids}, begun since, is`} its own`,
+      `the response to the start of workflow ${configId} was lost, and nothing proves that ${one ? `run ${ids}, begun since, is` : `one of the runs ${ids}, begun since, is`} its own`,
       {
         code: 'workflow_unclear',
-        hint: `it was not started again. See who began it: cdsync workflow status ${runs[0]?.id} --view verbose. When ${one ? 'that run has' : 'those runs have'} ended, run again; --full starts it at once`,
+        hint: `it was not started again. See who started it: cdsync workflow status ${runs[0]?.id} --view verbose. When ${one ? 'that run has' : 'those runs have'} ended, run again; --full starts it at once`,
       },
     );
   }
 }
 
 /**
- * Starts a workflow and returns its run. If the answer is lost, it looks at the runs that have begun since. It follows the
- * one that is surely its own, and starts the workflow again only if none has appeared within a minute.
+ * Starts a workflow and returns its run. If the response is lost, it looks at the runs that have begun since. It returns the one that
+ * is certainly its own, and starts the workflow again only if no run has appeared within a minute.
  * @param memory what earlier processes know of it; left out for a start that no later process asks about
- * @throws {CdsyncError} `workflow_unclear` if it may have started and nobody can tell; errors of the service; `interrupted`
+ * @throws {CdsyncError} `workflow_unclear` if it is unknown whether it has started; errors of the service; `interrupted`
  */
 export function startWorkflow(
   context: WorkflowContext,

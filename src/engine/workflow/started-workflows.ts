@@ -22,7 +22,7 @@ const askedSchema = z.object({
   started_at: z.string(),
 });
 const startedSchema = askedSchema.extend({ id: z.string() });
-/** A start whose run is not known: the answer was lost, or the process was killed before it came. */
+/** A start whose run is unknown: the response was lost, or the process was killed before it arrived. */
 const attemptSchema = askedSchema.extend({ listed: z.array(z.string()) });
 const markSchema = z.object({ config_id: z.string(), principal_id: z.string(), name: z.string() });
 
@@ -30,7 +30,7 @@ const fileSchema = z.object({
   version: z.literal(1),
   runs: z.array(startedSchema),
   attempts: z.array(attemptSchema).default([]),
-  /** By configuration: what tells its runs from others. */
+  /** Principal and name of the runs of each configuration. */
   marks: z.array(markSchema).default([]),
 });
 type WorkflowsFile = z.infer<typeof fileSchema>;
@@ -51,7 +51,7 @@ async function change(layout: JobLayout, by: (file: WorkflowsFile) => Partial<Wo
   else await writeStateFile(layout.startedWorkflows, next);
 }
 
-/** A request as the file has it. Version 0.1.0 wrote the times of a range as the user had. */
+/** A request as the file has it. Version 0.1.0 wrote the times of a range as the user did. */
 function requestText(request: StartWorkflowRequest): string {
   return JSON.stringify(request, (name, value: unknown) => {
     return typeof value === 'string' && name.startsWith('range') ? (fullTime(value) ?? value) : value;
@@ -99,7 +99,7 @@ export async function rememberStarted(
   }));
 }
 
-/** Remembers what tells the runs of a configuration from others, if the service says it of this one. */
+/** Remembers the principal and name of a configuration's run, if the service has returned both. */
 export async function rememberMark(
   layout: JobLayout,
   configId: string,
@@ -110,7 +110,7 @@ export async function rememberMark(
   await change(layout, ({ marks }) => ({ marks: [...marks.filter((each) => each.config_id !== configId), mark] }));
 }
 
-/** What the job remembers of the start of a step. */
+/** The stored state of a step's start. */
 export async function startRecordOf(place: Place, step: number, request: StartWorkflowRequest): Promise<StartRecord> {
   const { layout } = place;
   const { attempts, marks } = await readFile(layout);
@@ -132,14 +132,14 @@ export async function startRecordOf(place: Place, step: number, request: StartWo
   };
 }
 
-/** Call it when a run ends normally: the next one starts its workflows again. Starts that nobody knows the outcome of stay. */
+/** Call it when a run ends normally: the next one starts its workflows again. Starts with an unknown result stay. */
 export async function forgetStarted(layout: JobLayout): Promise<void> {
   await change(layout, () => ({ runs: [] }));
 }
 
 /**
- * The workflow run of a step that a run that was cut short has left: it runs still, or has succeeded meanwhile. Undefined
- * if the step must be started.
+ * The workflow run that an interrupted run has started for a step, if it still runs or has succeeded. Undefined if the step must be
+ * started.
  * @throws {CdsyncError} errors of the service
  */
 export async function unfinishedWorkflow(

@@ -39,7 +39,7 @@ describe('a query that reads a table which nobody gives', () => {
   it('is refused, with the stream that is meant, or all of them', async () => {
     await expect(refused('select * from member')).rejects.toMatchObject({
       code: 'sql_failed',
-      message: 'the query of stream "q" reads "member", which is no stream of the job',
+      message: 'the query of stream "q" reads "member", which is not a stream of the job',
       hint: 'did you mean "members"?',
     });
     await expect(refused('select id from vip join nobody using (id)')).rejects.toMatchObject({

@@ -338,7 +338,7 @@ describe('A workflow is followed', () => {
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline', kind: 'fatal' });
     expect(service.count('stop')).toBe(1);
     expect(service.clock.monotonic()).toBeGreaterThanOrEqual(90_000);
-    expect(service.lines.at(-1)).toBe('workflow cg-1: run wr-1 was told to stop, stopping');
+    expect(service.lines.at(-1)).toBe('workflow cg-1: run wr-1 is being stopped, stopping');
   });
 
   it.each([

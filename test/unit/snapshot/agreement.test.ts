@@ -121,7 +121,7 @@ test('hashes of another version are not compared with those that the present ver
     const { session } = await snapshots.store();
     await session.run(`UPDATE ${keysTable('members')} SET hash = xor(hash, 1::UBIGINT)`);
     await publish(snapshots);
-    const changed = 'the rows in the store do not have the hashes that it kept';
+    const changed = 'the rows in the store do not match their stored hashes';
     expect((await verifyJob(engine, job)).mismatches).toEqual([expect.objectContaining({ problem: changed })]);
     const other = `json_merge_patch(state::JSON, '{"hash_version": "0:v1"}')`;
     await (await snapshots.store()).session.run(`UPDATE ${streamsTable} SET state = ${other}`);

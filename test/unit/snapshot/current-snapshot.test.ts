@@ -148,7 +148,7 @@ describe('current', () => {
     expect(await verified()).toEqual([{ stream, file: `parquet/${stream}/current`, problem: 'the link is missing' }]);
     await symlink('snapshot/20200101T000000Z-abcdef', current());
     expect(await verified()).toEqual([
-      { stream, file: `parquet/${stream}/current`, problem: 'it does not lead to the last snapshot' },
+      { stream, file: `parquet/${stream}/current`, problem: 'it does not point to the last snapshot' },
     ]);
   });
 

@@ -110,7 +110,7 @@ describe('the balance of a reading', () => {
   test('counts rows, copies, rejects, rows read again and rows that stand', () => {
     checkRowCounts(stream, { counters, dropped, standing }, { rows: 3, duplicates: 1 });
     expect(() => checkRowCounts(stream, { counters, dropped, standing }, { rows: 4, duplicates: 1 })).toThrow(
-      '4 rows, 3 that stand, 3 duplicates',
+      '4 rows, 3 unchanged rows, 3 duplicates',
     );
     expect(() =>
       checkRowCounts(stream, { counters, dropped, standing: noUnchangedRows }, { rows: 3, duplicates: 1 }),
