@@ -1,5 +1,5 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
-import type { KeyAnswer } from '../local-service/control-client.js';
+import type { KeyInfo } from '../local-service/control-client.js';
 import type { Fault } from '../local-service/faults/fault.js';
 import { type Command, flag, many, numberOption, textOption } from './arguments.js';
 import { leaveSignals } from './interruption.js';
@@ -127,7 +127,7 @@ function keyRequest(args: ArgumentsCamelCase<KeyArguments>): object {
   return { action, key, tenant, which: args.all ? 'all' : 'old' };
 }
 
-function keyLines(action: string, answer: KeyAnswer): string[] {
+function keyLines(action: string, answer: KeyInfo): string[] {
   const key = `key ${answer.name} of ${answer.tenant}`;
   if (action === 'create') {
     const credentials = [`export CDS_TENANT_ID=${answer.tenant}`, `export CDS_CLIENT_ID=${answer.client_id}`];

@@ -6,7 +6,7 @@ import type { Workbench } from './suite.js';
 export function checks(bench: Workbench): void {
   it('a check finds nothing lacking and writes nothing, neither in an empty place nor in a loaded one', async () => {
     const place = await bench.place();
-    // Undefined if the place does not tell its contents.
+    // Undefined if the target's contents cannot be read.
     const contents = async () => place.contents?.();
     const subject = await bench.subject({ place });
     const empty = await contents();

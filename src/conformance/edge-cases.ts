@@ -186,7 +186,7 @@ export function edgeCases(bench: Workbench): void {
         const all = rows.join(' UNION ALL ');
         await expectTakenOrListed(subject, await subject.run(all), looselyCompared);
         for (const reject of await subject.rejects()) expect(reject.column).toBe('value');
-        // A change of another row, and the merge that comes with it.
+        // A change of another row, and the merge that follows.
         const changed = `${all} UNION ALL SELECT 'p99', 'NULL', NULL`;
         await expectTakenOrListed(subject, await subject.run(changed), looselyCompared);
       },

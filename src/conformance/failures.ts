@@ -68,7 +68,7 @@ function brokenOff(load: Load): Load {
 /** Tests of failures during a load: what must be true afterwards. */
 export function failures(bench: Workbench): void {
   it('repeats a load that broke off before its commit', async () => {
-    const connector = withLoad(bench.connector, (load, call) => (given) => load(call === 2 ? brokenOff(given) : given));
+    const connector = withLoad(bench.connector, (load, call) => (input) => load(call === 2 ? brokenOff(input) : input));
     const subject = await bench.subject({ connector });
     delivered(await subject.run(before));
     delivered(await subject.run(after));
@@ -78,7 +78,7 @@ export function failures(bench: Workbench): void {
   it.runIf(bench.isTransactional)(
     'leaves the table as it was if a load broke off',
     async () => {
-      const connector = withLoad(bench.connector, (load, call) => (given) => load(call > 1 ? brokenOff(given) : given));
+      const connector = withLoad(bench.connector, (load, call) => (input) => load(call > 1 ? brokenOff(input) : input));
       const subject = await bench.subject({ connector });
       delivered(await subject.run(before));
       const rows = await subject.place.rows('people');
@@ -88,11 +88,11 @@ export function failures(bench: Workbench): void {
     120_000,
   );
 
-  it('notices that a load was committed although its answer was lost', async () => {
+  it('notices that a load was committed although its response was lost', async () => {
     let loads = 0;
-    const connector = withLoad(bench.connector, (load, call) => async (given) => {
+    const connector = withLoad(bench.connector, (load, call) => async (input) => {
       loads += 1;
-      await load(given);
+      await load(input);
       if (call === 2) throw unavailable('lost on purpose');
     });
     const subject = await bench.subject({ connector });
@@ -103,9 +103,9 @@ export function failures(bench: Workbench): void {
   });
 
   it.runIf(bench.isTransactional)('keeps nothing of a load if another delivery has written the record', async () => {
-    const connector = withLoad(bench.connector, (load, call) => (given) => {
-      if (call !== 2 || given.before === undefined) return load(given);
-      return load({ ...given, before: { ...given.before, version: 999 } });
+    const connector = withLoad(bench.connector, (load, call) => (input) => {
+      if (call !== 2 || input.before === undefined) return load(input);
+      return load({ ...input, before: { ...input.before, version: 999 } });
     });
     const subject = await bench.subject({ connector });
     delivered(await subject.run(before));
@@ -115,11 +115,11 @@ export function failures(bench: Workbench): void {
     delivered(await subject.push());
   });
 
-  it('stops when it is told to, and resumes with the next delivery', async () => {
+  it('stops when it is aborted, and resumes with the next delivery', async () => {
     const controller = new AbortController();
-    const connector = withLoad(bench.connector, (load, call) => (given) => {
+    const connector = withLoad(bench.connector, (load, call) => (input) => {
       if (call === 1) controller.abort();
-      return load(given);
+      return load(input);
     });
     const subject = await bench.subject({ connector });
     const report = await subject.run(before, { signal: controller.signal });
@@ -137,7 +137,7 @@ export function failures(bench: Workbench): void {
   });
 
   it.runIf(bench.hasMode('append'))(
-    'appends nothing to a table that another storage folder has loaded, until it is told to',
+    'appends nothing to a table that another storage folder has loaded, until takeover is requested',
     async () => {
       const subject = await bench.subject({ destination: { mode: 'append' } });
       delivered(await subject.run(before));
@@ -152,7 +152,7 @@ export function failures(bench: Workbench): void {
     },
   );
 
-  it.runIf(bench.keyed)('takes over a table with rows only when it is told to', async () => {
+  it.runIf(bench.keyed)('takes over a table with rows only on request', async () => {
     const place = await bench.place();
     const first = await bench.subject({ place, destination: { mode: bench.keyed } });
     delivered(await first.run(before));

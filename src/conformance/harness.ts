@@ -25,7 +25,7 @@ export interface TablePlace {
   close(): Promise<void>;
 }
 
-/** What the suite needs to test a connector against the real thing. */
+/** The means that the suite needs to test a connector against its real target. */
 export interface TableHarness {
   readonly connector: TableConnector;
   /** False if the destination stores -0.0 as 0.0. Default: true. */

@@ -65,7 +65,7 @@ export function schema(bench: Workbench): void {
     });
   });
 
-  it('refuses a table of another stream; takes it over when told to', async () => {
+  it('refuses a table of another stream; takes it over on request', async () => {
     const subject = await bench.subject();
     delivered(await subject.run(people(0, 3)));
     const other = await bench.subject({ place: subject.place, destination: { name: 'other' } });

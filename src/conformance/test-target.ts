@@ -65,7 +65,7 @@ export class TestTarget {
     ];
     const text = JSON.stringify({
       version: 1,
-      service: { base_url: 'http://127.0.0.1:9', tenant_id: 'nobody', auth: { token: 'unused-token' } },
+      service: { base_url: 'http://127.0.0.1:9', tenant_id: 'test', auth: { token: 'unused-token' } },
       storage: './data',
       resources: { memory_mb: 256, threads: 2 },
       jobs: {

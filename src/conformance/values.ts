@@ -164,7 +164,7 @@ export function values(bench: Workbench): void {
       expect(column(found, 'id')).toEqual(['p0', 'p1', 'p2', 'p3', 'p4']);
       expect([...column(found, 'name')].sort()).toEqual([null, 'short', 'short', 'short', 'short'].sort());
       expect(delivered(await subject.push()).refused).toBe(1);
-      // Newer data of another row comes first, then of the row itself.
+      // First newer data of another row, then of the row itself.
       expect(delivered(await subject.run(`${rows(long)} UNION ALL SELECT 'p9', 'new'`)).refused).toBe(1);
       const healed = delivered(await subject.run(`${rows("'short again'")} UNION ALL SELECT 'p9', 'new'`));
       expect(healed.refused).toBe(0);

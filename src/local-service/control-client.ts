@@ -8,8 +8,8 @@ interface ControlAddress {
   readonly controlToken: string | undefined;
 }
 
-/** What the service says about a key. */
-export interface KeyAnswer {
+/** A key, as the service shows it. */
+export interface KeyInfo {
   readonly name: string;
   readonly tenant: string;
   readonly permissions: readonly string[];
@@ -25,22 +25,22 @@ export interface KeyAnswer {
  * Asks a running local service to act on its keys.
  * @throws {CdsyncError} `unreachable`, `control_refused`
  */
-export async function askForKeys({ host, port, controlToken }: ControlAddress, request: object): Promise<KeyAnswer> {
+export async function askForKeys({ host, port, controlToken }: ControlAddress, request: object): Promise<KeyInfo> {
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/_control/keys`;
   let response: Response;
   try {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${controlToken ?? ''}` };
     response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(request) });
   } catch (cause) {
-    throw new CdsyncError(`no local service answers on ${host}:${port}`, {
+    throw new CdsyncError(`no local service responds on ${host}:${port}`, {
       code: 'unreachable',
       hint: 'start it first: cdsync serve; name its --host and --port if they are not the defaults',
       cause,
     });
   }
-  const answer = (await response.json().catch(() => ({}))) as KeyAnswer & { message?: string };
-  if (response.ok) return answer;
-  throw new CdsyncError(`the local service refused the request: ${answer.message ?? `status ${response.status}`}`, {
+  const body = (await response.json().catch(() => ({}))) as KeyInfo & { message?: string };
+  if (response.ok) return body;
+  throw new CdsyncError(`the local service refused the request: ${body.message ?? `status ${response.status}`}`, {
     code: 'control_refused',
     hint:
       response.status === 401

@@ -9,7 +9,7 @@ const entry = z.object({
   sequence: z.int(),
   tenant: z.string(),
   stream: z.string(),
-  /** When it came, in milliseconds since the Unix epoch. */
+  /** When it arrived, in milliseconds since the Unix epoch. */
   at: z.number(),
   event: z.custom<Record<string, unknown>>(isRecord),
 });

@@ -3,9 +3,9 @@ import { mix } from './data/hash.js';
 import type { DayShares } from './data/population.js';
 import type { AttributeForm } from './data/segments.js';
 import { type NetChange, TenantData } from './data/tenant-data.js';
-import { faultSchema, type GivenFault } from './faults/fault.js';
+import { type FaultInput, faultSchema } from './faults/fault.js';
 import { FaultInjector } from './faults/fault-injector.js';
-import { type Answer, jsonAnswer, ServiceError } from './http/response.js';
+import { jsonResponse, ServiceError, type ServiceResponse } from './http/response.js';
 import { KeyStore } from './keys/key-store.js';
 import { TokenIssuer } from './keys/token-issuer.js';
 import { FamilyLimits, publishedLimits, type RateLimits } from './limits/family-limits.js';
@@ -35,13 +35,13 @@ export interface LocalServiceOptions {
   readonly seed?: number | undefined;
   /** Keeps keys, time and changes over restarts. Default: nothing is kept. */
   readonly stateFile?: string | undefined;
-  /** How long every answer waits before it is sent. Default 0. */
+  /** How long every response waits before it is sent. Default 0. */
   readonly latencyMs?: number | undefined;
   /** Name of the tenant header. Default `service-tenant`. */
   readonly tenantHeader?: string | undefined;
   /** Name of the tenant header of the token endpoint. Default `X-Service-Tenant`. */
   readonly oauthTenantHeader?: string | undefined;
-  /** What requests to `/_control/` must send. Default: a new one for each start. */
+  /** The token that requests to `/_control/` must send. Default: a new one for each start. */
   readonly controlToken?: string | undefined;
   readonly clock?: Clock | undefined;
   /** Requests per second of a tenant and its sandboxes, for each group; 0 sets no limit. Default: as published. */
@@ -50,16 +50,16 @@ export interface LocalServiceOptions {
   readonly maxPageSize?: number | undefined;
   /** The form of `next_token` on the last page. Default `absent`. */
   readonly endForm?: EndForm | undefined;
-  /** Faults that it has from the start. Default: none. */
-  readonly behaviours?: readonly GivenFault[] | undefined;
+  /** Faults that are set from the start. Default: none. */
+  readonly behaviours?: readonly FaultInput[] | undefined;
 }
 
 /** Counts the requests since the service's start or the last reset. */
 class RequestStats {
   requests = 0;
-  /** Answers with status 429. */
+  /** Responses with status 429. */
   throttled = 0;
-  /** Answered pages of lists. */
+  /** Pages of lists that were returned. */
   pages = 0;
   readonly #operations = new Map<string, number>();
   readonly #statuses = new Map<number, number>();
@@ -69,7 +69,7 @@ class RequestStats {
     this.#operations.set(operation, (this.#operations.get(operation) ?? 0) + 1);
   }
 
-  answered(status: number): void {
+  sent(status: number): void {
     if (status === 429) this.throttled += 1;
     this.#statuses.set(status, (this.#statuses.get(status) ?? 0) + 1);
   }
@@ -126,10 +126,10 @@ class ErrorBodies {
   #count = 0;
 
   /** @param hasIds whether the body has the ids, which are optional */
-  answer(thrown: unknown, hasIds = true): Answer {
+  response(thrown: unknown, hasIds = true): ServiceResponse {
     const error = thrown instanceof ServiceError ? thrown : new ServiceError(500, `internal error: ${String(thrown)}`);
     return {
-      ...jsonAnswer({ status: error.status, message: error.message, ...(hasIds ? this.#ids() : {}) }, error.status),
+      ...jsonResponse({ status: error.status, message: error.message, ...(hasIds ? this.#ids() : {}) }, error.status),
       headers: error.headers,
     };
   }
@@ -192,7 +192,7 @@ export class ServiceState {
     this.limits = new FamilyLimits({ ...publishedLimits, ...options.rateLimits });
     this.pageTokens = new PageTokens(this.seed);
     this.faults = new FaultInjector(this.seed);
-    for (const given of options.behaviours ?? []) this.faults.set(faultSchema.parse(given));
+    for (const behaviour of options.behaviours ?? []) this.faults.set(faultSchema.parse(behaviour));
     this.#days = saved?.days ?? [];
     const { seed, profiles } = this;
     const now = this.clock.now();

@@ -27,7 +27,7 @@ export interface LocalService {
   readonly clientSecret: string;
   /** The token endpoint. */
   readonly oauthTokenUrl: string;
-  /** What requests to `/_control/` send as a bearer token. */
+  /** The bearer token of requests to `/_control/`. */
   readonly controlToken: string;
   /** Stops at once, even if clients are connected. */
   close(): Promise<void>;
@@ -59,7 +59,7 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   return (server.address() as AddressInfo).port;
 }
 
-/** Replays the events that came after the state file was last written, then keeps the state in that file. */
+/** Replays the events that arrived after the state file was last written, then keeps the state in that file. */
 async function keepState(state: ServiceState, path: string | undefined): Promise<StateSaver> {
   if (path === undefined) return savesNothing;
   const journal = new EventJournal(path);
@@ -68,18 +68,18 @@ async function keepState(state: ServiceState, path: string | undefined): Promise
   return stateSaver(path, () => state.saved(), journal);
 }
 
-/** @param answers whether a server answers requests for this path of the published interface */
+/** @param serves whether a server has this path of the published interface */
 function createListener(
   context: ControlContext,
   dispatcher: Dispatcher,
-  answers: (path: string) => boolean,
+  serves: (path: string) => boolean,
 ): RequestListener {
-  return (request, response) => {
-    if (isControl(request.url)) void handleControl(request, response, context);
-    else if (answers((request.url ?? '').replace(/\?.*$/s, ''))) dispatcher.handle(request, response);
+  return (request, serverResponse) => {
+    if (isControl(request.url)) void handleControl(request, serverResponse, context);
+    else if (serves((request.url ?? '').replace(/\?.*$/s, ''))) dispatcher.handle(request, serverResponse);
     else {
       const { clock, errors } = context.state;
-      send(response, errors.answer(notFound('there is no such path')), clock.dateHeader());
+      send(serverResponse, errors.response(notFound('there is no such path')), clock.dateHeader());
     }
   };
 }
@@ -107,10 +107,10 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const key = firstKey(state);
   const { tenant, clientId, clientSecret } = key.stored;
   const { token } = await state.tokens.issue(key, { days: defaultTokenDays, rotate: false });
-  // Renders the records now, so that the first answer need not wait for it.
+  // Renders the records now, so that the first response need not wait for it.
   state.data(tenant);
   const closing = new AbortController();
-  // Every delayed answer adds a listener, and Node warns about more than ten.
+  // Every delayed response adds a listener, and Node warns about more than ten.
   setMaxListeners(0, closing.signal);
   const { latencyMs = 0 } = options;
   const saver = await keepState(state, stateFile);
@@ -119,8 +119,8 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const control = { state, access: new ControlAccess(controlToken, host), save: saver.save };
   const { oauthPort } = options;
   const isApart = oauthPort !== undefined;
-  const serve = (answers: (path: string) => boolean) =>
-    createHttpServer(options.tls, state, createListener(control, dispatcher, answers));
+  const serve = (serves: (path: string) => boolean) =>
+    createHttpServer(options.tls, state, createListener(control, dispatcher, serves));
   const server = serve((path) => !isApart || path !== oauthToken.path);
   const tokenServer = serve((path) => path === oauthToken.path);
   const url = urlOf(options, await listen(server, host, port));
@@ -146,7 +146,7 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   };
 }
 
-/** The lines that tell a user how to use a service that has just started. */
+/** The lines that show a user how to use a service that has just started. */
 export function welcome(service: LocalService, profiles: number, tenantHeader: string): string[] {
   return [
     `A Customer Data Service with ${profiles.toLocaleString('en-US')} profiles listens on ${service.url}`,

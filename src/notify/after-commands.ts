@@ -26,10 +26,10 @@ interface AfterSurroundings {
   readonly notice: (line: string) => void;
 }
 
-type RunFacts = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
+type WorkflowRun = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
 
 /** A word of a command, with the facts of the run in their places. */
-function filledWord(word: string, { job, runId, status, report }: RunFacts): string {
+function filledWord(word: string, { job, runId, status, report }: WorkflowRun): string {
   const facts: Record<string, string> = { job, run_id: runId ?? '', status, report: report ?? '' };
   return word.replace(/\{(job|run_id|status|report)\}/g, (_, name: string) => facts[name] as string);
 }
@@ -37,7 +37,7 @@ function filledWord(word: string, { job, runId, status, report }: RunFacts): str
 /** The environment of a command: that of cdsync without its secrets, and the facts of the run. */
 function commandEnvironment(
   { env, secretVariables }: Pick<AfterSurroundings, 'env' | 'secretVariables'>,
-  { job, runId, status, report }: RunFacts,
+  { job, runId, status, report }: WorkflowRun,
 ): Record<string, string | undefined> {
   const own = Object.entries(env).filter(([name]) => !secretVariables.includes(name));
   const facts = { CDSYNC_JOB: job, CDSYNC_RUN_ID: runId ?? '', CDSYNC_STATUS: status, CDSYNC_REPORT: report ?? '' };
@@ -47,7 +47,7 @@ function commandEnvironment(
 /** Runs the commands one after the other. It never throws: what goes wrong with one is a notice. */
 export async function runAfter(
   commands: readonly AfterCommand[],
-  run: RunFacts,
+  run: WorkflowRun,
   surroundings: AfterSurroundings,
 ): Promise<void> {
   const { signal, notice } = surroundings;
@@ -64,7 +64,7 @@ export async function runAfter(
 /** @returns what went wrong, to follow the name of the program */
 async function runCommand(
   { run: words, deadline }: AfterCommand,
-  run: RunFacts,
+  run: WorkflowRun,
   surroundings: AfterSurroundings,
 ): Promise<string | undefined> {
   const { folder, signal, notice } = surroundings;

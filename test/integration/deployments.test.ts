@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { StreamReport } from '../../src/core/run-report.js';
-import type { GivenFault } from '../../src/local-service/faults/fault.js';
+import type { FaultInput } from '../../src/local-service/faults/fault.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 // What real deployments do and the specification does not say (docs/local-service.md, "Deployments that differ").
@@ -11,7 +11,7 @@ const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISO
 let space: Workspace;
 afterEach(() => space.close());
 
-async function deployment(...behaviours: GivenFault[]): Promise<Workspace> {
+async function deployment(...behaviours: FaultInput[]): Promise<Workspace> {
   space = await Workspace.open({ profiles: 100, rateLimits: { management: 0 }, behaviours });
   return space;
 }

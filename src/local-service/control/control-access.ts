@@ -2,12 +2,12 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { ServiceError, unauthorized } from '../http/response.js';
 
-/** A control token that nobody can guess. It has no hyphen: a word that begins with one is no value of an option. */
+/** A new random control token. It has no hyphen, because an option's value cannot begin with one. */
 export function newControlToken(): string {
   return randomBytes(24).toString('hex');
 }
 
-/** Whether a host name, or an address, is this machine for whoever uses it. */
+/** Whether a host name or address means this machine on every machine. */
 export function isLoopbackHost(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, '').toLowerCase();
   return name === 'localhost' || name === '::1' || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(name);
@@ -18,8 +18,8 @@ function hostNameOf(url: string): string | undefined {
 }
 
 /**
- * Decides who may steer the service. The token stops other users of this machine and scripts that only know the port. The
- * check of `Host` stops a web page whose name was pointed to this machine (DNS rebinding); that of `Origin`, any web page.
+ * Decides who may control the service. The token stops other users of this machine and scripts that only know the port. The
+ * check of `Host` stops a web page whose name was pointed to this machine (DNS rebinding); `Origin` stops all other web pages.
  */
 export class ControlAccess {
   readonly #digest: Buffer;
@@ -44,8 +44,8 @@ export class ControlAccess {
     if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
       throw new ServiceError(403, 'a web page of another origin may not steer the service');
     }
-    const given = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? headers['x-control-token'];
-    if (typeof given !== 'string' || !timingSafeEqual(digestOf(given), this.#digest)) {
+    const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? headers['x-control-token'];
+    if (typeof token !== 'string' || !timingSafeEqual(digestOf(token), this.#digest)) {
       throw unauthorized('send the control token that cdsync serve prints, as Authorization: Bearer TOKEN');
     }
   }

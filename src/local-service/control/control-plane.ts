@@ -3,7 +3,15 @@ import { z } from 'zod';
 import { usualDay } from '../data/population.js';
 import { faultSchema } from '../faults/fault.js';
 import { requestBody } from '../http/request-body.js';
-import { type Answer, badRequest, doneAnswer, jsonAnswer, notFound, ServiceError, send } from '../http/response.js';
+import {
+  badRequest,
+  jsonResponse,
+  noContent,
+  notFound,
+  ServiceError,
+  type ServiceResponse,
+  send,
+} from '../http/response.js';
 import type { ApiKey } from '../keys/api-key.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from '../keys/key-store.js';
 import type { ServiceState } from '../service-state.js';
@@ -17,14 +25,14 @@ export interface ControlContext {
   save(): Promise<boolean>;
 }
 
-/** One way to steer the local service from outside. */
+/** One way to control the local service from outside. */
 interface Control {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** The path after `/_control/`. */
   readonly path: string;
   /** Changes state that a restart must keep. */
   readonly lasting?: true;
-  /** Returns the value to answer as JSON; undefined answers 204. */
+  /** Returns the value to send as JSON; undefined sends 204. */
   handle(body: unknown, context: ControlContext): unknown;
 }
 
@@ -69,8 +77,8 @@ function recordKeyEvent(state: ServiceState, key: ApiKey, what: string): void {
   state.management.of(tenant).record(`:service.api-key/${what}`, { id, name }, actor, state.clock.now());
 }
 
-async function manage(given: unknown, state: ServiceState) {
-  const request = checked(keysBody, given);
+async function manage(body: unknown, state: ServiceState) {
+  const request = checked(keysBody, body);
   if (request.action === 'create') {
     const key = state.keys.create(request);
     recordKeyEvent(state, key, 'created');
@@ -91,12 +99,12 @@ async function manage(given: unknown, state: ServiceState) {
   return shownKey(key);
 }
 
-/** Creates keys and steers the life of their tokens (specification, section 3). */
+/** Creates keys and controls the life of their tokens (specification, section 3). */
 const manageKeys: Control = {
   method: 'POST',
   path: 'keys',
   lasting: true,
-  handle: (given, { state }) => manage(given, state),
+  handle: (body, { state }) => manage(body, state),
 };
 
 const showKeys: Control = {
@@ -116,8 +124,8 @@ const setRealtime: Control = {
   method: 'POST',
   path: 'realtime',
   lasting: true,
-  handle: (given, { state }) => {
-    const request = checked(realtimeBody, given);
+  handle: (body, { state }) => {
+    const request = checked(realtimeBody, body);
     const realtime = state.realtime.of(request.tenant);
     if ('enabled' in request) realtime.enabled = request.enabled;
     else if (!realtime.setSegment(request.segment, request.exists)) {
@@ -135,12 +143,12 @@ const profilesBody = z.strictObject({
   records: z.array(z.unknown()),
 });
 
-/** Gives the tenant an index of given records; it replaces an index of the same name. */
+/** Gives the tenant an index with these records; it replaces an index of the same name. */
 const setProfiles: Control = {
   method: 'POST',
   path: 'profiles',
-  handle: (given, { state }) => {
-    const { index, tenant, filterable, records } = checked(profilesBody, given);
+  handle: (body, { state }) => {
+    const { index, tenant, filterable, records } = checked(profilesBody, body);
     const texts = records.map((record) => (typeof record === 'string' ? record : JSON.stringify(record)));
     return state.data(tenant).record(index, filterable, texts, state.clock.now());
   },
@@ -148,13 +156,13 @@ const setProfiles: Control = {
 
 const whichIndex = z.strictObject({ index: z.string(), tenant: z.string().default(defaultTenant) });
 
-/** Removes an index of given records; a generated index of the same name shows again. */
+/** Removes an index that was set with records; a generated index of the same name shows again. */
 const forgetProfiles: Control = {
   method: 'DELETE',
   path: 'profiles',
-  handle: (given, { state }) => {
-    const { index, tenant } = checked(whichIndex, given);
-    if (!state.data(tenant).forget(index)) throw notFound(`no records were given for an index ${index}`);
+  handle: (body, { state }) => {
+    const { index, tenant } = checked(whichIndex, body);
+    if (!state.data(tenant).forget(index)) throw notFound(`no records were set for an index ${index}`);
   },
 };
 
@@ -164,7 +172,7 @@ const limitsBody = z.strictObject({
   profile: limit,
   management: limit,
   realtime: limit,
-  /** Groups in which each sandbox has a budget of its own. */
+  /** Groups in which each sandbox has a budget. */
   sandboxes_apart: z.array(group).default([]),
 });
 
@@ -172,8 +180,8 @@ const limitsBody = z.strictObject({
 const setLimits: Control = {
   method: 'POST',
   path: 'limits',
-  handle: (given, { state }) => {
-    const { sandboxes_apart: apart, ...limits } = checked(limitsBody, given);
+  handle: (body, { state }) => {
+    const { sandboxes_apart: apart, ...limits } = checked(limitsBody, body);
     const set = Object.entries(limits).filter(([, requests]) => requests !== undefined);
     return { ...state.limits.set(Object.fromEntries(set), apart), sandboxes_apart: apart };
   },
@@ -194,8 +202,8 @@ const changeData: Control = {
   method: 'POST',
   path: 'change',
   lasting: true,
-  handle: (given, { state }) => {
-    const { days, tenant, ...shares } = checked(changeBody, given);
+  handle: (body, { state }) => {
+    const { days, tenant, ...shares } = checked(changeBody, body);
     const changed = state.change(
       Array.from({ length: days }, () => shares),
       tenant,
@@ -215,13 +223,13 @@ const auditBody = z.strictObject({
   ),
 });
 
-/** Adds audit events at given times, so that a test can let events come late. */
+/** Adds audit events with these times, so that a test can let events arrive late. */
 const addAuditEvents: Control = {
   method: 'POST',
   path: 'audit',
   lasting: true,
-  handle: (given, { state }) => {
-    const { tenant, events } = checked(auditBody, given);
+  handle: (body, { state }) => {
+    const { tenant, events } = checked(auditBody, body);
     const management = state.management.of(tenant);
     const actor = { id: 'usr-control', name: 'Control', originIp: '127.0.0.1', userAgent: 'control' };
     for (const { happened_at, event_type, object_id } of events) {
@@ -235,8 +243,8 @@ const addAuditEvents: Control = {
 const setFault: Control = {
   method: 'POST',
   path: 'faults',
-  handle: (given, { state }) => {
-    const fault = checked(faultSchema, given);
+  handle: (body, { state }) => {
+    const fault = checked(faultSchema, body);
     if (fault.kind === 'dead_token' && fault.issued_before_now) state.pageTokens.expireAll();
     return state.faults.set(fault);
   },
@@ -254,7 +262,7 @@ const whichFault = z.strictObject({ id: z.int().optional() });
 const clearFaults: Control = {
   method: 'DELETE',
   path: 'faults',
-  handle: (given, { state }) => state.faults.clear(checked(whichFault, given).id),
+  handle: (body, { state }) => state.faults.clear(checked(whichFault, body).id),
 };
 
 /** Writes the state file now; the service also writes it after every lasting change. */
@@ -291,8 +299,8 @@ const moveTime: Control = {
   method: 'POST',
   path: 'time',
   lasting: true,
-  handle: (given, { state }) => {
-    const { advance_ms } = checked(timeBody, given);
+  handle: (body, { state }) => {
+    const { advance_ms } = checked(timeBody, body);
     const year = new Date(state.clock.now() + advance_ms).getUTCFullYear();
     if (!(year >= 1970 && year <= 9999)) throw badRequest('the time must stay between 1970 and 9999');
     state.clock.advance(advance_ms);
@@ -324,7 +332,7 @@ const controls: readonly Control[] = [
 const maxBodyBytes = 512 * 1024 * 1024;
 const prefix = '/_control/';
 
-/** Whether a request steers the local service, instead of using the published interface. */
+/** Whether a request controls the local service, instead of using the published interface. */
 export function isControl(url: string | undefined): boolean {
   return url?.startsWith(prefix) === true;
 }
@@ -346,18 +354,18 @@ async function parsedBody(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-async function answer(request: IncomingMessage, context: ControlContext): Promise<Answer> {
+async function responseOf(request: IncomingMessage, context: ControlContext): Promise<ServiceResponse> {
   context.access.check(request);
   const path = (request.url ?? '').slice(prefix.length).replace(/\?.*$/s, '');
   const control = findControl(request.method, path);
   const result = await control.handle(await parsedBody(request), context);
   if (control.lasting) await context.save();
-  return result === undefined ? doneAnswer : jsonAnswer(result);
+  return result === undefined ? noContent : jsonResponse(result);
 }
 
-/** Answers a request to `/_control/`. */
-export async function handleControl(request: IncomingMessage, response: ServerResponse, context: ControlContext) {
+/** Handles a request to `/_control/`. */
+export async function handleControl(request: IncomingMessage, serverResponse: ServerResponse, context: ControlContext) {
   const { clock, errors } = context.state;
-  const ready = await answer(request, context).catch((error) => errors.answer(error));
-  send(response, ready, clock.dateHeader());
+  const response = await responseOf(request, context).catch((error) => errors.response(error));
+  send(serverResponse, response, clock.dateHeader());
 }

@@ -6,7 +6,7 @@ export interface IndexDefinition {
   readonly stride: number;
   readonly offset: number;
   /**
-   * Attributes that differ from profile to profile, as JSON text. `{number}` stands for the profile's number in ten
+   * Attributes that differ from profile to profile, as JSON text. `{number}` is replaced by the profile's number in ten
    * digits, `{scattered}` for its id in ten digits, and `{mailbox}`, at the very end, for the name in its e-mail address.
    */
   readonly own: string;

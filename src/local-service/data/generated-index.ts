@@ -107,9 +107,11 @@ class GeneratedList implements ProfileList {
     this.#offset = offset;
     this.#population = population;
     this.#masks = masks;
-    const given = Object.values(masks ?? {});
-    this.#whole = Uint8Array.from({ length: variants }, (_, variant) => (given.every((mask) => mask[variant]) ? 1 : 0));
-    this.#impossible = given.some((mask) => !mask.includes(1));
+    const filters = Object.values(masks ?? {});
+    this.#whole = Uint8Array.from({ length: variants }, (_, variant) =>
+      filters.every((mask) => mask[variant]) ? 1 : 0,
+    );
+    this.#impossible = filters.some((mask) => !mask.includes(1));
   }
 
   total(): number {
@@ -145,7 +147,7 @@ class GeneratedList implements ProfileList {
     return from - past + this.#offset + (past > this.#offset ? this.#stride : 0);
   }
 
-  /** The first number, at or after `from`, of a profile that matches; -1 if none does. */
+  /** The first number, at or after `from`, of a profile that matches; -1 if there is no match. */
   #nextMatch(from: number): number {
     if (this.#impossible) return -1;
     const { moment } = this.#population;

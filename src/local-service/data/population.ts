@@ -1,7 +1,7 @@
 import { hashText, mix, unmix } from './hash.js';
 import { tierOf, variants } from './segments.js';
 
-/** What a day changes, as shares from 0 to 1. */
+/** The changes of one day, as shares from 0 to 1. */
 export interface DayShares {
   /** Share of the profiles that existed the day before. */
   readonly updated: number;

@@ -23,7 +23,7 @@ function before(draws: Draws, days: number): string {
   return new Date(epoch - Math.floor(draws.next() * days * dayMs)).toISOString();
 }
 
-/** Who somebody is: no update changes these attributes. */
+/** A person's identity: no update changes these attributes. */
 export function person(seed: number, variant: number): Attributes {
   const draws = new Draws(seed + variant * 3);
   const [first, last] = names[variant % names.length] as (typeof names)[number];
@@ -45,7 +45,7 @@ export function person(seed: number, variant: number): Attributes {
   };
 }
 
-/** Where somebody lives. */
+/** A person's address. */
 export function address(seed: number, variant: number): Attributes {
   const draws = new Draws(seed + variant * 3 + 1);
   const [country, city, postcode, timezone] = places[variant % places.length] as (typeof places)[number];
@@ -68,7 +68,7 @@ export function tierOf(variant: number): number {
   });
 }
 
-/** What somebody does: updates change these attributes. No two variants have the same `updated_at`. */
+/** A person's activity: updates change these attributes. No two variants have the same `updated_at`. */
 export function activity(seed: number, variant: number): Attributes {
   const draws = new Draws(seed + variant * 3 + 2);
   const orders = draws.below(120);
@@ -102,7 +102,7 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** The attributes as they are served. As text, a list or an object is its JSON, and what is null is left out. */
+/** The attributes as they are served. As text, a list or an object is its JSON, and nulls are left out. */
 export function servedAttributes(attributes: Attributes, form: AttributeForm): Attributes {
   if (form === 'typed') return attributes;
   const present = Object.entries(attributes).filter(([, value]) => value !== undefined && value !== null);

@@ -16,7 +16,7 @@ function parsed(text: string): Recorded {
     const { id, attributes } = JSON.parse(text) ?? {};
     return { id, attributes: (Array.isArray(attributes) ? attributes[0] : attributes) ?? {} };
   } catch {
-    // Tests give broken JSON on purpose: the service serves it all the same.
+    // Tests set broken JSON on purpose: the service must serve it.
     return { id: undefined, attributes: {} };
   }
 }

@@ -25,7 +25,7 @@ const deviations = [
     ...aim,
     /** What happens to a request that sends a page token, or a limit. */
     when_sent: z.enum(['ignored', 'refused', 'fresh']).default('fresh'),
-    /** The most jobs of an answer; it leaves out the others. Default: no limit. */
+    /** The most jobs in a response; it leaves out the others. Default: no limit. */
     most: count.optional(),
   }),
   z.strictObject({ kind: z.literal('ingest_skipped'), ...aim, state: z.string().default('Skipped') }),
@@ -33,15 +33,15 @@ const deviations = [
     kind: z.literal('ingest_forgets'),
     ...aim,
     days: count.default(7),
-    /** What it answers to a window that begins before those days. */
+    /** The response to a window that begins before those days. */
     older: z.enum(['nothing', 'refused']).default('nothing'),
   }),
   z.strictObject({
     kind: z.literal('members_whole'),
     ...aim,
-    /** The most members of its one answer; it leaves out the others. Default: no limit. */
+    /** The most members in its only response; it leaves out the others. Default: no limit. */
     most: count.optional(),
-    /** Whether the answer has a total. */
+    /** Whether the response has a total. */
     total: z.boolean().default(true),
   }),
   z.strictObject({
@@ -51,7 +51,7 @@ const deviations = [
     total: z.boolean().default(true),
   }),
   z.strictObject({ kind: z.literal('no_error_ids'), ...aim }),
-  /** The path is known under one spelling, and the other one leads to it. */
+  /** One spelling of a path redirects to the other. */
   z.strictObject({
     kind: z.literal('slash_redirect'),
     ...aim,
@@ -59,7 +59,7 @@ const deviations = [
     status: z.union([z.literal(301), z.literal(307), z.literal(308)]).default(308),
   }),
   z.strictObject({ kind: z.literal('either_tenant_header'), ...aim }),
-  /** How a version is refused that is not, or no longer, supported. */
+  /** How a version is refused that is not supported, or no longer supported. */
   z.strictObject({
     kind: z.literal('version_refusal'),
     ...aim,
@@ -73,7 +73,7 @@ const deviations = [
     ...aim,
     /** The kind of version under which campaign drafts are there. */
     under: z.enum(['unstable', 'dated', 'both', 'none']).default('unstable'),
-    /** The answer under any other version. */
+    /** The response under any other version. */
     status: z.union([z.literal(400), z.literal(401), z.literal(404), z.literal(405)]).default(404),
     message: z.string().default('there is no such path'),
   }),
@@ -140,7 +140,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ kind: z.literal('missing_permission'), ...aim }),
   z.strictObject({ kind: z.literal('reset'), ...aim }),
-  /** The request is carried out, and the connection breaks before the answer. */
+  /** The request is carried out, and the connection breaks before the response. */
   z.strictObject({ kind: z.literal('lost_answer'), ...aim }),
   z.strictObject({ kind: z.literal('hang'), ...aim }),
   z.strictObject({ kind: z.literal('slow'), ...aim, delay_ms: delayMs.default(1000) }),
@@ -194,19 +194,19 @@ export const faultSchema = z.discriminatedUnion('kind', [
 
 export type Fault = z.output<typeof faultSchema>;
 /** A fault as it is written, before defaults. */
-export type GivenFault = z.input<typeof faultSchema>;
+export type FaultInput = z.input<typeof faultSchema>;
 export type FaultKind = Fault['kind'];
 export type FaultOf<K extends FaultKind> = Extract<Fault, { kind: K }>;
 
-/** A fault from its kind alone, or from JSON; otherwise what is wrong with it. */
+/** Reads a fault from its kind alone, or from JSON; otherwise returns the problem. */
 export function parseFault(text: string): { readonly fault?: Fault; readonly problem?: string } {
-  let given: unknown = { kind: text };
+  let input: unknown = { kind: text };
   try {
-    if (text.startsWith('{')) given = JSON.parse(text);
+    if (text.startsWith('{')) input = JSON.parse(text);
   } catch {
     return { problem: 'this is not JSON' };
   }
-  const { data, error } = faultSchema.safeParse(given);
+  const { data, error } = faultSchema.safeParse(input);
   return data === undefined ? { problem: z.prettifyError(error) } : { fault: data };
 }
 

@@ -1,4 +1,4 @@
-import { type Answer, badRequest } from '../http/response.js';
+import { badRequest, type ServiceResponse } from '../http/response.js';
 import { closing, type Listing, type Paging } from '../operations/listing.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
@@ -24,14 +24,14 @@ export function isPageFault({ kind }: Fault): boolean {
 }
 
 /** A requested page, and the faults to apply to it. */
-interface DisturbedPage {
+interface FaultyPage {
   readonly listing: Listing;
   readonly paging: Paging;
   readonly from: PagePosition;
   readonly faults: readonly Fault[];
 }
 
-function recordTexts({ listing, paging, from, faults }: DisturbedPage) {
+function recordTexts({ listing, paging, from, faults }: FaultyPage) {
   const small = faultOf(faults, 'small_pages');
   const limit = small === undefined ? paging.limit : Math.min(paging.limit, small.size ?? Math.ceil(paging.limit / 2));
   const { positions, count, next } = listing.select(from.position, limit);
@@ -51,8 +51,8 @@ function attributesAsArray(text: string): string {
   }
 }
 
-/** Where the page's token leads to; null at the end of the list. */
-function nextPosition(page: DisturbedPage, next: number, last: number | undefined): PagePosition | null {
+/** The position that the page's token continues at; null at the end of the list. */
+function nextPosition(page: FaultyPage, next: number, last: number | undefined): PagePosition | null {
   const { faults, from } = page;
   if (next < 0) return null;
   if (faultOf(faults, 'repeat_token') !== undefined && page.paging.token !== undefined) return from;
@@ -62,14 +62,14 @@ function nextPosition(page: DisturbedPage, next: number, last: number | undefine
   return { position: repeats ? last : next, salt: 0 };
 }
 
-function total({ listing, paging, faults }: DisturbedPage): number | null {
+function total({ listing, paging, faults }: FaultyPage): number | null {
   if (!paging.withTotal) return null;
   if (faultOf(faults, 'empty') !== undefined) return 0;
   const wrong = faultOf(faults, 'wrong_total');
   return wrong?.total ?? listing.total() + (wrong?.delta ?? 0);
 }
 
-function refuseDeadToken({ paging: { token }, faults }: DisturbedPage): void {
+function refuseDeadToken({ paging: { token }, faults }: FaultyPage): void {
   const dead = faultOf(faults, 'dead_token');
   if (dead === undefined || token === undefined || dead.issued_before_now) return;
   if (dead.token === undefined || dead.token === token) throw badRequest('next_token has expired');
@@ -79,11 +79,11 @@ function refuseDeadToken({ paging: { token }, faults }: DisturbedPage): void {
  * The usual page with its faults applied.
  * @throws {ServiceError} 400 for a token that a fault has killed
  */
-export function disturbedPage(page: DisturbedPage, state: ServiceState): Answer {
+export function faultyPage(page: FaultyPage, state: ServiceState): ServiceResponse {
   refuseDeadToken(page);
   const { listing, from, faults } = page;
   const end = faultOf(faults, 'end_form')?.form ?? state.endForm;
-  const envelope = (texts: readonly string[], to: PagePosition | null): Answer => {
+  const envelope = (texts: readonly string[], to: PagePosition | null): ServiceResponse => {
     const token = to === null ? null : state.pageTokens.issue(listing.id, to);
     const body = Buffer.from(`{"data":[${texts.join(',')}${closing(token, end, total(page))}`);
     return { status: 200, headers: {}, body };

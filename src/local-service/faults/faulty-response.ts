@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import { type Answer, headOf, ServiceError, send } from '../http/response.js';
+import { headOf, ServiceError, type ServiceResponse, send } from '../http/response.js';
 import type { Permission } from '../keys/api-key.js';
 import type { ServiceClock } from '../service-clock.js';
 import { type Fault, type FaultOf, faultOf } from './fault.js';
@@ -9,7 +9,7 @@ function retryAfter(value: number | string | null | undefined): Record<string, s
   return value === undefined || value === null ? {} : { 'retry-after': String(value) };
 }
 
-function statusAnswer(fault: FaultOf<'status'>): Answer {
+function statusResponse(fault: FaultOf<'status'>): ServiceResponse {
   const headers = { ...retryAfter(fault.retry_after), ...fault.headers };
   const message = fault.message ?? `status ${fault.status}, set by a fault`;
   if (fault.body === undefined) throw new ServiceError(fault.status, message, headers);
@@ -17,12 +17,12 @@ function statusAnswer(fault: FaultOf<'status'>): Answer {
 }
 
 /**
- * The answer that a fault gives instead of the operation; undefined if no fault does.
- * @throws {ServiceError} if that answer is an error
+ * The response of a fault that replaces the operation; undefined if there is no such fault.
+ * @throws {ServiceError} if that response is an error
  */
-export function faultResponse(faults: readonly Fault[], needed: readonly Permission[]): Answer | undefined {
+export function faultResponse(faults: readonly Fault[], needed: readonly Permission[]): ServiceResponse | undefined {
   const status = faultOf(faults, 'status');
-  if (status !== undefined) return statusAnswer(status);
+  if (status !== undefined) return statusResponse(status);
   const throttle = faultOf(faults, 'throttle');
   if (throttle !== undefined) throw new ServiceError(429, 'too many requests', retryAfter(throttle.retry_after));
   if (faultOf(faults, 'missing_permission') !== undefined) {
@@ -36,7 +36,7 @@ export function faultResponse(faults: readonly Fault[], needed: readonly Permiss
 }
 
 /** The redirect from one spelling of a path to the other; undefined if the path has the right one. */
-export function redirected(faults: readonly Fault[], url: string): Answer | undefined {
+export function redirected(faults: readonly Fault[], url: string): ServiceResponse | undefined {
   const fault = faultOf(faults, 'slash_redirect');
   if (fault === undefined) return undefined;
   const [, path = '', query = ''] = /^([^?]*)(.*)$/s.exec(url) ?? [];
@@ -49,9 +49,13 @@ function acceptsGzip({ headers }: IncomingMessage): boolean {
   return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(String(headers['accept-encoding'] ?? ''));
 }
 
-/** Applies the faults to an answer before it is sent. */
-export function faultyResponse(answer: Answer, faults: readonly Fault[], request: IncomingMessage): Answer {
-  let { headers, body } = answer;
+/** Applies the faults to a response before it is sent. */
+export function faultyResponse(
+  response: ServiceResponse,
+  faults: readonly Fault[],
+  request: IncomingMessage,
+): ServiceResponse {
+  let { headers, body } = response;
   const deprecation = faultOf(faults, 'deprecation');
   if (deprecation !== undefined) {
     headers = { ...headers, deprecation: deprecation.deprecation, sunset: deprecation.sunset };
@@ -60,24 +64,24 @@ export function faultyResponse(answer: Answer, faults: readonly Fault[], request
   if (half !== undefined) body = body.subarray(0, Math.floor(body.length * half.keep));
   const large = faultOf(faults, 'large_body');
   if (large !== undefined) body = Buffer.concat([body, Buffer.alloc(large.bytes, ' ')]);
-  if (acceptsGzip(request) && faultOf(faults, 'gzip') !== undefined) return gzipped({ ...answer, headers, body });
-  return { ...answer, headers, body };
+  if (acceptsGzip(request) && faultOf(faults, 'gzip') !== undefined) return gzipped({ ...response, headers, body });
+  return { ...response, headers, body };
 }
 
-/** The same answer, compressed. */
-function gzipped(answer: Answer): Answer {
-  const body = gzipSync(answer.body, { level: 1 });
-  answer.release?.();
+/** The same response, compressed. */
+function gzipped(response: ServiceResponse): ServiceResponse {
+  const body = gzipSync(response.body, { level: 1 });
+  response.release?.();
   return {
-    status: answer.status,
-    headers: { ...answer.headers, 'content-encoding': 'gzip', vary: 'accept-encoding' },
+    status: response.status,
+    headers: { ...response.headers, 'content-encoding': 'gzip', vary: 'accept-encoding' },
     body,
   };
 }
 
 interface Sending {
-  readonly response: ServerResponse;
-  readonly answer: Answer;
+  readonly serverResponse: ServerResponse;
+  readonly response: ServiceResponse;
   readonly faults: readonly Fault[];
   readonly clock: ServiceClock;
   /** Aborts when the service closes. */
@@ -89,28 +93,28 @@ export function abortConnection({ socket }: ServerResponse): void {
   if (socket !== null && 'resetAndDestroy' in socket) socket.resetAndDestroy();
 }
 
-async function sendSlowly({ response, answer, clock, signal }: Sending, delayMs: number, chunks: number) {
-  response.writeHead(answer.status, headOf(answer, clock.dateHeader()));
-  const size = Math.max(1, Math.ceil(answer.body.length / chunks));
-  for (let at = 0; at < answer.body.length && !response.destroyed; at += size) {
+async function sendSlowly({ serverResponse, response, clock, signal }: Sending, delayMs: number, chunks: number) {
+  serverResponse.writeHead(response.status, headOf(response, clock.dateHeader()));
+  const size = Math.max(1, Math.ceil(response.body.length / chunks));
+  for (let at = 0; at < response.body.length && !serverResponse.destroyed; at += size) {
     if (at > 0) await clock.sleep(delayMs, signal);
-    response.write(answer.body.subarray(at, at + size));
+    serverResponse.write(response.body.subarray(at, at + size));
   }
-  response.end();
+  serverResponse.end();
 }
 
-/** Sends an answer as the faults demand: whole, in part, or drop by drop. */
+/** Sends a response as the faults demand: complete, cut short, or in slow pieces. */
 export async function sendFaulty(sending: Sending): Promise<void> {
-  const { response, answer, faults, clock } = sending;
+  const { serverResponse, response, faults, clock } = sending;
   const torn = faultOf(faults, 'torn');
   if (torn !== undefined) {
-    response.writeHead(answer.status, headOf(answer, clock.dateHeader()));
-    response.flushHeaders();
-    const kept = answer.body.subarray(0, Math.floor(answer.body.length * torn.keep));
-    response.write(kept, () => response.destroy());
+    serverResponse.writeHead(response.status, headOf(response, clock.dateHeader()));
+    serverResponse.flushHeaders();
+    const kept = response.body.subarray(0, Math.floor(response.body.length * torn.keep));
+    serverResponse.write(kept, () => serverResponse.destroy());
     return;
   }
   const slow = faultOf(faults, 'slow_body');
   if (slow !== undefined) await sendSlowly(sending, slow.delay_ms, slow.chunks);
-  else send(response, answer, clock.dateHeader());
+  else send(serverResponse, response, clock.dateHeader());
 }

@@ -7,12 +7,12 @@ import { operations } from '../operations/table.js';
 import type { ServiceState } from '../service-state.js';
 import type { StateSaver } from '../state-file.js';
 import { parseQuery, type Query, single } from './query.js';
-import { type Answer, badRequest, notFound, ServiceError, send, unauthorized } from './response.js';
+import { badRequest, notFound, ServiceError, type ServiceResponse, send, unauthorized } from './response.js';
 import { type Route, Router } from './router.js';
 
 interface Exchange {
   readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly serverResponse: ServerResponse;
   readonly url: string;
 }
 
@@ -62,24 +62,24 @@ export class Dispatcher {
     this.#options = options;
   }
 
-  handle(request: IncomingMessage, response: ServerResponse): void {
-    const exchange = { request, response, url: request.url ?? '/' };
+  handle(request: IncomingMessage, serverResponse: ServerResponse): void {
+    const exchange = { request, serverResponse, url: request.url ?? '/' };
     try {
-      const answer = this.#answer(exchange);
-      if (answer === undefined) return;
-      if (answer instanceof Promise) {
-        answer.then(
+      const response = this.#respond(exchange);
+      if (response === undefined) return;
+      if (response instanceof Promise) {
+        response.then(
           (late) => this.#send(exchange, late),
           (error) => this.#fail(exchange, error),
         );
-      } else this.#send(exchange, answer);
+      } else this.#send(exchange, response);
     } catch (error) {
       this.#fail(exchange, error);
     }
   }
 
-  /** Undefined if faults hit the request: then {@link #disturb} answers it. */
-  #answer(exchange: Exchange): Answer | Promise<Answer> | undefined {
+  /** Undefined if faults hit the request: then {@link #performFaulty} responds. */
+  #respond(exchange: Exchange): ServiceResponse | Promise<ServiceResponse> | undefined {
     const { request, url } = exchange;
     const method = request.method ?? 'GET';
     const mark = url.indexOf('?');
@@ -94,8 +94,8 @@ export class Dispatcher {
     const query = mark < 0 ? '' : url.slice(mark + 1);
     if (faults.length === 0) return this.#perform(request, route, query, faults, tenant);
     const perform = async () => this.#perform(request, route, query, faults, tenant);
-    // Node may refuse to send what a fault asks for, such as a line break in a header.
-    this.#disturb(exchange, faults, route, perform).catch(() => abortConnection(exchange.response));
+    // Node may refuse to send the response of a fault, for example for a line break in a header.
+    this.#performFaulty(exchange, faults, route, perform).catch(() => abortConnection(exchange.serverResponse));
     return undefined;
   }
 
@@ -105,13 +105,13 @@ export class Dispatcher {
     queryText: string,
     faults: readonly Fault[],
     tenant: string | undefined,
-  ): Answer | Promise<Answer> {
+  ): ServiceResponse | Promise<ServiceResponse> {
     const { guard } = operation;
-    const proceed = (key?: ApiKey): Answer | Promise<Answer> => {
+    const proceed = (key?: ApiKey): ServiceResponse | Promise<ServiceResponse> => {
       const query = parseQuery(queryText);
       if (guard !== undefined) checkVersion(guard, request, query, faultOf(faults, 'version_refusal'));
-      const answer = operation.handle({ request, parameters, query, tenant: tenant ?? '', key, faults }, this.#state);
-      return operation.lasting === undefined ? answer : this.#saved(answer, operation.lasting);
+      const response = operation.handle({ request, parameters, query, tenant: tenant ?? '', key, faults }, this.#state);
+      return operation.lasting === undefined ? response : this.#saved(response, operation.lasting);
     };
     if (guard === undefined) return proceed();
     const { authorization } = request.headers;
@@ -125,8 +125,11 @@ export class Dispatcher {
     return key instanceof Promise ? key.then(permitted) : permitted(key);
   }
 
-  async #saved(answer: Answer | Promise<Answer>, what: Operation['lasting']): Promise<Answer> {
-    const ready = await answer;
+  async #saved(
+    response: ServiceResponse | Promise<ServiceResponse>,
+    what: Operation['lasting'],
+  ): Promise<ServiceResponse> {
+    const ready = await response;
     const { saver } = this.#options;
     await (what === 'events' ? saver.saveEvents() : saver.save());
     return ready;
@@ -148,38 +151,43 @@ export class Dispatcher {
     }
   }
 
-  async #disturb(exchange: Exchange, faults: readonly Fault[], { operation }: Route, perform: () => Promise<Answer>) {
+  async #performFaulty(
+    exchange: Exchange,
+    faults: readonly Fault[],
+    { operation }: Route,
+    perform: () => Promise<ServiceResponse>,
+  ) {
     const { clock, errors } = this.#state;
-    const { response, request } = exchange;
+    const { serverResponse, request } = exchange;
     const { signal, latencyMs } = this.#options;
     const delayMs = latencyMs + (faultOf(faults, 'slow')?.delay_ms ?? 0);
     if (delayMs > 0) await clock.sleep(delayMs, signal);
     if (faultOf(faults, 'hang') !== undefined) return;
-    if (faultOf(faults, 'reset') !== undefined) return abortConnection(response);
-    let answer: Answer;
+    if (faultOf(faults, 'reset') !== undefined) return abortConnection(serverResponse);
+    let response: ServiceResponse;
     try {
-      answer =
+      response =
         redirected(faults, request.url ?? '/') ??
         faultResponse(faults, operation.guard?.permissions ?? []) ??
         (await perform());
     } catch (error) {
-      answer = errors.answer(error, faultOf(faults, 'no_error_ids') === undefined);
+      response = errors.response(error, faultOf(faults, 'no_error_ids') === undefined);
     }
-    this.#state.stats.answered(answer.status);
-    if (faultOf(faults, 'lost_answer') !== undefined) return abortConnection(response);
-    answer = faultyResponse(answer, faults, request);
-    await sendFaulty({ response, answer, faults, clock, signal });
+    this.#state.stats.sent(response.status);
+    if (faultOf(faults, 'lost_answer') !== undefined) return abortConnection(serverResponse);
+    response = faultyResponse(response, faults, request);
+    await sendFaulty({ serverResponse, response, faults, clock, signal });
   }
 
   #fail(exchange: Exchange, error: unknown): void {
-    this.#send(exchange, this.#state.errors.answer(error));
+    this.#send(exchange, this.#state.errors.response(error));
   }
 
-  #send({ response }: Exchange, answer: Answer): void {
+  #send({ serverResponse }: Exchange, response: ServiceResponse): void {
     const { stats, clock } = this.#state;
     const { latencyMs, signal } = this.#options;
-    stats.answered(answer.status);
-    if (latencyMs === 0) send(response, answer, clock.dateHeader());
-    else void clock.sleep(latencyMs, signal).then(() => send(response, answer, clock.dateHeader()));
+    stats.sent(response.status);
+    if (latencyMs === 0) send(serverResponse, response, clock.dateHeader());
+    else void clock.sleep(latencyMs, signal).then(() => send(serverResponse, response, clock.dateHeader()));
   }
 }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 
 /** A response that is ready to be sent. */
-export interface Answer {
+export interface ServiceResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
@@ -12,15 +12,16 @@ export interface Answer {
 const noHeaders = {};
 const empty = Buffer.alloc(0);
 
-export function jsonAnswer(value: unknown, status = 200): Answer {
+/** A response with a JSON body. */
+export function jsonResponse(value: unknown, status = 200): ServiceResponse {
   return { status, headers: noHeaders, body: Buffer.from(JSON.stringify(value)) };
 }
 
 /** Status 204, without a body. */
-export const doneAnswer: Answer = { status: 204, headers: noHeaders, body: empty };
+export const noContent: ServiceResponse = { status: 204, headers: noHeaders, body: empty };
 
-/** The headers of an answer, in the form that node:http takes fastest. */
-export function headOf({ status, headers, body }: Answer, date: string): string[] {
+/** The headers of a response, in the form that is fastest for node:http. */
+export function headOf({ status, headers, body }: ServiceResponse, date: string): string[] {
   const head = ['Date', date];
   // A 204 must not have it (RFC 9110, section 8.6).
   if (status !== 204) head.push('Content-Length', String(body.length));
@@ -29,13 +30,13 @@ export function headOf({ status, headers, body }: Answer, date: string): string[
   return head;
 }
 
-/** Sends an answer, then releases its buffer. */
-export function send(response: ServerResponse, answer: Answer, date: string): void {
-  response.writeHead(answer.status, headOf(answer, date));
-  response.end(answer.body, answer.release);
+/** Sends a response, then releases its buffer. */
+export function send(serverResponse: ServerResponse, response: ServiceResponse, date: string): void {
+  serverResponse.writeHead(response.status, headOf(response, date));
+  serverResponse.end(response.body, response.release);
 }
 
-/** An error answer (specification, sections 2.6 and 7). Any code may throw it; one place turns it into a body. */
+/** An error response (specification, sections 2.6 and 7). Any code may throw it; one place turns it into a body. */
 export class ServiceError extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -48,6 +49,9 @@ export class ServiceError extends Error {
   }
 }
 
+/** Status 400. */
 export const badRequest = (message: string) => new ServiceError(400, message);
+/** Status 404. */
 export const notFound = (message = 'the requested entity does not exist') => new ServiceError(404, message);
+/** Status 401. */
 export const unauthorized = (message: string) => new ServiceError(401, message, { 'www-authenticate': 'Bearer' });

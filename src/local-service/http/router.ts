@@ -6,6 +6,7 @@ interface Path {
   readonly operations: Map<string, Operation>;
 }
 
+/** The operation for a request, and the parameters in its path. */
 export interface Route {
   readonly operation: Operation;
   /** The decoded value of each `{…}` in the path. */

@@ -38,7 +38,7 @@ export const storedKey = z.object({
   clientSecret: z.string(),
   /** The internal secret; new tokens carry its digest. */
   secret: z.string(),
-  /** The secret before the last rotation, and when it was deposed; null if none is left. */
+  /** The secret before the last rotation, and when it was deposed; null if there is no such secret. */
   deposed: z.object({ secret: z.string(), at: z.number() }).nullable(),
   rotations: z.int(),
   /** How often all tokens were revoked. */

@@ -28,7 +28,7 @@ export class SlidingWindow {
   }
 }
 
-/** The most requests that have come in any second, including refused ones. */
+/** Measures the most requests that arrived in any second, including refused ones. */
 export class PeakMeter {
   peak = 0;
   #times = new Float64Array(4096);
@@ -83,7 +83,7 @@ export class FamilyLimits {
     this.#limits = limits;
   }
 
-  /** @param apart groups in which each sandbox has a budget of its own */
+  /** @param apart groups in which each sandbox has its own budget */
   set(limits: Partial<RateLimits>, apart: readonly ApiGroup[]): RateLimits {
     this.#limits = { ...this.#limits, ...limits };
     this.#apart = new Set(apart);

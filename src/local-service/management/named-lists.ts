@@ -7,7 +7,7 @@ interface NamedThing {
   readonly [field: string]: unknown;
 }
 
-/** A thing of a list, with what filters it: the data template is no field of the item. */
+/** An item of a list, and the data template that a filter can name but the item does not show. */
 export interface ListedThing {
   readonly shown: NamedThing;
   readonly template: string | undefined;

@@ -5,7 +5,7 @@ import { tenantFamily } from '../keys/key-store.js';
 import { type ListedThing, type NamedList, namedList } from './named-lists.js';
 import {
   ingestJob,
-  type RunFacts,
+  type WorkflowRun,
   shownRun,
   startedRun,
   startingMs,
@@ -50,7 +50,7 @@ const auditEvent = z.object({
   tenant_family: z.string(),
 });
 
-/** An audit event as the API answers it. */
+/** An audit event as the API returns it. */
 export type AuditEvent = z.infer<typeof auditEvent>;
 
 export const savedTenant = z.object({
@@ -91,7 +91,7 @@ function eventsOfDay(tenant: string, seed: number, day: string, from: number, st
 }
 
 /** A run that the schedule of the service has started. */
-function nightlyRun(tenant: string, seed: number, day: string, at: number, endsAt: number): RunFacts {
+function nightlyRun(tenant: string, seed: number, day: string, at: number, endsAt: number): WorkflowRun {
   return {
     id: `run-${hashText(`run ${tenant} ${seed} ${day}`).toString(16).padStart(8, '0')}`,
     configId: 'cg-1',
@@ -107,7 +107,7 @@ function nightlyRun(tenant: string, seed: number, day: string, at: number, endsA
   };
 }
 
-/** Who does something, for the audit event. */
+/** The actor of an audit event. */
 export interface Actor {
   readonly id: string;
   readonly name: string;
@@ -122,7 +122,7 @@ const principalOf = ({ id, name }: Actor) => ({ principal_id: id, principal_name
 /** How many milliseconds of the clock one day of changes takes, so that its events have different times. */
 const changeStepMs = 50;
 
-/** What a start may say besides the workflow. `rangeFrom` alone means that one day. */
+/** Options of a start. `rangeFrom` alone means that one day. */
 interface StartOptions {
   readonly runMode?: string;
   readonly rangeFrom?: string;
@@ -137,7 +137,7 @@ function checkOptions({ id, kind, pullsFiles }: WorkflowConfig, { runMode, range
   if (pullsFiles && rangeFrom === undefined) throw badRequest(`${id} pulls files: range_from is required`);
 }
 
-/** What stopping a run does at a deployment. */
+/** How a deployment stops a run. */
 export interface StopRules {
   /** The run is canceled at once, and not stopping first. */
   readonly cancels: boolean;
@@ -175,7 +175,7 @@ export class TenantManagement {
   }
 
   /** Every run: the past first, then the days of changes, then the runs that clients started. */
-  runs(): RunFacts[] {
+  runs(): WorkflowRun[] {
     const [tenant, seed, origin] = [this.#tenant, this.#seed, this.#origin];
     const { days, runs } = this.saved;
     const past = Array.from({ length: pastDays }, (_, day) => {
@@ -187,7 +187,7 @@ export class TenantManagement {
       nightlyRun(tenant, seed, `day ${day}`, at, at + 30),
       nightlyRun(tenant, seed, `open ${day}`, at + 1, days[day + 1] ?? Number.POSITIVE_INFINITY),
     ]);
-    const started = runs.map((run): RunFacts => {
+    const started = runs.map((run): WorkflowRun => {
       const config = workflowConfigs.find(({ id }) => id === run.configId) as WorkflowConfig;
       return { ...run, tenant, config, startingMs, endsAt: run.at + config.durationMs };
     });
@@ -195,7 +195,7 @@ export class TenantManagement {
   }
 
   /** @throws {ServiceError} 404 */
-  run(id: string): RunFacts {
+  run(id: string): WorkflowRun {
     const found = this.runs().find((run) => run.id === id);
     if (found === undefined) throw notFound('there is no workflow run of this id');
     return found;
@@ -207,11 +207,11 @@ export class TenantManagement {
   }
 
   /** @throws {ServiceError} 400 if there is no such workflow, or it does not take the options */
-  start(given: StartOptions & { readonly configId: string }, actor: Actor, now: number) {
-    const request = { ...given, runMode: given.runMode ?? 'full' };
+  start(options: StartOptions & { readonly configId: string }, actor: Actor, now: number) {
+    const request = { ...options, runMode: options.runMode ?? 'full' };
     const config = workflowConfigs.find(({ id }) => id === request.configId);
     if (config === undefined) throw badRequest(`there is no workflow configuration ${request.configId}`);
-    checkOptions(config, given);
+    checkOptions(config, options);
     const number = this.saved.runs.length + 1;
     const id = `run-${hashText(`${this.#tenant} ${this.#seed} started ${number}`).toString(16).padStart(8, '0')}`;
     this.saved.runs.push({ ...request, id, at: now, stopAt: null, principalId: actor.id, principalName: actor.name });

@@ -64,13 +64,13 @@ export const startedRun = z.object({
 /** A run that a client has started. */
 type StartedRun = z.infer<typeof startedRun>;
 
-/** The facts of a run; its state follows from them and the time. */
-export interface RunFacts extends StartedRun {
+/** The stored properties of a run; its state follows from them and the time. */
+export interface WorkflowRun extends StartedRun {
   readonly tenant: string;
   readonly config: WorkflowConfig;
   /** How long it is `scheduled` and `started` before it is `in progress`. */
   readonly startingMs: number;
-  /** When it ends if nobody stops it; Infinity if that is not known yet. */
+  /** When it ends unless a client stops it; Infinity if that is not known yet. */
   readonly endsAt: number;
 }
 
@@ -94,7 +94,7 @@ interface Phase {
   readonly endedAt: number | null;
 }
 
-function phaseOf({ at, stopAt, endsAt, config, startingMs, canceled }: RunFacts, now: number): Phase {
+function phaseOf({ at, stopAt, endsAt, config, startingMs, canceled }: WorkflowRun, now: number): Phase {
   if (canceled && stopAt !== null) return { state: 'canceled', since: stopAt, endedAt: stopAt };
   if (stopAt !== null && stopAt < endsAt && now >= stopAt) {
     const stopped = stopAt + stoppingMs;
@@ -109,13 +109,13 @@ function phaseOf({ at, stopAt, endsAt, config, startingMs, canceled }: RunFacts,
 }
 
 /** The state of a run at a time. */
-export function stateOf(run: RunFacts, now: number): RunState {
+export function stateOf(run: WorkflowRun, now: number): RunState {
   return phaseOf(run, now).state;
 }
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-function errorOf({ config }: RunFacts, state: RunState): Record<string, unknown> {
+function errorOf({ config }: WorkflowRun, state: RunState): Record<string, unknown> {
   if (state !== 'failed') return {};
   const isCustomers = config.attribution === 'customer';
   return {
@@ -128,7 +128,7 @@ function errorOf({ config }: RunFacts, state: RunState): Record<string, unknown>
   };
 }
 
-function tasks(run: RunFacts, now: number, idField: string): Record<string, unknown>[] {
+function tasks(run: WorkflowRun, now: number, idField: string): Record<string, unknown>[] {
   const { state, since, endedAt } = phaseOf(run, now);
   return ['ingest', 'unify', 'publish'].map((label, index) => ({
     [idField]: `${run.id}-t${index + 1}`,
@@ -148,13 +148,13 @@ function tasks(run: RunFacts, now: number, idField: string): Record<string, unkn
   }));
 }
 
-/** What the overview of some deployments has too. */
-function reasonOf(run: RunFacts, now: number): Record<string, unknown> {
+/** Fields that some deployments show in the overview too. */
+function reasonOf(run: WorkflowRun, now: number): Record<string, unknown> {
   return { principal_id: run.principalId, principal_name: run.principalName, ...errorOf(run, stateOf(run, now)) };
 }
 
-/** What only the verbose view has. */
-function detailsOf(run: RunFacts, now: number, idField: string): Record<string, unknown> {
+/** Fields of the verbose view alone. */
+function detailsOf(run: WorkflowRun, now: number, idField: string): Record<string, unknown> {
   return {
     ...reasonOf(run, now),
     launched_version: '7',
@@ -165,11 +165,11 @@ function detailsOf(run: RunFacts, now: number, idField: string): Record<string, 
 }
 
 /**
- * A run as the API shows it at a time. A list, and a run by default, are an overview. No view says which configuration the run
- * came from (published facts).
+ * A run as the API shows it at a time. A list, and a run by default, are an overview. No view names the configuration of the
+ * run (published facts).
  */
 export function shownRun(
-  run: RunFacts,
+  run: WorkflowRun,
   now: number,
   view: 'overview' | 'detailed' | 'verbose' = 'overview',
   taskIdField: 'id' | 'task_instance_id' = 'id',
@@ -191,7 +191,7 @@ const tableNames = ['customers', 'orders'];
 
 /** The ingest job of a run at a time; undefined before the run has made it, and if the run was canceled before. */
 export function ingestJob(
-  run: RunFacts,
+  run: WorkflowRun,
   now: number,
 ): { createdAt: number; shown: Record<string, unknown> } | undefined {
   const createdAt = run.at + run.startingMs;

@@ -2,9 +2,9 @@ import type { Selected } from '../data/index-source.js';
 import { faultOf } from '../faults/fault.js';
 import { badRequest } from '../http/response.js';
 import type { Segment } from '../realtime/segment.js';
-import { answerPage } from './answer-page.js';
 import { type Listing, listingId, type PagingRules } from './listing.js';
 import { type Call, type Operation, realtimeApi } from './operation.js';
+import { pageResponse } from './page-response.js';
 import { namedSegment, realtimeOf } from './realtime-api.js';
 
 const maxMembers = 1_000_000;
@@ -43,7 +43,7 @@ function withIgnoredToken(call: Call, listing: Listing): [Call, Listing] {
   ];
 }
 
-/** GET /segments/{segment-id}/profiles (specification, section 4.10). Without a limit, everybody is in one page; there always is a total. */
+/** GET /segments/{segment-id}/profiles (specification, section 4.10). Without a limit, all members are in one page. It always has a total. */
 export const listSegmentMembers: Operation = {
   method: 'GET',
   path: '/prof/segments/{segment-id}/profiles',
@@ -53,12 +53,12 @@ export const listSegmentMembers: Operation = {
     const whole = faultOf(call.faults, 'members_whole');
     if (whole !== undefined) {
       const rules = { ...asPublished, alwaysTotal: whole.total };
-      return answerPage(call, withoutParameters(call, listing, whole.most), state, rules);
+      return pageResponse(call, withoutParameters(call, listing, whole.most), state, rules);
     }
     const paged = faultOf(call.faults, 'members_paged');
     const rules = paged === undefined ? asPublished : { maxLimit: maxMembers, alwaysTotal: paged.total };
     const ignored = faultOf(call.faults, 'ignored_token') !== undefined;
-    const [asked, answered] = ignored ? withIgnoredToken(call, listing) : [call, listing];
-    return answerPage(asked, answered, state, rules);
+    const [request, members] = ignored ? withIgnoredToken(call, listing) : [call, listing];
+    return pageResponse(request, members, state, rules);
   },
 };

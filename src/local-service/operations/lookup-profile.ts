@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { faultOf } from '../faults/fault.js';
 import { flag } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';
-import { type Answer, badRequest, jsonAnswer, notFound } from '../http/response.js';
+import { badRequest, jsonResponse, notFound, type ServiceResponse } from '../http/response.js';
 import type { Collection } from '../realtime/collection.js';
 import { isRecord } from '../realtime/event.js';
 import { shownProfile } from '../realtime/shown-profile.js';
@@ -48,13 +48,13 @@ function baseUrl({ headers, socket }: IncomingMessage): string {
   return headers.host === undefined ? '' : `${'encrypted' in socket ? 'https' : 'http'}://${headers.host}`;
 }
 
-/** Position of the profile that has all keys; -1 if none has. */
+/** Position of the profile that has all keys; -1 if there is none. */
 function find(collection: Collection, keys: Lookup['keys']): number {
   const [first = -1, ...others] = keys.map(([name, value]) => collection.withKey(name, value));
   return others.some((other) => other !== first) ? -1 : first;
 }
 
-function answer(call: Call, state: ServiceState, { keys, enrich }: Lookup): Answer {
+function lookUp(call: Call, state: ServiceState, { keys, enrich }: Lookup): ServiceResponse {
   const realtime = realtimeOf(call, state);
   if (keys.length === 0) throw badRequest('no keychain keys were provided');
   if (keys.length > 1 && faultOf(call.faults, 'lookup_one_key')) throw badRequest('exactly one key is allowed');
@@ -66,7 +66,7 @@ function answer(call: Call, state: ServiceState, { keys, enrich }: Lookup): Answ
   }
   const profile = shownProfile(collection, position, profileForm(call, state, enrich));
   const location = `${baseUrl(call.request)}/prof/profiles/${collection.id}/${profile.profile_id}`;
-  return { ...jsonAnswer(profile), headers: { location } };
+  return { ...jsonResponse(profile), headers: { location } };
 }
 
 const shared = {
@@ -80,7 +80,7 @@ export const lookupByBody: Operation = {
   method: 'POST',
   handle: async (call, state) => {
     realtimeOf(call, state);
-    return answer(call, state, await bodyLookup(call));
+    return lookUp(call, state, await bodyLookup(call));
   },
 };
 
@@ -90,6 +90,6 @@ export const lookupByQuery: Operation = {
   method: 'GET',
   handle: (call, state) => {
     realtimeOf(call, state);
-    return answer(call, state, queryLookup(call));
+    return lookUp(call, state, queryLookup(call));
   },
 };

@@ -1,13 +1,13 @@
 import { faultOf } from '../faults/fault.js';
 import { flag, momentOf, single, spanOf } from '../http/query.js';
-import { badRequest, jsonAnswer, notFound, ServiceError } from '../http/response.js';
+import { badRequest, jsonResponse, notFound, ServiceError } from '../http/response.js';
 import type { Permission } from '../keys/api-key.js';
 import type { NamedList } from '../management/named-lists.js';
 import type { AuditEvent } from '../management/tenant-management.js';
 import type { ServiceState } from '../service-state.js';
-import { answerPage } from './answer-page.js';
 import { listingId, listingOf } from './listing.js';
 import { type Call, managementApi, type Operation } from './operation.js';
+import { pageResponse } from './page-response.js';
 import { getWorkflowRun, listWorkflowRuns, startWorkflow, stopWorkflow } from './workflow-runs.js';
 
 const dayMs = 86_400_000;
@@ -46,7 +46,7 @@ function withSkipped({ createdAt, shown }: Job, skipped: string): Job {
   return { createdAt, shown: { ...shown, tables } };
 }
 
-/** The token that some deployments send with each answer; it is not for use. @throws {ServiceError} 400 if one is sent back */
+/** The token that some deployments send with each response; it is not for use. @throws {ServiceError} 400 if one is sent back */
 function uselessToken(call: Call, state: ServiceState): { next_token?: string } {
   const tokens = faultOf(call.faults, 'ingest_tokens');
   if (tokens === undefined) return {};
@@ -74,7 +74,7 @@ const listIngestJobs: Operation = {
     state.stats.pages += 1;
     const total = flag(call.query, 'with_total') ? { total: jobs.length } : {};
     const data = jobs.slice(0, faultOf(call.faults, 'ingest_tokens')?.most).map(({ shown }) => shown);
-    return jsonAnswer({ data, ...token, ...total });
+    return jsonResponse({ data, ...token, ...total });
   },
 };
 
@@ -86,7 +86,7 @@ const getIngestJob: Operation = {
   handle: (call, state) => {
     const found = jobsOf(call, state).find(({ shown }) => shown.id === call.parameters[0]);
     if (found === undefined) throw notFound('there is no ingest job of this id');
-    return jsonAnswer(found.shown);
+    return jsonResponse(found.shown);
   },
 };
 
@@ -113,7 +113,7 @@ function listNamed(path: string, list: NamedList, permission: Permission): Opera
         .named(list)
         .filter((thing) => template === undefined || thing.template === template)
         .map(({ shown }) => shown);
-      return answerPage(call, listingOf(`${path} ${template ?? ''}`, things), state);
+      return pageResponse(call, listingOf(`${path} ${template ?? ''}`, things), state);
     },
   };
 }
@@ -142,7 +142,7 @@ const listAuditEvents: Operation = {
       return at >= from && at < to;
     });
     const shown = faultOf(call.faults, 'audit_sparse') === undefined ? events : events.map(sparse);
-    return answerPage(call, listingOf(`audit-events ${from} ${to}`, shown), state, { maxLimit: 1000 });
+    return pageResponse(call, listingOf(`audit-events ${from} ${to}`, shown), state, { maxLimit: 1000 });
   },
 };
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { ApiGroup } from '../../core/service-options.js';
 import type { Fault } from '../faults/fault.js';
 import type { Query } from '../http/query.js';
-import type { Answer } from '../http/response.js';
+import type { ServiceResponse } from '../http/response.js';
 import type { ApiKey, Permission } from '../keys/api-key.js';
 import type { ServiceState } from '../service-state.js';
 
@@ -20,14 +20,14 @@ export interface Call {
   readonly faults: readonly Fault[];
 }
 
-/** What a request needs before an operation takes it. */
+/** The requirements that a request must meet before an operation handles it. */
 export interface Guard {
   /** The group whose budget the request uses. */
   readonly group: ApiGroup;
   /** The versions that `api-version` may name besides `unstable`; empty if the operation needs no version. */
   readonly versions: readonly string[];
   readonly permissions: readonly Permission[];
-  /** A permission that does as well as all of them. */
+  /** A permission that replaces all of them. */
   readonly instead?: Permission;
 }
 
@@ -46,15 +46,15 @@ export function realtimeApi(...permissions: readonly Permission[]): Guard {
   return { group: 'realtime', versions: [], permissions };
 }
 
-/** One operation of the service. Each has a file, and a line in the table. */
+/** One operation of the service. */
 export interface Operation {
   readonly method: string;
   /** The path with its prefix; parameters are written as `{name}`. */
   readonly path: string;
   /** Undefined only for the operation that issues tokens. */
   readonly guard?: Guard;
-  /** Changes state that a restart must keep: true saves everything before the answer, `events` only the events. */
+  /** Changes state that a restart must keep: true saves everything before the response, `events` only the events. */
   readonly lasting?: true | 'events';
-  /** @throws {ServiceError} the error to answer */
-  handle(call: Call, state: ServiceState): Answer | Promise<Answer>;
+  /** @throws {ServiceError} the error to respond with */
+  handle(call: Call, state: ServiceState): ServiceResponse | Promise<ServiceResponse>;
 }

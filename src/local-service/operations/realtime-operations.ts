@@ -1,16 +1,16 @@
 import { flag, momentOf, type Query, single } from '../http/query.js';
-import { badRequest, jsonAnswer } from '../http/response.js';
+import { badRequest, jsonResponse } from '../http/response.js';
 import type { Collection } from '../realtime/collection.js';
 import { shownProfile } from '../realtime/shown-profile.js';
-import { answerPage } from './answer-page.js';
 import { listSegmentMembers } from './list-segment-members.js';
 import { listingOf } from './listing.js';
 import { lookupByBody, lookupByQuery } from './lookup-profile.js';
 import { type Operation, realtimeApi } from './operation.js';
+import { pageResponse } from './page-response.js';
 import { namedCollection, namedProfile, profileForm, realtimeOf } from './realtime-api.js';
 import { sendEvent } from './send-event.js';
 
-/** The statistics of a collection as the API answers them (specification, section 4.10). */
+/** The statistics of a collection as the API returns them (specification, section 4.10). */
 interface CollectionStats {
   readonly total_profiles: number;
   readonly link_cardinality: Readonly<Record<string, number>>;
@@ -89,7 +89,7 @@ const listProfileSegments: Operation = {
       .filter((segment) => segment.collection === collection && segment.has(position, version))
       .map(({ id, name }) => ({ segment_id: id, segment_name: name }));
     const listing = listingOf(`segments of ${collection.id} ${position}`, memberships);
-    return answerPage(call, listing, state, { alwaysTotal: true });
+    return pageResponse(call, listing, state, { alwaysTotal: true });
   },
 };
 
@@ -118,7 +118,7 @@ const getCollectionHistory: Operation = {
     const realtime = realtimeOf(call, state);
     const now = state.clock.now();
     const range = rangeOf(call.query, now);
-    return jsonAnswer(collectionHistory(namedCollection(realtime, call), range, now));
+    return jsonResponse(collectionHistory(namedCollection(realtime, call), range, now));
   },
 };
 
@@ -131,7 +131,7 @@ const getRealtimeProfile: Operation = {
     const realtime = realtimeOf(call, state);
     const enrich = flag(call.query, 'enrich');
     const collection = namedCollection(realtime, call);
-    return jsonAnswer(shownProfile(collection, namedProfile(collection, call), profileForm(call, state, enrich)));
+    return jsonResponse(shownProfile(collection, namedProfile(collection, call), profileForm(call, state, enrich)));
   },
 };
 
@@ -140,7 +140,7 @@ const getCollectionStats: Operation = {
   method: 'GET',
   path: '/prof/collections/{collection-id}/stats',
   guard: realtimeApi('profile-collections:read'),
-  handle: (call, state) => jsonAnswer(collectionStats(namedCollection(realtimeOf(call, state), call))),
+  handle: (call, state) => jsonResponse(collectionStats(namedCollection(realtimeOf(call, state), call))),
 };
 
 /** The Real-time API (specification, sections 4.6, 4.7, 4.8 and 4.10). */

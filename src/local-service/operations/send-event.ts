@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { contentType, jsonObject } from '../http/request-body.js';
-import { type Answer, doneAnswer, notFound, ServiceError } from '../http/response.js';
+import { noContent, notFound, ServiceError, type ServiceResponse } from '../http/response.js';
 import { type StreamDefinition, streams } from '../realtime/catalogue.js';
 import type { ServiceState } from '../service-state.js';
 import { type Call, type Operation, realtimeApi } from './operation.js';
@@ -10,10 +10,10 @@ const maxEventBytes = 64 * 1024;
 /** The service reads a refused body up to this size and keeps the connection; for a longer one it closes it. */
 const maxRefusedBytes = 1024 * 1024;
 
-const accepted: Answer = { status: 202, headers: {}, body: Buffer.alloc(0) };
+const accepted: ServiceResponse = { status: 202, headers: {}, body: Buffer.alloc(0) };
 
-/** Judges an event by its head, before any of its body is read. @throws {ServiceError} 411, 413, 415 */
-function checkHead(request: IncomingMessage): void {
+/** Checks an event's headers before its body is read. @throws {ServiceError} 411, 413, 415 */
+function checkHeaders(request: IncomingMessage): void {
   const length = request.headers['content-length'];
   if (length === undefined) throw new ServiceError(411, 'an event needs the header Content-Length');
   if (Number(length) > maxEventBytes) {
@@ -32,12 +32,12 @@ function openStream(id: string): StreamDefinition {
   return stream;
 }
 
-async function take(call: Call, state: ServiceState): Promise<Answer> {
+async function take(call: Call, state: ServiceState): Promise<ServiceResponse> {
   realtimeOf(call, state);
-  checkHead(call.request);
+  checkHeaders(call.request);
   const event = await jsonObject(call.request, maxEventBytes);
   const stream = openStream(call.parameters[0] as string);
-  if (stream.mode === 'drops') return doneAnswer;
+  if (stream.mode === 'drops') return noContent;
   // Nothing below waits, so that simultaneous events are applied one after the other.
   state.realtime.take(call.tenant, stream.id, event, state.clock.now());
   return accepted;

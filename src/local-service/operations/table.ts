@@ -2,12 +2,12 @@ import { type Filters, type IndexSource, recordBytes } from '../data/index-sourc
 import { faultOf } from '../faults/fault.js';
 import type { Query } from '../http/query.js';
 import { contentType, requestBody } from '../http/request-body.js';
-import { badRequest, jsonAnswer, notFound, unauthorized } from '../http/response.js';
+import { badRequest, jsonResponse, notFound, unauthorized } from '../http/response.js';
 import type { ServiceState } from '../service-state.js';
-import { answerPage } from './answer-page.js';
 import { listingId, listingOf } from './listing.js';
 import { managementOperations } from './management-operations.js';
 import { type Call, type Operation, profileApi } from './operation.js';
+import { pageResponse } from './page-response.js';
 import { realtimeOperations } from './realtime-operations.js';
 
 const maxBodyBytes = 64 * 1024;
@@ -24,7 +24,7 @@ async function exchange({ request }: Call, state: ServiceState) {
   if (typeof tenant !== 'string' || tenant === '') throw badRequest('the tenant header is missing');
   if (!state.keys.hasTenant(tenant)) throw unauthorized('the client credentials are not valid for this tenant');
   const { token, expiresIn } = await state.tokens.exchange(id, secret, tenant);
-  return jsonAnswer({ access_token: token, expires_in: expiresIn, token_type: 'Bearer' });
+  return jsonResponse({ access_token: token, expires_in: expiresIn, token_type: 'Bearer' });
 }
 
 /** POST /api/v0/oauth2/token (specification, section 4.9). */
@@ -42,7 +42,7 @@ const getIndex: Operation = {
   method: 'GET',
   path: '/api/indexes/{id}',
   guard: profileApi('indexes:read'),
-  handle: (call, state) => jsonAnswer(namedIndex(call, state).resource),
+  handle: (call, state) => jsonResponse(namedIndex(call, state).resource),
 };
 
 function compare(a: string, b: string): number {
@@ -81,7 +81,7 @@ const listProfiles: Operation = {
       select: (from: number, limit: number) => list.select(from, limit),
       write: (position: number, target: Uint8Array, offset: number) => source.write(position, target, offset),
     };
-    return answerPage(call, listing, state);
+    return pageResponse(call, listing, state);
   },
 };
 
@@ -92,7 +92,7 @@ const listIndexes: Operation = {
   guard: profileApi('indexes:read'),
   handle: (call, state) => {
     const resources = state.data(call.tenant).indexes.map(({ resource }) => resource);
-    return answerPage(call, listingOf('indexes', resources), state);
+    return pageResponse(call, listingOf('indexes', resources), state);
   },
 };
 

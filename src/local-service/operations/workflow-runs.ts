@@ -1,15 +1,15 @@
 import { faultOf } from '../faults/fault.js';
 import { readMoment, single, spanOf } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';
-import { badRequest, jsonAnswer, ServiceError } from '../http/response.js';
+import { badRequest, jsonResponse, ServiceError } from '../http/response.js';
 import type { Actor, StopRules } from '../management/tenant-management.js';
 import { type RunState, runStates, shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';
-import { answerPage } from './answer-page.js';
 import { listingOf } from './listing.js';
 import { type Call, managementApi, type Operation } from './operation.js';
+import { pageResponse } from './page-response.js';
 
-/** The words of the screen that differ from those of the answers. */
+/** States that the user interface names differently from the API. */
 const screenWords: Readonly<Record<string, RunState>> = {
   running: 'in progress',
   cancelled: 'canceled',
@@ -58,7 +58,7 @@ export const listWorkflowRuns: Operation = {
         );
       });
     const bounds = [created.from, created.to, ended.from, ended.to, wantedState, type];
-    return answerPage(call, listingOf(`workflow-runs ${bounds.join(' ')}`, runs), state);
+    return pageResponse(call, listingOf(`workflow-runs ${bounds.join(' ')}`, runs), state);
   },
 };
 
@@ -74,7 +74,7 @@ export const getWorkflowRun: Operation = {
     if (refuses !== undefined && view === 'verbose') throw new ServiceError(refuses.status, 'there is no such view');
     const idField = faultOf(call.faults, 'workflow_task_ids') === undefined ? 'id' : 'task_instance_id';
     const run = state.management.of(call.tenant).run(call.parameters[0] as string);
-    return jsonAnswer(shownRun(run, state.clock.now(), view, idField));
+    return jsonResponse(shownRun(run, state.clock.now(), view, idField));
   },
 };
 
@@ -102,14 +102,14 @@ async function start(call: Call, state: ServiceState) {
   if (router !== undefined && isOther) throw new ServiceError(router.status, 'there is no such path');
   const body = await jsonObject(call.request, maxBodyBytes);
   const unknown = Object.keys(body).find((name) => !startFields.includes(name));
-  if (unknown !== undefined) throw badRequest(`${JSON.stringify(unknown)} is no field of a start`);
+  if (unknown !== undefined) throw badRequest(`${JSON.stringify(unknown)} is not a field of a start`);
   const configId = optionalText(body, 'config_id');
   if (!configId) throw badRequest('config_id is required');
   const runMode = optionalText(body, 'run_mode');
   if (runMode !== undefined && !runModes.includes(runMode))
     throw badRequest(`run_mode must be one of ${runModes.join(', ')}`);
   const [rangeFrom, rangeTo] = [optionalText(body, 'range_from'), optionalText(body, 'range_to')];
-  if (rangeTo !== undefined && rangeFrom === undefined) throw badRequest('range_to comes only with range_from');
+  if (rangeTo !== undefined && rangeFrom === undefined) throw badRequest('range_to needs range_from');
   const from = rangeFrom === undefined ? undefined : readMoment('range_from', rangeFrom);
   const to = rangeTo === undefined ? undefined : readMoment('range_to', rangeTo);
   if (from !== undefined && to !== undefined && from >= to) throw badRequest('range_from must be before range_to');
@@ -119,7 +119,7 @@ async function start(call: Call, state: ServiceState) {
     ...(rangeFrom === undefined ? {} : { rangeFrom }),
     ...(rangeTo === undefined ? {} : { rangeTo }),
   };
-  return jsonAnswer(state.management.of(call.tenant).start(request, actorOf(call), state.clock.now()), 201);
+  return jsonResponse(state.management.of(call.tenant).start(request, actorOf(call), state.clock.now()), 201);
 }
 
 function starting(path: string): Operation {
@@ -141,7 +141,7 @@ export const stopWorkflow: Operation = {
   guard: managementApi('workflow-runs:write'),
   lasting: true,
   handle: (call, state) =>
-    jsonAnswer(
+    jsonResponse(
       state.management
         .of(call.tenant)
         .stop(call.parameters[0] as string, stopRules(call), actorOf(call), state.clock.now()),

@@ -8,7 +8,7 @@ export interface CollectionDefinition {
   readonly size: (people: number) => number;
 }
 
-/** A real-time segment: everybody in a collection whose attributes match. */
+/** A real-time segment: the profiles of a collection whose attributes match. */
 export interface SegmentDefinition {
   readonly id: string;
   readonly name: string;
@@ -17,7 +17,7 @@ export interface SegmentDefinition {
   readonly matches: (attributes: Attributes) => boolean;
 }
 
-/** What a stream does with events: `feeds` applies them, `drops` accepts but ignores them, `paused` refuses them. */
+/** How a stream handles events: `feeds` applies them, `drops` accepts but ignores them, `paused` refuses them. */
 type StreamMode = 'feeds' | 'drops' | 'paused';
 
 /** An event stream (specification, section 6). */

@@ -76,7 +76,7 @@ export class MemberSet {
     this.#people = people;
   }
 
-  /** The number of the person at a place; infinity if the collection holds nobody. */
+  /** The number of the person at a place; infinity if the collection is empty. */
   numberAt(place: number): number {
     return this.#size === 0 ? Number.POSITIVE_INFINITY : Math.ceil(((place + 1) * this.#people) / this.#size) - 1;
   }
@@ -168,7 +168,7 @@ export class Collection {
     return number === undefined ? this.touched.findMade(id) : this.#present(number);
   }
 
-  /** Position of the profile that has this key; -1 if none has. */
+  /** Position of the profile that has this key; -1 if there is none. */
   withKey(name: string, value: string): number {
     const holder = this.touched.holders(name, value).find((position) => this.version(position) >= 0);
     if (holder !== undefined) return holder;

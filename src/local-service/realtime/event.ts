@@ -21,8 +21,8 @@ function textOf(value: unknown): string | undefined {
 
 function keysOf(keys: unknown): (readonly [string, string])[] {
   if (!isRecord(keys)) return [];
-  return Object.entries(keys).flatMap(([name, given]) =>
-    (Array.isArray(given) ? given : [given]).flatMap((value) => {
+  return Object.entries(keys).flatMap(([name, values]) =>
+    (Array.isArray(values) ? values : [values]).flatMap((value) => {
       const text = textOf(value);
       return text === undefined ? [] : [[name, text] as const];
     }),
@@ -41,22 +41,21 @@ function timeOf(payload: Attributes, now: number): string {
   return new Date(Number.isNaN(at) ? now : at).toISOString();
 }
 
-/** Reads an event. It ignores what it does not understand, since the published interface prescribes no shape. */
+/** Reads an event. It ignores unknown members, because the published interface prescribes no shape. */
 export function readEvent(payload: Attributes, now: number): RealtimeEvent {
-  const given = isRecord(payload.attributes) ? payload.attributes : {};
+  const attributes = isRecord(payload.attributes) ? payload.attributes : {};
   const event = { id: textOf(payload.event_id), profileId: textOf(payload.profile_id), keys: keysOf(payload.keys) };
   switch (payload.event_type) {
     case 'purchase': {
-      const attributes = { ...given, last_purchase_at: timeOf(payload, now) };
-      const counts = { purchases: 1, total_spent: amountOf(payload.amount ?? given.amount) };
-      return { ...event, attributes, counts };
+      const counts = { purchases: 1, total_spent: amountOf(payload.amount ?? attributes.amount) };
+      return { ...event, attributes: { ...attributes, last_purchase_at: timeOf(payload, now) }, counts };
     }
     case 'page_view':
-      return { ...event, attributes: given, counts: { page_views: 1 } };
+      return { ...event, attributes, counts: { page_views: 1 } };
     case 'loyalty':
       // `points` in the attributes would be the new balance, not an amount to add.
-      return { ...event, attributes: given, counts: { points: amountOf(payload.points) } };
+      return { ...event, attributes, counts: { points: amountOf(payload.points) } };
     default:
-      return { ...event, attributes: given, counts: {} };
+      return { ...event, attributes, counts: {} };
   }
 }

@@ -18,7 +18,7 @@ const epoch = Date.UTC(2025, 0, 15, 9, 30);
 const idPattern = /^p-[0-9a-f]{8}$/;
 const tickMs = 300_000;
 
-/** How the value of a key leads to its person: its digits are the person's number, or the 32 bits of the id. */
+/** How to find a person by the value of a key: its digits are the person's number, or the 32 bits of the id. */
 const keyPatterns: Readonly<Record<string, { readonly pattern: RegExp; readonly by: 'number' | 'id' }>> = {
   email: { pattern: /^m(\d{10})\./, by: 'number' },
   phone: { pattern: /^\+1(\d{10})$/, by: 'id' },
@@ -43,7 +43,7 @@ export class PersonGenerator {
     return `p-${this.population.idOf(number).toString(16).padStart(8, '0')}`;
   }
 
-  /** The number that an id stands for, whether or not the person exists yet; undefined if it is not a person's id. */
+  /** The number of an id's person, whether or not the person exists yet; undefined if it is not a person's id. */
   numberOf(id: string): number | undefined {
     return idPattern.test(id) ? this.population.numberOf(Number.parseInt(id.slice(2), 16)) : undefined;
   }
@@ -64,7 +64,7 @@ export class PersonGenerator {
     return this.#hasSecondAddress(this.population.idOf(number)) ? 2 : 1;
   }
 
-  /** The number of the person with this key, whether or not the person exists yet; undefined if nobody has it. */
+  /** The number of the person with this key, whether or not the person exists yet; undefined if no person has it. */
   withKey(name: string, value: string): number | undefined {
     const known = Object.hasOwn(keyPatterns, name) ? keyPatterns[name] : undefined;
     const digits = known?.pattern.exec(value)?.[1];

@@ -3,7 +3,7 @@ import type { FaultOf } from '../faults/fault.js';
 import type { Collection } from './collection.js';
 import type { Links } from './people.js';
 
-/** A real-time profile as the API answers it (specification, section 2.3). */
+/** A real-time profile as the API returns it (specification, section 2.3). */
 interface RealtimeProfile {
   readonly collection_id: string;
   readonly profile_id: string;
@@ -14,11 +14,12 @@ interface RealtimeProfile {
   readonly links?: Links | readonly { readonly type: string; readonly value: string }[];
 }
 
+/** How to show a profile. */
 export interface ProfileForm {
   /** Whether to add enriched attributes. */
   readonly enrich: boolean;
   readonly attributes: AttributeForm;
-  /** How a deployment differs in what it shows. */
+  /** How a deployment shows profiles differently. */
   readonly shape: FaultOf<'realtime_shape'> | undefined;
 }
 

@@ -3,12 +3,12 @@ import { mix, unmix } from '../data/hash.js';
 import type { Attributes } from '../data/segments.js';
 import { isRecord } from './event.js';
 
-/** What events have changed in a profile. Everything else comes from the person, which days continue to change. */
+/** The changes of events to a profile. Everything else is the person's, which days continue to change. */
 export const touchedProfile = z.object({
   id: z.string(),
   /** The person's number; undefined for a profile that an event has made. */
   number: z.int().optional(),
-  /** The person's version when the last event came. */
+  /** The person's version when the last event arrived. */
   version: z.int(),
   /** Milliseconds since the Unix epoch. */
   createdAt: z.number(),

@@ -1,5 +1,5 @@
-import { disturbedPage, isPageFault } from '../faults/faulty-page.js';
-import { type Answer, badRequest } from '../http/response.js';
+import { faultyPage, isPageFault } from '../faults/faulty-page.js';
+import { badRequest, type ServiceResponse } from '../http/response.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import { closing, type Listing, listingId, opening, type Paging, type PagingRules, parsePaging } from './listing.js';
@@ -12,7 +12,7 @@ const envelopeBytes = 256;
 const start: PagePosition = { position: 0, salt: 0 };
 const noHeaders = {};
 
-function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: ServiceState): Answer {
+function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: ServiceState): ServiceResponse {
   const { positions, count, next } = listing.select(from.position, paging.limit);
   const token = next < 0 ? null : state.pageTokens.issue(listing.id, { position: next, salt: 0 });
   const buffer = state.pageBuffers.take(envelopeBytes + count * (listing.maxRecordBytes + 1));
@@ -35,16 +35,21 @@ function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: S
 }
 
 /**
- * Answers one page of a list (specification, sections 2.5 and 4.1).
+ * The response with one page of a list (specification, sections 2.5 and 4.1).
  * @throws {ServiceError} 400 for wrong parameters and for a token of another list or tenant
  */
-export function answerPage(call: Call, list: Listing, state: ServiceState, rules: Partial<PagingRules> = {}): Answer {
+export function pageResponse(
+  call: Call,
+  list: Listing,
+  state: ServiceState,
+  rules: Partial<PagingRules> = {},
+): ServiceResponse {
   const listing = { ...list, id: listingId(`${call.tenant} ${list.id}`) };
   const paging = parsePaging(call.query, { maxLimit: state.maxPageSize, ...rules });
   const from = paging.token === undefined ? start : state.pageTokens.read(listing.id, paging.token);
   if (from === undefined) throw badRequest('next_token is not a token of this list');
   state.stats.pages += 1;
   const faults = call.faults.filter(isPageFault);
-  if (faults.length > 0) return disturbedPage({ listing, paging, from, faults }, state);
+  if (faults.length > 0) return faultyPage({ listing, paging, from, faults }, state);
   return pageFrom(listing, paging, from, state);
 }
