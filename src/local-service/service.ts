@@ -2,19 +2,21 @@ import { setMaxListeners } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CdsyncError } from '../core/errors.js';
+import type { ControlContext } from './control/control.js';
 import { ControlAccess, newControlToken } from './control/control-access.js';
-import { type ControlContext, handleControl, isControl } from './control/control-plane.js';
+import { handleControl, isControl } from './control/control-plane.js';
 import { EventJournal } from './event-journal.js';
 import { Dispatcher } from './http/dispatcher.js';
 import { notFound, send } from './http/response.js';
 import { createHttpServer } from './http/server.js';
 import type { ApiKey } from './keys/api-key.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from './keys/key-store.js';
+import type { LocalServiceOptions } from './local-service-options.js';
 import { oauthToken } from './operations/table.js';
-import { type LocalServiceOptions, ServiceState } from './service-state.js';
+import { ServiceState } from './service-state.js';
 import { readState, type StateSaver, savesNothing, stateSaver } from './state-file.js';
 
-export type { LocalServiceOptions } from './service-state.js';
+export type { LocalServiceOptions } from './local-service-options.js';
 
 /** A running service, with a key for it. */
 export interface LocalService {
@@ -79,7 +81,7 @@ function createListener(
     else if (serves((request.url ?? '').replace(/\?.*$/s, ''))) dispatcher.handle(request, serverResponse);
     else {
       const { clock, errors } = context.state;
-      send(serverResponse, errors.response(notFound('there is no such path')), clock.dateHeader());
+      send(serverResponse, errors.of(notFound('there is no such path')), clock.dateHeader());
     }
   };
 }

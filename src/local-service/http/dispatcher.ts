@@ -171,7 +171,7 @@ export class Dispatcher {
         faultResponse(faults, operation.guard?.permissions ?? []) ??
         (await perform());
     } catch (error) {
-      response = errors.response(error, faultOf(faults, 'no_error_ids') === undefined);
+      response = errors.of(error, faultOf(faults, 'no_error_ids') === undefined);
     }
     this.#state.stats.sent(response.status);
     if (faultOf(faults, 'lost_answer') !== undefined) return abortConnection(serverResponse);
@@ -180,7 +180,7 @@ export class Dispatcher {
   }
 
   #fail(exchange: Exchange, error: unknown): void {
-    this.#send(exchange, this.#state.errors.response(error));
+    this.#send(exchange, this.#state.errors.of(error));
   }
 
   #send({ serverResponse }: Exchange, response: ServiceResponse): void {

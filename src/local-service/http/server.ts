@@ -28,7 +28,7 @@ export function createHttpServer(
 ): Server {
   const latest = new WeakMap<Duplex, ServerResponse>();
   const refuse = (serverResponse: ServerResponse, error: ServiceError) =>
-    send(serverResponse, errors.response(error), clock.dateHeader());
+    send(serverResponse, errors.of(error), clock.dateHeader());
   const listen = (request: IncomingMessage, serverResponse: ServerResponse) => {
     latest.set(request.socket, serverResponse);
     // A client may disconnect during a response; without a listener, that would end the process.
@@ -54,7 +54,7 @@ export function createHttpServer(
       return;
     }
     const status = unreadableStatuses[code] ?? 400;
-    const response = errors.response(new ServiceError(status, 'the request cannot be read', { Connection: 'close' }));
+    const response = errors.of(new ServiceError(status, 'the request cannot be read', { Connection: 'close' }));
     const lines = headOf(response, clock.dateHeader()).map((text, at) => (at % 2 === 0 ? `${text}: ` : `${text}\r\n`));
     socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${response.body}`);
   });

@@ -5,12 +5,12 @@ import { tenantFamily } from '../keys/key-store.js';
 import { type ListedThing, type NamedList, namedList } from './named-lists.js';
 import {
   ingestJob,
-  type WorkflowRun,
   shownRun,
   startedRun,
   startingMs,
   stateOf,
   type WorkflowConfig,
+  type WorkflowRun,
   workflowConfigs,
 } from './workflow-run.js';
 
