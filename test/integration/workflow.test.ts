@@ -197,10 +197,7 @@ describe('a job that was killed while it waited', () => {
     const plan = JSON.parse((await space.cdsync(['plan', 'killed.json', '--json'])).stdout);
     expect(plan.workflows).toMatchObject([{ would_start: false }, { would_start: false }]);
     const again = await space.cdsync(['run', 'killed.json']);
-    expect([again.code, again.stderr]).toEqual([
-      0,
-      expect.stringContaining('which an interrupted run has started'),
-    ]);
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('which an interrupted run has started')]);
     expect(workflows.runs).toHaveLength(2);
     await space.runWell('killed');
     expect(workflows.runs).toHaveLength(4);
