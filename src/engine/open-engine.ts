@@ -6,6 +6,7 @@ import { CdsyncError } from '../core/errors.js';
 import type { DeliveryContext } from '../delivery/delivery.js';
 import { Converter } from '../extract/convert/converter.js';
 import type { Budget } from '../rate-limit/budget.js';
+import { CacheMemory } from '../record-cache/cache-memory.js';
 import type { ServiceAccess } from '../sdk/destination.js';
 import { Database } from '../storage/duckdb.js';
 import { JobLayout } from '../storage/layout.js';
@@ -144,7 +145,8 @@ const asUsual: RunChoices = { only: undefined, full: false, range: undefined, ac
 /** The context for work on one job, with the user's choices. */
 export function jobContext(engine: Engine, job: JobConfig, choices: Partial<RunChoices> = {}): RunContext {
   const progress = newProgress(job.name, []);
-  return { ...engine, job, layout: engine.layoutOf(job.name), progress, ...asUsual, ...choices };
+  const caches = new CacheMemory(planMemory(engine.config.resources).cacheBytes);
+  return { ...engine, job, layout: engine.layoutOf(job.name), caches, progress, ...asUsual, ...choices };
 }
 
 /** The parts that work on the storage folder alone needs. */

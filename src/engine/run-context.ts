@@ -3,6 +3,7 @@ import type { Config, JobConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import type { CdsyncError } from '../core/errors.js';
 import type { PartConverter } from '../extract/convert/converter.js';
+import type { CacheMemory } from '../record-cache/cache-memory.js';
 import type { Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { AfterRun } from './after-run.js';
@@ -43,6 +44,7 @@ export interface RunContext extends RunChoices {
   /** Gets each error of a stream or a destination as it was thrown: a report has no causes. */
   readonly failed?: ((error: CdsyncError) => void) | undefined;
   readonly salts: Salts;
+  readonly caches: CacheMemory;
   /** If the job is in a bucket: checkpoints and results are uploaded there. */
   readonly bucket?: RemoteJobHandle | undefined;
   /** Sends notifications and metrics, and runs commands; undefined if the job has none. */

@@ -12,11 +12,6 @@ function tableCapacity(count: number): number {
   return Math.ceil(count / fill) + spareSlots;
 }
 
-/** Bytes of memory, and of a file, that a set of this many hashes takes. */
-export function tableBytes(count: number): number {
-  return tableCapacity(count) * hashWords * Uint32Array.BYTES_PER_ELEMENT;
-}
-
 /**
  * A set of 128-bit hashes in an open-addressing table. Its memory is its image on disk. A slot whose second word is 0 is
  * empty; see RecordHasher.

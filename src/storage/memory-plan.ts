@@ -26,8 +26,8 @@ export interface MemoryNeeds {
 interface MemoryPlan {
   /** Bytes of response bodies, all together. */
   readonly bodyBytes: number;
-  /** The most bytes of one stream's record cache. */
-  readonly maxCacheBytes: number;
+  /** Bytes of record caches, all streams of a run together. */
+  readonly cacheBytes: number;
   /** Parts that are converted in parallel. */
   readonly converterLanes: number;
   /** Keys that a join may hold, on both sides together. */
@@ -65,12 +65,12 @@ const bytesPerKey = 100;
 const leastDestinationMb = 128;
 
 /** A plan in one line, for `--verbose`. */
-export function describePlan({ bodyBytes, maxCacheBytes, converterLanes, keysAtOnce, duckdb }: MemoryPlan): string {
+export function describePlan({ bodyBytes, cacheBytes, converterLanes, keysAtOnce, duckdb }: MemoryPlan): string {
   const mb = (bytes: number) => `${formatCount(Math.floor(bytes / 1_000_000))} MB`;
   const [all, first] = [duckdb.other, duckdb['first commit']].map(
     ({ memoryMb, threads }) => `${formatCount(memoryMb)} MB with ${formatCounted(threads, 'thread')}`,
   );
-  return `memory plan: responses ${mb(bodyBytes)}, record cache ${mb(maxCacheBytes)}, DuckDB ${all} (first commit: ${first}), ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
+  return `memory plan: responses ${mb(bodyBytes)}, record caches ${mb(cacheBytes)}, DuckDB ${all} (first commit: ${first}), ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
 }
 
 /** Divides `memory_mb` among its users. Code outside of this file takes its part from here. */
@@ -87,7 +87,7 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
   return {
     // The rest of cdsync holds up to two copies of the largest body.
     bodyBytes: Math.floor(bytes * 0.25),
-    maxCacheBytes: bytes * 0.5,
+    cacheBytes: bytes * 0.5,
     converterLanes: Math.min(2, threads, Math.floor(memoryMb / laneMb)),
     keysAtOnce: Math.max(1, Math.floor((bytes * 0.25) / bytesPerKey)),
     destinationMb: Math.max(leastDestinationMb, Math.floor(memoryMb / destinations)),

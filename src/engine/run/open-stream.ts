@@ -235,7 +235,7 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
   }
   if (unfinished !== undefined) await adoptUnfinished(layout, unfinished, run);
   const recognition = cacheOptionsFor(context, { ...task, config, source, rules: opened.rules });
-  return ServiceReader.begin({
+  const reader = await ServiceReader.begin({
     stream: config.name,
     meter: opened.meter,
     source,
@@ -263,4 +263,7 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
     recognition,
     checkTotal: config.reads.checkTotal,
   });
+  // It may have no cache after all, or the one of the reading that it resumes.
+  context.caches.set(config.name, reader.hashTable?.words.byteLength ?? 0);
+  return reader;
 }

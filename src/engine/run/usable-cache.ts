@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { ColumnRules } from '../../columns/column-rules.js';
+import { hashWords } from '../../columns/record-hash.js';
 import { hashVersion } from '../../columns/row-hash.js';
 import type { StreamConfig } from '../../config/config.js';
 import { formatDuration } from '../../core/quantities.js';
 import { type CacheHeader, UnusableCache } from '../../record-cache/cache-file.js';
-import { tableBytes } from '../../record-cache/hash-table.js';
 import type { RecognitionOptions } from '../../record-cache/stream-cache.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Source } from '../../sources/source.js';
-import { planMemory } from '../../storage/memory-plan.js';
 import { partVersion } from '../../storage/part.js';
 import type { RunContext } from '../run-context.js';
 
@@ -62,10 +61,10 @@ export function cacheOptionsFor(context: RunContext, task: CacheTask): Recogniti
   };
 }
 
-/** @throws {UnusableCache} */
+/** Reserves memory for a stream's cache. @throws {UnusableCache} if the run must not use the cache, or has no memory for it */
 function refuseUnfit(
-  { job, clock, full, rekey, config }: RunContext,
-  { previous, storeId, duckdbVersion, refusal }: CacheTask,
+  { job, clock, full, rekey, caches }: RunContext,
+  { config: { name: stream }, previous, storeId, duckdbVersion, refusal }: CacheTask,
   header: CacheHeader,
   fingerprint: string,
 ): void {
@@ -84,7 +83,12 @@ function refuseUnfit(
   const age = clock.now() - Date.parse(header.verified_at);
   // A clock that was set back must not delay the check.
   if (!(Math.abs(age) < verifyEvery)) refuse(`each is checked once in ${formatDuration(verifyEvery)}`);
-  const bytes = tableBytes(header.count);
-  if (bytes > planMemory(config.resources).maxCacheBytes)
-    refuse(`the cache takes ${Math.ceil(bytes / 1_000_000)} MB, too much for \`memory_mb\``);
+  const bytes = header.slots * hashWords * Uint32Array.BYTES_PER_ELEMENT;
+  const freeBytes = caches.freeFor(stream);
+  const [needed, free] = [Math.ceil(bytes / 1_000_000), Math.floor(freeBytes / 1_000_000)];
+  if (bytes > freeBytes)
+    refuse(
+      `the record cache takes ${needed} MB, and of half of \`memory_mb\`, which all caches share, ${free} MB are free`,
+    );
+  caches.set(stream, bytes);
 }

@@ -8,6 +8,7 @@ import { newProgress } from '../../../src/engine/progress.js';
 import { type OpenedStream, type OpenTask, openStream } from '../../../src/engine/run/open-stream.js';
 import type { RunContext } from '../../../src/engine/run-context.js';
 import type { Converter } from '../../../src/extract/convert/converter.js';
+import { CacheMemory } from '../../../src/record-cache/cache-memory.js';
 import type { SourceDeclaration } from '../../../src/sources/declaration.js';
 import type { Database, Session } from '../../../src/storage/duckdb.js';
 import { JobLayout } from '../../../src/storage/layout.js';
@@ -49,6 +50,7 @@ export async function opened(
     signal: abort.signal,
     notice: () => {},
     salts: new Salts(),
+    caches: new CacheMemory(0),
     layout: new JobLayout(join(tmpdir(), 'cdsync-nothing'), job.name),
     progress: newProgress(job.name, []),
     only: undefined,

@@ -13,7 +13,7 @@ describe('memory_mb is divided', () => {
   ])('of %d MB and %d threads', (memoryMb, threads, bodies, caches, converterLanes, keysAtOnce, all, first, few) => {
     expect(planMemory({ memoryMb, threads })).toEqual({
       bodyBytes: bodies,
-      maxCacheBytes: caches,
+      cacheBytes: caches,
       converterLanes,
       keysAtOnce,
       destinationMb: memoryMb,
@@ -65,6 +65,6 @@ describe('memory_mb is divided', () => {
 
 test('a plan has one line', () => {
   expect(describePlan(planMemory({ memoryMb: 768, threads: 2 }))).toBe(
-    'memory plan: responses 192 MB, record cache 384 MB, DuckDB 652 MB with 2 threads (first commit: 256 MB with 1 thread), 2 converters, 1,920,000 keys per join',
+    'memory plan: responses 192 MB, record caches 384 MB, DuckDB 652 MB with 2 threads (first commit: 256 MB with 1 thread), 2 converters, 1,920,000 keys per join',
   );
 });
