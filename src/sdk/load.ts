@@ -1,4 +1,3 @@
-import type { RecordBatch } from 'apache-arrow';
 import type { ColumnType, StreamColumn } from './column-type.js';
 
 /** Limits of a column of the destination. Rows with values beyond them are refused before they are sent. */
@@ -21,6 +20,23 @@ export interface ColumnMapping {
    */
   readonly as?: string;
   readonly limits?: ValueLimits;
+}
+
+type PlainKind = Exclude<ColumnType['kind'], 'decimal' | 'list' | 'struct'>;
+
+/** The types of a destination that stores lists and structs as JSON. */
+export type TypeTable = Readonly<Record<PlainKind, string | ColumnMapping>> & {
+  readonly decimal: (digits: { readonly precision: number; readonly scale: number }) => string | ColumnMapping;
+};
+
+/** {@link TableConnector.mapColumn} from a table of types. */
+export function mapsColumns(types: TypeTable): (type: ColumnType) => ColumnMapping {
+  return (type) => {
+    const { kind } = type;
+    const found =
+      kind === 'decimal' ? types.decimal(type) : types[kind === 'list' || kind === 'struct' ? 'json' : kind];
+    return typeof found === 'string' ? { type: found } : found;
+  };
 }
 
 /** A column of a table in the destination. */
@@ -117,7 +133,7 @@ export type Write =
 export interface LoadColumn extends StreamColumn {
   /** The type of the destination's column; for `_op` in a merge, the type that the staging table needs. */
   readonly targetType: string;
-  /** The type of the values in files and batches: {@link StreamColumn.type}, or that of {@link ColumnMapping.as}. */
+  /** The type of the values in files: {@link StreamColumn.type}, or that of {@link ColumnMapping.as}. */
   readonly handedOverAs: ColumnType;
 }
 
@@ -136,9 +152,9 @@ export interface DataFile {
   refuse(row: number, why: { readonly column?: string | undefined; readonly reason: string }): Promise<DataFile>;
 }
 
-/** The rows of one load. Read them once, either as files or as batches. */
+/** The rows of one load. Read them once. */
 export interface LoadData {
-  /** The columns, in the order that files and batches have. */
+  /** The columns, in the order that files have. */
   readonly columns: readonly LoadColumn[];
   /** The number of rows before any is refused. */
   readonly rows: number;
@@ -146,8 +162,6 @@ export interface LoadData {
   readonly handedOver: number;
   /** Files in the format that the connector declares. Each is written while the one before it is loaded. */
   files(): AsyncIterable<DataFile>;
-  /** Arrow batches, for a connector that sends row by row: JSON and decimals as Utf8, timestamps in microseconds. */
-  batches(): AsyncIterable<RecordBatch>;
 }
 
 /** A check of what was written, before the load is committed. */
@@ -189,6 +203,12 @@ export interface LoadOutcome {
 /** A row of `_cdsync_loads`, by its columns: {@link loadColumnNames}. */
 export type LoadLine = Readonly<Record<string, string | number>>;
 
+/** The record to commit with the rows, and the line about the load. */
+export interface Finished {
+  readonly record: string;
+  readonly line: LoadLine;
+}
+
 /** One load of one stream into its table. */
 export interface Load {
   readonly state: StateKey;
@@ -222,8 +242,7 @@ export interface Load {
   readonly moment: string;
   /** The number of rows before. */
   readonly rows: number;
-  /** The record to commit with the rows, and the line about the load. */
-  finish(outcome: LoadOutcome): { readonly record: string; readonly line: LoadLine };
+  finish(outcome: LoadOutcome): Finished;
   /** Aborts when the run is stopped: roll the load back then, and reject soon. */
   readonly signal: AbortSignal;
 }
