@@ -1,4 +1,12 @@
-import { type ColumnType, type MergeTask, mergeSql, type SqlDialect, type TargetTable } from '../../src/sdk/index.js';
+import {
+  canonicalTexts,
+  definitions,
+  type MergeTask,
+  mergeSql,
+  type SqlDialect,
+  stagedColumns,
+  type TargetTable,
+} from '../../src/sdk/index.js';
 
 /** A stage that a crash leaves behind expires after a day. */
 const expires = 'expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)';
@@ -16,23 +24,13 @@ export function literal(value: string): string {
 }
 
 /** The same texts as `canonicalText`. The bits of a double and the zeros of a decimal are lost, so these are compared as values. */
-function canonical(column: string, { kind }: ColumnType): string | undefined {
-  switch (kind) {
-    case 'double':
-    case 'decimal':
-      return undefined;
-    case 'date':
-      return `CAST(UNIX_DATE(${column}) AS STRING)`;
-    case 'timestamp':
-      return `CAST(UNIX_MICROS(${column}) AS STRING)`;
-    case 'boolean':
-    case 'int64':
-    case 'int128':
-      return `CAST(${column} AS STRING)`;
-    default:
-      return column;
-  }
-}
+const canonical = canonicalTexts((column) => `CAST(${column} AS STRING)`, {
+  date: (column) => `CAST(UNIX_DATE(${column}) AS STRING)`,
+  timestamp: (column) => `CAST(UNIX_MICROS(${column}) AS STRING)`,
+  text: (column) => column,
+  json: (column) => column,
+  ...{ double: null, decimal: null },
+});
 
 /** Clusters a table by its key, so that a MERGE need not read the whole table. */
 function clusteredBy({ columns, key }: TargetTable): string {
@@ -61,8 +59,6 @@ function absentClauses({ t, write, clear, moment }: MergeTask): string[] {
  * @param stage the table of this load's rows, and the session that has its transaction
  */
 export function bigqueryDialect(stage: () => { readonly name: string; readonly session: string }): SqlDialect {
-  const definitions = (columns: readonly { readonly name: string; readonly type: string }[]) =>
-    columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
   const dialect: SqlDialect = {
     commit: 'transaction',
     stamps: 'reload',
@@ -81,17 +77,16 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
     literal,
     moment: (iso) => `TIMESTAMP ${literal(iso)}`,
     canonical,
-    create: (table) => [`CREATE TABLE ${identifier(table.name)} (${definitions(table.columns)})${clusteredBy(table)}`],
+    create: (table) => [
+      `CREATE TABLE ${identifier(table.name)} (${definitions(dialect, table.columns)})${clusteredBy(table)}`,
+    ],
     add: ({ name }, columns) => {
-      const added = columns.map((column) => `ADD COLUMN IF NOT EXISTS ${definitions([column])}`);
+      const added = columns.map((column) => `ADD COLUMN IF NOT EXISTS ${definitions(dialect, [column])}`);
       return [`ALTER TABLE ${identifier(name)} ${added.join(', ')}`];
     },
-    widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${identifier(name)} ALTER COLUMN ${identifier(column)} SET DATA TYPE ${type}`,
-    ],
     stage: (_, columns) => {
       const { name, session } = stage();
-      const staged = definitions(columns.map(({ name: column, targetType: type }) => ({ name: column, type })));
+      const staged = definitions(dialect, stagedColumns(columns));
       const options = `OPTIONS (${expires}, description = ${literal(session)})`;
       return {
         name: identifier(name),

@@ -1,39 +1,24 @@
-import type { ColumnMapping, ColumnType, TableColumn } from '../../src/sdk/index.js';
+import { mapsColumns, type TableColumn } from '../../src/sdk/index.js';
 import type { LoadField } from './sdk.js';
 
 /** The days that DATE and TIMESTAMP can hold. */
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
 /** Types are spelled as in `INFORMATION_SCHEMA.COLUMNS`, without spaces. */
-export function mapColumn(type: ColumnType): ColumnMapping {
-  switch (type.kind) {
-    case 'boolean':
-      return { type: 'BOOL' };
-    case 'int64':
-      return { type: 'INT64' };
-    case 'int128':
-      // DuckDB writes 128-bit integers into Parquet as doubles, but decimals with all digits.
-      return { type: 'BIGNUMERIC', as: 'DECIMAL(38,0)' };
-    case 'decimal': {
-      const { precision, scale } = type;
-      const name = scale <= 9 && precision - scale <= 29 ? 'NUMERIC' : 'BIGNUMERIC';
-      return { type: `${name}(${precision},${scale})` };
-    }
-    case 'double':
-      return { type: 'FLOAT64' };
-    case 'timestamp':
-      return { type: 'TIMESTAMP', limits: { days } };
-    case 'date':
-      return { type: 'DATE', limits: { days } };
-    case 'text':
-      return { type: 'STRING' };
-    case 'json':
-    case 'list':
-    case 'struct':
-      // Not the type JSON: it stores numbers beyond 64 bits as doubles.
-      return { type: 'STRING', as: 'JSON' };
-  }
-}
+export const mapColumn = mapsColumns({
+  boolean: 'BOOL',
+  int64: 'INT64',
+  // DuckDB writes 128-bit integers into Parquet as doubles, but decimals with all digits.
+  int128: { type: 'BIGNUMERIC', as: 'DECIMAL(38,0)' },
+  decimal: ({ precision, scale }) =>
+    `${scale <= 9 && precision - scale <= 29 ? 'NUMERIC' : 'BIGNUMERIC'}(${precision},${scale})`,
+  double: 'FLOAT64',
+  timestamp: { type: 'TIMESTAMP', limits: { days } },
+  date: { type: 'DATE', limits: { days } },
+  text: 'STRING',
+  // Not the type JSON: it stores numbers beyond 64 bits as doubles.
+  json: { type: 'STRING', as: 'JSON' },
+});
 
 export function described(type: string): string {
   return type.replaceAll(' ', '');

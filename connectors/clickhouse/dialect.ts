@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import {
   type Change,
-  type ColumnType,
+  canonicalTexts,
   type MergeTask,
   nameList,
   type SqlDialect,
   sameKey,
+  stagedColumns,
   type TableColumn,
   type TargetTable,
 } from '../../src/sdk/index.js';
@@ -28,25 +29,14 @@ export function besideName(table: string): string {
 }
 
 /** The same texts as `canonicalText`. */
-function canonical(column: string, kind: ColumnType): string {
-  switch (kind.kind) {
-    case 'text':
-    case 'json':
-    case 'list':
-    case 'struct':
-      return column;
-    case 'double':
-      return `leftPad(lower(hex(reinterpretAsUInt64(if(${column} = 0, 0., ${column})))), 16, '0')`;
-    case 'decimal':
-      return `toDecimalString(${column}, ${kind.scale})`;
-    case 'date':
-      return `toString(toInt32(${column}))`;
-    case 'timestamp':
-      return `toString(toUnixTimestamp64Micro(${column}))`;
-    default:
-      return `toString(${column})`;
-  }
-}
+const canonical = canonicalTexts((column) => `toString(${column})`, {
+  double: (column) => `leftPad(lower(hex(reinterpretAsUInt64(if(${column} = 0, 0., ${column})))), 16, '0')`,
+  decimal: (column, { scale }) => `toDecimalString(${column}, ${scale})`,
+  date: (column) => `toString(toInt32(${column}))`,
+  timestamp: (column) => `toString(toUnixTimestamp64Micro(${column}))`,
+  text: (column) => column,
+  json: (column) => column,
+});
 
 /** Columns of the table that are not cdsync's. A row that is written again gets their values from the row before. */
 function columnsOfOthers({ table, found, empty, clear }: MergeTask): readonly TableColumn[] {
@@ -123,8 +113,8 @@ export function clickhouseDialect(keepsLast: (table: string) => boolean, attempt
     widen: ({ name }, column) => [`ALTER TABLE ${identifier(name)} MODIFY COLUMN ${columnDefinition(column, false)}`],
     stage: (table, columns) => {
       const { stage, fresh } = beside(table.name);
-      const staged = columns.map(({ name, targetType: type }) =>
-        columnDefinition({ name, type }, table.isKeyed && table.key.includes(name)),
+      const staged = stagedColumns(columns).map((column) =>
+        columnDefinition(column, table.isKeyed && table.key.includes(column.name)),
       );
       return {
         name: stage,

@@ -1,4 +1,4 @@
-import type { ColumnMapping, ColumnType, SqlRow, TableColumn } from '../../src/sdk/index.js';
+import { mapsColumns, type SqlRow, type TableColumn } from '../../src/sdk/index.js';
 
 /** Columns that cdsync adds to every table: the number of the load that brought a row, and whether the row is deleted. */
 export const versionColumn = '_cdsync_version';
@@ -8,31 +8,18 @@ export const deletedColumn = '_cdsync_deleted';
 const days = { first: '1900-01-01', last: '2299-12-31' };
 
 /** Types are written without Nullable(…): every column is nullable, except those of the key. */
-export function mapColumn(type: ColumnType): ColumnMapping {
-  switch (type.kind) {
-    case 'boolean':
-      return { type: 'Bool' };
-    case 'int64':
-      return { type: 'Int64' };
-    case 'int128':
-      // As text: DuckDB writes 128-bit integers into Parquet as doubles.
-      return { type: 'Int128', as: 'VARCHAR' };
-    case 'decimal':
-      return { type: `Decimal(${type.precision}, ${type.scale})` };
-    case 'double':
-      return { type: 'Float64' };
-    case 'timestamp':
-      return { type: "DateTime64(6, 'UTC')", limits: { days } };
-    case 'date':
-      return { type: 'Date32', limits: { days } };
-    case 'text':
-      return { type: 'String' };
-    case 'json':
-    case 'list':
-    case 'struct':
-      return { type: 'String', as: 'JSON' };
-  }
-}
+export const mapColumn = mapsColumns({
+  boolean: 'Bool',
+  int64: 'Int64',
+  // As text: DuckDB writes 128-bit integers into Parquet as doubles.
+  int128: { type: 'Int128', as: 'VARCHAR' },
+  decimal: ({ precision, scale }) => `Decimal(${precision}, ${scale})`,
+  double: 'Float64',
+  timestamp: { type: "DateTime64(6, 'UTC')", limits: { days } },
+  date: { type: 'Date32', limits: { days } },
+  text: 'String',
+  json: { type: 'String', as: 'JSON' },
+});
 
 const notNull = ' not nullable';
 

@@ -2,12 +2,14 @@ import {
   absentChanges,
   assignments,
   type Change,
-  type ColumnType,
+  canonicalTexts,
   isOp,
   type MergeTask,
   nameList,
   type SqlDialect,
   sameKey,
+  stagedColumns,
+  type TableColumn,
   type TargetTable,
 } from '../../src/sdk/index.js';
 import { columnDefinition, identifier } from './types.js';
@@ -19,33 +21,14 @@ export function literal(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
-/** The same texts as `canonicalText`; the bits of a double cannot be had, so doubles are compared with the staged value. */
-function canonical(column: string, { kind }: ColumnType, collation: string): string | undefined {
-  const text = canonicalText(column, kind);
-  return text === undefined ? undefined : `${text} COLLATE ${collation}`;
-}
-
-function canonicalText(column: string, kind: ColumnType['kind']): string | undefined {
-  switch (kind) {
-    case 'boolean':
-      return `CASE ${column} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE cast(${column} AS char) END`;
-    case 'double':
-      return undefined;
-    case 'date':
-      return `cast(datediff(${column}, '1970-01-01') AS char)`;
-    case 'timestamp':
-      return `cast(timestampdiff(MICROSECOND, '1970-01-01', ${column}) AS char)`;
-    case 'json':
-    case 'list':
-    case 'struct':
-      // MySQL keeps JSON in a layout of its own, so it is compared with the staged value.
-      return undefined;
-    case 'text':
-      return column;
-    default:
-      return `cast(${column} AS char)`;
-  }
-}
+/** The same texts as `canonicalText`. The bits of a double are lost, and MySQL has its own layout of JSON: these are compared as values. */
+const canonical = canonicalTexts((column) => `cast(${column} AS char)`, {
+  boolean: (column) => `CASE ${column} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE cast(${column} AS char) END`,
+  date: (column) => `cast(datediff(${column}, '1970-01-01') AS char)`,
+  timestamp: (column) => `cast(timestampdiff(MICROSECOND, '1970-01-01', ${column}) AS char)`,
+  text: (column) => column,
+  ...{ double: null, json: null },
+});
 
 /** A merge by joins: a statement may name a temporary table only once. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
@@ -90,9 +73,9 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
  */
 export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialect {
   const key = ({ key: names, columns }: TargetTable) => columns.filter(({ name }) => names.includes(name));
-  const column = (table: TargetTable, { name, type }: { readonly name: string; readonly type: string }) =>
+  const column = (table: TargetTable, { name, type }: TableColumn) =>
     columnDefinition({ name, type, key: table.isKeyed ? key(table) : [], collation });
-  const definition = (table: TargetTable, columns: readonly { readonly name: string; readonly type: string }[]) => {
+  const definition = (table: TargetTable, columns: readonly TableColumn[]) => {
     const parts = columns.map((each) => column(table, each));
     if (table.isKeyed) parts.push(`PRIMARY KEY (${table.key.map(identifier).join(', ')})`);
     return `(${parts.join(', ')}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4`;
@@ -118,7 +101,10 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
     table: identifier,
     literal,
     moment: (iso) => literal(iso.replace('T', ' ').replace('Z', '')),
-    canonical: (column, kind) => canonical(column, kind, collation),
+    canonical: (column, kind) => {
+      const text = canonical(column, kind);
+      return text && `${text} COLLATE ${collation}`;
+    },
     differs: (one, other) => `NOT (${one} <=> ${other})`,
     create: (table) => [`CREATE TABLE ${identifier(table.name)} ${definition(table, table.columns)}`],
     add: (table, columns) => [
@@ -128,12 +114,7 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
     stage: (table, columns) => ({
       name: stageName,
       // Outside of the transaction, because DDL would commit it. Only this connection sees the table.
-      create: [
-        `CREATE TEMPORARY TABLE ${stageName} ${definition(
-          table,
-          columns.map(({ name, targetType: type }) => ({ name, type })),
-        )}`,
-      ],
+      create: [`CREATE TEMPORARY TABLE ${stageName} ${definition(table, stagedColumns(columns))}`],
       drop: [`DROP TEMPORARY TABLE IF EXISTS ${stageName}`],
     }),
     merge: (task) => merge(dialect, task),

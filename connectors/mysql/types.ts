@@ -1,36 +1,22 @@
-import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
+import { mapsColumns } from '../../src/sdk/index.js';
 
 /** The most digits after the decimal point in MySQL; MariaDB allows more. */
 const mostDigits = 30;
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
 /** {@link columnDefinition} says what `longtext` and `json` become. */
-export function mapColumn(type: ColumnType): ColumnMapping {
-  switch (type.kind) {
-    case 'boolean':
-      return { type: 'tinyint(1)', as: 'TINYINT' };
-    case 'int64':
-      return { type: 'bigint' };
-    case 'int128':
-      return { type: 'decimal(39,0)' };
-    case 'decimal':
-      return type.scale > mostDigits
-        ? { type: 'longtext', as: 'VARCHAR' }
-        : { type: `decimal(${type.precision},${type.scale})` };
-    case 'double':
-      return { type: 'double' };
-    case 'text':
-      return { type: 'longtext' };
-    case 'timestamp':
-      return { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } };
-    case 'date':
-      return { type: 'date', limits: { days } };
-    case 'json':
-    case 'list':
-    case 'struct':
-      return { type: 'json', as: 'JSON' };
-  }
-}
+export const mapColumn = mapsColumns({
+  boolean: { type: 'tinyint(1)', as: 'TINYINT' },
+  int64: 'bigint',
+  int128: 'decimal(39,0)',
+  decimal: ({ precision, scale }) =>
+    scale > mostDigits ? { type: 'longtext', as: 'VARCHAR' } : `decimal(${precision},${scale})`,
+  double: 'double',
+  text: 'longtext',
+  timestamp: { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } },
+  date: { type: 'date', limits: { days } },
+  json: { type: 'json', as: 'JSON' },
+});
 
 /** A described type names the collation of texts, and widths that are no part of a number's type; a key's text has a length. */
 export function isTypeOf(found: string, mapped: string): boolean {

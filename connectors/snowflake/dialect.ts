@@ -1,7 +1,8 @@
 import {
   absentChanges,
   type Change,
-  type ColumnType,
+  canonicalTexts,
+  definitions,
   type MergeTask,
   mergeSql,
   quoteIdentifier,
@@ -21,22 +22,12 @@ export function fileStage(session: string): string {
 }
 
 /** The same texts as `canonicalText`. The bits of a double and the layout of JSON and decimals differ, so these are compared as values. */
-function canonical(column: string, { kind }: ColumnType): string | undefined {
-  switch (kind) {
-    case 'boolean':
-    case 'int64':
-    case 'int128':
-      return `TO_VARCHAR(${column})`;
-    case 'text':
-      return column;
-    case 'date':
-      return `TO_VARCHAR(DATEDIFF(DAY, '1970-01-01'::DATE, ${column}))`;
-    case 'timestamp':
-      return `TO_VARCHAR(DATE_PART(EPOCH_MICROSECOND, ${column}))`;
-    default:
-      return undefined;
-  }
-}
+const canonical = canonicalTexts((column) => `TO_VARCHAR(${column})`, {
+  text: (column) => column,
+  date: (column) => `TO_VARCHAR(DATEDIFF(DAY, '1970-01-01'::DATE, ${column}))`,
+  timestamp: (column) => `TO_VARCHAR(DATE_PART(EPOCH_MICROSECOND, ${column}))`,
+  ...{ double: null, decimal: null, json: null },
+});
 
 /** One MERGE, which reads the table once. Snowflake's has no clause for rows that the stage lacks. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
@@ -56,8 +47,6 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
 export function snowflakeDialect(session: string): SqlDialect {
   const rows = quoteIdentifier(`_cdsync_rows_${session}`);
   const files = fileStage(session);
-  const definitions = (columns: readonly { readonly name: string; readonly type: string }[]) =>
-    columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ');
   const dialect: SqlDialect = {
     commit: 'transaction',
     stamps: 'reload',
@@ -76,12 +65,6 @@ export function snowflakeDialect(session: string): SqlDialect {
     literal,
     moment: (iso) => `TO_TIMESTAMP_TZ(${literal(iso)})`,
     canonical,
-    create: ({ name, columns }) => [`CREATE TABLE ${quoteIdentifier(name)} (${definitions(columns)})`],
-    add: ({ name }, columns) =>
-      columns.map((column) => `ALTER TABLE ${quoteIdentifier(name)} ADD COLUMN IF NOT EXISTS ${definitions([column])}`),
-    widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${quoteIdentifier(name)} ALTER COLUMN ${quoteIdentifier(column)} SET DATA TYPE ${type}`,
-    ],
     // Only this session sees the two, and they end with it. JSON is text until PARSE_JSON reads it.
     stage: (_, columns) => {
       const isText = columns.map(({ targetType }) => targetType === 'VARIANT');
@@ -92,12 +75,11 @@ export function snowflakeDialect(session: string): SqlDialect {
       return {
         name: rows,
         ...(isText.includes(true) ? { reads: `(SELECT ${read.join(', ')} FROM ${rows})` } : {}),
-        create: [`CREATE TEMPORARY STAGE ${files}`, `CREATE TEMPORARY TABLE ${rows} (${definitions(staged)})`],
+        create: [`CREATE TEMPORARY STAGE ${files}`, `CREATE TEMPORARY TABLE ${rows} (${definitions(dialect, staged)})`],
         drop: [`DROP STAGE IF EXISTS ${files}`, `DROP TABLE IF EXISTS ${rows}`],
       };
     },
     merge: (task) => merge(dialect, task),
-    comment: (name, value) => [`COMMENT ON TABLE ${quoteIdentifier(name)} IS ${literal(value)}`],
   };
   return dialect;
 }

@@ -1,4 +1,4 @@
-import { type ColumnMapping, type ColumnType, widensDecimal } from '../../src/sdk/index.js';
+import { type ColumnType, mapsColumns, widensDecimal } from '../../src/sdk/index.js';
 
 /** 16 MiB: the length that a VARCHAR can have in every account. */
 const textBytes = 16_777_216;
@@ -9,33 +9,19 @@ const days = { first: '1582-01-01', last: '9999-12-31' };
 const mostDigits = 37;
 
 /** Types are spelled as in `DESCRIBE TABLE`. */
-export function mapColumn(type: ColumnType): ColumnMapping {
-  switch (type.kind) {
-    case 'boolean':
-      return { type: 'BOOLEAN' };
-    case 'int64':
-      return { type: 'NUMBER(38,0)' };
-    case 'int128':
-      // DuckDB writes 128-bit integers into Parquet as doubles, but decimals with all digits.
-      return { type: 'NUMBER(38,0)', as: 'DECIMAL(38,0)' };
-    case 'decimal':
-      return type.scale > mostDigits
-        ? { type: text, as: 'VARCHAR' }
-        : { type: `NUMBER(${type.precision},${type.scale})` };
-    case 'double':
-      return { type: 'FLOAT' };
-    case 'timestamp':
-      return { type: 'TIMESTAMP_TZ(6)', limits: { days } };
-    case 'date':
-      return { type: 'DATE', limits: { days } };
-    case 'text':
-      return { type: text, limits: { maxBytes: textBytes } };
-    case 'json':
-    case 'list':
-    case 'struct':
-      return { type: 'VARIANT', as: 'JSON', limits: { maxBytes: textBytes } };
-  }
-}
+export const mapColumn = mapsColumns({
+  boolean: 'BOOLEAN',
+  int64: 'NUMBER(38,0)',
+  // DuckDB writes 128-bit integers into Parquet as doubles, but decimals with all digits.
+  int128: { type: 'NUMBER(38,0)', as: 'DECIMAL(38,0)' },
+  decimal: ({ precision, scale }) =>
+    scale > mostDigits ? { type: text, as: 'VARCHAR' } : `NUMBER(${precision},${scale})`,
+  double: 'FLOAT',
+  timestamp: { type: 'TIMESTAMP_TZ(6)', limits: { days } },
+  date: { type: 'DATE', limits: { days } },
+  text: { type: text, limits: { maxBytes: textBytes } },
+  json: { type: 'VARIANT', as: 'JSON', limits: { maxBytes: textBytes } },
+});
 
 /** A number may only become longer, with as many digits behind the point. */
 export function widens(declared: ColumnType, now: ColumnType): boolean {

@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto';
 import {
+  definitions,
   type MergeTask,
   mergeSql,
   nameList,
   type SqlDialect,
   sameKey,
+  stagedColumns,
   type TargetTable,
   trinoIdentifier,
   trinoText,
 } from '../../src/sdk/index.js';
 import type { CatalogTraits } from './catalogs.js';
-import { definitions, type SchemaPlace, tablePath } from './statements.js';
+import { type SchemaPlace, tablePath } from './statements.js';
 import { canonical, momentSql } from './types.js';
 
 const op = trinoIdentifier('_op');
@@ -107,25 +109,18 @@ export function trinoDialect(
     canonical,
     create: (target) => {
       if (target.isKeyed && traits.needsPrimaryKey === true) return [createdNatively(place, target)];
-      const create = `CREATE TABLE ${table(target.name)} (${definitions(target.columns)})`;
+      const create = `CREATE TABLE ${table(target.name)} (${definitions(dialect, target.columns)})`;
       return target.isKeyed && traits.merges === undefined ? [create, explainedMerge(dialect, target)] : [create];
     },
-    add: ({ name }, columns) =>
-      columns.map((column) => `ALTER TABLE ${table(name)} ADD COLUMN IF NOT EXISTS ${definitions([column])}`),
-    widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${table(name)} ALTER COLUMN ${trinoIdentifier(column)} SET DATA TYPE ${type}`,
-    ],
     stage: ({ name }, columns) => {
       const stage = tablePath(staging, stageName(place, name) + attempt);
-      const staged = columns.map(({ name: column, targetType: type }) => ({ name: column, type }));
       return {
         name: stage,
-        create: [`CREATE TABLE ${stage} (${definitions(staged)})`],
+        create: [`CREATE TABLE ${stage} (${definitions(dialect, stagedColumns(columns))})`],
         drop: [`DROP TABLE IF EXISTS ${stage}`],
       };
     },
     merge: (task) => [{ sql: merge(dialect, task) }],
-    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${trinoText(text)}`],
   };
   return dialect;
 }

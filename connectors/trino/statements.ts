@@ -1,10 +1,6 @@
-import { type LoadColumn, type TableColumn, trinoIdentifier } from '../../src/sdk/index.js';
+import { type LoadColumn, trinoIdentifier } from '../../src/sdk/index.js';
 import type { CsvRow } from './csv.js';
 import { typed, valueText } from './types.js';
-
-export function definitions(columns: readonly TableColumn[]): string {
-  return columns.map(({ name, type }) => `${trinoIdentifier(name)} ${type}`).join(', ');
-}
 
 /** A row as part of {@link literalRows}. */
 export function rowText(row: CsvRow, columns: readonly Pick<LoadColumn, 'targetType'>[]): string {

@@ -1,4 +1,11 @@
-import { type ColumnMapping, type ColumnType, trinoText, type ValueLimits } from '../../src/sdk/index.js';
+import {
+  type ColumnMapping,
+  type ColumnType,
+  canonicalTexts,
+  mapsColumns,
+  trinoText,
+  type ValueLimits,
+} from '../../src/sdk/index.js';
 
 /** The days that DATE and TIMESTAMP hold reliably, whatever the catalog keeps them in. */
 const days = { first: '0001-01-01', last: '9999-12-31' };
@@ -19,29 +26,18 @@ export const usualTraits: ColumnTraits = { moment: momentType };
 
 export function mapColumn(type: ColumnType, { moment, text }: ColumnTraits = usualTraits): ColumnMapping {
   const limits = text === undefined ? {} : { limits: text };
-  switch (type.kind) {
-    case 'boolean':
-      return { type: 'boolean' };
-    case 'int64':
-      return { type: 'bigint' };
-    case 'int128':
-      return { type: 'decimal(38,0)' };
-    case 'decimal':
-      return { type: `decimal(${type.precision},${type.scale})` };
-    case 'double':
-      return { type: 'double' };
-    case 'timestamp':
-      return { type: moment, limits: { days } };
-    case 'date':
-      return { type: 'date', limits: { days } };
-    case 'text':
-      return { type: 'varchar', ...limits };
-    case 'json':
-    case 'list':
-    case 'struct':
-      // Not the type JSON: it stores numbers beyond 64 bits as doubles, and few catalogs have it.
-      return { type: 'varchar', as: 'JSON', ...limits };
-  }
+  return mapsColumns({
+    boolean: 'boolean',
+    int64: 'bigint',
+    int128: 'decimal(38,0)',
+    decimal: ({ precision, scale }) => `decimal(${precision},${scale})`,
+    double: 'double',
+    timestamp: { type: moment, limits: { days } },
+    date: { type: 'date', limits: { days } },
+    text: { type: 'varchar', ...limits },
+    // Not the type JSON: it stores numbers beyond 64 bits as doubles, and few catalogs have it.
+    json: { type: 'varchar', as: 'JSON', ...limits },
+  })(type);
 }
 
 /** SQL for the text of a value, as {@link valueText} writes it, in the type of its column. */
@@ -67,24 +63,15 @@ export function momentSql(iso: string, type: string): string {
 }
 
 /** The same texts as `canonicalText`. */
-export function canonical(value: string, { kind }: ColumnType): string {
-  switch (kind) {
-    case 'text':
-    case 'json':
-    case 'list':
-    case 'struct':
-      return value;
-    case 'double':
-      return `lower(to_hex(to_ieee754_64(CASE WHEN ${value} = 0 THEN DOUBLE '0' ELSE ${value} END)))`;
-    case 'date':
-      return `CAST(date_diff('day', DATE '1970-01-01', ${value}) AS varchar)`;
-    case 'timestamp': {
-      // Whole seconds are exact as a double, the fraction comes from the text.
-      const moment = `CAST(${value} AS timestamp(6))`;
-      const seconds = `CAST(to_unixtime(date_trunc('second', ${moment})) AS bigint)`;
-      return `CAST(${seconds} * 1000000 + CAST(substr(CAST(${moment} AS varchar), -6) AS bigint) AS varchar)`;
-    }
-    default:
-      return `CAST(${value} AS varchar)`;
-  }
-}
+export const canonical = canonicalTexts((value) => `CAST(${value} AS varchar)`, {
+  double: (value) => `lower(to_hex(to_ieee754_64(CASE WHEN ${value} = 0 THEN DOUBLE '0' ELSE ${value} END)))`,
+  date: (value) => `CAST(date_diff('day', DATE '1970-01-01', ${value}) AS varchar)`,
+  timestamp: (value) => {
+    // Whole seconds are exact as a double, the fraction comes from the text.
+    const moment = `CAST(${value} AS timestamp(6))`;
+    const seconds = `CAST(to_unixtime(date_trunc('second', ${moment})) AS bigint)`;
+    return `CAST(${seconds} * 1000000 + CAST(substr(CAST(${moment} AS varchar), -6) AS bigint) AS varchar)`;
+  },
+  text: (value) => value,
+  json: (value) => value,
+});

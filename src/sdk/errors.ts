@@ -11,8 +11,8 @@ export const CdsyncError = CoreError as {
   readonly prototype: CoreError;
 };
 
-interface Told {
-  /** What the reader can do next: one sentence. */
+interface Details {
+  /** The reader's next step: one sentence. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
   /** The cause's message may hold values of records: it is shown only if the user asked for values. */
@@ -20,23 +20,23 @@ interface Told {
 }
 
 /** The destination does not know the caller, or its password. The message is the server's, without any secret. Not retried. */
-export function loginRefused(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_login', ...told });
+export function loginRefused(message: string, details: Details = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_login', ...details });
 }
 
 /** The caller lacks a permission; the hint says what to grant. Not retried. */
-export function permissionMissing(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_permission', ...told });
+export function permissionMissing(message: string, details: Details = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_permission', ...details });
 }
 
 /** The destination cannot be reached, has gone away, or asks to wait. The load is repeated from its beginning. */
-export function unavailable(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_unavailable', ...told });
+export function unavailable(message: string, details: Details = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_unavailable', ...details });
 }
 
 /** The destination refuses the load, and would refuse it again. */
-export function loadRefused(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_refused', ...told });
+export function loadRefused(message: string, details: Details = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_refused', ...details });
 }
 
 /** The same for a value: the server's message may quote it. @param remedy what helps, if not the value is wrong */
@@ -44,6 +44,26 @@ export function valueRefused(message: string, cause: unknown, remedy?: string): 
   const quoted = 'its message may quote values, and is shown with --verbose --show-values';
   const hint = remedy === undefined ? quoted : `${remedy}; ${quoted}`;
   return loadRefused(message, { hint, cause, causeQuotesValues: true });
+}
+
+/** The error for a name that is taken by something other than a table. @param kind such as `a view`, or `not a table` */
+export function notATable(name: string, kind: string): CdsyncError {
+  return loadRefused(`"${name}" is ${kind}`, { hint: 'give the stream another table with `table:`' });
+}
+
+/**
+ * The errors of a database server.
+ * @param message the server's own, which must quote no values of rows
+ */
+export function serverErrors(server: string, message: string, cause: unknown) {
+  return {
+    login: (hint: string) => loginRefused(`${server} refuses the login: ${message}`, { hint, cause }),
+    encryption: (hint: string) => loginRefused(`no encrypted connection to ${server}: ${message}`, { hint, cause }),
+    permission: (hint: string) => permissionMissing(`${server}: ${message}`, { hint, cause }),
+    passing: () => unavailable(`${server} fails for now: ${message}`, { cause }),
+    gone: () => unavailable(`${server} cannot be reached, or has gone away: ${message}`, { cause }),
+    statement: (hint?: string) => loadRefused(`${server} refuses a statement: ${message}`, { hint, cause }),
+  };
 }
 
 /** The destination refuses to change a column's type, because something that the user made needs it as it is: a view, an index. */

@@ -64,7 +64,9 @@ export {
   fenced,
   loadRefused,
   loginRefused,
+  notATable,
   permissionMissing,
+  serverErrors,
   systemCode,
   tableMoved,
   unavailable,
@@ -72,27 +74,30 @@ export {
   valueRefused,
   vendorLibrary,
 } from './errors.js';
-export type {
-  ColumnMapping,
-  DataFile,
-  FoundRows,
-  FoundTable,
-  LegacyWatermark,
-  Load,
-  LoadColumn,
-  LoadData,
-  LoadLine,
-  LoadOutcome,
-  ReadBack,
-  StateKey,
-  StateRow,
-  TableChange,
-  TableColumn,
-  TableState,
-  TargetColumn,
-  TargetTable,
-  ValueLimits,
-  Write,
+export {
+  type ColumnMapping,
+  type DataFile,
+  type Finished,
+  type FoundRows,
+  type FoundTable,
+  type LegacyWatermark,
+  type Load,
+  type LoadColumn,
+  type LoadData,
+  type LoadLine,
+  type LoadOutcome,
+  mapsColumns,
+  type ReadBack,
+  type StateKey,
+  type StateRow,
+  type TableChange,
+  type TableColumn,
+  type TableState,
+  type TargetColumn,
+  type TargetTable,
+  type TypeTable,
+  type ValueLimits,
+  type Write,
 } from './load.js';
 export {
   choice,
@@ -122,19 +127,22 @@ export {
 } from './sql/dialect.js';
 export { duckdbDialect, duckdbType, duckdbWidens } from './sql/duckdb-dialect.js';
 export { DuckdbSession } from './sql/duckdb-session.js';
-export { canonicalText, duckdbHashing, type RowHashing, rowNumber } from './sql/row-sum.js';
+export { canonicalText, canonicalTexts, duckdbHashing, type RowHashing, rowNumber } from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
 export {
+  isSameStream,
   legacyWatermarks,
   loadsColumns,
   loadsKeptDays,
   loadsTable,
   stateColumns,
   stateTable,
+  tableState,
 } from './sql/state-rows.js';
 export {
   absentChanges,
   assignments,
+  definitions,
   deleteUpdateInsert,
   freeAlias,
   isOp,
@@ -142,6 +150,7 @@ export {
   nameList,
   removesValues,
   sameKey,
+  stagedColumns,
 } from './sql/statements.js';
 export {
   openTrino,

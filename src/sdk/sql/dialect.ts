@@ -94,8 +94,11 @@ export interface SqlDialect {
   canonical(column: string, kind: ColumnType): string | undefined;
   /** SQL that is true if two values differ, NULL being a value. Default: `IS DISTINCT FROM`. */
   differs?(one: string, other: string, kind: ColumnType | undefined): string;
-  create(table: TargetTable): readonly string[];
-  add(table: TargetTable, columns: readonly TargetColumn[]): readonly string[];
+  /** Default: CREATE TABLE with names and types. */
+  create?(table: TargetTable): readonly string[];
+  /** Default: ADD COLUMN IF NOT EXISTS, a statement for each column. */
+  add?(table: TargetTable, columns: readonly TargetColumn[]): readonly string[];
+  /** Default: SET DATA TYPE. */
   widen?(table: TargetTable, column: TargetColumn): readonly string[];
   /** The table for staged rows, seen by this session only if the database has such tables. */
   stage(table: TargetTable, columns: readonly LoadColumn[]): Stage;
@@ -107,8 +110,8 @@ export interface SqlDialect {
   afterFill?(table: TargetTable): readonly string[];
   /** What follows staging: statistics. Default: nothing. */
   afterStage?(stage: string): readonly string[];
-  /** Replaces the comment of a table. */
-  comment(table: string, text: string): readonly string[];
+  /** Replaces the comment of a table. Default: COMMENT ON TABLE. */
+  comment?(table: string, text: string): readonly string[];
 }
 
 /** A connection. Its errors are classified already: see `errors.ts`. */
@@ -120,9 +123,10 @@ export interface SqlSession {
   balance?(sql: string): Promise<number>;
   /** Loads all files, or batches, into a table. @param target SQL of its name @returns the number of rows that arrived */
   fill(target: string, data: LoadData, signal: AbortSignal): Promise<number>;
-  begin(): Promise<void>;
-  commit(): Promise<void>;
-  rollback(): Promise<void>;
+  /** These three are left out where nothing is rolled back. */
+  begin?(): Promise<void>;
+  commit?(): Promise<void>;
+  rollback?(): Promise<void>;
   /** Stops the statement under way, which then fails. */
   stop(): void;
   /** Runs a statement also after a stop; left out if a stop ends the session, and its staged rows with it. */

@@ -2,6 +2,9 @@ import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { ColumnType } from '../column-type.js';
 import type { SqlDialect } from './dialect.js';
 import { canonicalText, duckdbHashing } from './row-sum.js';
+import { definitions, stagedColumns } from './statements.js';
+
+const duckdbNames = { identifier: quoteIdentifier };
 
 /**
  * What DuckDB writes differently. A transaction holds DDL too.
@@ -16,27 +19,16 @@ export function duckdbDialect(schema: string, database?: string): SqlDialect {
     foldsTables: true,
     hashing: duckdbHashing,
     own: { text: 'VARCHAR', integer: 'BIGINT', stateTail: ', PRIMARY KEY (destination, stream, table_name)' },
-    identifier: quoteIdentifier,
+    ...duckdbNames,
     table,
     literal: sqlText,
     moment: (iso) => `${sqlText(iso)}::TIMESTAMPTZ`,
     canonical: canonicalText,
-    create: ({ name, columns }) => [
-      `CREATE TABLE ${table(name)} (${columns.map((column) => `${quoteIdentifier(column.name)} ${column.type}`).join(', ')})`,
-    ],
-    add: ({ name }, columns) =>
-      columns.map((column) => `ALTER TABLE ${table(name)} ADD COLUMN ${quoteIdentifier(column.name)} ${column.type}`),
-    widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${table(name)} ALTER COLUMN ${quoteIdentifier(column)} SET DATA TYPE ${type}`,
-    ],
     stage: (_, columns) => ({
       name: 'temp._cdsync_stage',
-      create: [
-        `CREATE TEMP TABLE _cdsync_stage (${columns.map(({ name, targetType }) => `${quoteIdentifier(name)} ${targetType}`).join(', ')})`,
-      ],
+      create: [`CREATE TEMP TABLE _cdsync_stage (${definitions(duckdbNames, stagedColumns(columns))})`],
       drop: ['DROP TABLE IF EXISTS temp._cdsync_stage'],
     }),
-    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${sqlText(text)}`],
   };
 }
 

@@ -72,6 +72,22 @@ export function canonicalText(value: string, kind: ColumnType): string {
   }
 }
 
+/**
+ * A dialect's texts by kind of value, where `json` also counts for lists and structs; null: the database cannot give the text.
+ * @param cast the text of all other kinds
+ */
+export function canonicalTexts(
+  cast: (value: string) => string,
+  texts: {
+    readonly [K in ColumnType['kind']]?: ((value: string, type: Extract<ColumnType, { kind: K }>) => string) | null;
+  },
+): (value: string, type: ColumnType) => string | undefined {
+  return (value, type) => {
+    const own = texts[isNested(type) ? 'json' : type.kind] as ((value: string, type: ColumnType) => string) | null;
+    return own === null ? undefined : (own ?? cast)(value, type);
+  };
+}
+
 function doubleBits(value: string): string {
   return `lower(hex((CASE WHEN ${value} = 0 THEN 0.0::DOUBLE ELSE ${value} END)::BIT::BLOB))`;
 }

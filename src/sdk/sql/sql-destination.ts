@@ -1,6 +1,7 @@
 import type { TableDestination, TableSums, TableTypes } from '../destination.js';
 import { ColumnNotWidened, countDiffers, tableMoved } from '../errors.js';
 import type {
+  Finished,
   FoundTable,
   LegacyWatermark,
   Load,
@@ -25,9 +26,19 @@ import {
   stateRows,
   stateTable,
   stateTableSql,
+  tableState,
   writeRecord,
 } from './state-rows.js';
-import { clearSql, deleteUpdateInsert, erasedSql, freeAlias, isLive, isOp, nameList, sameKey } from './statements.js';
+import {
+  deleteUpdateInsert,
+  erasedSql,
+  freeAlias,
+  isLive,
+  isOp,
+  nameList,
+  sameKey,
+  withDefaults,
+} from './statements.js';
 import { differingColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
 
 /** The column of mode `append` that names the load of a row, where loads cannot be rolled back. */
@@ -44,7 +55,7 @@ type Shape = Pick<LoadOutcome, 'columns' | 'stamp'>;
  */
 export abstract class SqlDestination<S extends SqlSession = SqlSession> implements TableDestination {
   readonly types?: TableTypes;
-  protected readonly dialect: SqlDialect;
+  protected readonly dialect: ReturnType<typeof withDefaults>;
   protected readonly session: S;
   /** Of each table, as last found. */
   readonly #found = new Map<string, FoundColumns>();
@@ -53,7 +64,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   #legacy: LegacyWatermark | undefined;
 
   constructor(dialect: SqlDialect, session: S) {
-    this.dialect = dialect;
+    this.dialect = withDefaults(dialect);
     this.session = session;
     this.#store = { dialect, session };
     this.#isStepwise = dialect.commit === 'steps';
@@ -80,20 +91,14 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     return found;
   }
 
-  async state({ destination, stream, table }: StateKey): Promise<TableState> {
+  async state(key: StateKey): Promise<TableState> {
     const folded = (name: string) => (this.dialect.foldsTables ? name.toLowerCase() : name);
-    const isOwn = (row: StateKey) => row.destination === destination && row.stream === stream;
-    const isHere = (row: StateKey) => folded(row.table) === folded(table);
     const isThere = (name: string) => this.#find(name).then((found) => found !== undefined);
     const rows = (await isThere(stateTable)) ? await stateRows(this.#store) : [];
     const legacy = (await isThere(legacyWatermarks)) ? await this.legacy() : [];
-    this.#legacy = legacy.find((row) => isOwn(row) && isHere(row));
-    return {
-      own: rows.find((row) => isOwn(row) && isHere(row)),
-      others: rows.filter((row) => !isOwn(row) && isHere(row)),
-      former: rows.filter((row) => isOwn(row) && !isHere(row)),
-      legacy: this.#legacy,
-    };
+    const state = tableState(key, rows, legacy, folded);
+    this.#legacy = state.legacy;
+    return state;
   }
 
   async describe(table: string): Promise<FoundTable | undefined> {
@@ -115,6 +120,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   async load(load: Load): Promise<void> {
+    await this.carryOut(load);
+  }
+
+  /** Carries out a load. */
+  protected async carryOut(load: Load): Promise<Finished> {
     const stop = () => this.session.stop();
     load.signal.throwIfAborted();
     load.signal.addEventListener('abort', stop);
@@ -126,7 +136,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
       const stage = isFilled ? undefined : this.dialect.stage(load.table, load.data.columns);
       try {
         if (stage !== undefined) await this.#stage(stage, load);
-        await this.#written({ ...load, rows: load.rows - undone }, stage && (stage.reads ?? stage.name));
+        return await this.#written({ ...load, rows: load.rows - undone }, stage && (stage.reads ?? stage.name));
       } finally {
         await this.#drop(stage?.drop ?? [], load.signal);
       }
@@ -136,7 +146,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   /** Writes what a transaction does not hold, announced by the intent, and then the transaction. */
-  async #written(load: Load, stage: string | undefined): Promise<void> {
+  async #written(load: Load, stage: string | undefined): Promise<Finished> {
     const { session, dialect } = this;
     const isAnnounced = this.#isStepwise || (dialect.commit === 'transaction' && this.#hasDdl(load));
     const found = isAnnounced ? await writeRecord(this.#store, load.state, load.before, load.intent) : load.before;
@@ -145,10 +155,10 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const isStamped = dialect.commit === 'transaction' && dialect.stamps === 'reload';
     const shape = isStamped ? await this.#stamp(load) : undefined;
     try {
-      await session.begin();
-      await this.#commit(load, { found, stage, shape });
+      await session.begin?.();
+      return await this.#commit(load, { found, stage, shape });
     } catch (error) {
-      await session.rollback().catch(() => undefined);
+      await session.rollback?.().catch(() => undefined);
       throw error;
     }
   }
@@ -170,7 +180,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #commit(
     load: Load,
     { found, stage, shape }: { found: StateRow | undefined; stage: string | undefined; shape: Shape | undefined },
-  ): Promise<void> {
+  ): Promise<Finished> {
     const { session, dialect } = this;
     const { table, state } = load;
     // The record's row is taken first: an older delivery that is still under way can then no longer finish.
@@ -189,7 +199,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const { version } = await writeRecord(this.#store, state, before, record);
     await noteLoad(this.#store, line, load.moment);
     if (this.#isStepwise) await removeOlder(this.#store, state, version);
-    await session.commit();
+    await session.commit?.();
+    return { record, line };
   }
 
   /** Makes cdsync's own tables. Only if they are missing: a user may load tables without the right to create them. */
@@ -212,7 +223,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     if (change.create) await this.#runAll(dialect.create(table));
     if (change.add.length > 0) await this.#runAll(dialect.add(table, change.add));
     for (const column of change.widen)
-      await this.#runAll(dialect.widen?.(table, column) ?? []).catch(ColumnNotWidened.rethrow(column.name));
+      await this.#runAll(dialect.widen(table, column)).catch(ColumnNotWidened.rethrow(column.name));
   }
 
   async #stage({ name, create, drop }: Stage, load: Load): Promise<void> {
@@ -258,8 +269,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   /** Sets columns to NULL in every row. @param target SQL of the table's name */
   protected async clear(target: string, columns: readonly string[]): Promise<void> {
-    const { dialect } = this;
-    await this.session.run(dialect.clear?.(target, columns) ?? clearSql(dialect, target, columns));
+    await this.session.run(this.dialect.clear(target, columns));
   }
 
   /** @param rows of the table before @returns the rows that it must have afterwards; undefined if that is not known */

@@ -1,5 +1,5 @@
 import { CdsyncError, fenced } from '../errors.js';
-import type { LegacyWatermark, LoadLine, StateKey, StateRow } from '../load.js';
+import type { LegacyWatermark, LoadLine, StateKey, StateRow, TableState } from '../load.js';
 import type { SqlDialect, SqlRow, SqlSession } from './dialect.js';
 import { nameList, sameNames } from './statements.js';
 
@@ -73,6 +73,28 @@ export async function stateRows({ dialect, session }: SqlStore): Promise<StateRo
     if ((newest.get(key)?.version ?? -1) < row.version) newest.set(key, row);
   }
   return [...newest.values()];
+}
+
+/** Whether a row is of the stream of a key, at the same destination. */
+export function isSameStream(row: StateKey, { destination, stream }: StateKey): boolean {
+  return row.destination === destination && row.stream === stream;
+}
+
+/** The rows that concern a stream and its table. @param folded the form in which the destination compares names of tables */
+export function tableState(
+  key: StateKey,
+  rows: readonly StateRow[],
+  legacy: readonly LegacyWatermark[],
+  folded: (name: string) => string,
+): TableState {
+  const isOwn = (row: StateKey) => isSameStream(row, key);
+  const isHere = (row: StateKey) => folded(row.table) === folded(key.table);
+  return {
+    own: rows.find((row) => isOwn(row) && isHere(row)),
+    others: rows.filter((row) => !isOwn(row) && isHere(row)),
+    former: rows.filter((row) => isOwn(row) && !isHere(row)),
+    legacy: legacy.find((row) => isOwn(row) && isHere(row)),
+  };
 }
 
 export async function legacyRows({ dialect, session }: SqlStore): Promise<LegacyWatermark[]> {

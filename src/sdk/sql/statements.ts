@@ -1,5 +1,5 @@
 import type { ColumnType } from '../column-type.js';
-import type { Load } from '../load.js';
+import type { Load, LoadColumn, TableColumn, TargetTable } from '../load.js';
 import type { Change, MergeTask, SqlDialect } from './dialect.js';
 
 /** Names in quotes, separated by commas. @param prefix such as an alias and a point */
@@ -7,9 +7,31 @@ export function nameList(dialect: SqlDialect, names: readonly string[], prefix =
   return names.map((name) => `${prefix}${dialect.identifier(name)}`).join(', ');
 }
 
-/** Sets columns to NULL in all rows. */
-export function clearSql(dialect: SqlDialect, target: string, columns: readonly string[]): string {
-  return `UPDATE ${target} SET ${columns.map((name) => `${dialect.identifier(name)} = NULL`).join(', ')} WHERE 1 = 1`;
+/** Names and types of columns, as CREATE TABLE has them. */
+export function definitions({ identifier }: Pick<SqlDialect, 'identifier'>, columns: readonly TableColumn[]): string {
+  return columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
+}
+
+/** The columns of a table for staged rows. */
+export function stagedColumns(columns: readonly LoadColumn[]): TableColumn[] {
+  return columns.map(({ name, targetType: type }) => ({ name, type }));
+}
+
+/** A dialect with the usual statements for all that it leaves out. */
+export function withDefaults<D extends SqlDialect>(dialect: D) {
+  const { table: named, identifier } = dialect;
+  const usual: Required<Pick<SqlDialect, 'create' | 'add' | 'widen' | 'comment' | 'clear'>> = {
+    create: ({ name, columns }) => [`CREATE TABLE ${named(name)} (${definitions(dialect, columns)})`],
+    add: ({ name }, columns) =>
+      columns.map((column) => `ALTER TABLE ${named(name)} ADD COLUMN IF NOT EXISTS ${definitions(dialect, [column])}`),
+    widen: ({ name }, column) => [
+      `ALTER TABLE ${named(name)} ALTER COLUMN ${identifier(column.name)} SET DATA TYPE ${column.type}`,
+    ],
+    comment: (name, text) => [`COMMENT ON TABLE ${named(name)} IS ${dialect.literal(text)}`],
+    clear: (target, columns) =>
+      `UPDATE ${target} SET ${columns.map((name) => `${identifier(name)} = NULL`).join(', ')} WHERE 1 = 1`,
+  };
+  return { ...usual, ...dialect };
 }
 
 /** SQL that is true for rows of the same key. */
@@ -33,12 +55,7 @@ export function isLive(dialect: SqlDialect, prefix = ''): string {
 }
 
 /** SQL that is true if two values differ. */
-export function differSql(
-  dialect: SqlDialect,
-  one: string,
-  other: string,
-  kind?: MergeTask['table']['columns'][number]['kind'],
-) {
+export function differSql(dialect: SqlDialect, one: string, other: string, kind?: ColumnType) {
   return dialect.differs?.(one, other, kind) ?? `${one} IS DISTINCT FROM ${other}`;
 }
 
@@ -155,12 +172,12 @@ const erasedAtOnce = 200;
 /** SQL conditions that are true for the rows of erased keys. @param keys for each, the text of every key column */
 export function erasedSql(
   dialect: SqlDialect,
-  { columns, key }: MergeTask['table'],
+  { columns, key }: TargetTable,
   keys: readonly (readonly string[])[],
 ): string[] {
   const isErased = (texts: readonly string[]) => {
     const own = texts.map((text, index) => {
-      const { name, kind } = columns.find((each) => each.name === key[index]) as MergeTask['table']['columns'][number];
+      const { name, kind } = columns.find((each) => each.name === key[index]) as TargetTable['columns'][number];
       const column = dialect.identifier(name);
       const value = dialect.canonical(column, kind);
       return value === undefined

@@ -173,9 +173,9 @@ describe('a MERGE', () => {
 
   it('is tried with no row where it is not known whether the catalog has it, and needs a primary key in PostgreSQL', () => {
     const of = (kind: string) =>
-      trinoDialect(place, catalogOf('lake', kind).traits, { staging: place, attempt: '' }).create(table);
+      trinoDialect(place, catalogOf('lake', kind).traits, { staging: place, attempt: '' }).create?.(table);
     expect(of('iceberg')).toHaveLength(1);
-    expect(of('hive')[1]).toMatch(/^EXPLAIN \(TYPE VALIDATE\) MERGE INTO .* WHERE false\) AS s/);
+    expect(of('hive')?.[1]).toMatch(/^EXPLAIN \(TYPE VALIDATE\) MERGE INTO .* WHERE false\) AS s/);
     expect(of('postgresql')).toEqual([expect.stringMatching(/system\.execute\(query => .*PRIMARY KEY \("id"\)/)]);
   });
 });
