@@ -1,12 +1,4 @@
-import {
-  CdsyncError,
-  loadRefused,
-  loginRefused,
-  permissionMissing,
-  printable,
-  unavailable,
-  valueRefused,
-} from '../../src/sdk/index.js';
+import { CdsyncError, printable, serverErrors, valueRefused } from '../../src/sdk/index.js';
 import type { BigqueryFailure } from './sdk.js';
 
 export interface Place {
@@ -30,32 +22,25 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
   const reason = error.errors?.[0]?.reason ?? '';
   const code = Number(error.code);
   const message = `${printable(error.message)} (${reason || error.code})`;
-  const told = { cause: error };
+  const errors = serverErrors('BigQuery', message, error);
   if (code === 401 || logins.test(error.message))
-    return loginRefused(`BigQuery refuses the login: ${message}`, {
-      ...told,
-      hint: 'check `key_file` or `credentials`, or the credentials that the environment gives instead',
-    });
+    return errors.login('check `key_file` or `credentials`, or the credentials that the environment gives instead');
   if (
     passing.has(reason) ||
     code === 429 ||
     code >= 500 ||
     /concurrent update|concurrent transaction/i.test(error.message)
   )
-    return unavailable(`BigQuery fails for now: ${message}`, told);
+    return errors.passing();
   if (reason === 'accessDenied' || code === 403)
-    return permissionMissing(`BigQuery: ${message}`, {
-      ...told,
-      hint: `an administrator can grant all that is needed: ${grants(place)}`,
-    });
+    return errors.permission(`an administrator can grant all that is needed: ${grants(place)}`);
   if (reason === 'notFound' || code === 404)
-    return permissionMissing(`BigQuery: ${message}`, {
-      ...told,
-      hint: `check \`project\`, \`dataset\` and \`location\`; CREATE SCHEMA \`${place.project}\`.\`${place.dataset}\`; creates the dataset`,
-    });
+    return errors.permission(
+      `check \`project\`, \`dataset\` and \`location\`; CREATE SCHEMA \`${place.project}\`.\`${place.dataset}\`; creates the dataset`,
+    );
   // From a load job: the message may quote values of rows.
   if (reason === 'invalid') return valueRefused('BigQuery refuses a file (invalid)', error);
-  return loadRefused(`BigQuery refuses a statement: ${message}`, told);
+  return errors.statement();
 }
 
 /** Whether a query failed because its session has been ended: by another delivery to the same destination. */
@@ -70,6 +55,6 @@ export function bigqueryError(thrown: unknown, place: Place): CdsyncError {
   const error = thrown as BigqueryFailure;
   const isGone = typeof error.code === 'string' && gone.test(error.code) && error.code !== 'ENOENT';
   if (isGone || /socket hang up|network|fetch failed/i.test(error.message))
-    return unavailable(`BigQuery cannot be reached, or has gone away: ${printable(error.message)}`, { cause: thrown });
+    return serverErrors('BigQuery', printable(error.message), thrown).gone();
   return apiError(error, place);
 }

@@ -3,7 +3,7 @@ import {
   type FoundColumns,
   fenced,
   type Load,
-  loadRefused,
+  notATable,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -33,10 +33,7 @@ class BigqueryDestination extends SqlDestination<Session> {
     );
     const [first] = rows;
     if (first === undefined) return undefined;
-    if (first.type !== 'BASE TABLE')
-      throw loadRefused(`"${table}" is a ${String(first.type).toLowerCase()}`, {
-        hint: 'give the stream another table with `table:`',
-      });
+    if (first.type !== 'BASE TABLE') throw notATable(table, `a ${String(first.type).toLowerCase()}`);
     return {
       columns: rows.flatMap(({ name, data_type }) =>
         name === null ? [] : [{ name: String(name), type: described(String(data_type)) }],

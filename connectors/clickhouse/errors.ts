@@ -4,8 +4,7 @@ import {
   connectionLost,
   loadRefused,
   loginRefused,
-  permissionMissing,
-  unavailable,
+  serverErrors,
   untrusted,
   valueRefused,
 } from '../../src/sdk/index.js';
@@ -33,27 +32,9 @@ const loginErrors = new Set(['192', '193', '194', '516', '746']);
 const permissionErrors = new Set(['497', '164', '291']);
 /** Temporary: timeouts, memory, disk space, connections, merges that lag behind, unavailable Keeper and replicas. */
 const passingErrors = new Set([
-  ...[
-    '3',
-    '74',
-    '75',
-    '159',
-    '160',
-    '173',
-    '198',
-    '202',
-    '203',
-    '209',
-    '210',
-    '225',
-    '236',
-    '241',
-    '242',
-    '243',
-    '252',
-  ],
-  ...['254', '279', '285', '286', '289', '305', '319', '341', '364', '394', '415', '416', '439', '473', '517', '519'],
-  ...['571', '667', '668', '669', '677', '999'],
+  ...['3', '74', '75', '159', '160', '173', '198', '202', '203', '209', '210', '225', '236', '241', '242', '243'],
+  ...['252', '254', '279', '285', '286', '289', '305', '319', '341', '364', '394', '415', '416', '439', '473', '517'],
+  ...['519', '571', '667', '668', '669', '677', '999'],
 ]);
 /** Errors about values; their messages quote them. */
 const valueErrors = new Set([
@@ -65,21 +46,15 @@ const goneCodes = new Set([...connectionLost, 'UND_ERR_SOCKET']);
 function serverError(error: ClickHouseError, rights: Rights): CdsyncError {
   const { code, type = '' } = error;
   const message = `${error.message.trim().replace(/\.$/, '')} (${type})`;
+  const errors = serverErrors('ClickHouse', message, error);
   if (loginErrors.has(code))
-    return loginRefused(`ClickHouse refuses the login: ${message}`, {
-      hint: 'check `username` and `password`, and from which hosts the user may log in',
-      cause: error,
-    });
+    return errors.login('check `username` and `password`, and from which hosts the user may log in');
   if (code === '81')
     return loginRefused(`ClickHouse: ${message}`, { hint: 'create the database, or correct `database`', cause: error });
   if (permissionErrors.has(code))
-    return permissionMissing(`ClickHouse: ${message}`, {
-      hint: `an administrator can grant all that is needed: ${grant(rights)}`,
-      cause: error,
-    });
+    return errors.permission(`an administrator can grant all that is needed: ${grant(rights)}`);
   if (valueErrors.has(code)) return valueRefused(`ClickHouse refuses a value (${type})`, error);
-  if (passingErrors.has(code)) return unavailable(`ClickHouse fails for now: ${message}`, { cause: error });
-  return loadRefused(`ClickHouse refuses a statement: ${message}`, { cause: error });
+  return passingErrors.has(code) ? errors.passing() : errors.statement();
 }
 
 /** Any failure of ClickHouse as an error of cdsync. It keeps the server's message unless that quotes values of rows. */
@@ -87,13 +62,10 @@ export function clickhouseError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   if (thrown instanceof ClickHouseError) return serverError(thrown, rights);
   const { code = '', message } = thrown as { readonly code?: string; readonly message: string };
+  const errors = serverErrors('ClickHouse', message, thrown);
   if (untrusted.test(code))
-    return loginRefused(`no encrypted connection to ClickHouse: ${message}`, {
-      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
-      cause: thrown,
-    });
-  if (goneCodes.has(code) || /timeout|socket hang up|aborted|closed/i.test(message))
-    return unavailable(`ClickHouse cannot be reached, or has gone away: ${message}`, { cause: thrown });
+    return errors.encryption('for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file');
+  if (goneCodes.has(code) || /timeout|socket hang up|aborted|closed/i.test(message)) return errors.gone();
   return loadRefused(`the answer does not come from a ClickHouse server: ${message}`, {
     hint: 'is `url` the HTTP interface, port 8123 or 8443?',
     cause: thrown,

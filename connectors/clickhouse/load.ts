@@ -4,6 +4,7 @@ import {
   type FoundColumns,
   type Load,
   loadRefused,
+  notATable,
   refuseHttp,
   SqlDestination,
   type TableDestination,
@@ -34,9 +35,7 @@ class ClickhouseDestination extends SqlDestination<Session> {
     );
     if (found === undefined) return undefined;
     if (!/MergeTree$/.test(String(found.engine)))
-      throw loadRefused(`"${table}" has the engine ${found.engine}, which cdsync does not load`, {
-        hint: 'give the stream another table with `table:`',
-      });
+      throw notATable(table, `a table with the engine ${found.engine}, which cdsync does not load`);
     const keepsLast = new RegExp(`Replacing.*\\(.*${versionColumn}, ${deletedColumn}\\)`);
     if (keepsLast.test(String(found.engine_full))) this.#keepLast.add(table);
     else this.#keepLast.delete(table);

@@ -136,11 +136,6 @@ export class Session implements SqlSession {
     );
   }
 
-  // Nothing is rolled back: every step can be repeated.
-  async begin(): Promise<void> {}
-  async commit(): Promise<void> {}
-  async rollback(): Promise<void> {}
-
   stop(): void {
     this.#stopping.abort();
   }

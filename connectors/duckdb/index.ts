@@ -1,6 +1,5 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { duckdbTypes, tableConnector } from '../../src/sdk/index.js';
 import { duckdbOptions } from './options.js';
-import { mapColumn, widens } from './types.js';
 
 /** Loads another DuckDB file. */
 export default tableConnector({
@@ -10,8 +9,8 @@ export default tableConnector({
   options: duckdbOptions,
   capabilities: { format: 'parquet', identifiers: { maxBytes: 1000 } },
   place: ({ path, schema }) => `${path} ${schema}`,
-  mapColumn,
-  widens,
+  // Parquet has no integers of 128 bits, but decimals of 38 digits.
+  ...duckdbTypes('HUGEINT'),
   check: async (context, tables) => (await import('./check.js')).checkDuckdb(context, tables),
   open: async (context) => (await import('./load.js')).openDuckdb(context),
 });

@@ -2,6 +2,7 @@ import { chmod, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import {
+  connectDuckdb,
   type DestinationContext,
   DuckdbSession,
   duckdbDialect,
@@ -48,16 +49,11 @@ export async function openDuckdb({
     const instance = isAbsent
       ? await DuckDBInstance.create(':memory:', limits)
       : await DuckDBInstance.fromCache(path, limits);
-    try {
+    const connection = await connectDuckdb(instance, async () => {
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);
-      const connection = await instance.connect();
-      await connection.run("SET TimeZone = 'UTC'");
-      return new DuckdbDestination(new DuckdbSession(instance, connection, refusal), schema);
-    } catch (error) {
-      instance.closeSync();
-      throw error;
-    }
+    });
+    return new DuckdbDestination(new DuckdbSession(instance, connection, refusal), schema);
   } catch (error) {
     throw openRefusal(error, path);
   }

@@ -1,7 +1,6 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { duckdbTypes, tableConnector } from '../../src/sdk/index.js';
 import { catalogPlace } from './catalog.js';
 import { checkDucklake, ducklakeOptions } from './options.js';
-import { mapColumn, widens } from './types.js';
 
 /** Loads tables of a lake of DuckLake. */
 export default tableConnector({
@@ -14,8 +13,8 @@ export default tableConnector({
   optionRules: { check: checkDucklake },
   capabilities: { format: 'parquet', identifiers: { maxBytes: 200 } },
   place: (options) => `${catalogPlace(options)} ${options.schema}`,
-  mapColumn,
-  widens,
+  // DuckLake writes integers of 128 bits as doubles.
+  ...duckdbTypes('DECIMAL(38,0)'),
   check: async (context, tables) => (await import('./check.js')).checkLake(context, tables),
   open: async (context) => (await import('./load.js')).openDucklake(context),
 });

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import {
+  connectDuckdb,
   type DestinationContext,
   DuckdbSession,
   duckdbProxy,
@@ -12,6 +13,7 @@ import {
   makeFolders,
   redactor,
   Secret,
+  s3Server,
   sqlText,
 } from '../../src/sdk/index.js';
 import {
@@ -89,20 +91,13 @@ export class LakeSession extends DuckdbSession {
 
 async function connected(context: Context): Promise<{ instance: DuckDBInstance; connection: DuckDBConnection }> {
   const instance = await instanceFor(context);
-  try {
-    const connection = await instance.connect();
-    const { options } = context;
-    await loadDuckdbExtensions(connection, neededExtensions(options), options.extensions);
-    await connection.run("SET TimeZone = 'UTC'");
-    const store = new URL(options.endpoint ?? `https://s3.${options.region ?? 'us-east-1'}.amazonaws.com`);
-    for (const statement of options.dataUrl === undefined ? [] : duckdbProxy(store, process.env))
-      await connection.run(statement);
-    for (const statement of loginStatements(options)) await connection.run(statement);
-    return { instance, connection };
-  } catch (error) {
-    instance.closeSync();
-    throw error;
-  }
+  const { options } = context;
+  const connection = await connectDuckdb(instance, async (opened) => {
+    await loadDuckdbExtensions(opened, neededExtensions(options), options.extensions);
+    const proxy = options.dataUrl === undefined ? [] : duckdbProxy(s3Server(options), process.env);
+    for (const statement of [...proxy, ...loginStatements(options)]) await opened.run(statement);
+  });
+  return { instance, connection };
 }
 
 /** libpq's connection string; undefined for a catalog in a file. @throws {CdsyncError} `destination_plaintext` */

@@ -1,6 +1,6 @@
 import { tableConnector } from '../../src/sdk/index.js';
 import { checkFiles, filesOptions } from './options.js';
-import { mapColumn, widens } from './types.js';
+import { filesTypes } from './types.js';
 
 export default tableConnector({
   name: 'files',
@@ -14,8 +14,7 @@ export default tableConnector({
     identifiers: { begins: /^\S/, ends: /\S$/ },
   },
   place: ({ path: folder, url, endpoint }) => folder ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
-  mapColumn,
-  widens,
+  ...filesTypes,
   check: async (context) => (await import('./check.js')).checkFilesPlace(context),
   open: async (context) => (await import('./open.js')).openFiles(context),
 });

@@ -4,42 +4,36 @@ import {
   type CdsyncError,
   canonicalText,
   type DestinationContext,
+  definitions,
   duckdbDialect,
   type FoundColumns,
   type FoundTable,
   fenced,
   filePattern,
   isNested,
+  isSameStream,
   type Load,
   type LoadData,
-  type LoadLine,
   loadRefused,
   parseColumnType,
-  quoteIdentifier,
   removesValues,
   SqlDestination,
   type SqlDialect,
   type StateKey,
   type StateRow,
   sqlText,
+  stagedColumns,
   stateColumns,
   stateTable,
   type TableColumn,
   type TableState,
   type TableSums,
   type TargetColumn,
+  tableState,
 } from '../../src/sdk/index.js';
 import { unfoldableSql } from './folder-names.js';
 import { readSql } from './formats.js';
-import {
-  type Format,
-  folderOf,
-  type Layout,
-  type Manifest,
-  type RecordedManifest,
-  setName,
-  TableSets,
-} from './manifest.js';
+import { type Format, folderOf, type Layout, type Manifest, setName, TableSets } from './manifest.js';
 import type { FilesShape } from './options.js';
 import { Workbench } from './session.js';
 import { orderSql, SetWriter } from './set-writer.js';
@@ -86,27 +80,15 @@ export class FilesDestination extends SqlDestination<Workbench> {
     return new FilesDestination(store, context, bench);
   }
 
-  override async state({ destination, stream, table }: StateKey): Promise<TableState> {
-    const folder = folderOf(table);
+  override async state(key: StateKey): Promise<TableState> {
+    const folder = folderOf(key.table);
     const manifests = await Promise.all(
       (await this.#store.folders()).map((each) =>
         each === folder ? this.#published(each) : new TableSets(this.#store, each).newest().catch(foreign),
       ),
     );
-    const rows = manifests.flatMap((manifest) => (manifest?.version === 2 ? [rowOf(manifest)] : []));
-    const isOwn = (row: StateKey) => row.destination === destination && row.stream === stream;
-    const isHere = (row: StateKey) => folderOf(row.table) === folder;
-    const former = manifests.find((each) => each?.version === 1 && folderOf(each.table) === folder);
-    const watermark = former?.version === 1 ? former.watermark : null;
-    return {
-      own: rows.find((row) => isOwn(row) && isHere(row)),
-      others: rows.filter((row) => !isOwn(row) && isHere(row)),
-      former: rows.filter((row) => isOwn(row) && !isHere(row)),
-      legacy:
-        watermark !== null && isOwn({ ...watermark, table })
-          ? { destination, stream, table, storeId: watermark.store_id, sequence: watermark.sequence }
-          : undefined,
-    };
+    const rows = manifests.filter((manifest) => manifest !== undefined).map(rowOf);
+    return tableState(key, rows, [], folderOf);
   }
 
   /** The newest set of a folder, in `manifest.json` too: a load may have been cut short between its commit and that. */
@@ -124,7 +106,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   override async describe(table: string): Promise<FoundTable | undefined> {
     const found = await this.#newest(table);
     if (found === undefined) return undefined;
-    const stamp = found.version === 2 ? found.stamp : null;
+    const { stamp } = found;
     const isAsWritten = stamp === null || (await this.#reader.isAsWritten(found));
     // A set of the same generation, but not the one that the load has written.
     return {
@@ -147,7 +129,8 @@ export class FilesDestination extends SqlDestination<Workbench> {
     load.signal.throwIfAborted();
     const { table, write, state } = load;
     const found = await this.#newest(table.name);
-    if (load.before !== undefined ? found?.set !== load.before.version : isOf(found, state)) throw fenced(state);
+    const isOurs = found !== undefined && isSameStream(found, state);
+    if (load.before !== undefined ? found?.set !== load.before.version : isOurs) throw fenced(state);
     this.#checkPartitions(table.columns, table.name);
     const added = found !== undefined && this.#addsFiles(load, found) ? found : undefined;
     const isMerged = write.type === 'append' || (write.type === 'merge' && write.absent !== 'delete');
@@ -156,19 +139,13 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const writer = this.#writer(load, found);
     const isDirect = write.type === 'fill' && this.#layout.partition_by.length === 0 && this.#store.isLocal;
     this.session.direct = isDirect ? (target, data) => this.#fillFiles(writer, target, data) : undefined;
-    let finished: { readonly record: string; readonly line: LoadLine } | undefined;
-    await super.load({
+    const { record, line } = await this.carryOut({
       ...load,
       rows: kept === undefined ? 0 : load.rows,
-      finish: (outcome) => {
-        finished = load.finish({ ...outcome, rows: outcome.rows + (added?.rows ?? 0) });
-        return finished;
-      },
+      finish: (outcome) => load.finish({ ...outcome, rows: outcome.rows + (added?.rows ?? 0) }),
     });
-    if (finished === undefined) throw new Error('the load was not finished');
     const next = await this.#write(table.name, writer, added);
     load.signal.throwIfAborted();
-    const { record, line } = finished;
     await this.#moveOn(found, { ...next, stamp: load.id, record: JSON.parse(record) }, state);
     const sets = new TableSets(this.#store, folderOf(table.name));
     // The load is committed: a failure from here on must not fail it.
@@ -192,20 +169,17 @@ export class FilesDestination extends SqlDestination<Workbench> {
   ): Promise<void> {
     const { session, dialect } = this;
     const state = dialect.table(stateTable);
-    const columns = stateColumns.map((name) => `${name} ${name === 'version' ? 'BIGINT' : 'VARCHAR'}`);
-    await session.run(`CREATE OR REPLACE TABLE ${state} (${columns.join(', ')})`);
+    const columns = stateColumns.map((name) => ({ name, type: name === 'version' ? 'BIGINT' : 'VARCHAR' }));
+    await session.run(`CREATE OR REPLACE TABLE ${state} (${definitions(dialect, columns)})`);
     if (before !== undefined) {
-      const texts = [before.destination, before.stream, before.table].map(sqlText);
-      await session.run(
-        `INSERT INTO ${state} VALUES (${texts.join(', ')}, ${before.version}, ${sqlText(before.record)})`,
-      );
+      const { destination, stream, table: own, version, record } = before;
+      const texts = [destination, stream, own, String(version), record].map(sqlText);
+      await session.run(`INSERT INTO ${state} VALUES (${texts.join(', ')})`);
     }
     await this.#drop(table.name);
     if (found === undefined || change.create || change.drop) return;
     const rows = kept === undefined ? undefined : await this.#reader.query(kept, kept.schema);
-    await session.run(
-      `CREATE TABLE ${dialect.table(table.name)} (${found.schema.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`).join(', ')})`,
-    );
+    await session.run(`CREATE TABLE ${dialect.table(table.name)} (${definitions(dialect, found.schema)})`);
     if (rows !== undefined) await session.run(`INSERT INTO ${dialect.table(table.name)} ${rows}`);
   }
 
@@ -219,7 +193,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   /** Turns each file that is handed over into a file of the set. A view over these takes the place of the new table. */
   async #fillFiles(writer: SetWriter, target: string, data: LoadData): Promise<number> {
     const { session } = this;
-    const columns = data.columns.map(({ name, targetType: type }) => ({ name, type }));
+    const columns = stagedColumns(data.columns);
     for await (const { path } of data.files()) {
       const pattern = sqlText(filePattern(path));
       if (this.#layout.format === 'parquet')
@@ -283,7 +257,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
 
   override async keep(before: StateRow, record: string): Promise<void> {
     const found = await this.#newest(before.table);
-    if (found?.version !== 2 || found.set !== before.version) throw fenced(before);
+    if (found?.set !== before.version) throw fenced(before);
     await this.#moveOn(found, { ...found, record: JSON.parse(record) }, before);
     await this.#prune(before.table, this.#context.options.keep);
   }
@@ -318,7 +292,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   /** Commits and publishes the next set. @throws {CdsyncError} `fenced` */
   async #moveOn(
     found: Manifest | undefined,
-    next: NextSet & Pick<RecordedManifest, 'stamp' | 'record'>,
+    next: NextSet & Pick<Manifest, 'stamp' | 'record'>,
     { destination, stream, table }: StateKey,
   ): Promise<void> {
     const sets = new TableSets(this.#store, folderOf(table));
@@ -361,10 +335,6 @@ function foreign(error: unknown): undefined {
   if (kind !== 'fatal' && kind !== 'auth') throw error;
 }
 
-function rowOf({ destination, stream, table, set, record }: RecordedManifest): StateRow {
+function rowOf({ destination, stream, table, set, record }: Manifest): StateRow {
   return { destination, stream, table, version: set, record: JSON.stringify(record) };
-}
-
-function isOf(found: Manifest | undefined, { destination, stream }: StateKey): boolean {
-  return found?.version === 2 && found.destination === destination && found.stream === stream;
 }

@@ -15,7 +15,8 @@ const fileSchema = z.object({
   partition: z.record(z.string(), z.string().nullable()).optional(),
 });
 
-const setSchema = {
+const manifestSchema = z.object({
+  version: z.literal(2),
   table: z.string(),
   /** Number of the set; it rises by one with each change. */
   set: z.int(),
@@ -28,32 +29,16 @@ const setSchema = {
   /** The number of rows whose `_deleted_at` is NULL. */
   live_rows: z.number(),
   files: z.array(fileSchema),
-};
-
-const recordedSchema = z.object({
-  version: z.literal(2),
-  ...setSchema,
   destination: z.string(),
   stream: z.string(),
   /** The load that made the set. */
   stamp: z.string().nullable(),
-  /** What the table was given, and up to which snapshot: the record of `_cdsync_state` at other destinations. */
+  /** At other destinations, the record of `_cdsync_state`. */
   record: z.record(z.string(), z.unknown()),
 });
 
-const formerSchema = z.object({
-  version: z.literal(1),
-  ...setSchema,
-  watermark: z
-    .object({ destination: z.string(), stream: z.string(), store_id: z.string(), sequence: z.number() })
-    .nullable(),
-});
-
-const manifestSchema = z.union([recordedSchema, formerSchema]);
-
-/** Lists the files of a table. Version 1 has no record. */
+/** Lists the files of a table. */
 export type Manifest = z.infer<typeof manifestSchema>;
-export type RecordedManifest = z.infer<typeof recordedSchema>;
 export type SetFile = z.infer<typeof fileSchema>;
 /** How the files of a set are written: one pattern must read all of them. */
 export type Layout = Pick<Manifest, 'format' | 'partition_by' | 'csv_formulas'>;
@@ -111,7 +96,7 @@ export class TableSets {
   }
 
   /** Commits a set. @returns false if another delivery has committed one since `newest` */
-  async commit(manifest: RecordedManifest): Promise<boolean> {
+  async commit(manifest: Manifest): Promise<boolean> {
     if (!(await this.#store.create(this.path(manifest.set), textOf(manifest)))) return false;
     // A delivery that paused for long can create a number again that was used and removed since: such a set is not the newest.
     return (await this.newest())?.set === manifest.set;

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { DuckdbSession, duckdbRefused, type LoadData } from '../../src/sdk/index.js';
+import { connectDuckdb, DuckdbSession, duckdbRefused, keepSignOfZero, type LoadData } from '../../src/sdk/index.js';
 import { withoutUnfoldable } from './folder-names.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
@@ -35,10 +35,7 @@ export class Workbench extends DuckdbSession {
       threads: '2',
       temp_directory: join(folder, 'spill'),
     });
-    const connection = await instance.connect();
-    await connection.run("SET TimeZone = 'UTC'");
-    // These methods turn -0.0 into 0.0.
-    await connection.run("SET disabled_compression_methods = 'alp,alprd'");
+    const connection = await connectDuckdb(instance, keepSignOfZero);
     return new Workbench(instance, connection, file, partitionBy);
   }
 

@@ -8,8 +8,8 @@ import {
   type FoundTable,
   fenced,
   isNested,
+  isSameStream,
   type Load,
-  type LoadLine,
   loadsTable,
   type MergeTask,
   quoteIdentifier,
@@ -23,18 +23,19 @@ import {
   type TableDestination,
   type TableState,
   type TableTypes,
+  tableState,
   unavailable,
 } from '../../src/sdk/index.js';
 import { CommitConflict, namespaceMissing, RestCatalog } from './catalog.js';
 import type { IcebergShape } from './options.js';
 import { parsePartition } from './partition.js';
-import { recordProperties, recordsOf, recordUpdates, stampOf, summaryOf, watermarkOf } from './record-property.js';
+import { recordProperties, recordsOf, recordUpdates, stampOf, summaryOf } from './record-property.js';
 import { createRequest } from './schema-update.js';
 import { IcebergSession, next, stage, tableOf } from './session.js';
 import { TableDraft } from './table-draft.js';
 import { currentSchema, currentSnapshotId, type TableMetadata } from './table-metadata.js';
 import type { TrinoMerger } from './trino-merger.js';
-import { duckdbType, holdsJson, mapColumn, mapPartitioned, typeText, widens } from './types.js';
+import { holdsJson, inDuckdb, mapColumn, mapPartitioned, typeText, widens } from './types.js';
 import { isWorkTable } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
@@ -55,7 +56,7 @@ const dialect: SqlDialect = {
   stage: (_, columns) => ({
     name: stage,
     create: [
-      `CREATE VIEW ${stage} AS SELECT ${columns.map(({ name, handedOverAs }) => `NULL::${duckdbType(handedOverAs)} AS ${quoteIdentifier(name)}`).join(', ')} WHERE false`,
+      `CREATE VIEW ${stage} AS SELECT ${columns.map(({ name, handedOverAs }) => `NULL::${inDuckdb(handedOverAs)} AS ${quoteIdentifier(name)}`).join(', ')} WHERE false`,
     ],
     drop: [`DROP VIEW IF EXISTS ${stage}`],
   }),
@@ -92,14 +93,9 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     if (draft === undefined && !createNamespace && !(await this.#catalog.hasNamespace()))
       throw namespaceMissing(namespace);
     const rows = draft === undefined ? [] : recordsOf(draft.metadata, key.table);
-    const own = rows.find((row) => isOf(row, key));
-    return {
-      own,
-      others: rows.filter((row) => !isOf(row, key)),
-      // A namespace may have thousands of tables: all of them are read only before a table begins.
-      former: own === undefined ? await this.#former(key) : [],
-      legacy: draft && watermarkOf(draft.metadata, key),
-    };
+    // A namespace may have thousands of tables: all of them are read only before a table begins.
+    const former = rows.some((row) => isSameStream(row, key)) ? [] : await this.#former(key);
+    return tableState(key, [...rows, ...former], [], (name) => name);
   }
 
   /** Reads a table. Until it is read again, DuckDB sees it so. */
@@ -113,7 +109,9 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   async #former(key: StateKey): Promise<StateRow[]> {
     const names = (await this.#catalog.tables()).filter((name) => name !== key.table && !isWorkTable(name));
     const tables = await this.#catalog.loadAll(names);
-    return tables.flatMap(({ name, loaded }) => recordsOf(loaded.metadata, name).filter((row) => isOf(row, key)));
+    return tables.flatMap(({ name, loaded }) =>
+      recordsOf(loaded.metadata, name).filter((row) => isSameStream(row, key)),
+    );
   }
 
   override async describe(table: string): Promise<FoundTable | undefined> {
@@ -136,21 +134,18 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     await this.#trino?.clean(load.state);
     const draft = await this.#begin(load);
     const change = { drop: false, create: false, add: [], widen: [] };
-    let finished: { readonly record: string; readonly line: LoadLine } | undefined;
     await this.session.run(`DROP TABLE IF EXISTS ${this.dialect.table(stateTable)}`);
-    await super.load({
+    const { record, line } = await this.carryOut({
       ...load,
       before: undefined,
       change,
       finish: (outcome) => {
         const stamp = draft.hasSnapshot ? load.id : (stampOf(draft.base.metadata) ?? null);
-        finished = load.finish({ ...outcome, stamp });
-        return finished;
+        return load.finish({ ...outcome, stamp });
       },
     });
     load.signal.throwIfAborted();
-    if (finished === undefined) throw new Error('the load was not finished');
-    await this.#commit(load.state, finished.record, { about: summaryOf(finished.line), supersedes: load.supersedes });
+    await this.#commit(load.state, record, { about: summaryOf(line), supersedes: load.supersedes });
     if (removesValues(load))
       this.#context.notice(
         `older snapshots and files of the Iceberg table "${load.table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
@@ -183,7 +178,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
 
   /** How often the record has been written, in the draft's table. */
   #version(key: StateKey): number | undefined {
-    return this.#draft && recordsOf(this.#draft.metadata, key.table).find((row) => isOf(row, key))?.version;
+    return this.#draft && recordsOf(this.#draft.metadata, key.table).find((row) => isSameStream(row, key))?.version;
   }
 
   /** The commit of the draft, with a record. @throws {CdsyncError} `fenced`, `destination_unavailable` */
@@ -199,7 +194,10 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     const version = this.#version(key) ?? 0;
     const moved = async () => {
       const now = await this.#catalog.load(key.table);
-      return (now && recordsOf(now.metadata, key.table).find((row) => isOf(row, key))?.version) !== this.#version(key);
+      return (
+        (now && recordsOf(now.metadata, key.table).find((row) => isSameStream(row, key))?.version) !==
+        this.#version(key)
+      );
     };
     // No requirement of a commit is about properties, and a load that changes no row makes no snapshot.
     if (await moved()) throw fenced(key);
@@ -294,10 +292,6 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     await this.#trino?.close();
     await this.#catalog.close();
   }
-}
-
-function isOf(row: StateKey, { destination, stream }: StateKey): boolean {
-  return row.destination === destination && row.stream === stream;
 }
 
 function columnsOf(metadata: TableMetadata): FoundTable['columns'] {

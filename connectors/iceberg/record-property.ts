@@ -1,17 +1,16 @@
-import type { LegacyWatermark, LoadLine, StateKey, StateRow } from '../../src/sdk/index.js';
+import type { LoadLine, StateKey, StateRow } from '../../src/sdk/index.js';
 import { currentSnapshotId, type TableMetadata } from './table-metadata.js';
 
 /** Names of destinations and streams have no dots: `cdsync.record.<destination>.<stream>`, then `.2`, `.3` for what follows. */
 const recordPrefix = 'cdsync.record.';
-const watermarkPrefix = 'cdsync.watermark.';
 
 /** Catalogs on Hive keep at most 4,000 bytes of a property. */
 const longestValue = 3900;
 
 type Properties = NonNullable<TableMetadata['properties']>;
 
-function nameOf(prefix: string, { destination, stream }: Pick<StateKey, 'destination' | 'stream'>): string {
-  return `${prefix}${destination}.${stream}`;
+function nameOf({ destination, stream }: Pick<StateKey, 'destination' | 'stream'>): string {
+  return `${recordPrefix}${destination}.${stream}`;
 }
 
 /** The text of a record's property, in ASCII: a piece has as many bytes as characters, and ends within no character. */
@@ -26,7 +25,7 @@ export function recordProperties(key: StateKey, version: number, record: string)
   const pieces: [string, string][] = [];
   for (let from = 0; from < text.length; from += longestValue) {
     const number = pieces.length === 0 ? '' : `.${pieces.length + 1}`;
-    pieces.push([`${nameOf(recordPrefix, key)}${number}`, text.slice(from, from + longestValue)]);
+    pieces.push([`${nameOf(key)}${number}`, text.slice(from, from + longestValue)]);
   }
   return Object.fromEntries(pieces);
 }
@@ -38,11 +37,9 @@ export function recordUpdates(
   supersedes: readonly StateKey[] = [],
 ): readonly Readonly<Record<string, unknown>>[] {
   const set = recordProperties(row, row.version, row.record);
-  const gone = new Set([row, ...supersedes].map((key) => nameOf(recordPrefix, key)));
+  const gone = new Set([row, ...supersedes].map((key) => nameOf(key)));
   const removals = Object.keys(properties).filter(
-    (name) =>
-      set[name] === undefined &&
-      (gone.has(name) || gone.has(name.replace(/\.\d+$/, '')) || name === nameOf(watermarkPrefix, row)),
+    (name) => set[name] === undefined && (gone.has(name) || gone.has(name.replace(/\.\d+$/, ''))),
   );
   const removed = removals.length === 0 ? [] : [{ action: 'remove-properties', removals }];
   return [{ action: 'set-properties', updates: set }, ...removed];
@@ -71,18 +68,6 @@ function parsed(text: string): Pick<StateRow, 'version' | 'record'> {
     return { version, record: JSON.stringify(record) };
   } catch {
     return { version: 0, record: text };
-  }
-}
-
-/** How far a version without records had loaded the table. */
-export function watermarkOf({ properties = {} }: TableMetadata, key: StateKey): LegacyWatermark | undefined {
-  const text = properties[nameOf(watermarkPrefix, key)];
-  if (text === undefined) return undefined;
-  try {
-    const { store_id, sequence } = JSON.parse(text) as { readonly store_id: string; readonly sequence: number };
-    return { ...key, storeId: store_id, sequence };
-  } catch {
-    return { ...key, storeId: '', sequence: 0 };
   }
 }
 

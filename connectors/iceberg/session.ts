@@ -3,17 +3,20 @@ import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import {
   type CdsyncError,
+  connectDuckdb,
   type DestinationContext,
   DuckdbSession,
   duckdbProxy,
   duckdbRefused,
   duckdbS3Secret,
   filePattern,
+  keepSignOfZero,
   type LoadData,
   loadDuckdbExtensions,
   loadRefused,
   permissionMissing,
   quoteIdentifier,
+  s3Server,
   sqlText,
   unavailable,
 } from '../../src/sdk/index.js';
@@ -119,14 +122,8 @@ export class IcebergSession extends DuckdbSession {
         temp_directory: join(own, 'spill'),
         autoinstall_known_extensions: 'false',
       });
-      try {
-        const connection = await instance.connect();
-        await attach(connection, options, relay);
-        return new IcebergSession(instance, connection, relay, own);
-      } catch (error) {
-        instance.closeSync();
-        throw error;
-      }
+      const connection = await connectDuckdb(instance, (opened) => attach(opened, options, relay));
+      return new IcebergSession(instance, connection, relay, own);
     } catch (error) {
       await relay.close();
       throw error;
@@ -185,11 +182,10 @@ export class IcebergSession extends DuckdbSession {
  * The ways to the object store and to the relay. DuckDB has one proxy for all of S3, and takes the relay's own address for a proxy to
  * the relay: nothing of it leaves this machine.
  */
-function waysOut({ endpoint, region }: Options, relay: CatalogRelay): string[] {
-  const store = new URL(endpoint ?? `https://s3.${region ?? 'us-east-1'}.amazonaws.com`);
+function waysOut(options: Options, relay: CatalogRelay): string[] {
   const { origin } = new URL(relay.endpoint);
   const way = `CREATE SECRET cdsync_relay (TYPE http, HTTP_PROXY ${sqlText(origin)}, SCOPE ${sqlText(origin)})`;
-  return [...duckdbProxy(store, process.env), way];
+  return [...duckdbProxy(s3Server(options), process.env), way];
 }
 
 async function attach(connection: DuckDBConnection, options: Options, relay: CatalogRelay): Promise<void> {
@@ -198,9 +194,7 @@ async function attach(connection: DuckDBConnection, options: Options, relay: Cat
   await loadDuckdbExtensions(connection, ['avro', 'httpfs', 'iceberg', ...aws], options.extensions);
   const delegation = secret === undefined ? 'vended_credentials' : 'none';
   try {
-    await connection.run("SET TimeZone = 'UTC'");
-    // These methods turn -0.0 into 0.0.
-    await connection.run("SET disabled_compression_methods = 'alp,alprd'");
+    await keepSignOfZero(connection);
     await connection.run(`SET s3_uploader_max_filesize = '${largestFile}'`);
     // The load sorts new files itself; DuckDB refuses to write into a sorted table otherwise.
     await connection.run('SET unsafe_iceberg_ignore_sort_order = true');

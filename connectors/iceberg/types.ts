@@ -1,9 +1,11 @@
 import {
   type ColumnMapping,
   type ColumnType,
+  duckdbType,
   duckdbWidens,
   quoteIdentifier,
   type StreamColumn,
+  typeParts,
 } from '../../src/sdk/index.js';
 import type { IcebergField, IcebergType } from './table-metadata.js';
 
@@ -16,17 +18,6 @@ const plain = {
   json: 'string',
   timestamp: 'timestamptz',
   date: 'date',
-} as const;
-
-const duckdb = {
-  boolean: 'BOOLEAN',
-  int64: 'BIGINT',
-  int128: 'DECIMAL(38,0)',
-  double: 'DOUBLE',
-  text: 'VARCHAR',
-  json: 'VARCHAR',
-  timestamp: 'TIMESTAMP WITH TIME ZONE',
-  date: 'DATE',
 } as const;
 
 /** The type as Iceberg's metadata has it, with ids from `nextId`. */
@@ -70,39 +61,16 @@ export function parseTypeText(text: string, nextId: () => number): IcebergType {
   };
 }
 
-/** Splits the members of a struct at commas outside of quotes and brackets. */
 function members(text: string): { name: string; type: string }[] {
-  const parts: string[] = [];
-  let [depth, isQuoted, from] = [0, false, 0];
-  for (let index = 0; index < text.length; index += 1) {
-    const character = text[index];
-    if (character === '"') isQuoted = !isQuoted;
-    else if (isQuoted) continue;
-    else if (character === '<' || character === '(') depth += 1;
-    else if (character === '>' || character === ')') depth -= 1;
-    else if (character === ',' && depth === 0) {
-      parts.push(text.slice(from, index).trim());
-      from = index + 1;
-    }
-  }
-  return [...parts, text.slice(from).trim()].map((part) => {
+  return typeParts(text).map((part) => {
     const [, name = '', type = ''] = /^"((?:[^"]|"")*)": (.+)$/s.exec(part) ?? [];
     return { name: name.replaceAll('""', '"'), type };
   });
 }
 
-/** The type in DuckDB: in files that are handed over, and of what it reads from a table. */
-export function duckdbType(type: ColumnType): string {
-  switch (type.kind) {
-    case 'decimal':
-      return `DECIMAL(${type.precision},${type.scale})`;
-    case 'list':
-      return `${duckdbType(type.element)}[]`;
-    case 'struct':
-      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoteIdentifier(name)} ${duckdbType(of)}`).join(', ')})`;
-    default:
-      return duckdb[type.kind];
-  }
+/** The type in DuckDB: in files that are handed over, and of the values that it reads from a table. */
+export function inDuckdb(type: ColumnType): string {
+  return duckdbType(type, 'DECIMAL(38,0)', 'VARCHAR');
 }
 
 /** Other engines refuse years beyond 9999, and Iceberg has no infinite dates. */
@@ -110,7 +78,7 @@ const days = { first: '0001-01-01', last: '9999-12-31' };
 
 /** Iceberg has no 128-bit integers and, in format 2, no JSON: these become decimals and text. */
 export function mapColumn(type: ColumnType): ColumnMapping {
-  const mapping = { type: typeText(icebergType(type, () => 0)), as: duckdbType(type) };
+  const mapping = { type: typeText(icebergType(type, () => 0)), as: inDuckdb(type) };
   return type.kind === 'date' || type.kind === 'timestamp' ? { ...mapping, limits: { days } } : mapping;
 }
 

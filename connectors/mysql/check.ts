@@ -1,5 +1,5 @@
 import { type DestinationCheck, type DestinationContext, describeTables, type Lack } from '../../src/sdk/index.js';
-import { needed, permissionLack } from './errors.js';
+import { localInfile, needed, permissionLack } from './errors.js';
 import { openMysql } from './load.js';
 import type { mysqlOptions } from './options.js';
 import { Session } from './session.js';
@@ -55,7 +55,7 @@ export async function checkMysql(
     if (!['1', 'ON'].includes(String(about?.takes_files)))
       lacks.push({
         message: 'the server does not allow LOAD DATA LOCAL',
-        hint: 'SET GLOBAL local_infile = 1; or local_infile=1 under [mysqld] in its configuration',
+        hint: localInfile,
       });
     await describeTables(openMysql(context), tables);
     return {

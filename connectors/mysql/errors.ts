@@ -2,9 +2,7 @@ import {
   CdsyncError,
   connectionLost,
   type Lack,
-  loadRefused,
-  loginRefused,
-  permissionMissing,
+  serverErrors,
   unavailable,
   untrusted,
   valueRefused,
@@ -45,12 +43,11 @@ export function permissionLack(privileges: string, rights: Rights): Lack {
   };
 }
 
-const localInfile = {
-  hint: 'the server must allow LOAD DATA LOCAL: SET GLOBAL local_infile = 1; or local_infile=1 under [mysqld] in its configuration',
-};
+/** How an administrator allows LOAD DATA LOCAL. */
+export const localInfile = 'SET GLOBAL local_infile = 1; or local_infile=1 under [mysqld] in its configuration';
 
 /** By number, because MySQL and MariaDB give some of them different names. */
-const loginErrors = new Set([1045, 1049, 1130, 1251, 1698, 1862, 1872, 3118, 4151]);
+const loginErrors = new Set([1045, 1130, 1251, 1698, 1862, 1872, 3118, 4151]);
 const permissionErrors = new Set([1044, 1142, 1143, 1227, 1370, 1410]);
 const localInfileErrors = new Set([1148, 3948, 3950, 4166]);
 /** Temporary: too many connections, lock timeouts, deadlocks, shutdown, memory, a server that is read-only for now. */
@@ -108,29 +105,19 @@ function quotesValues({ errno = 0, sqlState = '' }: ServerError): boolean {
 export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const { code = '', errno = 0, message, fatal = false } = thrown as ServerError;
-  if (loginErrors.has(errno)) {
-    const hint =
-      errno === 1049
-        ? 'create the database, or correct the URL'
-        : 'check user and password of the URL, and from which hosts the user may log in';
-    return loginRefused(`MySQL refuses the login: ${message}`, { hint, cause: thrown });
-  }
-  if (permissionErrors.has(errno))
-    return permissionMissing(`MySQL: ${message}`, {
-      hint: `an administrator can grant it: ${grant(rights)}`,
-      cause: thrown,
-    });
-  if (localInfileErrors.has(errno)) return permissionMissing(`MySQL: ${message}`, { ...localInfile, cause: thrown });
+  const errors = serverErrors('MySQL', message, thrown);
+  if (errno === 1049) return errors.login('create the database, or correct the URL');
+  if (loginErrors.has(errno))
+    return errors.login('check user and password of the URL, and from which hosts the user may log in');
+  if (permissionErrors.has(errno)) return errors.permission(`an administrator can grant it: ${grant(rights)}`);
+  if (localInfileErrors.has(errno)) return errors.permission(`the server must allow LOAD DATA LOCAL: ${localInfile}`);
   if (quotesValues(thrown as ServerError))
     return valueRefused(`MySQL refuses a row: ${dataReason(errno)}`, thrown, remedies[errno]);
   if (fullErrors.has(errno)) return unavailable(`MySQL has no room left: ${message}`, { cause: thrown });
-  if (/^HANDSHAKE_(SSL_ERROR|NO_SSL_SUPPORT)$/.test(code) || untrusted.test(code)) {
-    return loginRefused(`no encrypted connection to MySQL: ${message}`, {
-      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate, `tls: off` does not encrypt',
-      cause: thrown,
-    });
-  }
-  if (fatal || goneCodes.has(code) || passingErrors.has(errno) || /closed state/.test(message))
-    return unavailable(`MySQL cannot be reached, or has gone away: ${message}`, { cause: thrown });
-  return loadRefused(`MySQL refuses a statement: ${message}`, { hint: remedies[errno], cause: thrown });
+  if (/^HANDSHAKE_(SSL_ERROR|NO_SSL_SUPPORT)$/.test(code) || untrusted.test(code))
+    return errors.encryption(
+      'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate, `tls: off` does not encrypt',
+    );
+  if (fatal || goneCodes.has(code) || passingErrors.has(errno) || /closed state/.test(message)) return errors.gone();
+  return errors.statement(remedies[errno]);
 }

@@ -2,6 +2,7 @@ import {
   type DestinationContext,
   type FoundColumns,
   loadRefused,
+  notATable,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -21,8 +22,7 @@ class MysqlDestination extends SqlDestination<Session> {
     );
     const found = rows.find(({ name }) => name === table || this.dialect.foldsTables);
     if (found === undefined) return undefined;
-    if (found.type !== 'BASE TABLE')
-      throw loadRefused(`"${table}" is not a table`, { hint: 'give the stream another one with `table:`' });
+    if (found.type !== 'BASE TABLE') throw notATable(table, 'not a table');
     if (found.transactions !== 'YES') {
       throw loadRefused(`table "${table}" has the engine ${found.engine}, which has no transactions`, {
         hint: `ALTER TABLE ${identifier(table)} ENGINE=InnoDB; or give the stream another table with \`table:\``,

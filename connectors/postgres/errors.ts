@@ -1,11 +1,9 @@
 import {
   CdsyncError,
   connectionLost,
-  loadRefused,
-  loginRefused,
-  permissionMissing,
+  postgresEncryptionHint,
   quoteIdentifier,
-  unavailable,
+  serverErrors,
   untrusted,
   valueRefused,
 } from '../../src/sdk/index.js';
@@ -80,19 +78,11 @@ export function dataReason({ code = '', constraint }: ServerError): string {
 export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const { code = '', message, column, table } = thrown as ServerError;
-  if (/^28|^3D000/.test(code)) {
-    const hint = code === '3D000' ? 'create the database, or correct the URL' : 'check user and password of the URL';
-    return loginRefused(`PostgreSQL refuses the login: ${message}`, { hint, cause: thrown });
-  }
-  if (noTls.test(message) || untrusted.test(code))
-    return loginRefused(`no encrypted connection to PostgreSQL: ${message}`, {
-      hint: 'for a certificate of a private authority, name its file in the URL: ?sslrootcert=…; `tls: required` checks no certificate, `tls: off` does not encrypt',
-      cause: thrown,
-    });
-  if (code === '42501') {
-    const hint = `an owner can grant it: ${grant(message, rights)};`;
-    return permissionMissing(`PostgreSQL: ${message}`, { hint, cause: thrown });
-  }
+  const errors = serverErrors('PostgreSQL', message, thrown);
+  if (code === '3D000') return errors.login('create the database, or correct the URL');
+  if (code.startsWith('28')) return errors.login('check user and password of the URL');
+  if (noTls.test(message) || untrusted.test(code)) return errors.encryption(postgresEncryptionHint);
+  if (code === '42501') return errors.permission(`an owner can grant it: ${grant(message, rights)};`);
   if (/^(22|23|54)/.test(code)) {
     const where = [table && `table "${table}"`, column && `column "${column}"`].filter(Boolean).join(', ');
     const reason = dataReason(thrown as ServerError);
@@ -100,7 +90,5 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   }
   const isGone =
     goneCodes.has(code) || /terminated unexpectedly|not queryable|timeout expired|Connection ended/i.test(message);
-  if (isGone || passing.test(code))
-    return unavailable(`PostgreSQL cannot be reached, or has gone away: ${message}`, { cause: thrown });
-  return loadRefused(`PostgreSQL refuses a statement: ${message}`, { cause: thrown });
+  return isGone || passing.test(code) ? errors.gone() : errors.statement();
 }

@@ -1,7 +1,7 @@
 import {
   type DestinationContext,
   type FoundColumns,
-  loadRefused,
+  notATable,
   quoteIdentifier,
   SqlDestination,
   sqlText,
@@ -34,17 +34,16 @@ class PostgresDestination extends SqlDestination<PostgresSession> {
   }
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
-    const name = this.dialect.table(table);
+    const { schema } = this.session.rights;
     const rows = await this.session.rows(
       `SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, c.relkind AS kind,
          obj_description(c.oid, 'pg_class') AS comment, pg_has_role(c.relowner, 'USAGE') AS owned
        FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-       WHERE c.oid = to_regclass(${sqlText(name)}) ORDER BY a.attnum`,
+       WHERE c.oid = to_regclass(${sqlText(this.dialect.table(table))}) ORDER BY a.attnum`,
     );
     const [first] = rows;
     if (first === undefined) return undefined;
-    if (first.kind !== 'r' && first.kind !== 'p')
-      throw loadRefused(`${name} is not a table`, { hint: 'give the stream another one with `table:`' });
+    if (first.kind !== 'r' && first.kind !== 'p') throw notATable(`${schema}.${table}`, 'not a table');
     const columns = rows.flatMap(({ name: column, type }) =>
       column === null ? [] : [{ name: String(column), type: String(type) }],
     );

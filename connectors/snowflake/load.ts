@@ -1,7 +1,7 @@
 import {
   type DestinationContext,
   type FoundColumns,
-  loadRefused,
+  notATable,
   quoteIdentifier,
   SqlDestination,
   type TableDestination,
@@ -24,10 +24,7 @@ class SnowflakeDestination extends SqlDestination<Session> {
        FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = CURRENT_SCHEMA() AND TABLE_NAME = ${literal(table)}`,
     );
     if (found === undefined) return undefined;
-    if (found.type !== 'BASE TABLE')
-      throw loadRefused(`"${table}" is a ${String(found.type).toLowerCase()}`, {
-        hint: 'give the stream another table with `table:`',
-      });
+    if (found.type !== 'BASE TABLE') throw notATable(table, `a ${String(found.type).toLowerCase()}`);
     const columns = await this.session.rows(`DESCRIBE TABLE ${quoteIdentifier(table)}`);
     const comment = found.comment === null ? null : String(found.comment);
     return {

@@ -1,6 +1,6 @@
-import { type DestinationCheck, type DestinationContext, trinoText } from '../../src/sdk/index.js';
+import { type DestinationCheck, type DestinationContext, describeTables, trinoText } from '../../src/sdk/index.js';
 import { type Catalog, findCatalog } from './catalogs.js';
-import { openTrinoTables } from './load.js';
+import { information, openTrinoTables } from './load.js';
 import type { trinoOptions } from './options.js';
 import { trinoSession } from './session.js';
 
@@ -22,17 +22,10 @@ export async function checkTrino(
     const catalog = await findCatalog(trino, context.options.catalog);
     const schema = context.options.schema.toLowerCase();
     const found = await trino.rows(
-      `SELECT 1 AS found FROM "${catalog.name.replaceAll('"', '""')}".information_schema.schemata
+      `SELECT 1 AS found FROM ${information(catalog.name, 'schemata')}
        WHERE schema_name = ${trinoText(schema)}`,
     );
-    if (found.length > 0) {
-      const destination = await openTrinoTables(context);
-      try {
-        for (const table of tables) await destination.describe(table);
-      } finally {
-        await destination.close();
-      }
-    }
+    if (found.length > 0) await describeTables(openTrinoTables(context), tables);
     const missing = found.length > 0 ? '' : ' (to be created)';
     const reached = `Trino ${about?.version}, catalog ${catalog.name} (${catalog.kind ?? 'unknown'}), schema ${schema}${missing}`;
     return { reached, lacks: [], untried: untriedOf(catalog) };

@@ -8,6 +8,7 @@ import {
   legacyWatermarks,
   loadRefused,
   loadsTable,
+  notATable,
   SqlDestination,
   stateTable,
   type TableDestination,
@@ -29,7 +30,7 @@ type Context = DestinationContext<typeof trinoOptions>;
 const ownTables = [stateTable, loadsTable, legacyWatermarks];
 
 /** The tables, or columns, that a catalog has of a schema. */
-function information(catalog: string, view: 'schemata' | 'tables' | 'columns'): string {
+export function information(catalog: string, view: 'schemata' | 'tables' | 'columns'): string {
   return `${trinoIdentifier(catalog)}.information_schema.${view}`;
 }
 
@@ -68,10 +69,7 @@ class TrinoDestination extends SqlDestination<Session> {
       `SELECT table_type AS kind FROM ${information(catalog, 'tables')} WHERE ${named}`,
     );
     if (found === undefined) return undefined;
-    if (found.kind !== 'BASE TABLE')
-      throw loadRefused(`"${table}" is a ${String(found.kind).toLowerCase()}`, {
-        hint: 'give the stream another table with `table:`',
-      });
+    if (found.kind !== 'BASE TABLE') throw notATable(table, `a ${String(found.kind).toLowerCase()}`);
     // Every statement takes its time, and of cdsync's own tables only whether they are there is asked.
     if (ownTables.includes(table)) return { columns: [], comment: undefined };
     const rows = await this.session.rows(

@@ -55,10 +55,6 @@ export class Session implements SqlSession {
     return this.trino.number(`SELECT count(*) AS n FROM ${target}`);
   }
 
-  async begin(): Promise<void> {}
-  async commit(): Promise<void> {}
-  async rollback(): Promise<void> {}
-
   stop(): void {
     this.trino.stop();
   }

@@ -51,16 +51,16 @@ const plain: Readonly<Record<string, ColumnType>> = {
   'TIMESTAMP WITH TIME ZONE': { kind: 'timestamp' },
 };
 
-/** Splits at commas outside of quotes and brackets. */
-function parts(text: string): string[] {
+/** Splits the text of a type at commas outside of quotes and brackets. */
+export function typeParts(text: string): string[] {
   const found: string[] = [];
   let [depth, quoted, from] = [0, false, 0];
   for (let index = 0; index < text.length; index += 1) {
     const character = text[index];
     if (character === '"') quoted = !quoted;
     else if (quoted) continue;
-    else if (character === '(') depth += 1;
-    else if (character === ')') depth -= 1;
+    else if (character === '(' || character === '<') depth += 1;
+    else if (character === ')' || character === '>') depth -= 1;
     else if (character === ',' && depth === 0) {
       found.push(text.slice(from, index).trim());
       from = index + 1;
@@ -81,7 +81,7 @@ export function parseColumnType(duckdbType: string): ColumnType {
   const text = duckdbType.trim();
   if (text.endsWith('[]')) return { kind: 'list', element: parseColumnType(text.slice(0, -2)) };
   const struct = /^STRUCT\((.*)\)$/s.exec(text);
-  if (struct !== null) return { kind: 'struct', fields: parts(struct[1] as string).map(structField) };
+  if (struct !== null) return { kind: 'struct', fields: typeParts(struct[1] as string).map(structField) };
   const decimal = /^DECIMAL\((\d+),\s*(\d+)\)$/.exec(text);
   if (decimal === null) return plain[text] ?? { kind: 'text' };
   const [precision, scale] = [Number(decimal[1]), Number(decimal[2])];

@@ -43,7 +43,11 @@ export function refuseHttp({ protocol, hostname }: URL, secret: string | false, 
 /** Whether to encrypt a connection to PostgreSQL, and whether to check the certificate. */
 export type PostgresTls = 'verify' | 'required' | 'off';
 
-/** What a URL says itself. `prefer` and `allow` would fall back to plain text, so they say nothing. */
+/** The next step if PostgreSQL and its client agree on no encrypted connection. */
+export const postgresEncryptionHint =
+  'for a certificate of a private authority, name its file in the URL: ?sslrootcert=…; `tls: required` checks no certificate, `tls: off` does not encrypt';
+
+/** The wish of a URL itself. `prefer` and `allow` would fall back to plain text, so they say nothing. */
 function saidBy(parameters: URLSearchParams): PostgresTls | undefined {
   const mode = parameters.get('sslmode') ?? parameters.get('ssl') ?? '';
   if (/^(disable|0|false)$/.test(mode)) return 'off';

@@ -15,6 +15,7 @@ export {
   parseColumnType,
   type StreamColumn,
   type StructField,
+  typeParts,
   widensDecimal,
   widensInteger,
 } from './column-type.js';
@@ -47,10 +48,11 @@ export {
   tableConnector,
 } from './destination.js';
 export { duckdbRefused } from './duckdb/errors.js';
-export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions } from './duckdb/extensions.js';
+export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions, s3Server } from './duckdb/extensions.js';
 export {
   isThisMachine,
   type PostgresTls,
+  postgresEncryptionHint,
   refuseHttp,
   withoutPostgresTls,
   withPostgresTls,
@@ -125,8 +127,8 @@ export {
   type Stage,
   TransactionalSession,
 } from './sql/dialect.js';
-export { duckdbDialect, duckdbType, duckdbWidens } from './sql/duckdb-dialect.js';
-export { DuckdbSession } from './sql/duckdb-session.js';
+export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens } from './sql/duckdb-dialect.js';
+export { connectDuckdb, DuckdbSession, keepSignOfZero } from './sql/duckdb-session.js';
 export { canonicalText, canonicalTexts, duckdbHashing, type RowHashing, rowNumber } from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
 export {

@@ -3,13 +3,13 @@ import {
   type CdsyncError,
   loadRefused,
   loginRefused,
-  permissionMissing,
+  serverErrors,
   unavailable,
   untrusted,
   valueRefused,
 } from './errors.js';
 
-/** What Trino says of a statement that failed (`QueryError` of its client protocol). */
+/** Trino's description of a failed statement (`QueryError` of its client protocol). */
 export interface TrinoFailure {
   readonly message: string;
   readonly errorName: string;
@@ -51,34 +51,30 @@ export function trinoError(failure: TrinoFailure): CdsyncError {
   const { errorName, errorType } = failure;
   const cause = new TrinoRefusal(failure);
   const message = `${printable(failure.message)} (${errorName})`;
+  const errors = serverErrors('Trino', message, cause);
   if (errorName === 'PERMISSION_DENIED')
-    return permissionMissing(`Trino: ${message}`, {
-      cause,
-      hint: 'the user must be able to create, alter and drop tables in the schema, and to select, insert, update and delete rows there',
-    });
+    return errors.permission(
+      'the user must be able to create, alter and drop tables in the schema, and to select, insert, update and delete rows there',
+    );
   if (/^(CATALOG|SCHEMA)_NOT_(FOUND|AVAILABLE)$|^MISSING_(CATALOG|SCHEMA)_NAME$/.test(errorName))
-    return permissionMissing(`Trino: ${message}`, {
-      cause,
-      hint: 'check `catalog` and `schema`; SHOW CATALOGS lists what there is',
-    });
+    return errors.permission('check `catalog` and `schema`; SHOW CATALOGS lists what there is');
   if (ofValues.has(errorName)) return valueRefused(`Trino refuses a value or a statement (${errorName})`, cause);
   if (errorName === 'QUERY_TEXT_TOO_LARGE')
     return loadRefused(`Trino: ${message}`, {
       cause,
       hint: 'give the destination a smaller `statement_chars`, or raise `query.max-length` of Trino',
     });
-  if (passing.has(errorName) || errorType === 'EXTERNAL' || errorType === 'INTERNAL_ERROR')
-    return unavailable(`Trino fails for now: ${message}`, { cause });
-  return loadRefused(`Trino refuses a statement: ${message}`, { cause });
+  if (passing.has(errorName) || errorType === 'EXTERNAL' || errorType === 'INTERNAL_ERROR') return errors.passing();
+  return errors.statement();
 }
 
-/** An answer without a result. @param body what came, of which a short piece is shown if it is plain text */
+/** The error for a response without a result. @param body a short plain text is shown */
 export function trinoHttpError(status: number, body: string): CdsyncError {
-  const told = /^[\x20-\x7e]{1,200}$/.test(body.trim()) ? `: ${body.trim()}` : '';
+  const quoted = /^[\x20-\x7e]{1,200}$/.test(body.trim()) ? `: ${body.trim()}` : '';
   if (status === 401)
-    return loginRefused(`Trino refuses the login${told}`, { hint: 'check `username`, and `password` or `token`' });
+    return loginRefused(`Trino refuses the login${quoted}`, { hint: 'check `username`, and `password` or `token`' });
   if (status === 403)
-    return loginRefused(`Trino refuses the request${told} (403)`, {
+    return loginRefused(`Trino refuses the request${quoted} (403)`, {
       hint: 'a password or token needs https://, and the user that it belongs to',
     });
   if (status === 410) return unavailable('Trino no longer knows the statement: was it restarted?');
@@ -88,13 +84,10 @@ export function trinoHttpError(status: number, body: string): CdsyncError {
   });
 }
 
-/** A request without an answer. */
+/** The error for a request without a response. */
 export function trinoConnectionError(thrown: unknown): CdsyncError {
   const { code = '', message } = thrown as { readonly code?: string; readonly message: string };
-  if (untrusted.test(code))
-    return loginRefused(`no encrypted connection to Trino: ${printable(message)}`, {
-      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
-      cause: thrown,
-    });
-  return unavailable(`Trino cannot be reached, or has gone away: ${printable(message)}`, { cause: thrown });
+  const errors = serverErrors('Trino', printable(message), thrown);
+  if (!untrusted.test(code)) return errors.gone();
+  return errors.encryption('for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file');
 }

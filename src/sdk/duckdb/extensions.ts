@@ -118,6 +118,11 @@ export function duckdbProxy(store: URL, env: Readonly<Record<string, string | un
   return [set('http_proxy', `${server.origin}${port}`), ...login];
 }
 
+/** The server of an object store. */
+export function s3Server({ endpoint, region }: Pick<S3Options, 'endpoint' | 'region'>): URL {
+  return new URL(endpoint ?? `https://s3.${region ?? 'us-east-1'}.amazonaws.com`);
+}
+
 /**
  * The statement that gives DuckDB a login for an object store. It holds secrets: show neither it nor the error that DuckDB returns.
  * @param name of the secret

@@ -1,5 +1,7 @@
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { ColumnType } from '../column-type.js';
+import type { TableConnector } from '../destination.js';
+import type { ColumnMapping } from '../load.js';
 import type { SqlDialect } from './dialect.js';
 import { canonicalText, duckdbHashing } from './row-sum.js';
 import { definitions, stagedColumns } from './statements.js';
@@ -37,22 +39,31 @@ const plain = {
   int64: 'BIGINT',
   double: 'DOUBLE',
   text: 'VARCHAR',
-  json: 'JSON',
   timestamp: 'TIMESTAMP WITH TIME ZONE',
   date: 'DATE',
 } as const;
 
-/** A type as DuckDB spells it. @param int128 of an integer of 128 bits: Parquet and DuckLake have none, but decimals of 38 digits */
-export function duckdbType(type: ColumnType, int128: 'HUGEINT' | 'DECIMAL(38,0)'): string {
+/**
+ * A type as DuckDB spells it.
+ * @param int128 of an integer of 128 bits: Parquet and DuckLake have none, but decimals of 38 digits
+ * @param json of JSON
+ */
+export function duckdbType(
+  type: ColumnType,
+  int128: 'HUGEINT' | 'DECIMAL(38,0)',
+  json: 'JSON' | 'VARCHAR' = 'JSON',
+): string {
   switch (type.kind) {
     case 'int128':
       return int128;
+    case 'json':
+      return json;
     case 'decimal':
       return `DECIMAL(${type.precision},${type.scale})`;
     case 'list':
-      return `${duckdbType(type.element, int128)}[]`;
+      return `${duckdbType(type.element, int128, json)}[]`;
     case 'struct':
-      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoteIdentifier(name)} ${duckdbType(of, int128)}`).join(', ')})`;
+      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoteIdentifier(name)} ${duckdbType(of, int128, json)}`).join(', ')})`;
     default:
       return plain[type.kind];
   }
@@ -75,4 +86,28 @@ export function duckdbWidens(
   }
   if (declared.kind === 'list' && now.kind === 'list') return duckdbWidens(declared.element, now.element, widens);
   return widens(declared, now);
+}
+
+/**
+ * The types of a destination that has those of DuckDB.
+ * @param int128 of a table's integers of 128 bits: in files they are decimals
+ * @param widens whether DDL makes further values of one type, without parts, values of another
+ */
+export function duckdbTypes(
+  int128: 'HUGEINT' | 'DECIMAL(38,0)',
+  widens: (from: ColumnType, to: ColumnType) => boolean = (from, to) => from.kind === 'int64' && to.kind === 'int128',
+): Required<Pick<TableConnector, 'widens'>> & { mapColumn(type: ColumnType): ColumnMapping } {
+  const spelled = (type: ColumnType) => duckdbType(type, int128);
+  return {
+    mapColumn: (type) => {
+      const inFile = duckdbType(type, 'DECIMAL(38,0)');
+      return inFile === duckdbType(type, 'HUGEINT') ? { type: inFile } : { type: spelled(type), as: inFile };
+    },
+    widens: (declared, now) =>
+      duckdbWidens(declared, now, (from, to) => {
+        // A stream turns integers into doubles only if none of them exceeds 2^53.
+        const isDouble = from.kind === 'int64' && to.kind === 'double';
+        return spelled(from) === spelled(to) || isDouble || widens(from, to);
+      }),
+  };
 }

@@ -1,8 +1,29 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { filePattern, quoteIdentifier, sqlText } from '../../core/sql.js';
-import { loadRefused } from '../errors.js';
+import { notATable } from '../errors.js';
 import type { LoadData } from '../load.js';
 import type { FoundColumns, SqlRow, SqlSession } from './dialect.js';
+
+/** Prepares the only connection of an instance of DuckDB. If that fails, the instance is closed. */
+export async function connectDuckdb(
+  instance: DuckDBInstance,
+  prepare: (connection: DuckDBConnection) => Promise<void> = async () => {},
+): Promise<DuckDBConnection> {
+  try {
+    const connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    await prepare(connection);
+    return connection;
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
+}
+
+/** Lets no compression turn -0.0 into 0.0. */
+export async function keepSignOfZero(connection: DuckDBConnection): Promise<void> {
+  await connection.run("SET disabled_compression_methods = 'alp,alprd'");
+}
 
 /** A connection to an instance of DuckDB, which ends with it. */
 export class DuckdbSession implements SqlSession {
@@ -40,8 +61,7 @@ export class DuckdbSession implements SqlSession {
   async table(place: string, name: string): Promise<FoundColumns | undefined> {
     const own = (column: string) => `${place} AND lower(${column}) = lower(${sqlText(name)})`;
     const views = await this.rows(`SELECT view_name FROM duckdb_views() WHERE ${own('view_name')}`);
-    if (views.length > 0)
-      throw loadRefused(`"${name}" is a view`, { hint: 'give the stream another table with `table:`' });
+    if (views.length > 0) throw notATable(name, 'a view');
     const [found] = await this.rows(`SELECT comment FROM duckdb_tables() WHERE ${own('table_name')}`);
     if (found === undefined) return undefined;
     const columns = await this.rows(

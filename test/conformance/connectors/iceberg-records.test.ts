@@ -173,19 +173,6 @@ describe.runIf(catalog)('the record of an Iceberg table', () => {
     await table.subject.close();
   });
 
-  it('takes the place of a watermark of an older version, after one reload', async () => {
-    const table = await Shared.open();
-    delivered(await table.subject.run(before));
-    const { properties = {} } = await table.metadata();
-    const removals = Object.keys(properties).filter((name) => name.startsWith('cdsync.record.'));
-    const updates = { 'cdsync.watermark.target.people': '{"store_id":"of another folder","sequence":5}' };
-    await table.commit({ action: 'remove-properties', removals }, { action: 'set-properties', updates });
-    await table.delivers('reload', /an older version/);
-    const kept = Object.keys((await table.metadata()).properties ?? {}).filter((name) => name.startsWith('cdsync.'));
-    expect(kept).toEqual(['cdsync.record.target.people']);
-    await table.subject.close();
-  });
-
   it('names the table that the stream had before', async () => {
     const table = await Shared.open();
     delivered(await table.subject.run(before));

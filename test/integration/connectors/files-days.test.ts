@@ -1,7 +1,7 @@
 import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RecordedManifest } from '../../../connectors/files/manifest.js';
+import type { Manifest } from '../../../connectors/files/manifest.js';
 import { filesHolding } from '../../fixtures/files-holding.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
@@ -28,7 +28,7 @@ async function configure(job: string, destination: Readonly<Record<string, unkno
 
 const folder = (job: string) => join(space.folder, `${job}-out`, 'made');
 
-async function manifest(job: string): Promise<RecordedManifest> {
+async function manifest(job: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder(job), 'manifest.json'), 'utf8'));
 }
 

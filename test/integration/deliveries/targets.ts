@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { RecordedManifest } from '../../../connectors/files/manifest.js';
+import type { Manifest } from '../../../connectors/files/manifest.js';
 import type { ComparedRow } from '../../../src/conformance/index.js';
 import type { TableConnector } from '../../../src/sdk/index.js';
 import { ClickhouseServer, clickhouseIsThere } from '../../fixtures/clickhouse.js';
@@ -303,7 +303,7 @@ function files(format: 'parquet' | 'csv' | 'jsonl'): Target {
           places += 1;
           const path = join(root, String(places));
           const manifestOf = (table: string) =>
-            readFile(join(path, table, 'manifest.json'), 'utf8').then((text) => JSON.parse(text) as RecordedManifest);
+            readFile(join(path, table, 'manifest.json'), 'utf8').then((text) => JSON.parse(text) as Manifest);
           const types = async (table: string) => {
             const manifest = await manifestOf(table).catch(() => undefined);
             return new Map((manifest?.schema ?? []).map(({ name, type }) => [name, type]));

@@ -10,8 +10,9 @@ import {
 } from '../../../connectors/ducklake/catalog.js';
 import { lakeError } from '../../../connectors/ducklake/errors.js';
 import { checkDucklake } from '../../../connectors/ducklake/options.js';
-import { mapColumn, widens } from '../../../connectors/ducklake/types.js';
-import { parseColumnType, Secret } from '../../../src/sdk/index.js';
+import { duckdbTypes, parseColumnType, Secret } from '../../../src/sdk/index.js';
+
+const { mapColumn, widens } = duckdbTypes('DECIMAL(38,0)');
 
 type Given = Partial<Omit<DucklakeOptions, 'catalog'>>;
 

@@ -6,7 +6,6 @@ import {
   recordUpdates,
   stampOf,
   summaryOf,
-  watermarkOf,
 } from '../../../connectors/iceberg/record-property.js';
 import { TableDraft, type Update } from '../../../connectors/iceberg/table-draft.js';
 import type { Snapshot, TableMetadata } from '../../../connectors/iceberg/table-metadata.js';
@@ -183,32 +182,24 @@ describe('the record of a table', () => {
     expect(recordsOf(long, 'people')).toEqual([{ ...key, version: 3, record: record(2000) }]);
   });
 
-  it('leaves nothing of a longer one, of a watermark, or of what it takes the place of', () => {
+  it('leaves nothing of a longer one, or of what it takes the place of', () => {
     const other = { ...key, stream: 'other' };
     const properties = {
       ...withRecord(2000).properties,
       ...recordProperties(other, 1, record(1)),
-      'cdsync.watermark.lake.2024': '{"store_id":"s","sequence":5}',
-      'cdsync.watermark.lake.another': '{}',
     };
     const before = metadata({ properties });
-    expect(watermarkOf(before, key)).toEqual({ ...key, storeId: 's', sequence: 5 });
     const [set, removed] = recordUpdates(before, { ...key, version: 4, record: record(1) }, [other]);
     const gone = new Set(removed?.removals as string[]);
     const rest = Object.entries(properties).filter(([name]) => !gone.has(name));
     const after = metadata({ properties: { ...Object.fromEntries(rest), ...(set?.updates as object) } });
     expect(recordsOf(after, 'people')).toEqual([{ ...key, version: 4, record: record(1) }]);
-    expect(Object.keys(after.properties ?? {}).sort()).toEqual([
-      'cdsync.record.lake.2024',
-      'cdsync.watermark.lake.another',
-      'x',
-    ]);
+    expect(Object.keys(after.properties ?? {}).sort()).toEqual(['cdsync.record.lake.2024', 'x']);
   });
 
   it('is returned as it is if it is damaged', () => {
-    const damaged = metadata({ properties: { 'cdsync.record.lake.2024': '{"x', 'cdsync.watermark.lake.2024': '{"x' } });
+    const damaged = metadata({ properties: { 'cdsync.record.lake.2024': '{"x' } });
     expect(recordsOf(damaged, 'people')).toEqual([{ ...key, version: 0, record: '{"x' }]);
-    expect(watermarkOf(damaged, key)).toEqual({ ...key, storeId: '', sequence: 0 });
   });
 });
 
