@@ -30,12 +30,12 @@ import {
   type Purpose,
   passwordOf,
 } from './catalog.js';
-import { isNoLake, lakeError, type Told } from './errors.js';
+import { isNoLake, lakeError, type ShownLake } from './errors.js';
 import type { DucklakeShape } from './options.js';
 
 type Context = DestinationContext<DucklakeShape>;
 
-function told(options: DucklakeOptions): Told {
+function shownLake(options: DucklakeOptions): ShownLake {
   const { secretAccessKey, sessionToken, catalog, password } = options;
   const secrets = [secretAccessKey, sessionToken, catalog.postgres, password, new Secret(passwordOf(options))];
   return { catalog: catalogPlace(options), redact: redactor(secrets.filter((each) => each !== undefined)) };
@@ -76,8 +76,8 @@ export class LakeSession extends DuckdbSession {
   /** Of the snapshot that the next commit makes. */
   message: { readonly text: string; readonly extra: string } | undefined;
 
-  constructor(instance: DuckDBInstance, connection: DuckDBConnection, about: Told) {
-    super(instance, connection, (cause) => lakeError(cause, about));
+  constructor(instance: DuckDBInstance, connection: DuckDBConnection, shown: ShownLake) {
+    super(instance, connection, (cause) => lakeError(cause, shown));
   }
 
   override async commit(): Promise<void> {
@@ -109,12 +109,12 @@ export async function catalogConnection({ options, destination, folder }: Contex
 
 /** A connection with extensions and logins, without the lake. */
 export async function openBare(context: Context): Promise<LakeSession> {
-  const about = told(context.options);
+  const shown = shownLake(context.options);
   try {
     const { instance, connection } = await connected(context);
-    return new LakeSession(instance, connection, about);
+    return new LakeSession(instance, connection, shown);
   } catch (error) {
-    throw lakeError(error, about);
+    throw lakeError(error, shown);
   }
 }
 
@@ -180,10 +180,10 @@ async function refuseOtherData(session: LakeSession, options: DucklakeOptions): 
  * @throws {CdsyncError} `duckdb_extension_missing`, `destination_plaintext`, and those of a destination
  */
 export async function openLake(context: Context, purpose: Purpose): Promise<LakeSession> {
-  const about = told(context.options);
+  const shown = shownLake(context.options);
   try {
     const { instance, connection } = await connected(context);
-    const session = new LakeSession(instance, connection, about);
+    const session = new LakeSession(instance, connection, shown);
     try {
       await attachInTurn(connection, context, purpose);
       await refuseOtherData(session, context.options);
@@ -193,6 +193,6 @@ export async function openLake(context: Context, purpose: Purpose): Promise<Lake
       throw error;
     }
   } catch (error) {
-    throw lakeError(error, about);
+    throw lakeError(error, shown);
   }
 }

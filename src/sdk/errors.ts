@@ -46,6 +46,23 @@ export function valueRefused(message: string, cause: unknown, remedy?: string): 
   return loadRefused(message, { hint, cause, causeQuotesValues: true });
 }
 
+/** An error for failures with certain words in their message, which it does not show; `says` and `hint` are its own. */
+export type ErrorRow = readonly [
+  when: RegExp,
+  make: (message: string, details: Details) => CdsyncError,
+  says: string | ((found: RegExpExecArray) => string),
+  hint?: string,
+];
+
+/** The error of the first row that fits a failure's message; undefined if none does. */
+export function errorByWords(rows: readonly ErrorRow[], words: string, details: Details): CdsyncError | undefined {
+  for (const [when, make, says, hint] of rows) {
+    const found = when.exec(words);
+    if (found !== null) return make(typeof says === 'string' ? says : says(found), { ...details, hint });
+  }
+  return undefined;
+}
+
 /** The error for a name that is taken by something other than a table. @param kind such as `a view`, or `not a table` */
 export function notATable(name: string, kind: string): CdsyncError {
   return loadRefused(`"${name}" is ${kind}`, { hint: 'give the stream another table with `table:`' });

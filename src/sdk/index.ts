@@ -63,6 +63,8 @@ export {
   countDiffers,
   type ErrorDetails,
   type ErrorKind,
+  type ErrorRow,
+  errorByWords,
   fenced,
   loadRefused,
   loginRefused,
