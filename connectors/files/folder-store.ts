@@ -16,6 +16,14 @@ async function sync(path: string): Promise<void> {
   }
 }
 
+/** For a failure: this value if there is no such file or folder. */
+function ifMissing<T>(value: T): (error: SystemError) => T {
+  return (error) => {
+    if (error.code === 'ENOENT') return value;
+    throw error;
+  };
+}
+
 function tagOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
@@ -37,48 +45,35 @@ export class FolderStore implements FileStore {
   /** @param mode permissions of files @param isReadOnly makes nothing, not even the folder */
   static async open(root: string, mode: number, isReadOnly = false): Promise<FolderStore> {
     const store = new FolderStore(root, mode);
-    if (!isReadOnly) await store.#told(() => store.#folder(root));
+    if (!isReadOnly) await store.#classified(() => store.#folder(root));
     return store;
   }
 
   folders(): Promise<string[]> {
-    return this.#told(async () => {
-      const entries = await readdir(this.place, { withFileTypes: true }).catch((error: SystemError) => {
-        if (error.code === 'ENOENT') return [];
-        throw error;
-      });
+    return this.#classified(async () => {
+      const entries = await readdir(this.place, { withFileTypes: true }).catch(ifMissing([]));
       return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     });
   }
 
   files(folder: string): Promise<string[]> {
-    return this.#told(async () => {
-      try {
-        const entries = await readdir(this.#path(folder), { recursive: true, withFileTypes: true });
-        return entries
-          .filter((entry) => entry.isFile())
-          .map(({ parentPath, name }) => join(parentPath, name).slice(this.place.length + 1));
-      } catch (error) {
-        if ((error as SystemError).code === 'ENOENT') return [];
-        throw error;
-      }
+    return this.#classified(async () => {
+      const all = { recursive: true, withFileTypes: true } as const;
+      const entries = await readdir(this.#path(folder), all).catch(ifMissing([]));
+      const files = entries.filter((entry) => entry.isFile());
+      return files.map(({ parentPath, name }) => join(parentPath, name).slice(this.place.length + 1));
     });
   }
 
   read(path: string): Promise<Tagged | undefined> {
-    return this.#told(async () => {
-      try {
-        const text = await readFile(this.#path(path), 'utf8');
-        return { text, tag: tagOf(text) };
-      } catch (error) {
-        if ((error as SystemError).code === 'ENOENT') return undefined;
-        throw error;
-      }
+    return this.#classified(async () => {
+      const text = await readFile(this.#path(path), 'utf8').catch(ifMissing(undefined));
+      return text === undefined ? undefined : { text, tag: tagOf(text) };
     });
   }
 
   create(path: string, text: string): Promise<boolean> {
-    return this.#told(async () => {
+    return this.#classified(async () => {
       const temporary = await this.#written(path, text);
       try {
         await linkOrCopy(temporary, this.#path(path));
@@ -95,12 +90,12 @@ export class FolderStore implements FileStore {
 
   async replace(path: string, text: string, tag: string | undefined): Promise<boolean> {
     if ((await this.read(path))?.tag !== tag) return false;
-    await this.#told(async () => this.#name(await this.#written(path, text), path));
+    await this.#classified(async () => this.#name(await this.#written(path, text), path));
     return true;
   }
 
   put(local: string, path: string): Promise<void> {
-    return this.#told(async () => {
+    return this.#classified(async () => {
       const temporary = await this.#temporary(path);
       await copyFile(local, temporary, constants.COPYFILE_FICLONE);
       await chmod(temporary, this.#mode);
@@ -110,14 +105,9 @@ export class FolderStore implements FileStore {
   }
 
   look(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
-    return this.#told(async () => {
-      try {
-        const { size: bytes, mtimeMs: changedMs } = await stat(this.#path(path));
-        return { bytes, changedMs };
-      } catch (error) {
-        if ((error as SystemError).code === 'ENOENT') return undefined;
-        throw error;
-      }
+    return this.#classified(async () => {
+      const found = await stat(this.#path(path)).catch(ifMissing(undefined));
+      return found && { bytes: found.size, changedMs: found.mtimeMs };
     });
   }
 
@@ -126,7 +116,7 @@ export class FolderStore implements FileStore {
   }
 
   remove(paths: readonly string[]): Promise<void> {
-    return this.#told(async () => {
+    return this.#classified(async () => {
       for (const path of paths) await rm(this.#path(path), { force: true });
       for (const folder of new Set(paths.map((path) => dirname(this.#path(path))))) await this.#removeEmpty(folder);
     });
@@ -183,7 +173,7 @@ export class FolderStore implements FileStore {
     await sync(dirname(this.#path(path)));
   }
 
-  async #told<T>(work: () => Promise<T>): Promise<T> {
+  async #classified<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {

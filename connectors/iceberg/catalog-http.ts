@@ -12,8 +12,8 @@ import {
 } from '../../src/sdk/index.js';
 
 const connectMs = 10_000;
-/** A catalog reads and writes the metadata of a table in its object store before it answers. */
-const answerMs = 120_000;
+/** A catalog reads and writes the metadata of a table in its object store before it responds. */
+const responseMs = 120_000;
 
 export interface CatalogRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
@@ -23,12 +23,12 @@ export interface CatalogRequest {
   readonly body?: string | undefined;
 }
 
-export interface CatalogAnswer {
+export interface CatalogResponse {
   readonly status: number;
   readonly body: string;
 }
 
-/** The connections to a server of HTTP. Sends each request once; judges no status. */
+/** The connections to a server of HTTP. Sends each request once, and returns a response of any status. */
 export class CatalogHttp {
   /** For messages. */
   readonly host: string;
@@ -51,23 +51,23 @@ export class CatalogHttp {
     this.#pool = new Pool(target.origin, {
       connections: 8,
       connect: proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect)),
-      headersTimeout: answerMs,
-      bodyTimeout: answerMs,
+      headersTimeout: responseMs,
+      bodyTimeout: responseMs,
     });
   }
 
   /** @throws {CdsyncError} `destination_unavailable`, `destination_tls`: it is then unknown whether the server did it */
-  async send({ method, path, headers = {}, body }: CatalogRequest): Promise<CatalogAnswer> {
+  async send({ method, path, headers = {}, body }: CatalogRequest): Promise<CatalogResponse> {
     const type: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' };
     try {
-      const answer = await this.#pool.request({
+      const response = await this.#pool.request({
         method,
         path: `${this.#path}${path}`,
         headers: { accept: 'application/json', ...type, ...headers },
         body: body ?? null,
         signal: this.#signal,
       });
-      return { status: answer.statusCode, body: await answer.body.text() };
+      return { status: response.statusCode, body: await response.body.text() };
     } catch (error) {
       this.#signal.throwIfAborted();
       throw this.#failure(error);
@@ -88,7 +88,7 @@ export class CatalogHttp {
         cause: error,
       });
     const hint = 'is `catalog` right, and the catalog running?';
-    return unavailable(`no answer from the catalog at ${this.host}${code === '' ? '' : ` (${code})`}`, {
+    return unavailable(`no response from the catalog at ${this.host}${code === '' ? '' : ` (${code})`}`, {
       hint,
       cause: error,
     });

@@ -1,9 +1,9 @@
 import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
 import {
-  type CatalogAnswer,
   CatalogHttp,
   type CatalogLogin,
   type CatalogRequest,
+  type CatalogResponse,
   serverErrorType,
   serverMessage,
 } from './catalog-http.js';
@@ -21,6 +21,16 @@ interface CatalogOptions extends CatalogLogin {
   /** Whether to ask the catalog for a login of the object store. */
   readonly vendsCredentials: boolean;
   readonly signal: AbortSignal;
+}
+
+interface TablePage {
+  readonly identifiers?: readonly { readonly name: string }[];
+  readonly 'next-page-token'?: string | null;
+}
+
+interface Configuration {
+  readonly defaults?: Readonly<Record<string, string>>;
+  readonly overrides?: Readonly<Record<string, string>>;
 }
 
 /** The catalog has refused a commit because the table has changed since it was read. */
@@ -85,17 +95,15 @@ export class RestCatalog {
 
   /** Whether the namespace is there. */
   async hasNamespace(): Promise<boolean> {
-    const answer = await this.#ask({ method: 'GET', path: this.#namespacePath() });
-    if (answer.status === 404) return false;
-    this.#judge(answer, `look for namespace ${this.#options.namespace}`);
-    return true;
+    const goal = `look for namespace ${this.#options.namespace}`;
+    return (await this.#result({ method: 'GET', path: this.#namespacePath() }, goal, 404)) !== undefined;
   }
 
   /** Makes the namespace if it is missing. */
   async createNamespace(): Promise<void> {
     const body = JSON.stringify({ namespace: this.namespace, properties: {} });
-    const answer = await this.#ask({ method: 'POST', path: `${this.#root()}/namespaces`, body });
-    if (answer.status !== 409) this.#judge(answer, `create namespace ${this.#options.namespace}`);
+    const goal = `create namespace ${this.#options.namespace}`;
+    await this.#result({ method: 'POST', path: `${this.#root()}/namespaces`, body }, goal, 409);
   }
 
   /** Names of the tables of the namespace; none if there is no namespace. */
@@ -104,12 +112,8 @@ export class RestCatalog {
     let pageToken = '';
     do {
       const path = `${this.#namespacePath()}/tables?pageToken=${segment(pageToken)}`;
-      const answer = await this.#ask({ method: 'GET', path });
-      if (answer.status === 404) return [];
-      const page = this.#judge(answer, 'list tables') as {
-        identifiers?: { name: string }[];
-        'next-page-token'?: string | null;
-      };
+      const page = await this.#result<TablePage>({ method: 'GET', path }, 'list tables', 404);
+      if (page === undefined) return [];
       names.push(...(page.identifiers ?? []).map(({ name }) => name));
       pageToken = page['next-page-token'] ?? '';
     } while (pageToken !== '');
@@ -117,13 +121,12 @@ export class RestCatalog {
   }
 
   /** @returns undefined if there is no such table */
-  async load(table: string): Promise<LoadedTable | undefined> {
+  load(table: string): Promise<LoadedTable | undefined> {
     const headers: Record<string, string> = this.#options.vendsCredentials
       ? { 'x-iceberg-access-delegation': 'vended-credentials' }
       : {};
-    const answer = await this.#ask({ method: 'GET', path: this.#tablePath(table), headers });
-    if (answer.status === 404) return undefined;
-    return this.#judge(answer, `read table "${table}"`) as LoadedTable;
+    const request = { method: 'GET', path: this.#tablePath(table), headers } as const;
+    return this.#result<LoadedTable>(request, `read table "${table}"`, 404);
   }
 
   /** The tables of these names that are there, and that the login may read. */
@@ -147,10 +150,10 @@ export class RestCatalog {
   /** @param request as `createRequest` makes it @returns false if there is a table of the name, which stays as it is */
   async createTable(request: Record<string, unknown>): Promise<boolean> {
     const path = `${this.#namespacePath()}/tables`;
-    const answer = await this.#ask({ method: 'POST', path, body: stringifyExact(request) });
-    if (answer.status === 409) return false;
-    if (answer.status === 404) throw namespaceMissing(this.#options.namespace);
-    this.#judge(answer, `create table "${String(request.name)}"`);
+    const response = await this.#send({ method: 'POST', path, body: stringifyExact(request) });
+    if (response.status === 409) return false;
+    if (response.status === 404) throw namespaceMissing(this.#options.namespace);
+    this.#parsed(response, `create table "${String(request.name)}"`);
     return true;
   }
 
@@ -162,16 +165,16 @@ export class RestCatalog {
   async commit(table: string, { requirements, updates }: TableCommit): Promise<void> {
     const identifier = { namespace: this.namespace, name: table };
     const body = stringifyExact({ identifier, requirements, updates });
-    const answer = await this.#ask({ method: 'POST', path: this.#tablePath(table), body });
-    if (answer.status === 409) throw new CommitConflict(serverMessage(answer.body));
-    this.#judge(answer, `change table "${table}"`);
+    const response = await this.#send({ method: 'POST', path: this.#tablePath(table), body });
+    if (response.status === 409) throw new CommitConflict(serverMessage(response.body));
+    this.#parsed(response, `change table "${table}"`);
   }
 
   /** Makes a table of metadata that is there: a second name for the files of another table, as they are now. */
   async register(table: string, metadataLocation: string): Promise<void> {
     const body = JSON.stringify({ name: table, 'metadata-location': metadataLocation });
-    const answer = await this.#ask({ method: 'POST', path: `${this.#namespacePath()}/register`, body });
-    this.#judge(answer, `register table "${table}", which \`engine: trino\` needs`);
+    const request = { method: 'POST', path: `${this.#namespacePath()}/register`, body } as const;
+    await this.#result(request, `register table "${table}", which \`engine: trino\` needs`);
   }
 
   /**
@@ -180,12 +183,9 @@ export class RestCatalog {
    */
   async drop(table: string, { withFiles }: { readonly withFiles: boolean }): Promise<boolean> {
     const path = `${this.#tablePath(table)}?purgeRequested=${withFiles}`;
-    const answer = await this.#ask({ method: 'DELETE', path });
-    if (answer.status === 403 && withFiles) {
-      await this.drop(table, { withFiles: false });
-      return false;
-    }
-    if (answer.status !== 404) this.#judge(answer, `drop table "${table}"`);
+    const response = await this.#send({ method: 'DELETE', path });
+    if (response.status === 403 && withFiles) return this.drop(table, { withFiles: false });
+    if (response.status !== 404) this.#parsed(response, `drop table "${table}"`);
     return withFiles;
   }
 
@@ -196,22 +196,20 @@ export class RestCatalog {
   async #configure(): Promise<void> {
     const { warehouse } = this.#options;
     const query = warehouse === undefined ? '' : `?warehouse=${segment(warehouse)}`;
-    const answer = await this.#ask({ method: 'GET', path: `/v1/config${query}` });
-    // Nessie answers 500, and names the warehouse.
-    const isUnknown = answer.status >= 500 && serverMessage(answer.body).includes(`'${warehouse}'`);
-    if (answer.status === 404 || ((answer.status === 400 || isUnknown) && warehouse !== undefined)) {
-      const isWarehouse = warehouse !== undefined && serverErrorType(answer.body) !== '';
+    const response = await this.#send({ method: 'GET', path: `/v1/config${query}` });
+    const { status, body } = response;
+    // Nessie responds with 500, and names the warehouse.
+    const isUnknown = status >= 500 && serverMessage(body).includes(`'${warehouse}'`);
+    if (status === 404 || ((status === 400 || isUnknown) && warehouse !== undefined)) {
+      const isWarehouse = warehouse !== undefined && serverErrorType(body) !== '';
       throw loadRefused(
         isWarehouse
-          ? `the catalog at ${this.host} has no warehouse "${warehouse}": ${serverMessage(answer.body)}`
-          : `there is no Iceberg catalog at ${this.host}${new URL(this.#options.catalog).pathname} (${answer.status})`,
+          ? `the catalog at ${this.host} has no warehouse "${warehouse}": ${serverMessage(body)}`
+          : `there is no Iceberg catalog at ${this.host}${new URL(this.#options.catalog).pathname} (${status})`,
         { hint: isWarehouse ? 'check `warehouse`' : 'give `catalog` the URL that comes before /v1 in its addresses' },
       );
     }
-    const { defaults, overrides } = this.#judge(answer, 'read its configuration') as {
-      defaults?: Record<string, string>;
-      overrides?: Record<string, string>;
-    };
+    const { defaults, overrides } = this.#parsed<Configuration>(response, 'read its configuration');
     this.#prefix = prefixPath(overrides?.prefix ?? defaults?.prefix ?? '');
   }
 
@@ -227,28 +225,37 @@ export class RestCatalog {
     return `${this.#namespacePath()}/tables/${segment(table)}`;
   }
 
-  async #ask(request: CatalogRequest): Promise<CatalogAnswer> {
+  /** Sends a request, with another token if the catalog refuses the present one. */
+  async #send(request: CatalogRequest): Promise<CatalogResponse> {
     const send = async () =>
       this.#http.send({ ...request, headers: { ...request.headers, ...(await this.#tokens.headers()) } });
-    const answer = await send();
-    if ((answer.status !== 401 && answer.status !== 419) || !this.#tokens.canRenew) return answer;
+    const response = await send();
+    if ((response.status !== 401 && response.status !== 419) || !this.#tokens.canRenew) return response;
     this.#tokens.forget();
     return send();
   }
 
-  /** The answer's body. @throws {CdsyncError} unless the request succeeded */
-  #judge({ status, body }: CatalogAnswer, what: string): unknown {
-    if (status >= 200 && status < 300) {
-      try {
-        return body === '' ? {} : parseExact(body);
-      } catch (cause) {
-        throw loadRefused(`the catalog at ${this.host} has answered with something other than JSON`, {
-          hint: 'is `catalog` the URL of an Iceberg REST catalog?',
-          cause,
-        });
-      }
+  /**
+   * @param goal for messages
+   * @param absent the status that means that there is no result
+   * @throws {CdsyncError} unless the request succeeded
+   */
+  async #result<T>(request: CatalogRequest, goal: string, absent?: number): Promise<T | undefined> {
+    const response = await this.#send(request);
+    return response.status === absent ? undefined : this.#parsed<T>(response, goal);
+  }
+
+  /** The body of a response. @throws {CdsyncError} unless the request succeeded */
+  #parsed<T>({ status, body }: CatalogResponse, goal: string): T {
+    if (status < 200 || status >= 300) throw catalogError(this.host, { status, body }, goal);
+    try {
+      return (body === '' ? {} : parseExact(body)) as T;
+    } catch (cause) {
+      throw loadRefused(`the catalog at ${this.host} has responded with something other than JSON`, {
+        hint: 'is `catalog` the URL of an Iceberg REST catalog?',
+        cause,
+      });
     }
-    throw catalogError(this.host, { status, body }, what);
   }
 }
 
@@ -260,10 +267,10 @@ export function namespaceMissing(namespace: string): CdsyncError {
   });
 }
 
-/** The error for an answer that says that the request failed. */
-function catalogError(host: string, { status, body }: CatalogAnswer, what: string): CdsyncError {
+/** The error for the response to a request that failed. */
+function catalogError(host: string, { status, body }: CatalogResponse, goal: string): CdsyncError {
   const said = serverMessage(body);
-  const message = `the catalog at ${host} does not ${what} (${status})${said === '' ? '' : `: ${said}`}`;
+  const message = `the catalog at ${host} does not ${goal} (${status})${said === '' ? '' : `: ${said}`}`;
   if (status === 401 || status === 419)
     return loginRefused(message, { hint: 'check `token`, or `client_id` and `client_secret`' });
   if (status === 403) return permissionMissing(message, { hint: 'grant it to the login of `token` or `client_id`' });

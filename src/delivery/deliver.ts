@@ -79,23 +79,12 @@ class Delivering {
     const ended = (
       status: StreamDelivery['status'],
       error: CdsyncError | undefined,
-      delivered: Partial<Delivered> = {},
+      { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] }: Partial<Delivered> = {},
     ): StreamDelivery => {
       progress.phase = status === 'failed' ? 'failed' : 'done';
-      const { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] } = delivered;
       const seconds = inSeconds(clock.monotonic() - began);
-      return {
-        name: this.#request.destination.name,
-        stream,
-        status,
-        action,
-        why,
-        rows,
-        refused,
-        seconds,
-        variants,
-        error,
-      };
+      const result = { action, why, rows, refused, seconds, variants };
+      return { name: this.#request.destination.name, stream, status, ...result, error };
     };
     try {
       const delivered = await this.#newest(stream, progress);
@@ -245,10 +234,6 @@ export async function deliverTo(
 ): Promise<StreamDelivery[]> {
   const { resources, layout, clock } = context;
   const { name } = request.destination;
-  const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
-    request.streams.map((stream) => ({
-      ...{ name, stream, status, action: 'nothing', why: '', rows: 0, refused: 0, seconds: 0, variants: [], error },
-    }));
   // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder.
   const database = await Database.open(resources);
   let lock: JobLock | undefined;
@@ -259,7 +244,9 @@ export async function deliverTo(
     return await new Delivering(context, request, database, progress).all();
   } catch (thrown) {
     const error = asCdsyncError(thrown);
-    return all(error.kind === 'locked' ? 'skipped' : 'failed', error);
+    const status = error.kind === 'locked' ? 'skipped' : 'failed';
+    const result = { action: 'nothing', why: '', rows: 0, refused: 0, seconds: 0, variants: [] } as const;
+    return request.streams.map((stream) => ({ name, stream, status, ...result, error }));
   } finally {
     await lock?.release();
     database.close();
