@@ -18,7 +18,7 @@ export const bigqueryOptions = {
   }).optional(),
   key_file: path({
     description:
-      'A file with the key of a service account. Without it and `credentials`, the login comes from the environment: GOOGLE_APPLICATION_CREDENTIALS, a workload identity, or the service account of the machine.',
+      'A file with the key of a service account. Without it and `credentials`, the login is that of the environment: GOOGLE_APPLICATION_CREDENTIALS, a workload identity, or the service account of the machine.',
     example: './service-account.json',
   }).optional(),
   credentials: secret(/^\s*\{.*\}\s*$/s, {
@@ -30,7 +30,7 @@ export const bigqueryOptions = {
 
 /** Rules between the options. */
 export function checkOptions(value: unknown): readonly Finding[] {
-  const given = value as Partial<Record<keyof typeof bigqueryOptions, unknown>>;
-  if (given.key_file === undefined || given.credentials === undefined) return [];
+  const options = value as Partial<Record<keyof typeof bigqueryOptions, unknown>>;
+  if (options.key_file === undefined || options.credentials === undefined) return [];
   return [{ path: ['credentials'], message: 'there is also a `key_file`: give only one of the two' }];
 }

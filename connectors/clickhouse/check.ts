@@ -4,7 +4,7 @@ import { clickhouseSession, openClickhouse } from './load.js';
 import type { clickhouseOptions } from './options.js';
 import type { Session } from './session.js';
 
-/** Servers before 24.9 have no CHECK GRANT; their answer says nothing. */
+/** Servers before 24.9 have no CHECK GRANT; no right can be asked for there. */
 async function lacksRight(session: Session, right: string, database: string): Promise<boolean> {
   const name = `\`${database.replaceAll('`', '\\`')}\``;
   const [row] = await session.rows(`CHECK GRANT ${right} ON ${name}.*`).catch(() => []);

@@ -15,7 +15,7 @@ export interface Rights {
   readonly database: string;
 }
 
-/** What loads need. */
+/** The rights that loads need. */
 export const neededRights = ['SELECT', 'INSERT', 'ALTER', 'CREATE TABLE', 'DROP TABLE'];
 
 function grant({ user, database }: Rights): string {
@@ -23,7 +23,7 @@ function grant({ user, database }: Rights): string {
   return `GRANT ${neededRights.join(', ')} ON ${quoted(database)}.* TO ${quoted(user)};`;
 }
 
-/** What a check says about missing permissions. */
+/** The hint of a check that finds missing permissions. */
 export function grantHint(rights: Rights): string {
   return `an administrator can grant it: ${grant(rights)}`;
 }
@@ -66,7 +66,7 @@ export function clickhouseError(thrown: unknown, rights: Rights): CdsyncError {
   if (untrusted.test(code))
     return errors.encryption('for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file');
   if (goneCodes.has(code) || /timeout|socket hang up|aborted|closed/i.test(message)) return errors.gone();
-  return loadRefused(`the answer does not come from a ClickHouse server: ${message}`, {
+  return loadRefused(`the response is not from a ClickHouse server: ${message}`, {
     hint: 'is `url` the HTTP interface, port 8123 or 8443?',
     cause: thrown,
   });

@@ -1,6 +1,6 @@
 import { mapsColumns, type SqlRow, type TableColumn } from '../../src/sdk/index.js';
 
-/** Columns that cdsync adds to every table: the number of the load that brought a row, and whether the row is deleted. */
+/** Columns that cdsync adds to every table: the number of the load that wrote a row, and whether the row is deleted. */
 export const versionColumn = '_cdsync_version';
 export const deletedColumn = '_cdsync_deleted';
 

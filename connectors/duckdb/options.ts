@@ -2,7 +2,7 @@ import { path, text, whole } from '../../src/sdk/index.js';
 
 export const duckdbOptions = {
   path: path({
-    description: 'The DuckDB file. cdsync makes it if it is missing. Nobody else may have it open during a load.',
+    description: 'The DuckDB file. cdsync makes it if it is missing. No other process may have it open during a load.',
     example: './warehouse.duckdb',
   }),
   schema: text({ description: 'Schema of the tables. cdsync makes it if it is missing.', example: 'cdp' }).prefault(

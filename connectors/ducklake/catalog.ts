@@ -46,7 +46,7 @@ export function neededExtensions(options: Pick<DucklakeOptions, 'catalog' | 'dat
   ];
 }
 
-/** Whether the certificate of the server is to be verified, and the URL names no authority for that. */
+/** Whether the server's certificate must be verified although the URL names no authority. */
 export function needsRoots(options: DucklakeOptions): boolean {
   const catalog = catalogOf(options);
   if (catalog.type !== 'postgres') return false;
@@ -69,7 +69,7 @@ export function connectionString(options: DucklakeOptions, destination: string, 
   if (catalog.type !== 'postgres') throw new TypeError('only PostgreSQL has a connection string');
   const { searchParams, port, pathname, username } = withPostgresTls(catalog.url, catalog.host, options.tls);
   const mode = searchParams.get('sslmode');
-  const given = ['sslrootcert', 'sslcert', 'sslkey'].flatMap((name) => {
+  const certificates = ['sslrootcert', 'sslcert', 'sslkey'].flatMap((name) => {
     const value = searchParams.get(name) ?? (name === 'sslrootcert' ? roots : undefined);
     return value === undefined ? [] : [setting(name, value)];
   });
@@ -79,7 +79,7 @@ export function connectionString(options: DucklakeOptions, destination: string, 
     ...(pathname.length > 1 ? [setting('dbname', decodedLogin(pathname.slice(1)))] : []),
     ...(username === '' ? [] : [setting('user', decodedLogin(username))]),
     setting('sslmode', mode === 'no-verify' ? 'require' : (mode ?? 'prefer')),
-    ...given,
+    ...certificates,
     setting('application_name', `cdsync ${destination}`),
     setting('connect_timeout', '15'),
     // A server that has gone silently is noticed after a minute.
@@ -94,7 +94,7 @@ export function passwordOf(options: DucklakeOptions): string {
   return options.password?.reveal() ?? decodedLogin(catalog.url.password);
 }
 
-/** Statements that give DuckDB its logins. They hold secrets: show neither them nor DuckDB's answer. */
+/** Statements that give DuckDB its logins. They hold secrets: show neither them nor DuckDB's response. */
 export function loginStatements(options: DucklakeOptions): string[] {
   const password = passwordOf(options);
   return [
@@ -129,7 +129,7 @@ export function attachStatement(options: DucklakeOptions, purpose: Purpose, conn
       : `${catalog.type === 'sqlite' ? 'sqlite:' : ''}${catalog.file}`;
   const data = dataPlace(options);
   const settings = [
-    // All rows are Parquet: what a catalog could not keep, such as U+0000 in PostgreSQL, has a place there.
+    // All rows are Parquet, which also holds values that a catalog could not, such as U+0000 in PostgreSQL.
     'DATA_INLINING_ROW_LIMIT 0',
     purpose === 'create' ? `DATA_PATH ${sqlText(data ?? '')}` : 'CREATE_IF_NOT_EXISTS false',
     ...(purpose === 'look' ? ['READ_ONLY'] : []),

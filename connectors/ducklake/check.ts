@@ -31,7 +31,7 @@ interface PostgresFindings {
   readonly lacks: readonly Lack[];
 }
 
-/** Asks PostgreSQL itself: DuckLake tells of missing rights only when it writes. */
+/** Asks PostgreSQL itself: DuckLake reports missing rights only when it writes. */
 async function lookAtPostgres(session: LakeSession, context: Context): Promise<PostgresFindings> {
   const schema = context.options.catalogSchema ?? 'public';
   const to = (await catalogConnection(context)) ?? '';

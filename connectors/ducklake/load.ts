@@ -27,7 +27,7 @@ import { type LakeSession, openBare, openLake } from './session.js';
 const outdatedMax = 500;
 
 /**
- * What a lake writes differently from a file of DuckDB. The stamp is what makes two loads of one table exclude each other: DuckLake
+ * The SQL that a lake writes differently from a file of DuckDB. By the stamp, two loads of one table exclude each other: DuckLake
  * lets two transactions add rows to one table, but not if one of them has altered it.
  */
 function lakeDialect(schema: string): SqlDialect {
@@ -40,7 +40,7 @@ function lakeDialect(schema: string): SqlDialect {
   return dialect;
 }
 
-/** One MERGE in place of UPDATE and INSERT: each statement leaves a file of its own. */
+/** One MERGE in place of UPDATE and INSERT: each statement leaves a file. */
 function lakeMerge(dialect: SqlDialect, task: MergeTask): Change[] {
   const { table, target, stage, t, s, write } = task;
   const columns = table.columns.map(({ name }) => name);
@@ -110,7 +110,7 @@ class DucklakeDestination extends SqlDestination<LakeSession> {
     });
     if (removesValues(load))
       this.#context.notice(
-        `older snapshots of ${catalogPlace(this.#context.options)} still have what is gone from table "${load.table.name}"; ducklake_expire_snapshots and ducklake_cleanup_old_files remove them`,
+        `older snapshots of ${catalogPlace(this.#context.options)} still have the values that were removed from table "${load.table.name}"; ducklake_expire_snapshots and ducklake_cleanup_old_files remove them`,
       );
     await this.#removeOutdated();
   }

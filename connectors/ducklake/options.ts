@@ -23,7 +23,8 @@ const catalog = option(
       allowed: 'a URL that begins with postgres://',
     }).optional(),
     duckdb: path({
-      description: 'A DuckDB file, which cdsync makes if it is missing. Nobody else may have it open during a load.',
+      description:
+        'A DuckDB file, which cdsync makes if it is missing. No other process may have it open during a load.',
       example: './lake.ducklake',
     }).optional(),
     sqlite: path({
@@ -89,16 +90,16 @@ const ofPostgres = ['catalog_schema', 'password', 'tls'];
 
 /** Rules between the options. */
 export function checkDucklake(value: unknown): Finding[] {
-  const given = value as Readonly<Record<string, unknown>>;
-  const has = (key: string) => given[key] !== undefined;
+  const options = value as Readonly<Record<string, unknown>>;
+  const has = (key: string) => options[key] !== undefined;
   const findings: Finding[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('data_path') && has('data_url'))
     refuse(['data_url'], 'give `data_path` or `data_url`, not both: it says where the files go');
   if (!has('data_url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `data_url`, which is not given');
-  const isPostgres = typeof given.catalog === 'object' && given.catalog !== null && 'postgres' in given.catalog;
+  const isPostgres = typeof options.catalog === 'object' && options.catalog !== null && 'postgres' in options.catalog;
   if (has('catalog') && !isPostgres)
     for (const key of ofPostgres.filter(has)) refuse([key], 'only a catalog in PostgreSQL has it');
-  findings.push(...s3Rules(given));
+  findings.push(...s3Rules(options));
   return findings;
 }

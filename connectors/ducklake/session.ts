@@ -62,7 +62,7 @@ function instanceFor({ options, folder }: Context): Promise<DuckDBInstance> {
   });
 }
 
-/** Writes the authorities that Node.js trusts into a file: libpq has none of its own. */
+/** Writes the authorities that Node.js trusts into a file: libpq has none. */
 async function rootsFile(folder: string): Promise<string> {
   const file = join(folder, 'authorities.pem');
   const extra = process.env.NODE_EXTRA_CA_CERTS;

@@ -16,7 +16,7 @@ function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, stream
       message:
         collection === undefined
           ? `stream "${stream.name}" reads collection "${stream.collection}", and these events may feed the same one: name their collection with \`collection\`, or allow a loop with \`allow_loop: true\``
-          : `these events feed collection "${collection}", which stream "${stream.name}" reads: every run would answer its own events; allow it with \`allow_loop: true\``,
+          : `these events feed collection "${collection}", which stream "${stream.name}" reads: every run would react to its own events; allow it with \`allow_loop: true\``,
     }));
 }
 

@@ -9,7 +9,7 @@ import {
 import type { EventStreamShape } from './options.js';
 import { eventOf } from './template.js';
 
-/** The longest event that the service accepts (published facts, Real-time API). */
+/** The longest event that the service accepts (published specification, Real-time API). */
 const maxEventBytes = 64 * 1024;
 
 /** Sends each record as an event. */

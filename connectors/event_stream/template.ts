@@ -26,7 +26,7 @@ const whole = /^\{\{\s*([^{}]+?)\s*\}\}$/;
 /** The value of a record for a placeholder's name, as JSON text. */
 type Values = (name: string) => string;
 
-/** Placeholders for facts about the change, besides its columns. */
+/** Placeholders that describe the change, besides its columns. */
 const own: Readonly<Record<string, (record: OutgoingRecord) => string>> = {
   _op: ({ op }) => op,
   _key: ({ key }) => key,

@@ -62,7 +62,7 @@ export function unfoldableSql(columns: readonly string[]): string | undefined {
     .join(' OR ')}, false)`;
 }
 
-/** Sets aside the rows of a file that no folder can take. @param where SQL for the rows that are to be written */
+/** Sets aside the rows of a file that no folder can take. @param where SQL for the rows that will be written */
 export async function withoutUnfoldable(
   file: DataFile,
   {

@@ -56,7 +56,7 @@ function canonicalIn(format: Format): SqlDialect['canonical'] {
 type NextSet = Layout & Pick<Manifest, 'schema' | 'files' | 'rows' | 'live_rows'>;
 
 /**
- * Tables made of files, in a folder or an object store. A load is carried out on a table of a DuckDB of its own, as at any SQL
+ * Tables made of files, in a folder or an object store. A load is carried out on a table of a private DuckDB, as at any SQL
  * destination; then the rows are written as a new set of files, and the set's manifest, which has the record too, commits both.
  */
 export class FilesDestination extends SqlDestination<Workbench> {

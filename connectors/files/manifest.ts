@@ -82,7 +82,7 @@ export class TableSets {
 
   /** The newest set; undefined if there is no such table. */
   async newest(): Promise<Manifest | undefined> {
-    // Somebody may have removed `manifests/`: readers still have this one, and the next set must be newer.
+    // `manifests/` may have been removed: readers still have this one, and the next set must be newer.
     const published = await this.#read(this.#published);
     for (let attempt = 1; attempt <= lookAttempts; attempt += 1) {
       const sets = (await this.#store.files(`${this.folder}/manifests`)).flatMap((path) => setOf(path) ?? []);
@@ -166,7 +166,7 @@ function textOf(manifest: Manifest): string {
   return `${JSON.stringify(manifest, null, 1)}\n`;
 }
 
-/** Whether a line of `loads.jsonl` was committed at this moment or later; a line that somebody broke is kept. */
+/** Whether a line of `loads.jsonl` was committed at this moment or later; a damaged line is kept. */
 function isSince(line: string, oldest: string): boolean {
   const [, committed] = /"committed_at":"([^"]+)"/.exec(line) ?? [];
   return committed === undefined || committed >= oldest;

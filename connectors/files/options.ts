@@ -54,13 +54,13 @@ const ofStores = Object.keys(s3Options);
 
 /** Rules between the options. */
 export function checkFiles(value: unknown): Finding[] {
-  const given = value as Readonly<Record<string, unknown>>;
-  const has = (key: string) => given[key] !== undefined;
+  const options = value as Readonly<Record<string, unknown>>;
+  const has = (key: string) => options[key] !== undefined;
   const findings: Finding[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
-  if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `url`, which is not given');
-  if (has('csv_formulas') && given.format !== 'csv') refuse(['csv_formulas'], 'only `format: csv` has it');
+  if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `url`, which is not options');
+  if (has('csv_formulas') && options.format !== 'csv') refuse(['csv_formulas'], 'only `format: csv` has it');
   if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no file permissions');
-  return [...findings, ...s3Rules(given)];
+  return [...findings, ...s3Rules(options)];
 }

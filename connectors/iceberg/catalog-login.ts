@@ -50,13 +50,13 @@ export class CatalogTokens {
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
       body: form.toString(),
     });
-    if (status >= 500) throw unavailable(`${this.#http.host} has answered a request for a token with ${status}`);
-    const answer = status < 300 ? tokenOf(body) : undefined;
-    if (answer === undefined)
+    if (status >= 500) throw unavailable(`${this.#http.host} responded to a request for a token with ${status}`);
+    const token = status < 300 ? tokenOf(body) : undefined;
+    if (token === undefined)
       throw loginRefused(`${this.#http.host} gives no token for the client (${status}) ${serverMessage(body)}`.trim(), {
         hint: 'check `client_id`, `client_secret`, `scope` and `oauth_url`',
       });
-    return answer;
+    return token;
   }
 }
 

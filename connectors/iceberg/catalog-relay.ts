@@ -5,7 +5,7 @@ import type { RestCatalog } from './catalog.js';
 import { parseExact, stringifyExact } from './exact-json.js';
 import type { TableDraft, Update } from './table-draft.js';
 
-/** What DuckDB may ask for. Without "transactions/commit", it commits each table alone. */
+/** The requests that DuckDB may send. Without "transactions/commit", it commits each table alone. */
 const endpoints = [
   'GET /v1/{prefix}/namespaces',
   'GET /v1/{prefix}/namespaces/{namespace}',
@@ -28,7 +28,7 @@ function failed(status: number, type: string, message: string): Reply {
 /**
  * A catalog on the loopback interface, for DuckDB alone: it has one namespace, `ns`, with the tables of the real one. Of a table with
  * a draft it shows that, and DuckDB's commits go there: nothing reaches the real catalog from here. The token of the real catalog
- * stays in this process. A path that nobody else knows keeps other users of the machine out.
+ * stays in this process. A secret path keeps other users of the machine out.
  */
 export class CatalogRelay {
   readonly #catalog: RestCatalog;
@@ -80,7 +80,7 @@ export class CatalogRelay {
   async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    const { status, body } = await this.#answer(request, Buffer.concat(chunks).toString('utf8')).catch((error) => {
+    const { status, body } = await this.#reply(request, Buffer.concat(chunks).toString('utf8')).catch((error) => {
       this.#failure ??= { error };
       return failed(500, 'ServiceFailure', 'see the error of the load');
     });
@@ -88,7 +88,7 @@ export class CatalogRelay {
     response.writeHead(status, { 'content-type': 'application/json' }).end(text);
   }
 
-  async #answer({ method = '', url = '' }: IncomingMessage, body: string): Promise<Reply> {
+  async #reply({ method = '', url = '' }: IncomingMessage, body: string): Promise<Reply> {
     // A client that takes this server for a proxy sends the whole address.
     const { pathname: path } = new URL(url, this.endpoint);
     const parts = path.split('/').slice(1).map(decodeURIComponent);

@@ -206,7 +206,7 @@ export class RestCatalog {
         isWarehouse
           ? `the catalog at ${this.host} has no warehouse "${warehouse}": ${serverMessage(body)}`
           : `there is no Iceberg catalog at ${this.host}${new URL(this.#options.catalog).pathname} (${status})`,
-        { hint: isWarehouse ? 'check `warehouse`' : 'give `catalog` the URL that comes before /v1 in its addresses' },
+        { hint: isWarehouse ? 'check `warehouse`' : 'give `catalog` the part before /v1 in its addresses' },
       );
     }
     const { defaults, overrides } = this.#parsed<Configuration>(response, 'read its configuration');

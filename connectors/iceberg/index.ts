@@ -2,7 +2,7 @@ import { tableConnector } from '../../src/sdk/index.js';
 import { checkIceberg, icebergOptions } from './options.js';
 import { mapColumn, widens } from './types.js';
 
-/** Names that Iceberg, or an engine that reads it, gives to columns of its own. */
+/** Names that Iceberg, or an engine that reads it, gives to its own columns. */
 const reserved = [
   '_file',
   '_pos',

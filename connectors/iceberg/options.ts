@@ -19,7 +19,7 @@ const urlWords = 'a URL that begins with https:// or http://, without login and 
 
 export const icebergOptions = {
   catalog: option(z.string().regex(httpUrl), {
-    description: "URL of the Iceberg REST catalog: what comes before `/v1` in the catalog's addresses.",
+    description: "URL of the Iceberg REST catalog: the part before `/v1` in the catalog's addresses.",
     example: 'https://catalog.example.com/api/catalog',
     allowed: urlWords,
   }),
@@ -147,8 +147,8 @@ const ofStore = ['endpoint', 'region', 'session_token', 'path_style'];
 
 /** Rules between the options. */
 export function checkIceberg(value: unknown): Finding[] {
-  const given = value as Readonly<Record<string, unknown>>;
-  const has = (key: string) => given[key] !== undefined;
+  const options = value as Readonly<Record<string, unknown>>;
+  const has = (key: string) => options[key] !== undefined;
   const findings: Finding[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('token') && has('client_id')) refuse([], 'give `token`, or `client_id` and `client_secret`, not both');
@@ -157,7 +157,7 @@ export function checkIceberg(value: unknown): Finding[] {
   if (has('access_key_id') !== has('secret_access_key'))
     refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');
   if (has('access_key_id') && has('credentials')) refuse(['credentials'], 'is of no use with `access_key_id`');
-  const ownLogin = has('access_key_id') || given.credentials === 'environment';
+  const ownLogin = has('access_key_id') || options.credentials === 'environment';
   for (const key of ofStore.filter(has))
     if (!ownLogin) refuse([key], 'needs `access_key_id`, or `credentials: environment`');
   return findings;

@@ -4,7 +4,7 @@ import { currentSnapshotId, type LoadedTable, type Snapshot, type TableMetadata 
 
 export type Update = Readonly<Record<string, unknown>>;
 
-/** Counters of what a snapshot did; those that begin with `total-` say how the table is as of it. */
+/** Counters of a snapshot's changes; those that begin with `total-` describe the table after it. */
 const counter = /^(added|deleted|removed|changed)-/;
 
 function summed(snapshots: readonly Snapshot[]): Record<string, string> {
@@ -16,7 +16,7 @@ function summed(snapshots: readonly Snapshot[]): Record<string, string> {
   return Object.fromEntries([...sums].map(([name, sum]) => [name, String(sum)]));
 }
 
-/** What a snapshot that replaces all of the base takes away. */
+/** The counters of a snapshot that removes all rows of the base. */
 function takenAway(base: TableMetadata): Record<string, string> {
   const id = currentSnapshotId(base);
   const summary = base.snapshots?.find((each) => each['snapshot-id'] === id)?.summary ?? {};
@@ -46,7 +46,7 @@ export class TableDraft {
     this.#metadata = base.metadata;
   }
 
-  /** The catalog's answer for the table, as engines get it: with one snapshot, because DuckDB chooses among several by their times. */
+  /** The catalog's response for the table, as engines get it: with one snapshot, because DuckDB chooses among several by their times. */
   get loaded(): LoadedTable {
     const id = currentSnapshotId(this.#metadata);
     const snapshots = this.#metadata.snapshots?.filter((each) => each['snapshot-id'] === id) ?? [];

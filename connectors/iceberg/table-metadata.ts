@@ -1,7 +1,7 @@
 /** An id of 64 bits: a bigint if it has 16 digits or more (see `exact-json.ts`). */
 type LongId = number | bigint;
 
-/** What this connector reads of a table's metadata (Iceberg specification, "Table Metadata"). Other members are passed on. */
+/** The members of a table's metadata that this connector reads (Iceberg specification, "Table Metadata"). Other members are passed on. */
 export interface TableMetadata {
   readonly 'format-version': number;
   readonly 'table-uuid': string;
@@ -33,7 +33,7 @@ interface PartOfLayout {
   readonly [member: string]: unknown;
 }
 
-/** The catalog's answer to "load table": the metadata, and what a reader of the files needs (`config`, credentials). */
+/** The catalog's response to "load table": the metadata, and settings for a reader of the files (`config`, credentials). */
 export interface LoadedTable {
   readonly metadata: TableMetadata;
   /** The file of the metadata. */

@@ -97,8 +97,8 @@ export function mapPartitioned(
   return (type, { name }) => {
     const mapping = mapColumn(type);
     if (mapping.type !== 'string' || !all.has(name.toLowerCase())) return mapping;
-    const room = longestName - encodeURIComponent(name).length - 1;
-    return { ...mapping, limits: { maxBytes: Math.max(1, Math.floor(room / 3)) } };
+    const left = longestName - encodeURIComponent(name).length - 1;
+    return { ...mapping, limits: { maxBytes: Math.max(1, Math.floor(left / 3)) } };
   };
 }
 

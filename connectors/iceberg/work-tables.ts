@@ -4,7 +4,7 @@ const rows = '_cdsync_rows_';
 const merged = '_cdsync_merge_';
 
 /**
- * How the tables begin that loads make for their work. Each load adds digits of its own: a statement that outlives a killed delivery
+ * The beginnings of the names of a load's work tables. Each load adds its own digits: a statement that outlives a killed delivery
  * never meets a table of the next one.
  * @param place the destination and the table
  */

@@ -6,12 +6,12 @@ import { deepRows, mariadbDepth } from './deep-json.js';
 import { dataReason } from './errors.js';
 import { identifier } from './types.js';
 
-/** What MariaDB says of JSON that is nested too deep: a failed check of its own, or the error itself. */
+/** MariaDB's errors for JSON that is nested too deep: a failed check of the column, or the error itself. */
 const depthErrors = new Set([4025, 4038]);
 const tooDeep = 4038;
 const chunkBytes = 1 << 20;
 
-/** What a bulk load needs of the connection. */
+/** The part of the connection that a bulk load needs. */
 interface LoadingSession {
   rows(sql: string): Promise<RowDataPacket[]>;
   send(sql: string, values: readonly unknown[], infile: Readable): Promise<ResultSetHeader>;

@@ -66,7 +66,7 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
 }
 
 /**
- * What MySQL and MariaDB write differently. DDL commits alone, so it comes before the rows, and only a new table or a reload gets a
+ * The SQL that MySQL and MariaDB write differently. DDL commits alone, so it precedes the rows, and only a new table or a reload gets a
  * stamp.
  * @param collation under which texts are equal only if they are the same, byte for byte
  * @param foldsTables whether the server takes names of tables that differ only in case for one

@@ -35,7 +35,7 @@ function grant({ user, database }: Rights): string {
   return `GRANT ${needed} ON \`${database.replaceAll('`', '``')}\`.* TO ${to};`;
 }
 
-/** What a check says of missing privileges. */
+/** The finding of a check for missing privileges. */
 export function permissionLack(privileges: string, rights: Rights): Lack {
   return {
     message: `${rights.user} lacks ${privileges} on database ${rights.database}`,
@@ -80,7 +80,7 @@ const dataWords: Readonly<Record<number, string>> = {
 const withoutValue = 'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL';
 const ofTheTable = 'the table may not ask for more than the source has: remove the constraint';
 
-/** What helps where not the row is wrong, but the table asks for more. */
+/** The remedy if the table asks for more than the source has. */
 const remedies: Readonly<Record<number, string>> = {
   1048: withoutValue,
   1062: ofTheTable,
@@ -113,7 +113,7 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   if (localInfileErrors.has(errno)) return errors.permission(`the server must allow LOAD DATA LOCAL: ${localInfile}`);
   if (quotesValues(thrown as ServerError))
     return valueRefused(`MySQL refuses a row: ${dataReason(errno)}`, thrown, remedies[errno]);
-  if (fullErrors.has(errno)) return unavailable(`MySQL has no room left: ${message}`, { cause: thrown });
+  if (fullErrors.has(errno)) return unavailable(`MySQL has no space left: ${message}`, { cause: thrown });
   if (/^HANDSHAKE_(SSL_ERROR|NO_SSL_SUPPORT)$/.test(code) || untrusted.test(code))
     return errors.encryption(
       'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate, `tls: off` does not encrypt',

@@ -98,8 +98,8 @@ export class Session extends TransactionalSession implements SqlSession {
     await this.run('SET NAMES utf8mb4');
     await this.run(`SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',
       autocommit = 1, lock_wait_timeout = ${lockSeconds}, innodb_lock_wait_timeout = ${lockSeconds}`);
-    const [facts] = await this.rows('SELECT current_user() AS user');
-    this.#rights = { ...this.#rights, user: String(facts?.user) };
+    const [login] = await this.rows('SELECT current_user() AS user');
+    this.#rights = { ...this.#rights, user: String(login?.user) };
     const found = await this.rows(
       'SELECT COLLATION_NAME AS name FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (?, ?)',
       exactCollations,

@@ -18,7 +18,7 @@ const canonical = canonicalTexts((column) => `${column}::text`, {
 });
 
 /**
- * What PostgreSQL writes differently. It has DDL in transactions, but ADD COLUMN would lock readers out until the commit: so DDL comes
+ * The SQL that PostgreSQL writes differently. It has DDL in transactions, but ADD COLUMN would lock readers out until the commit: so DDL runs
  * before, as in databases without.
  */
 export function postgresDialect(schema: string): SqlDialect {

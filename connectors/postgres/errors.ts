@@ -60,7 +60,7 @@ const dataWords: Record<string, string> = {
 
 const ofTheTable = 'the table may not ask for more than the source has: remove the constraint';
 
-/** What helps where not the row is wrong, but the table asks for more. */
+/** The remedy if the table asks for more than the source has. */
 const remedies: Record<string, string> = {
   '23502': 'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL',
   '23503': ofTheTable,

@@ -30,7 +30,7 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
   /** Connects, with the settings that loads rely on. */
   static async open({ options, destination }: DestinationContext<typeof postgresOptions>): Promise<PostgresSession> {
     const url = new URL(options.url.reveal());
-    // The driver knows which host a URL without one leads to.
+    // The driver knows the host of a URL without one.
     const { host } = new pg.Client({ connectionString: withoutPostgresTls(url).href });
     const client = new pg.Client({
       connectionString: withPostgresTls(url, host, options.tls).href,

@@ -1,7 +1,7 @@
 import { loadRefused, permissionMissing, type TrinoSession, trinoFailureName, trinoText } from '../../src/sdk/index.js';
 import { type ColumnTraits, momentType, usualTraits } from './types.js';
 
-/** What a kind of catalog can do, as far as loads differ by it. */
+/** The abilities of a kind of catalog by which loads differ. */
 export interface CatalogTraits extends ColumnTraits {
   /** Whether it can MERGE. Undefined: Trino is asked for each new table. */
   readonly merges?: boolean;
@@ -41,7 +41,7 @@ export function catalogOf(name: string, kind: string | undefined): Catalog {
   return { name, kind, traits: kinds[kind ?? ''] ?? usualTraits };
 }
 
-/** The catalog, by what Trino says of it. @throws {CdsyncError} `destination_permission` if there is none of this name */
+/** The catalog, as Trino describes it. @throws {CdsyncError} `destination_permission` if there is none of this name */
 export async function findCatalog(session: TrinoSession, name: string): Promise<Catalog> {
   const folded = name.toLowerCase();
   try {

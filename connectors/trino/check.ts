@@ -4,7 +4,7 @@ import { information, openTrinoTables } from './load.js';
 import type { trinoOptions } from './options.js';
 import { trinoSession } from './session.js';
 
-/** What a kind of catalog cannot do, in a sentence. */
+/** A sentence about the limits of a kind of catalog. */
 function untriedOf({ name, kind, traits }: Catalog): string {
   if (traits.merges === false) return `catalog ${name} (${kind}) has no MERGE: only mode append works there`;
   if (traits.merges === true) return 'whether the user may write there shows the first load';

@@ -39,7 +39,7 @@ async function kill(session: TrinoSession, id: string): Promise<void> {
     const message = 'the delivery that began this statement has ended';
     await session.run(`CALL system.runtime.kill_query(query_id => ${trinoText(id)}, message => ${trinoText(message)})`);
   } catch (error) {
-    // It has ended meanwhile; if it has not, the next look shows it. A user without the right waits for Trino's own time limit.
+    // It has probably ended; else the next look shows it. A user without the right waits for Trino's own time limit.
     if (trinoFailureName(error) === undefined) throw error;
   }
 }

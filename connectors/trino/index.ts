@@ -13,7 +13,7 @@ export default tableConnector({
     // Each statement commits alone: first an intent, the record last.
     transactions: false,
     format: 'csv',
-    // What an index of PostgreSQL takes: the primary key of a table that its catalog makes.
+    // The limit of an index of PostgreSQL: its catalog makes tables with a primary key.
     keyBytes: 2600,
     identifiers: {
       // What Hive, Iceberg, Delta Lake and databases all take.

@@ -2,7 +2,7 @@ import { type DataFile, type LoadColumn, type TrinoSession, trinoIdentifier } fr
 import { type CsvRow, csvRows } from './csv.js';
 import { literalRows, rowText } from './statements.js';
 
-/** Room in a statement for what stands around its rows. */
+/** Characters of a statement besides its rows. */
 const statementFrame = 8000;
 
 /** The index of the longest value. */

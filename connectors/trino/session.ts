@@ -12,7 +12,7 @@ import { sourceOf } from './fence.js';
 import { Inserts } from './inserts.js';
 import type { trinoOptions } from './options.js';
 
-/** A session with what the options say, and the names of its statements. */
+/** A session by the options, and the names of its statements. */
 export async function trinoSession(
   { options, job, destination }: DestinationContext<typeof trinoOptions>,
   more: Readonly<Record<string, string>> = {},
@@ -24,7 +24,7 @@ export async function trinoSession(
   return { trino: await openTrino(login, allowHttp), source };
 }
 
-/** Statements of one catalog. Each is a transaction of its own, so nothing is rolled back. */
+/** Statements of one catalog. Each is a transaction, so nothing is rolled back. */
 export class Session implements SqlSession {
   readonly trino: TrinoSession;
   readonly #catalog: Catalog;

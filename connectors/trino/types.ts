@@ -67,7 +67,7 @@ export const canonical = canonicalTexts((value) => `CAST(${value} AS varchar)`, 
   double: (value) => `lower(to_hex(to_ieee754_64(CASE WHEN ${value} = 0 THEN DOUBLE '0' ELSE ${value} END)))`,
   date: (value) => `CAST(date_diff('day', DATE '1970-01-01', ${value}) AS varchar)`,
   timestamp: (value) => {
-    // Whole seconds are exact as a double, the fraction comes from the text.
+    // Whole seconds are exact as a double, the fraction is taken from the text.
     const moment = `CAST(${value} AS timestamp(6))`;
     const seconds = `CAST(to_unixtime(date_trunc('second', ${moment})) AS bigint)`;
     return `CAST(${seconds} * 1000000 + CAST(substr(CAST(${moment} AS varchar), -6) AS bigint) AS varchar)`;

@@ -9,8 +9,8 @@ import {
   untrusted,
 } from '../../src/sdk/index.js';
 
-/** An answer of any status. */
-export interface Answer {
+/** A response of any status. */
+export interface EndpointResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: string;
@@ -22,11 +22,11 @@ interface Exchange {
   readonly body: string | null;
 }
 
-/** No answer came, or only a part of one. */
-export class NoAnswer extends Error {}
+/** No response arrived, or only a part of one. */
+export class NoResponse extends Error {}
 
-/** The longest answer that is read: results of records, or a page of a proxy, are far shorter. */
-const maxAnswerBytes = 4 * 1024 * 1024;
+/** The longest response that is read: results of records, or a page of a proxy, are far shorter. */
+const maxResponseBytes = 4 * 1024 * 1024;
 
 interface EndpointOptions {
   readonly url: string;
@@ -35,7 +35,7 @@ interface EndpointOptions {
   readonly ca: string | undefined;
   /** Most requests under way at the same time. */
   readonly connections: number;
-  /** Whether requests have headers that nobody else may see. */
+  /** Whether requests have headers that are secret. */
   readonly hasSecretHeaders: boolean;
   /** Whether secrets may go to another machine over http://. */
   readonly allowHttp: boolean;
@@ -58,7 +58,7 @@ function targetOf(url: string): { target: URL; login: string | undefined } {
   }
 }
 
-/** The connections to one receiver. Sends a request once; retries nothing, judges no status, follows no redirect. */
+/** The connections to one receiver. Sends a request once; retries nothing, accepts any status, follows no redirect. */
 export class Endpoint {
   /** For messages: the only part of the URL that certainly is not secret. */
   readonly host: string;
@@ -89,15 +89,15 @@ export class Endpoint {
   }
 
   /**
-   * @throws {NoAnswer} if no whole answer came; another attempt may succeed
+   * @throws {NoResponse} if no complete response arrived; another attempt may succeed
    * @throws {CdsyncError} `destination_tls`, `destination_refused`
    */
-  post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
+  post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<EndpointResponse> {
     return this.#timed({ method: 'POST', headers, body }, signal);
   }
 
   /**
-   * Asks the receiver what it takes, without a body and without the signature of a batch.
+   * Asks the receiver which methods it takes, without a body and without the signature of a batch.
    * @returns the status: any shows that it is there
    * @throws what {@link post} throws
    */
@@ -105,7 +105,7 @@ export class Endpoint {
     return (await this.#timed({ method: 'OPTIONS', headers: {}, body: null }, signal)).status;
   }
 
-  async #timed(request: Exchange, signal: AbortSignal): Promise<Answer> {
+  async #timed(request: Exchange, signal: AbortSignal): Promise<EndpointResponse> {
     const stop = new AbortController();
     const abort = () => stop.abort(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
@@ -119,7 +119,7 @@ export class Endpoint {
       return await this.#exchange(request, stop.signal);
     } catch (error) {
       signal.throwIfAborted();
-      if (late) throw new NoAnswer(`no answer from ${this.host} within ${this.#timeoutMs / 1000} s`);
+      if (late) throw new NoResponse(`no response from ${this.host} within ${this.#timeoutMs / 1000} s`);
       throw this.#failure(error);
     } finally {
       clearTimeout(timer);
@@ -131,8 +131,8 @@ export class Endpoint {
     await this.#pool.destroy();
   }
 
-  async #exchange({ method, headers, body }: Exchange, signal: AbortSignal): Promise<Answer> {
-    const answer = await this.#pool.request({
+  async #exchange({ method, headers, body }: Exchange, signal: AbortSignal): Promise<EndpointResponse> {
+    const response = await this.#pool.request({
       method,
       path: this.#path,
       headers: { ...this.#authorization, ...headers },
@@ -141,19 +141,19 @@ export class Endpoint {
     });
     const chunks: Buffer[] = [];
     let length = 0;
-    for await (const chunk of answer.body) {
+    for await (const chunk of response.body) {
       length += (chunk as Buffer).length;
-      if (length > maxAnswerBytes) throw this.#tooLong();
+      if (length > maxResponseBytes) throw this.#tooLong();
       chunks.push(chunk as Buffer);
     }
-    return { status: answer.statusCode, headers: answer.headers, body: Buffer.concat(chunks).toString('utf8') };
+    return { status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks).toString('utf8') };
   }
 
   #failure(error: unknown): Error {
     if (error instanceof CdsyncError) return error;
-    if (error instanceof ProxyFailure) return new NoAnswer(error.message);
+    if (error instanceof ProxyFailure) return new NoResponse(error.message);
     const code = systemCode(error);
-    if (!untrusted.test(code)) return new NoAnswer(`no answer from ${this.host}${code === '' ? '' : ` (${code})`}`);
+    if (!untrusted.test(code)) return new NoResponse(`no response from ${this.host}${code === '' ? '' : ` (${code})`}`);
     return new CdsyncError(`there is no trusted connection to ${this.host} (${code})`, {
       code: 'destination_tls',
       hint: 'for a certificate of a private authority, set `ca_file` to its file; otherwise check host, port and scheme of `url`',
@@ -162,9 +162,9 @@ export class Endpoint {
   }
 
   #tooLong(): CdsyncError {
-    return new CdsyncError(`${this.host} has answered with more than ${maxAnswerBytes} bytes`, {
+    return new CdsyncError(`${this.host} has responded with more than ${maxResponseBytes} bytes`, {
       code: 'destination_refused',
-      hint: 'is `url` right? A receiver sends only short answers: see the page of the connector',
+      hint: 'is `url` right? A receiver sends only short responses: see the page of the connector',
     });
   }
 }

@@ -33,7 +33,7 @@ export default recordConnector({
   name: 'webhook',
   summary: 'Posts changes as JSON to a URL, in signed batches.',
   erasure:
-    'it gets a delete with the key alone, unless its mode is upsert; what it was sent before is its own to erase',
+    'it gets a delete with the key alone, unless its mode is upsert; records that it got before are its own to erase',
   options: webhookOptions,
   capabilities: { batchRecords: 1000, batchBytes: 16_000_000, batchesAtOnce },
 
@@ -42,7 +42,7 @@ export default recordConnector({
     try {
       const status = await endpoint.knock(signal);
       return {
-        reached: `${endpoint.host}, which answers OPTIONS with ${status}`,
+        reached: `${endpoint.host}, which responds to OPTIONS with ${status}`,
         lacks: [],
         untried: 'whether it takes changes shows the first delivery',
       };

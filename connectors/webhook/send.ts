@@ -1,8 +1,8 @@
 import type { OptionValues, OutgoingRecord, RecordDestination, RecordResult } from '../../src/sdk/index.js';
-import { type Endpoint, NoAnswer } from './exchange.js';
-import { judge, type Verdict } from './judge.js';
+import { type Endpoint, NoResponse } from './exchange.js';
 import type { WebhookShape } from './options.js';
 import { batchOf, envelopeBytes, recordText, type Sender, signatureHeaders } from './types.js';
+import { type Verdict, verdictOf } from './verdict.js';
 
 interface WebhookTask {
   readonly endpoint: Endpoint;
@@ -41,7 +41,7 @@ export class WebhookDestination implements RecordDestination {
       try {
         results.push(...(await this.#deliver(request, signal)));
       } catch (error) {
-        // What was taken before must not be sent again. The error comes once more with the next request.
+        // Records that were taken must not be sent again. The next request meets the error again.
         if (results.length === 0) throw error;
         results.push(...request.map((): RecordResult => ({ type: 'again', reason: (error as Error).message })));
       }
@@ -53,7 +53,7 @@ export class WebhookDestination implements RecordDestination {
     await this.#endpoint.close();
   }
 
-  /** Splits records into requests, in order. A record that is too long gets a request of its own. */
+  /** Splits records into requests, in order. A record that is too long gets its own request. */
   #requests(items: readonly Item[]): Item[][] {
     const { maxRecords, maxBytes } = this.#options;
     const requests: Item[][] = [];
@@ -100,14 +100,14 @@ export class WebhookDestination implements RecordDestination {
       ...(signingSecret === undefined ? {} : signatureHeaders(batch, signingSecret, Date.now())),
     };
     try {
-      const answer = await this.#endpoint.post(all, batch.body, signal);
-      return judge(
-        answer,
+      const response = await this.#endpoint.post(all, batch.body, signal);
+      return verdictOf(
+        response,
         items.map(({ record }) => record),
         this.#endpoint.host,
       );
     } catch (error) {
-      if (error instanceof NoAnswer) return { type: 'again', reason: error.message };
+      if (error instanceof NoResponse) return { type: 'again', reason: error.message };
       throw error;
     }
   }

@@ -39,7 +39,7 @@ const result = z.object({
 });
 
 /** The results that a receiver may send with a status of 2xx. Records that it does not list are acknowledged. */
-export const answerSchema = z.object({ results: z.array(result) });
+export const responseSchema = z.object({ results: z.array(result) });
 
 export type ReceiverResult = z.infer<typeof result>;
 

@@ -33,7 +33,7 @@ function namesOf({ columns, changes }: Columns): { names: Set<string>; renamed: 
 }
 
 /**
- * The rules of a destination that match no column: they would deliver in clear what they must hide.
+ * The rules of a destination that match no column: values that they must hide would be delivered in clear.
  * @param streams all streams of the destination; undefined for one that is not published yet
  */
 export function unknownRules(
@@ -41,7 +41,7 @@ export function unknownRules(
   rules: ReadonlyMap<string, ColumnRule>,
 ): UnknownRule[] {
   const known = streams.filter((stream) => stream !== undefined).map(namesOf);
-  // Without its first rows, nobody knows which columns a stream has.
+  // Before its first rows, the columns of a stream are not known.
   const isComplete = streams.every((stream) => stream !== undefined && stream.rows > 0);
   const names = [...new Set(known.flatMap(({ names: own }) => [...own]))];
   return [...rules.keys()].flatMap((column) => {
@@ -79,7 +79,7 @@ export async function checkRules(
   });
 }
 
-/** What a try of a destination has found. */
+/** The result of trying a destination. */
 export interface CheckTarget extends Omit<DestinationCheck, 'reached'> {
   /** Null if it was not reached. */
   readonly reached: string | null;
@@ -108,7 +108,7 @@ function tablesOf({ connector, streams, table }: DestinationConfig, job: string)
   );
 }
 
-/** Connects to a destination, and looks for what a load needs. Writes nothing; does not throw if the destination fails. */
+/** Connects to a destination, and looks for the rights that a load needs. Writes nothing; does not throw if the destination fails. */
 export async function checkDestination(
   context: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
   destination: DestinationConfig,

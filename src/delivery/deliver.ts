@@ -28,13 +28,13 @@ export function isRefusal({ code }: CdsyncError): boolean {
 const attempts = 5;
 const firstDelayMs = 1_000;
 const longestDelayMs = 30_000;
-/** How long an interrupted delivery may take to find out what the destination has. */
+/** How long an interrupted delivery may take to ask the destination for its state. */
 const askingMs = 10_000;
 
 /** The delivery of one stream, in attempts that are repeated until one succeeds. */
 interface Attempts {
   attempt(options: DestinationContext): Promise<Delivered>;
-  /** After an interruption: what the destination has taken all the same; undefined if nothing. */
+  /** After an interruption: the rows that the destination has taken; undefined if there are none. */
   taken(options: DestinationContext): Promise<Delivered | undefined>;
   readonly table: string | undefined;
 }
@@ -102,7 +102,7 @@ class Delivering {
     }
   }
 
-  /** Delivers the published snapshot. Starts again if a run published a new one, and removed old files, meanwhile. */
+  /** Delivers the published snapshot. Starts again if a run has published a new one since, and removed old files. */
   async #newest(stream: string, progress: DeliveryProgress): Promise<Delivered | undefined> {
     const { layout } = this.#context;
     for (;;) {
@@ -211,7 +211,7 @@ function cutShort(stream: string): CdsyncError {
   return new CdsyncError('interrupted: these rows are there, but nothing was verified', {
     code: 'interrupted',
     stream,
-    hint: 'cdsync push brings the rest, if there is one',
+    hint: 'cdsync push sends the rest, if there is one',
   });
 }
 
@@ -224,7 +224,7 @@ function nothingPublished(stream: string): CdsyncError {
 }
 
 /**
- * Brings one destination up to date with the published snapshots. It does not throw if a delivery fails: the result has the
+ * Updates one destination to the published snapshots. It does not throw if a delivery fails: the result has the
  * error of each stream. A stream that fails does not stop the others.
  */
 export async function deliverTo(
@@ -234,7 +234,7 @@ export async function deliverTo(
 ): Promise<StreamDelivery[]> {
   const { resources, layout, clock } = context;
   const { name } = request.destination;
-  // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder.
+  // Each destination has its own DuckDB instance, whose spilled data goes to the delivery's folder.
   const database = await Database.open(resources);
   let lock: JobLock | undefined;
   try {

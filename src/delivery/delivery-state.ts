@@ -25,7 +25,7 @@ const stateSchema = z.object({
   streams: z.record(z.string(), streamSchema),
 });
 
-/** What a destination had of a stream after the last delivery. */
+/** The state of a stream at a destination after the last delivery. */
 type DeliveredStream = z.infer<typeof streamSchema>;
 type DeliveryState = z.infer<typeof stateSchema>;
 
@@ -41,7 +41,7 @@ export async function readDeliveryState(layout: JobLayout, destination: string):
   return found ?? { version: 1, destination, streams: {} };
 }
 
-/** Remembers what a destination has of a stream. Call it under the destination's lock, for one stream at a time. */
+/** Remembers the state of a stream at a destination. Call it under the destination's lock, for one stream at a time. */
 export async function rememberDelivery(
   layout: JobLayout,
   destination: string,
@@ -66,7 +66,7 @@ export interface Reject {
   readonly key: string | null;
   readonly column: string | null;
   readonly reason: string;
-  /** The run that brought the row. */
+  /** The run that wrote the row. */
   readonly run_id: string;
   /** How a record would have been sent. Left out where rows are loaded. */
   readonly op?: OutgoingRecord['op'] | undefined;

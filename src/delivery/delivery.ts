@@ -9,7 +9,7 @@ import type { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { DuckdbLimits } from '../storage/memory-plan.js';
 
-/** What every delivery of a job needs. */
+/** The context of every delivery of a job. */
 export interface DeliveryContext {
   readonly layout: JobLayout;
   /** DuckDB resources for all destinations together. */
@@ -23,7 +23,7 @@ export interface DeliveryContext {
   readonly failed?: ((error: CdsyncError) => void) | undefined;
 }
 
-/** What the delivery to one destination must do. */
+/** The order for the delivery to one destination. */
 export interface DeliveryRequest {
   readonly destination: DestinationConfig;
   /** The streams to deliver. */
@@ -101,6 +101,6 @@ export interface Delivered {
   readonly variants?: readonly SchemaChange[];
   /** Number of the last erasure that the destination has carried out now; left out if this delivery carried out none. */
   readonly erased?: number | undefined;
-  /** What was wrong although the delivery ended well. */
+  /** A problem that was found, and repaired, by the delivery. */
   readonly problem?: CdsyncError;
 }

@@ -15,7 +15,7 @@ import {
 } from './delivery-state.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
 
-/** What a destination has of a stream, as the job's folder remembers it. */
+/** The state of a stream at a destination, as the job's folder remembers it. */
 export interface DestinationStatus {
   name: string;
   stream: string;
@@ -30,7 +30,7 @@ export interface DestinationStatus {
   behind_since: string | null;
   /** Number of changes that the destination lacks; null if it needs the whole snapshot. */
   pending: number | null;
-  /** Why the last load did what it did, and what that was; null if nothing was ever loaded. */
+  /** The action of the last load, and its reason; null if nothing was ever loaded. */
   last_action: string | null;
   last_why: string | null;
   /** Number of values that the destination cannot hold. */
@@ -69,7 +69,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
 }
 
 /**
- * What the destinations of a job have, without connecting to them.
+ * The states of a job's destinations, without connecting to them.
  * @throws {CdsyncError} `state_unreadable`
  */
 export async function destinationStatuses(

@@ -7,7 +7,7 @@ import type { DeliveredColumn } from './table/columns.js';
 /** How to turn the rows of an input into those for a destination. */
 export interface ExportColumns {
   readonly columns: readonly DeliveredColumn[];
-  /** Type of the column `_op` (upsert or delete), which comes first; undefined if the rows have no such column. */
+  /** Type of the column `_op` (upsert or delete), which is first; undefined if the rows have no such column. */
   readonly opType: string | undefined;
   /** The stream's key columns. */
   readonly key: readonly string[];
@@ -17,7 +17,7 @@ export interface ExportColumns {
   readonly needsKey: boolean;
   /** Rows whose key columns have more bytes of text, all together, are left out; undefined for no limit. */
   readonly keyBytes: number | undefined;
-  /** Values that the destination has refused before, which only it can tell: keys, by column. */
+  /** Values that the destination has refused before, which only it knows: keys, by column. */
   readonly refused?: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -39,7 +39,7 @@ export function loadColumns({ columns, opType }: ExportColumns): LoadColumn[] {
   return [{ name: '_op', type: text, duckdbType: 'VARCHAR', targetType: opType, handedOverAs: text }, ...listed];
 }
 
-/** Whether rows may be deletes, of which only the key counts. */
+/** Whether rows may be deletes; only the key of a delete counts. */
 function hasDeletes({ opType, marksDeletes }: ExportColumns): boolean {
   return opType !== undefined && !marksDeletes;
 }
@@ -68,7 +68,7 @@ function beyondDays(
   return [{ column: name, reason: `not between ${first} and ${last}`, when }];
 }
 
-/** What the destination has refused in a column before. */
+/** The values that the destination has refused in a column before. */
 function refusedBefore({ refused, key }: ExportColumns, column: string): Refusal[] {
   const keys = refused?.get(column) ?? [];
   return keys.length === 0
@@ -165,8 +165,8 @@ function isUpsert(handover: ExportColumns): string | undefined {
 }
 
 function where(conditions: readonly (string | undefined)[]): string {
-  const given = conditions.filter((condition) => condition !== undefined);
-  return given.length === 0 ? '' : ` WHERE ${given.join(' AND ')}`;
+  const all = conditions.filter((condition) => condition !== undefined);
+  return all.length === 0 ? '' : ` WHERE ${all.join(' AND ')}`;
 }
 
 function noneOf(conditions: readonly string[]): string | undefined {
@@ -202,8 +202,8 @@ function valuesOf(
   for (const { row, column } of late) if (column !== null) add(column, `${numbered} = ${row}`);
   return handover.columns.map((column) => {
     const conditions = [noneOf(refused.get(column.name) ?? []), column.isKey ? undefined : isUpsert(handover)];
-    const given = conditions.filter((condition) => condition !== undefined);
-    return given.length === 0 ? written(column) : `CASE WHEN ${given.join(' AND ')} THEN ${written(column)} END`;
+    const all = conditions.filter((condition) => condition !== undefined);
+    return all.length === 0 ? written(column) : `CASE WHEN ${all.join(' AND ')} THEN ${written(column)} END`;
   });
 }
 

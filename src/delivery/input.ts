@@ -14,7 +14,7 @@ import type { JobLayout } from '../storage/layout.js';
 /** The approximate number of rows in a piece. */
 export const pieceRows = 122_880;
 
-/** The column with the number of the commit that brought a row. */
+/** The column with the number of the commit that wrote a row. */
 export const sequenceColumn = internalName('sequence');
 const keyColumn = internalName('key');
 
@@ -40,7 +40,7 @@ function inputMissing(feed: Feed, path: string, cause: unknown): CdsyncError {
   return new CdsyncError(`cannot read a file of stream "${feed.stream}": ${path}`, {
     code: 'snapshot_incomplete',
     stream: feed.stream,
-    hint: 'cdsync verify says what is missing; cdsync run --full rewrites the stream',
+    hint: 'cdsync verify lists missing files; cdsync run --full rewrites the stream',
     cause,
   });
 }
@@ -182,7 +182,7 @@ export class DeliveryInput {
     const changed = [empty, ...pieces.map(({ query }) => `SELECT ${key} AS ${keyColumn}, * FROM (${query})`)].join(
       ' UNION ALL BY NAME ',
     );
-    // Without deletes, the last image of a key that is now deleted must come all the same.
+    // Without deletes, the last image of a key that is now deleted must be sent.
     const counted = deletes ? 'true' : "_op <> 'delete'";
     const latest = `SELECT (${keyColumn}, max(${sequenceColumn})) FROM changed WHERE ${counted} GROUP BY ${keyColumn}`;
     const last = `WHERE ${counted} AND (${keyColumn}, ${sequenceColumn}) IN (${latest})`;

@@ -93,7 +93,7 @@ export class PieceData implements LoadData {
     for (let index = 0; index < pieces.length; index += 1) {
       const file = await ahead;
       ahead = this.#write(pieces[index + 1]);
-      // If the load stops in the middle, nobody awaits this promise.
+      // If the load stops in the middle, this promise is never awaited.
       ahead.catch(() => undefined);
       if (file === undefined) continue;
       this.handedOver += file.rows;

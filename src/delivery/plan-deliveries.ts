@@ -10,7 +10,7 @@ import { RecordDelivery } from './records/record-delivery.js';
 import type { PlannedDelivery } from './table/dry-run.js';
 import { TableDelivery } from './table/table-delivery.js';
 
-/** What a delivery of one stream would do. */
+/** The plan of a delivery of one stream. */
 export interface PlannedStream {
   readonly destination: string;
   readonly connector: string;
@@ -23,7 +23,7 @@ export interface PlannedStream {
 }
 
 /**
- * What deliveries to one destination would do. It connects, reads the record and describes the table; it writes nothing there, nor into
+ * The plans of deliveries to one destination. It connects, reads the record and describes the table; it writes nothing there, nor into
  * the storage folder. It does not throw if a destination fails.
  */
 export async function planDeliveries(context: DeliveryContext, request: DeliveryRequest): Promise<PlannedStream[]> {

@@ -36,10 +36,10 @@ export class TargetNames {
       .join('');
     const legible = begins === undefined || begins.test(written) ? written : `_${written}`;
     const fits = Buffer.byteLength(name) <= maxBytes;
-    const stands = fits && legible === name && name !== '' && ends?.test(name) !== false && !this.#isTaken(name);
-    const given = stands ? name : this.#numbered(name, legible, maxBytes);
-    this.#taken.add(this.#folded(given));
-    return given;
+    const isFree = fits && legible === name && name !== '' && ends?.test(name) !== false && !this.#isTaken(name);
+    const chosen = isFree ? name : this.#numbered(name, legible, maxBytes);
+    this.#taken.add(this.#folded(chosen));
+    return chosen;
   }
 
   /** A free name with digits of the whole name's hash. */
@@ -47,8 +47,9 @@ export class TargetNames {
     for (let attempt = 0; ; attempt += 1) {
       const hashed = attempt === 0 ? name : `${name}\n${attempt}`;
       const short = `${legible}_${digits(hashed, 6)}`;
-      const given = Buffer.byteLength(short) <= maxBytes ? short : `${cut(legible, maxBytes - 9)}_${digits(hashed, 8)}`;
-      if (!this.#isTaken(given)) return given;
+      const chosen =
+        Buffer.byteLength(short) <= maxBytes ? short : `${cut(legible, maxBytes - 9)}_${digits(hashed, 8)}`;
+      if (!this.#isTaken(chosen)) return chosen;
     }
   }
 

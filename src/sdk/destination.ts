@@ -35,7 +35,7 @@ export interface IdentifierRules {
   readonly reserved?: readonly string[];
 }
 
-/** What a table destination can do. Each member that is left out has the default stated with it. */
+/** The abilities of a table destination. Each member that is left out has the default stated with it. */
 export interface TableCapabilities {
   /**
    * A load's rows and its record are committed together, or neither. Default: true. If false, a load must be safe to
@@ -48,7 +48,7 @@ export interface TableCapabilities {
   readonly deletes?: readonly ('hard' | 'soft')[];
   /** The format of {@link LoadData.files}. Default: Parquet. CSV has commas, quotes that are doubled inside of quotes, and no header. */
   readonly format?: FileFormat;
-  /** What stands for NULL in CSV, without quotes: a text that equals it is in quotes. Default: nothing. */
+  /** The word for NULL in CSV, without quotes: a text that equals it is in quotes. Default: nothing. */
   readonly csvNull?: string;
   /** Most bytes of UTF-8 in the texts of a key together; rows with more are refused before they are sent. Default: no limit. */
   readonly keyBytes?: number;
@@ -57,7 +57,7 @@ export interface TableCapabilities {
   readonly maxColumns?: number;
 }
 
-/** What a record destination can do. */
+/** The abilities of a record destination. */
 export interface RecordCapabilities {
   /** Default: append, upsert and mirror; `replace` makes no sense for records. */
   readonly modes?: readonly Exclude<Mode, 'replace'>[];
@@ -87,7 +87,7 @@ export interface ServiceAccess {
   sendEvent(streamId: string, event: string, signal: AbortSignal): Promise<void>;
 }
 
-/** What {@link TableConnector.open} and {@link RecordConnector.open} get. */
+/** The context that {@link TableConnector.open} and {@link RecordConnector.open} get. */
 export interface DestinationContext<S extends OptionShape = OptionShape> {
   /** The destination's name in the configuration: the first column of `_cdsync_state`. */
   readonly destination: string;
@@ -111,7 +111,7 @@ export interface JobStream {
   readonly collection?: string | undefined;
 }
 
-/** What a destination lacks for a load, and what to do about it. */
+/** A right or a setting that a load needs, and how to get it. */
 export interface Lack {
   readonly message: string;
   readonly hint?: string | undefined;
@@ -119,17 +119,17 @@ export interface Lack {
 
 /** What {@link ConnectorBase.check} found. */
 export interface DestinationCheck {
-  /** Where it came to, in a few words: `PostgreSQL 17.2, schema cdp`. */
+  /** The place that it reached, in a few words: `PostgreSQL 17.2, schema cdp`. */
   readonly reached: string;
   readonly lacks: readonly Lack[];
-  /** What only a load can show, as a short sentence. */
+  /** The part that only a load can test, as a short sentence. */
   readonly untried?: string | undefined;
 }
 
 interface ConnectorBase<S extends OptionShape> {
   /** As `connector:` names it. */
   readonly name: string;
-  /** What the connector does, in one sentence. */
+  /** The purpose of the connector, in one sentence. */
   readonly summary: string;
   readonly options: S;
   /**
@@ -159,7 +159,7 @@ interface ConnectorBase<S extends OptionShape> {
 }
 
 /**
- * A destination that keeps tables (or files that stand for them), and a record of each beside it.
+ * A destination that keeps tables (or files in their place), and a record of each beside it.
  *
  * Importing the module of a connector must do nothing and load no vendor's library; {@link open} does that.
  */
@@ -190,7 +190,7 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
   open(context: DestinationContext<S>): Promise<TableDestination>;
 }
 
-/** What a delivery may ask of the types of a place. */
+/** The rules of a place about types. */
 export type TableTypes = Pick<TableConnector, 'mapColumn' | 'holds' | 'widens' | 'isTypeOf'>;
 
 /**
@@ -214,7 +214,7 @@ export interface TableDestination {
   /**
    * Writes rows and record. With transactions, one transaction does it all but the DDL before it, and the staging: it deletes erased
    * keys, writes the rows, clears columns, lets {@link ReadBack.check} look at the result, stamps the table, and replaces the record
-   * if its row still has the version of {@link Load.before}; else it rolls back. If others have changed the number of rows meanwhile,
+   * if its row still has the version of {@link Load.before}; else it rolls back. If others have changed the number of rows,
    * it rolls back with `table_moved`.
    *
    * Without transactions each step is repeatable: the intent first, the record last.

@@ -7,7 +7,7 @@ loopback.addAddress('::1', 'ipv6');
 
 /**
  * Whether nothing leaves this machine on the way to a host: a loopback address, `localhost`, or the path of a Unix socket. Any
- * other name counts as another machine, wherever it leads.
+ * other name counts as another machine, whatever its address.
  */
 export function isThisMachine(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase();
@@ -18,11 +18,11 @@ export function isThisMachine(host: string): boolean {
 
 /**
  * The error for a destination that would send a secret to another machine without encryption. Throw it before connecting.
- * @param what the secret, in words
+ * @param secret in words
  * @param hint how to encrypt, and the option that allows plain text
  */
-function plaintextRefused(host: string, what: string, hint: string): CdsyncError {
-  return new CdsyncError(`${what} would go to ${host} without encryption`, {
+function plaintextRefused(host: string, secret: string, hint: string): CdsyncError {
+  return new CdsyncError(`${secret} would go to ${host} without encryption`, {
     code: 'destination_plaintext',
     hint,
   });
@@ -55,7 +55,7 @@ function saidBy(parameters: URLSearchParams): PostgresTls | undefined {
   return /^(require|verify-ca|verify-full|1|true)$/.test(mode) ? 'verify' : undefined;
 }
 
-/** A URL of PostgreSQL without what it says about TLS; certificates and keys stay. */
+/** A URL of PostgreSQL without its settings of TLS; certificates and keys stay. */
 export function withoutPostgresTls(url: URL): URL {
   const bare = new URL(url);
   for (const name of ['sslmode', 'ssl', 'uselibpqcompat']) bare.searchParams.delete(name);
@@ -65,7 +65,7 @@ export function withoutPostgresTls(url: URL): URL {
 /**
  * The URL of PostgreSQL with exactly one way to connect, encrypted or not. The option decides, then the URL; otherwise the certificate is
  * verified, unless the host is this machine.
- * @param host the host that the URL leads to
+ * @param host the host of the URL
  * @throws {CdsyncError} `destination_plaintext` if only the URL asks for plain text, and the host is another machine: such URLs
  * are copied from place to place
  */

@@ -54,7 +54,7 @@ export type ErrorRow = readonly [
   hint?: string,
 ];
 
-/** The error of the first row that fits a failure's message; undefined if none does. */
+/** The error of the first row that fits a failure's message; undefined if no row does. */
 export function errorByWords(rows: readonly ErrorRow[], words: string, details: Details): CdsyncError | undefined {
   for (const [when, make, says, hint] of rows) {
     const found = when.exec(words);
@@ -104,7 +104,7 @@ export class ColumnNotWidened extends CoreError {
 
 /** Another delivery has written the record since it was read: the load must leave nothing behind. */
 export function fenced({ stream, table }: StateKey): CdsyncError {
-  return new CdsyncError(`another delivery has written table "${table}" meanwhile`, {
+  return new CdsyncError(`another delivery has written table "${table}" at the same time`, {
     code: 'fenced',
     stream,
     hint: 'is the same table loaded from two places? Nothing of this load was kept; cdsync push tries again',

@@ -53,11 +53,11 @@ export interface TargetColumn extends TableColumn {
 
 /** A table as the destination shows it. */
 export interface FoundTable {
-  /** All columns, also those of others. Types are compared as text with what was found after cdsync's own DDL. */
+  /** All columns, also those of others. Types are compared as text with those found after cdsync's own DDL. */
   readonly columns: readonly TableColumn[];
   /** Number of its rows. */
   readonly rows: number;
-  /** What {@link Load.stamp} last said; null if nothing; undefined if the table cannot be stamped. */
+  /** The text that {@link Load.stamp} last was; null if nothing; undefined if the table cannot be stamped. */
   readonly stamp: string | null | undefined;
 }
 
@@ -68,7 +68,7 @@ export interface TargetTable {
   readonly columns: readonly TargetColumn[];
   /** The key columns. */
   readonly key: readonly string[];
-  /** Whether no key comes twice; false in mode `append`, whose rows are changes. */
+  /** Whether keys are unique; false in mode `append`, whose rows are changes. */
   readonly isKeyed: boolean;
 }
 
@@ -91,7 +91,7 @@ export interface LegacyWatermark extends StateKey {
   readonly sequence: number;
 }
 
-/** What `_cdsync_state` says of a stream and its table. */
+/** The rows of `_cdsync_state` about a stream and its table. */
 export interface TableState {
   /** The row of the stream for the table; undefined if there is none. */
   readonly own: StateRow | undefined;
@@ -109,20 +109,20 @@ export interface TableChange {
   readonly create: boolean;
   /** Columns that the table lacks; make them nullable. */
   readonly add: readonly TargetColumn[];
-  /** Comes only if {@link TableConnector.widens} allows it. */
+  /** Only changes that {@link TableConnector.widens} allows. */
   readonly widen: readonly TargetColumn[];
 }
 
 /**
- * What a load does with its rows:
+ * The effect of a load's rows:
  * - `fill`: inserts them into a table that this load has made.
  * - `append`: inserts each row. `runs`: the values that `_run_id` has in them.
- * - `merge`: the first column of the rows, `_op`, is `upsert` or `delete`; no key comes twice. An upsert replaces the row with
+ * - `merge`: the first column of the rows, `_op`, is `upsert` or `delete`; no key is there twice. An upsert replaces the row with
  *   its key, or inserts one. A delete removes the row with its key; a key that the table lacks is not an error. `absent` says
  *   what happens to rows of the table whose key is not among the load's: `keep` leaves them, `delete` removes them, `mark`
- *   sets `_deleted_at` to {@link Load.moment} where it is NULL. Only a reload, which brings all rows of the snapshot, has others
+ *   sets `_deleted_at` to {@link Load.moment} where it is NULL. Only a reload, which has all rows of the snapshot, has others
  *   than `keep`, or columns to clear; it may leave rows as they are that differ in nothing but `_synced_at`. An upsert sets
- *   `_deleted_at`, if the table has it, to what the row says.
+ *   `_deleted_at`, if the table has it, to the row's value.
  */
 export type Write =
   | { readonly type: 'fill' }
@@ -164,7 +164,7 @@ export interface LoadData {
   files(): AsyncIterable<DataFile>;
 }
 
-/** A check of what was written, before the load is committed. */
+/** A check of the written rows, before the load is committed. */
 export interface ReadBack {
   /** The columns whose values are compared, those of the key first. */
   readonly columns: readonly TargetColumn[];
@@ -172,7 +172,7 @@ export interface ReadBack {
   check(found: FoundRows): Promise<void>;
 }
 
-/** What was found in the table, of the rows that a load has written. */
+/** The rows of a load as they were found in the table. */
 export interface FoundRows {
   /** Rows of a `fill` or `append`; for a `merge`, rows with the key of an upsert. */
   readonly rows: number;
@@ -190,7 +190,7 @@ export interface FoundRows {
   readonly live: number | undefined;
 }
 
-/** What a load has come to, before it is committed. */
+/** The result of a load before it is committed. */
 export interface LoadOutcome {
   /** Rows of the table. */
   readonly rows: number;
@@ -224,7 +224,7 @@ export interface Load {
   readonly write: Write;
   /** Columns of the table to set to NULL in the rows that are merged. */
   readonly empty: readonly string[];
-  /** Columns to set to NULL in the rows that the load does not bring: in `append`, in all rows that were there. */
+  /** Columns to set to NULL in the rows that the load lacks: in `append`, in all rows that were there. */
   readonly clear: readonly string[];
   /** Keys whose rows are deleted first: for each, the text of every key column, as `canonicalText` writes its values. */
   readonly erase: readonly (readonly string[])[];

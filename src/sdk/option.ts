@@ -123,7 +123,7 @@ export function path(facts: OptionFacts) {
   return text({ allowed: 'a path', check: windowsPath, ...facts, path: true, verbatim: true });
 }
 
-/** A path with a drive letter would make a folder of that name elsewhere. */
+/** A path with a drive letter would make a folder of that name on other systems. */
 export function windowsPath(value: unknown): readonly Finding[] {
   if (process.platform === 'win32' || !/^[A-Za-z]:[\\/]/.test(String(value))) return [];
   return [

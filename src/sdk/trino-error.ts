@@ -79,7 +79,7 @@ export function trinoHttpError(status: number, body: string): CdsyncError {
     });
   if (status === 410) return unavailable('Trino no longer knows the statement: was it restarted?');
   if (status === 429 || status >= 502) return unavailable(`Trino cannot work yet (status ${status})`);
-  return loadRefused(`the answer does not come from a Trino coordinator (status ${status})`, {
+  return loadRefused(`the response is not from a Trino coordinator (status ${status})`, {
     hint: 'is `url` the address of the coordinator, such as https://trino.example.com:8443? A redirect is not followed',
   });
 }

@@ -11,7 +11,7 @@ import {
   trinoHttpError,
 } from './trino-error.js';
 
-/** Where Trino is, and as whom to work there. */
+/** The address of Trino, and the user there. */
 export interface TrinoLogin {
   /** Scheme, host and port of the coordinator. */
   readonly url: string;
@@ -34,7 +34,7 @@ export interface TrinoResult {
   readonly updateCount: number | undefined;
 }
 
-interface Answer {
+interface StatementResponse {
   readonly nextUri?: string;
   readonly columns?: readonly { readonly name: string }[];
   readonly data?: readonly (readonly unknown[])[];
@@ -42,15 +42,15 @@ interface Answer {
   readonly error?: TrinoFailure;
 }
 
-/** How long a server that is starting, or that is busy, is asked again, and how often a lost answer is. */
+/** How long a server that is starting, or that is busy, is asked again, and how often a lost response is. */
 interface TrinoPatience {
   readonly busyMs: number;
-  readonly lostAnswers: number;
+  readonly lostResponses: number;
   /** The first pause; each is twice as long as the one before, up to 2 s. */
   readonly pauseMs: number;
 }
 
-const usual: TrinoPatience = { busyMs: 60_000, lostAnswers: 5, pauseMs: 100 };
+const usual: TrinoPatience = { busyMs: 60_000, lostResponses: 5, pauseMs: 100 };
 const longestPauseMs = 2000;
 const connectMs = 10_000;
 
@@ -76,7 +76,7 @@ function authorization({ username, password, token }: TrinoLogin): Record<string
 }
 
 /**
- * Statements of Trino by its HTTP protocol, one at a time. Each is a transaction of its own. Every failure becomes an error of
+ * Statements of Trino by its HTTP protocol, one at a time. Each is a transaction. Every failure becomes an error of
  * cdsync.
  */
 export class TrinoSession {
@@ -145,22 +145,22 @@ export class TrinoSession {
     const rows: Record<string, unknown>[] = [];
     let updateCount: number | undefined;
     try {
-      let answer = await this.#request({ method: 'POST', path: '/v1/statement', body: sql });
+      let response = await this.#request({ method: 'POST', path: '/v1/statement', body: sql });
       for (;;) {
-        this.#next = answer.nextUri === undefined ? undefined : pathOf(answer.nextUri);
-        if (answer.error !== undefined) throw trinoError(answer.error);
-        updateCount = answer.updateCount ?? updateCount;
-        for (const values of answer.data ?? [])
-          rows.push(Object.fromEntries((answer.columns ?? []).map(({ name }, index) => [name, values[index]])));
+        this.#next = response.nextUri === undefined ? undefined : pathOf(response.nextUri);
+        if (response.error !== undefined) throw trinoError(response.error);
+        updateCount = response.updateCount ?? updateCount;
+        for (const values of response.data ?? [])
+          rows.push(Object.fromEntries((response.columns ?? []).map(({ name }, index) => [name, values[index]])));
         if (this.#next === undefined) return { rows, updateCount };
-        answer = await this.#request({ method: 'GET', path: this.#next, body: null });
+        response = await this.#request({ method: 'GET', path: this.#next, body: null });
       }
     } finally {
       await this.#cancel();
     }
   }
 
-  /** Ends a statement that nobody reads any more: Trino would let it run for minutes. */
+  /** Ends a statement whose result is no longer read: Trino would let it run for minutes. */
   async #cancel(): Promise<void> {
     const path = this.#next;
     this.#next = undefined;
@@ -172,8 +172,8 @@ export class TrinoSession {
       .catch(() => undefined);
   }
 
-  /** Asks again where the protocol says that it is safe: a busy server has not taken the request; an answer can be read twice. */
-  async #request(request: { method: 'GET' | 'POST'; path: string; body: string | null }): Promise<Answer> {
+  /** Repeats a request if the protocol allows it: a busy server has not taken it, and a response can be read twice. */
+  async #request(request: { method: 'GET' | 'POST'; path: string; body: string | null }): Promise<StatementResponse> {
     const until = Date.now() + this.#patience.busyMs;
     let lost = 0;
     for (let pauseMs = this.#patience.pauseMs; ; pauseMs *= 2) {
@@ -187,7 +187,7 @@ export class TrinoSession {
         if (thrown instanceof CdsyncError) throw thrown;
         const error = trinoConnectionError(thrown);
         lost += 1;
-        if (request.method === 'POST' || error.kind !== 'retryable' || lost > this.#patience.lostAnswers) throw error;
+        if (request.method === 'POST' || error.kind !== 'retryable' || lost > this.#patience.lostResponses) throw error;
       }
       await this.#pause(pauseMs);
     }
@@ -196,8 +196,8 @@ export class TrinoSession {
   async #exchange(request: Pick<Dispatcher.RequestOptions, 'method' | 'path' | 'body'>) {
     const { signal } = this.#stopping;
     const type = request.body === null ? {} : { 'content-type': 'text/plain; charset=utf-8' };
-    const answer = await this.#pool.request({ ...request, headers: { ...this.#headers, ...type }, signal });
-    return { status: answer.statusCode, text: await answer.body.text() };
+    const response = await this.#pool.request({ ...request, headers: { ...this.#headers, ...type }, signal });
+    return { status: response.statusCode, text: await response.body.text() };
   }
 
   async #pause(ms: number): Promise<void> {
@@ -216,14 +216,14 @@ function pathOf(nextUri: string): string {
   return pathname + search;
 }
 
-function parsed(text: string): Answer {
+function parsed(text: string): StatementResponse {
   try {
-    const answer: unknown = JSON.parse(text);
-    if (typeof answer === 'object' && answer !== null && 'id' in answer) return answer as Answer;
+    const response: unknown = JSON.parse(text);
+    if (typeof response === 'object' && response !== null && 'id' in response) return response as StatementResponse;
   } catch {
     // Refused below: the text may be any page.
   }
-  throw loadRefused('the answer does not come from a Trino coordinator: it is not a result of a statement', {
+  throw loadRefused('the response is not from a Trino coordinator: it is not a result of a statement', {
     hint: 'is `url` the address of the coordinator, such as https://trino.example.com:8443?',
   });
 }

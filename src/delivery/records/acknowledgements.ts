@@ -126,7 +126,7 @@ export class Acknowledgements implements Acknowledged {
     return lines.reduce((sum, line) => sum + ('done' in line ? line.done[1] - line.done[0] : 1), 0);
   }
 
-  /** Erases keys of refused records from a file that nobody has open. */
+  /** Erases keys of refused records from a file that is not open. */
   static async erase(path: string, keys: ReadonlySet<string>): Promise<void> {
     const { lines } = await readLines(path);
     const isErased = (line: Line) => 'refused' in line && line.key !== null && keys.has(line.key);

@@ -6,11 +6,11 @@ import type { Feed } from '../../snapshot/feed.js';
 import { readStateFile, type StateFile, writeStateFile } from '../../storage/durable.js';
 import { lineageGap } from '../table/decide.js';
 
-/** A snapshot of a stream. The run tells it from another one with the same number, of a storage folder that was restored. */
+/** A snapshot of a stream. The run distinguishes it from another one with the same number, of a restored storage folder. */
 const snapshotSchema = z.object({ store_id: z.string(), sequence: z.number(), run_id: z.string() });
 export type SnapshotId = z.infer<typeof snapshotSchema>;
 
-/** What records were made by. */
+/** The rules and the key by which records were made. */
 const madeBySchema = z.object({
   /** The stream's key columns. */
   key: z.array(z.string()),
@@ -59,7 +59,7 @@ export function hasOtherRules({ columns }: MadeBy, now: MadeBy): boolean {
 }
 
 /**
- * What becomes of an outbox that is left:
+ * The use of an outbox that is left:
  * - `send`: it is sent as it is.
  * - `drop`: it does not count.
  * - `from_outbox`: made again from the present snapshot, for the keys that were not sent, and the changes after the outbox.
@@ -95,7 +95,7 @@ export function planOutbox(outbox: OutboxContent, asked: Asked): OutboxPlan {
 }
 
 /**
- * What a delivery sends:
+ * The records of a delivery:
  * - `nothing`: the destination has everything.
  * - `changes`: those after the position.
  * - `everything`: all rows of the snapshot.

@@ -33,7 +33,7 @@ interface Filling {
 /**
  * Sends one stream's changes as records. It first writes them into an outbox, and notes each acknowledgement beside it. After a
  * crash or a failed attempt it sends the rest of the outbox. If rules, erased rows or the storage folder are others by then, it makes
- * what was not sent again.
+ * the unsent records again.
  */
 export class RecordDelivery {
   readonly table = undefined;

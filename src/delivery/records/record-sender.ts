@@ -46,7 +46,7 @@ class Sender {
     try {
       for await (const record of outbox.records(stream)) {
         signal.throwIfAborted();
-        // Each key comes once in a commit. A later change of a key must wait for the earlier one.
+        // Each key is once in a commit. A later change of a key must wait for the earlier one.
         if (sequence !== undefined && record.sequence !== sequence) await this.#settle();
         sequence = record.sequence;
         await this.#add(record, capabilities);

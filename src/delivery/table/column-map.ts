@@ -22,7 +22,7 @@ export interface WantedColumn {
   readonly isKey: boolean;
 }
 
-/** What a destination says about its types. */
+/** The rules of a destination about types. */
 interface TypeRules {
   /** Whether a column that was declared with a type holds every value of another, exactly. */
   holds(declared: ColumnType, now: ColumnType): boolean;
@@ -51,7 +51,7 @@ export interface DeclaredColumn {
   readonly kind: string;
 }
 
-/** The next column map, and what must happen to the table for it. */
+/** The next column map, and the changes of the table for it. */
 export interface NextMap {
   readonly map: ReadonlyMap<string, MapEntry>;
   readonly retired: ReadonlyMap<string, string>;
@@ -100,7 +100,7 @@ class Mapping {
       this.#retire(entry);
       if (entry.target !== null) this.why.push(`column "${entry.as}" is no longer in the stream`);
     }
-    // Names that are given up are free before any is given.
+    // First, all columns give up names; then new ones get names.
     const kept = columns.map((column) => ({ column, entry: this.#kept(column) }));
     for (const { column, entry } of kept) this.map.set(column.path, entry ?? this.#begin(column));
   }

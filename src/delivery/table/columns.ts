@@ -12,7 +12,7 @@ import type { WantedColumn } from './column-map.js';
 import { exactValue, type StreamValue, valueText } from './exact-value.js';
 import type { MapEntry } from './record.js';
 
-/** A column of the stream: what the destination wants of it, and its values. */
+/** A column of the stream: its form at the destination, and its values. */
 export interface SourceColumn extends WantedColumn {
   /** Whether a rule of the stream hashes or masks its values. */
   readonly isHidden: boolean;
@@ -34,7 +34,7 @@ function fingerprint(parts: unknown): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16);
 }
 
-/** The rule of a destination for a column; `*` stands for all that it does not name. */
+/** The rule of a destination for a column; `*` applies to all that it does not name. */
 function ruleOf(rules: ReadonlyMap<string, ColumnRule>, name: string, isKey: boolean): ColumnRule {
   const own = rules.get(name);
   if (own !== undefined) return own;
@@ -93,7 +93,7 @@ function refuseClashes(columns: readonly WantedColumn[], stream: string): void {
   const seen = new Set(own);
   for (const { as, name } of columns.filter(({ isDropped }) => !isDropped)) {
     const folded = as.toLowerCase();
-    // Only a rename can lead to a name that is taken: the stream's own names differ.
+    // Only a rename can give a name that is taken: the stream's own names differ.
     if (seen.has(folded) && as !== name) {
       throw new CdsyncError(`two columns of stream "${stream}" would be called "${as}" in the destination`, {
         code: 'destination_columns',
@@ -110,7 +110,7 @@ export interface DeliveredColumn extends StreamColumn {
   readonly mapping: ColumnMapping;
   /** SQL for its value in a row of an input, in the type that the column was declared with. */
   readonly value: string;
-  /** The column of the stream that it comes from; undefined for cdsync's own. */
+  /** The column of the stream that it is made of; undefined for cdsync's own. */
   readonly path: string | undefined;
   readonly isTracked: boolean;
   readonly isKey: boolean;

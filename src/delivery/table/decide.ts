@@ -7,7 +7,7 @@ import type { Erasure } from '../../storage/erasures.js';
 import type { NextMap } from './column-map.js';
 import type { TableRecord } from './record.js';
 
-/** What the user asked for. */
+/** The flags that the user gave. */
 interface DeliveryFlags {
   readonly full: boolean;
   readonly adopt: boolean;
@@ -38,7 +38,7 @@ export interface Situation {
 }
 
 /**
- * What a delivery does with a table:
+ * The work of a delivery on a table:
  * - `nothing`: it is as recorded, and there is nothing to send.
  * - `increment`: the changes after the recorded snapshot; in mode `append`, as rows of their own.
  * - `reload`: all rows, merged in place; in mode `append`, all rows once more.
@@ -52,7 +52,7 @@ export interface Decision {
   readonly drops: boolean;
   /** Recorded columns that the table lacks. */
   readonly lacking: readonly string[];
-  /** The generation of which the table is an old copy, as its stamp says (-1: it does not say); undefined if it is none. */
+  /** If the table is an old copy, its generation by its stamp (-1: it has none); else undefined. */
   readonly copyOf: number | undefined;
   /** Keys that must go from the table. */
   readonly erase: readonly string[];
@@ -61,7 +61,7 @@ export interface Decision {
 const modeHint =
   'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it';
 const appendHint =
-  'cdsync push --adopt goes on from here and sends nothing older; cdsync push --full appends all rows again';
+  'cdsync push --adopt continues from here and sends nothing older; cdsync push --full appends all rows again';
 
 function refusal({ feed }: Situation, code: ErrorCode, message: string, hint: string): CdsyncError {
   return new CdsyncError(message, { code, hint, stream: feed.stream });
@@ -72,7 +72,7 @@ function generationOf(stamp: string | null | undefined): number {
   return Number(/^(\d+):/.exec(stamp ?? '')?.[1] ?? -1);
 }
 
-/** Why a snapshot that was delivered does not lead to the present one; undefined if the changes do. */
+/** Why no changes connect a delivered snapshot with the present one; undefined if they do. */
 export function lineageGap(
   feed: Feed,
   { store_id, sequence, run_id }: Pick<TableRecord, 'store_id' | 'sequence' | 'run_id'>,
@@ -107,7 +107,7 @@ function refuseOwner(situation: Situation): void {
     situation,
     'store_unknown',
     `two storage folders write table "${table}" by turns: ${feed.store_id} from ${here.since} on, then ${newest?.id} from ${newest?.since} on`,
-    'keep one of them; cdsync push --adopt goes on with this one',
+    'keep one of them; cdsync push --adopt continues with this one',
   );
 }
 
@@ -131,7 +131,7 @@ function refuseShape(situation: Situation): void {
     );
 }
 
-/** Types that somebody altered. @throws {CdsyncError} `table_altered` */
+/** Refuses types that others altered. @throws {CdsyncError} `table_altered` */
 function refuseAltered(situation: Situation, record: TableRecord, found: FoundTable): void {
   const types = new Map(found.columns.map(({ name, type }) => [name, type]));
   const widened = new Set(record.pending?.widened.map(([name]) => name));
@@ -143,7 +143,7 @@ function refuseAltered(situation: Situation, record: TableRecord, found: FoundTa
   throw refusal(
     situation,
     'table_altered',
-    `somebody has changed columns of table "${situation.table}": ${words.join('; ')}`,
+    `another program has changed columns of table "${situation.table}": ${words.join('; ')}`,
     'change them back; or cdsync push --adopt takes them as they are, --recreate drops the table and loads it',
   );
 }
@@ -160,7 +160,7 @@ function erasuresOf(
       situation,
       'erasures_gone',
       `table "${situation.table}" is older than an erasure whose keys are no longer kept`,
-      'cdsync push --recreate drops the table and loads it without the erased rows; --adopt goes on if they are not in it',
+      'cdsync push --recreate drops the table and loads it without the erased rows; --adopt continues if they are not in it',
     );
   return due.flatMap(({ keys }) => keys ?? []);
 }
@@ -299,7 +299,7 @@ function lacksErasedKeys({ erasures }: Situation, { erased }: TableRecord): bool
   return erasures.some(({ number, keys }) => number > erased && keys === null);
 }
 
-/** The decision once the column map is known: what it asks for, or that there is nothing to do. */
+/** The decision once the column map is known, which may ask for a reload, or leave nothing to do. */
 export function withMap(decision: Decision, { record, feed, mode, erasures }: Situation, next: NextMap): Decision {
   if (decision.action !== 'increment') return decision;
   const asked = [decision.why, ...next.why].filter((text) => text !== '').join('; ');

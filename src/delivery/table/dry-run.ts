@@ -3,15 +3,15 @@ import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
 import { leftOutReason, type TablePlan } from './plan.js';
 
-/** What a delivery would do, as data: `cdsync push --dry-run --json`. */
+/** The plan of a delivery, as data: `cdsync push --dry-run --json`. */
 export interface PlannedDelivery {
   /** Null where a stream goes as records. */
   readonly table: string | null;
-  /** The table as it is, or what was sent; null if nothing. */
+  /** The table as it is, or the records that were sent; null if there are none. */
   readonly there: {
     readonly generation: number | null;
     readonly sequence: number | null;
-    /** Null where nobody knows. */
+    /** Null if it is not known. */
     readonly rows: number | null;
     readonly delivered_at: string | null;
   } | null;

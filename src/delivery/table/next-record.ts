@@ -92,7 +92,7 @@ function unloaded({ task: { feed, context, request }, plan, moment }: NextRecord
   };
 }
 
-/** What the load makes of the record, but for what only its end shows. */
+/** The record after a load. */
 function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: LoadOutcome): TableRecord {
   const { task, plan, moment, erased, kept } = input;
   const { feed } = task;

@@ -133,7 +133,7 @@ function ownOf(
   return { wanted, missing, left };
 }
 
-/** Adds columns in which the table differs from its record: somebody has dropped them. */
+/** Recorded columns that the table lacks, because others have dropped them. */
 function lackingColumns({ lacking }: Decision, { map, retired }: NextMap): { name: string; kind: string }[] {
   const kinds = new Map(retired);
   for (const { target, kind, variant } of map.values()) {
@@ -155,7 +155,7 @@ function clearedColumns(
   const older = sources.flatMap(({ path, isKey, isHidden }) => {
     const entry = next.map.get(path);
     if (copyOf === undefined || isKey || entry === undefined || entry.target === null) return [];
-    // Of rows whose age nobody knows, only what a rule hides now is certainly not to be kept.
+    // If the age of rows is not known, only columns that a rule hides now are certainly too old.
     const isOlder = copyOf < 0 ? isHidden : entry.since > copyOf;
     return isOlder ? [entry.target, ...(entry.variant === null ? [] : [entry.variant])] : [];
   });
@@ -163,7 +163,7 @@ function clearedColumns(
   return [...new Set([...next.clear, ...older, ...retired])];
 }
 
-/** Of what an unfinished delivery announced, what it has done. */
+/** The record with only those changes of an unfinished delivery that it has made. */
 function carriedOut(record: TableRecord, found: FoundTable | undefined): TableRecord {
   if (record.pending === null) return record;
   const types = new Map(found?.columns.map(({ name, type }) => [name, type]));
@@ -225,7 +225,7 @@ function takenNames(
 }
 
 /**
- * Plans the delivery of a stream to its table, from what the destination says of both. It asks nothing and changes nothing.
+ * Plans the delivery of a stream to its table, from the state of both at the destination. It sends no request and changes nothing.
  * @throws {CdsyncError} the codes of {@link decide} and {@link nextMap}; `destination_columns`
  */
 export function planTable(input: PlanInput): TablePlan {

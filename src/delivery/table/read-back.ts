@@ -12,7 +12,7 @@ import type { TableRecord } from './record.js';
 
 /** The text by which a column's value is compared with the one at the destination. */
 export function comparedText(column: DeliveredColumn): string {
-  // Where JSON is handed over as text, that text is what a destination may have kept.
+  // Where JSON is handed over as text, a destination may have kept that text.
   if (column.mapping.as === 'JSON') return `(${handedOver(column)})::VARCHAR`;
   return canonicalText(column.value, column.type);
 }
@@ -92,7 +92,7 @@ async function expectedSum(
   return total;
 }
 
-/** The comparison of what a load has written with what was handed over: by the sum of a hash of every row. */
+/** The comparison of the written rows with those that were handed over: by the sum of a hash of every row. */
 export function readBackOf(task: ReadBackTask): ReadBack {
   const { columns: all, data, live } = task;
   const columns = comparedColumns(all);
@@ -132,7 +132,7 @@ export function isDue(
   return age >= verifyEvery || age < 0;
 }
 
-/** What a look at the whole table has found. */
+/** The result of a look at the whole table. */
 export type Look =
   | { readonly type: 'same' }
   | { readonly type: 'unknown' }

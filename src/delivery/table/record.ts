@@ -21,14 +21,14 @@ const entrySchema = z.looseObject({
   safe: z.boolean(),
 });
 
-/** What a column of the stream has become in the table. */
+/** The place of a stream's column in the table. */
 export type MapEntry = z.infer<typeof entrySchema>;
 
 const namedKind = z.tuple([z.string(), z.string()]);
 
 /** A JSON object as a map: names of columns may be `__proto__`. */
 function mapOf<T extends z.ZodType>(value: T) {
-  const entries = z.preprocess((given) => Object.entries(given ?? {}), z.array(z.tuple([z.string(), value])));
+  const entries = z.preprocess((object) => Object.entries(object ?? {}), z.array(z.tuple([z.string(), value])));
   return entries.transform((pairs): ReadonlyMap<string, z.output<T>> => new Map(pairs as [string, z.output<T>][]));
 }
 
@@ -44,7 +44,7 @@ const recordSchema = z.looseObject({
   run_id: z.string(),
   generation: z.number(),
   load: z.string(),
-  /** What the table itself should show; null if it cannot be stamped. */
+  /** The stamp that the table should have; null if it cannot be stamped. */
   stamp: z.string().nullable(),
   mode: z.enum(['append', 'upsert', 'mirror', 'replace']),
   deletes: z.enum(['hard', 'soft']),
@@ -80,7 +80,7 @@ const recordSchema = z.looseObject({
     .nullable(),
 });
 
-/** What cdsync noted at a destination about one of its tables, in the commit that wrote the rows. */
+/** The record of a table at its destination, written in the commit that wrote the rows. */
 export type TableRecord = z.infer<typeof recordSchema>;
 export type Pending = NonNullable<TableRecord['pending']>;
 

@@ -30,7 +30,7 @@ interface Tried {
 }
 
 /**
- * Brings one stream's table up to date. Each attempt opens the destination, reads the record and the table, plans, and begins the
+ * Updates one stream's table. Each attempt opens the destination, reads the record and the table, plans, and begins the
  * load from its beginning.
  */
 export class TableDelivery {
@@ -66,7 +66,7 @@ export class TableDelivery {
     }
   }
 
-  /** What a delivery would do. Writes nothing. */
+  /** The plan of a delivery. Writes nothing. */
   async planned(options: DestinationContext): Promise<PlannedDelivery> {
     return this.#opened(options, async (destination) => {
       const plan = await this.#plan(destination, await this.#erasures());
@@ -74,7 +74,7 @@ export class TableDelivery {
     });
   }
 
-  /** What the load that was tried last has come to, if it was committed after all. */
+  /** The result of the load that was tried last, if it was committed after all. */
   async taken(options: DestinationContext): Promise<Delivered | undefined> {
     const tried = this.#tried;
     if (tried === undefined) return undefined;
@@ -161,7 +161,7 @@ export class TableDelivery {
     }
   }
 
-  /** What follows from a committed load: the list of the values that the destination cannot hold. */
+  /** Notes the result of a committed load: the list of the values that the destination cannot hold. */
   async #settle({ plan, data, before, kept, erased }: Tried): Promise<Delivered> {
     const rejects = [...kept, ...data.rejects];
     if (before.length > 0 || rejects.length > 0) await writeRejects(this.#rejects, rejects);
@@ -233,12 +233,12 @@ export class TableDelivery {
     if (own === undefined) return delivered;
     const record = parseRecord(own.record, this.table);
     const now = context.clock.now();
-    if (!isDue(record, { ...request.destination, isAsked: request.verify }, now)) return this.#told(delivered);
+    if (!isDue(record, { ...request.destination, isAsked: request.verify }, now)) return this.#withProblem(delivered);
     progress.phase = 'verifying';
     const look = await this.#compared(destination, plan, record);
     if (look.type === 'same') {
       await destination.keep(own, recordText({ ...record, verified_at: new Date(now).toISOString() }));
-      return this.#told(delivered);
+      return this.#withProblem(delivered);
     }
     if (look.type === 'unknown') return this.#unknown(destination, plan, delivered);
     if (this.#difference !== undefined) throw this.#differsAgain(look.how);
@@ -262,7 +262,7 @@ export class TableDelivery {
   /** Of a table that cannot be compared, only a load of all rows proves that it has them. */
   #unknown(destination: TableDestination, plan: TablePlan, delivered: Delivered): Promise<Delivered> | Delivered {
     const { request, context } = this.#task;
-    if (!request.verify || plan.isEverything) return this.#told(delivered);
+    if (!request.verify || plan.isEverything) return this.#withProblem(delivered);
     if (request.destination.mode !== 'append')
       return this.#loadedAgain(destination, delivered, 'asked (--verify): it has rows that the snapshot lacks');
     context.notice(
@@ -278,8 +278,8 @@ export class TableDelivery {
     return { ...again, variants: [...(delivered.variants ?? []), ...(again.variants ?? [])] };
   }
 
-  /** The result, with what was wrong before all rows were loaded again. */
-  #told(delivered: Delivered): Delivered {
+  /** The result, with the difference that was found before all rows were loaded again. */
+  #withProblem(delivered: Delivered): Delivered {
     if (this.#difference === undefined) return delivered;
     const problem = new CdsyncError(`table "${this.table}" was not as recorded: ${this.#difference}`, {
       code: 'table_changed',

@@ -4,7 +4,7 @@ import { loadRefused } from '../errors.js';
 /** Why DuckDB failed, by its words; a refusal of the operating system by that system's error code. The first that fits counts. */
 const reasons = {
   corrupt: /not a valid DuckDB|corrupt|checksum|serialization|magic|could not read enough bytes/i,
-  // What does not fit in memory may take nine tenths of what is free on the disk.
+  // Data that does not fit in memory may take nine tenths of the free disk space.
   ENOSPC: /no space left|could not write all bytes|ENOSPC|disk quota|max_temp_directory_size/i,
   EFBIG: /file too large/i,
   EACCES: /permission denied|operation not permitted/i,
@@ -60,7 +60,7 @@ function parted(said: string): { message: string; line: string | undefined } {
 const hint = 'the tables: cdsync query "show tables"';
 
 /**
- * The error for the author of a query on the command line. What DuckDB says of the query's own text is shown, with its literals and
+ * The error for the author of a query on the command line. DuckDB's message about the query's own text is shown, with its literals and
  * the line that it marks; a message that quotes a stored value is not, unless values are asked for.
  */
 export function ownQueryError(thrown: unknown, sql: string, showsValues: boolean): CdsyncError {
@@ -120,10 +120,10 @@ export function isCorruption(error: unknown): boolean {
 /** Codes that become `sql_failed` for a query: a file that cannot be read is one that the query names. */
 const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_failed', 'storage_permission']);
 
-/** What the macros of published files say, through DuckDB, of a time before their history. It names no value of a record. */
+/** The message of the macros of published files, through DuckDB, for a time before their history. It names no value of a record. */
 export const beforeHistory = '_as_of: nothing is kept of that time';
 
-/** What DuckDB said of a statement, without its client's words about the step that failed. */
+/** DuckDB's message about a statement, without its client's words about the step that failed. */
 function duckdbMessage(cause: unknown): string {
   return messageOf(cause)
     .replace(/^Failed to extract statements: /, '')
@@ -164,7 +164,7 @@ export function duckdbRefused(did: string, cause: unknown): CdsyncError {
     return loadRefused('there is no space left for the work of a load', {
       cause,
       causeQuotesValues: true,
-      hint: 'the storage folder of the job needs room for about the whole table, twice',
+      hint: 'the storage folder of the job needs space for about twice the whole table',
     });
   if (reason === 'memory')
     return loadRefused('DuckDB needs more memory than it may use to load', {

@@ -47,7 +47,7 @@ function missing(message: string, { version, platform }: Build, cause?: unknown)
   });
 }
 
-/** What DuckDB says of a file: never anything of a record. */
+/** DuckDB's message about a file, which never quotes a record. */
 function firstLine(cause: unknown): string {
   const said = cause instanceof Error ? cause.message : String(cause);
   return printable(said.split('\n')[0] ?? '');
@@ -86,7 +86,7 @@ async function install(name: string, connection: DuckdbStatements): Promise<void
 /**
  * Loads extensions of DuckDB into its instance. One that is loaded already costs nothing.
  * @param names as their files are called: `ducklake`, `postgres_scanner`, `httpfs`
- * @param folder where the files are; undefined: DuckDB downloads what it has not installed yet, into `~/.duckdb`
+ * @param folder where the files are; undefined: DuckDB downloads missing ones, into `~/.duckdb`
  * @throws {CdsyncError} `duckdb_extension_missing` if one is not there, or is built for another DuckDB or another platform
  */
 export async function loadDuckdbExtensions(
@@ -131,12 +131,12 @@ export function s3Server({ endpoint, region }: Pick<S3Options, 'endpoint' | 'reg
 export function duckdbS3Secret(name: string, options: Partial<S3Options>, scope?: string): string {
   const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
   const server = endpoint === undefined ? undefined : new URL(endpoint);
-  const given = {
+  const known = {
     SESSION_TOKEN: sessionToken?.reveal(),
     REGION: region ?? (server && 'us-east-1'),
     ENDPOINT: server?.host,
   };
-  const texts = { ...given, URL_STYLE: (pathStyle ?? server !== undefined) ? 'path' : 'vhost', SCOPE: scope };
+  const texts = { ...known, URL_STYLE: (pathStyle ?? server !== undefined) ? 'path' : 'vhost', SCOPE: scope };
   const login =
     accessKeyId === undefined
       ? ['PROVIDER credential_chain']

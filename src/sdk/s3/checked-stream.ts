@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline, type Readable, Transform } from 'node:stream';
 import { fileChanged } from './s3-errors.js';
 
-/** The bytes of a file. The stream fails at its end if they are not what they should be. */
+/** The bytes of a file. The stream fails at its end if their checksum is another. */
 export function checkedStream(local: string, sha256: string): Readable {
   const hash = createHash('sha256');
   const checked = new Transform({

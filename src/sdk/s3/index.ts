@@ -33,8 +33,8 @@ export const s3Options = {
 };
 
 /** Rules between these options. */
-export function s3Rules(given: Readonly<Record<string, unknown>>): Finding[] {
-  const has = (key: string) => given[key] !== undefined;
+export function s3Rules(options: Readonly<Record<string, unknown>>): Finding[] {
+  const has = (key: string) => options[key] !== undefined;
   const findings: Finding[] = [];
   if (has('access_key_id') !== has('secret_access_key'))
     findings.push({ path: [], message: 'give both `access_key_id` and `secret_access_key`, or neither' });
@@ -45,7 +45,7 @@ export function s3Rules(given: Readonly<Record<string, unknown>>): Finding[] {
 
 export type { S3Options, S3Store } from './s3-store.js';
 
-/** Loads what speaks to object stores. The vendor's library comes with the first {@link S3Store} that is opened. */
+/** Loads the client of object stores. The vendor's library is loaded with the first {@link S3Store} that is opened. */
 export function s3Library(): Promise<typeof import('./s3-store.js')> {
   return import('./s3-store.js');
 }

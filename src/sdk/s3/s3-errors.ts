@@ -26,7 +26,7 @@ export function isPreconditionFailure(error: unknown): boolean {
   return name === 'PreconditionFailed' || $metadata?.httpStatusCode === 412 || $metadata?.httpStatusCode === 409;
 }
 
-/** The error for a file that is no longer what it was when its checksum was taken. */
+/** The error for a file that has changed since its checksum was taken. */
 export function fileChanged(local: string): CdsyncError {
   return new CdsyncError(`${local} has other content than a moment ago, and was not put into the store`, {
     code: 'file_changed',
@@ -34,58 +34,62 @@ export function fileChanged(local: string): CdsyncError {
   });
 }
 
-interface Told {
+interface HiddenCause {
   readonly cause: unknown;
   readonly causeQuotesValues: true;
 }
 
-function loginError({ name = '', $metadata }: S3Failure, place: string, told: Told): CdsyncError | undefined {
+function loginError({ name = '', $metadata }: S3Failure, place: string, hidden: HiddenCause): CdsyncError | undefined {
   const status = $metadata?.httpStatusCode;
   if (name === 'CredentialsProviderError')
-    return loginRefused(`no credentials were found for ${place}`, { ...told, hint: credentialsHint });
+    return loginRefused(`no credentials were found for ${place}`, { ...hidden, hint: credentialsHint });
   if (name === 'RequestTimeTooSkewed')
     return loginRefused(`${place} refuses the login: the clocks differ`, {
-      ...told,
+      ...hidden,
       hint: 'set the clock of this machine',
     });
   if (!logins.has(name) && status !== 401) return undefined;
-  return loginRefused(`${place} refuses the login (${name || status})`, { ...told, hint: credentialsHint });
+  return loginRefused(`${place} refuses the login (${name || status})`, { ...hidden, hint: credentialsHint });
 }
 
-function bucketError({ name = '', message = '', $metadata }: S3Failure, bucket: string, told: Told) {
+function bucketError({ name = '', message = '', $metadata }: S3Failure, bucket: string, hidden: HiddenCause) {
   if (name === 'NoSuchBucket')
     return loadRefused(`there is no bucket "${bucket}"`, {
-      ...told,
+      ...hidden,
       hint: 'create it, or check `url`, `endpoint` and `region`',
     });
   if (regions.has(name) || $metadata?.httpStatusCode === 301)
     return loadRefused(`bucket "${bucket}" is in another region`, {
-      ...told,
+      ...hidden,
       hint: "set `region` to the bucket's region",
     });
   if (!/region is missing/i.test(message)) return undefined;
   return loadRefused(`the region of bucket "${bucket}" is not known`, {
-    ...told,
+    ...hidden,
     hint: 'set `region`',
   });
 }
 
-function requestError({ name, message = '', code = '', $metadata }: S3Failure, place: string, told: Told): CdsyncError {
+function requestError(
+  { name, message = '', code = '', $metadata }: S3Failure,
+  place: string,
+  hidden: HiddenCause,
+): CdsyncError {
   const status = $metadata?.httpStatusCode;
   if (status === 403) {
     return permissionMissing(`${place} refuses access (${name || status})`, {
-      ...told,
+      ...hidden,
       hint: 'these credentials need s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject below the prefix',
     });
   }
   if (untrusted.test(code) || untrusted.test(message))
     return loadRefused(`there is no trusted connection to ${place}`, {
-      ...told,
+      ...hidden,
       hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
     });
   if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429)
-    return loadRefused(`${place} refuses a request (${name || status})`, told);
-  return unavailable(`${place} is unavailable (${code || name || status})`, told);
+    return loadRefused(`${place} refuses a request (${name || status})`, hidden);
+  return unavailable(`${place} is unavailable (${code || name || status})`, hidden);
 }
 
 /** A store's failure as an error of cdsync. The store's own message is left out: it may repeat parts of the request. */
@@ -95,7 +99,9 @@ export function s3Error(
 ): unknown {
   const failure = error as S3Failure;
   if (error instanceof CdsyncError || failure.name === 'AbortError') return error;
-  const told: Told = { cause: error, causeQuotesValues: true };
-  if (error instanceof ProxyFailure) return unavailable(`${place} is unavailable: ${error.message}`, told);
-  return loginError(failure, place, told) ?? bucketError(failure, bucket, told) ?? requestError(failure, place, told);
+  const hidden: HiddenCause = { cause: error, causeQuotesValues: true };
+  if (error instanceof ProxyFailure) return unavailable(`${place} is unavailable: ${error.message}`, hidden);
+  return (
+    loginError(failure, place, hidden) ?? bucketError(failure, bucket, hidden) ?? requestError(failure, place, hidden)
+  );
 }

@@ -74,7 +74,7 @@ async function library(): Promise<Library> {
 function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
   const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
   // Stores other than AWS accept any region, and some do not know the checksums that the SDK adds by default.
-  const elsewhere = {
+  const otherStore = {
     endpoint: endpoint ?? '',
     region: region ?? process.env.AWS_REGION ?? 'us-east-1',
     requestChecksumCalculation: 'WHEN_REQUIRED',
@@ -93,7 +93,7 @@ function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
       ...proxyAgents(process.env, { timeoutMs: connectMs, maxSockets }),
     },
     forcePathStyle: pathStyle ?? endpoint !== undefined,
-    ...(endpoint === undefined ? {} : elsewhere),
+    ...(endpoint === undefined ? {} : otherStore),
     ...(region === undefined ? {} : { region }),
     ...(secretAccessKey === undefined ? {} : { credentials: login }),
   });
@@ -153,7 +153,7 @@ export class S3Store {
     return this.#keepsConditions;
   }
 
-  /** By how much the store's clock is ahead of this machine's, in milliseconds, to the second; undefined before its first answer. */
+  /** By how much the store's clock is ahead of this machine's, in milliseconds, to the second; undefined before its first response. */
   get clockAheadMs(): number | undefined {
     return this.#clockAheadMs;
   }
@@ -212,7 +212,7 @@ export class S3Store {
     const condition = tag === undefined ? { IfNoneMatch: '*' } : { IfMatch: tag };
     const written = await this.#write(path, text, this.#keepsConditions ? condition : {});
     if (written !== undefined) return written;
-    // The refusal may answer the second try of a request that succeeded, but whose first answer was lost.
+    // The refusal may be of a second try, after the response to a first and successful one was lost.
     const found = await this.read(path);
     return found?.text === text ? found.tag : undefined;
   }
@@ -321,14 +321,14 @@ export class S3Store {
     this.#client.destroy();
   }
 
-  /** Each answer tells the store's time. */
+  /** Each response has the store's time. */
   #watchClock(): void {
     this.#client.middlewareStack.add(
       (next) => async (args) => {
         const result = await next(args);
         const { headers } = (result.response ?? {}) as { headers?: Readonly<Record<string, string>> };
-        const told = Date.parse(headers?.date ?? '');
-        if (!Number.isNaN(told)) this.#clockAheadMs = told - Date.now();
+        const storeTime = Date.parse(headers?.date ?? '');
+        if (!Number.isNaN(storeTime)) this.#clockAheadMs = storeTime - Date.now();
         return result;
       },
       { step: 'deserialize', name: 'cdsyncClock', priority: 'low' },

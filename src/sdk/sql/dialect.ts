@@ -9,8 +9,8 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 export interface Change {
   readonly sql: string;
   /**
-   * What each row that it reports as changed does to the number of rows; left out if it cannot be told from the report. `balance`: the
-   * database says how many rows it inserted and deleted (see {@link SqlSession.balance}).
+   * The effect of each row that it reports as changed on the number of rows; left out if the report does not show it. `balance`: the
+   * database reports how many rows it inserted and deleted (see {@link SqlSession.balance}).
    */
   readonly counts?: 1 | -1 | 0 | 'balance';
 }
@@ -45,10 +45,10 @@ export interface Stage {
   readonly drop: readonly string[];
 }
 
-/** What one SQL database writes differently. No member runs a statement. */
+/** The SQL that one database writes differently. No member runs a statement. */
 export interface SqlDialect {
   /**
-   * - `transaction`: rows and record commit together; DDL commits at once, or would lock readers out, so it comes before, announced
+   * - `transaction`: rows and record commit together; DDL commits at once, or would lock readers out, so it precedes, announced
    *   by an intent.
    * - `transaction_with_ddl`: DDL is a part of the transaction too.
    * - `steps`: nothing is rolled back: intent first, record last, every step repeatable.

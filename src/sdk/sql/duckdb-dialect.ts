@@ -9,7 +9,7 @@ import { definitions, stagedColumns } from './statements.js';
 const duckdbNames = { identifier: quoteIdentifier };
 
 /**
- * What DuckDB writes differently. A transaction holds DDL too.
+ * The SQL that DuckDB writes differently. A transaction holds DDL too.
  * @param database SQL of the name of an attached database, if it is not the one that was opened
  */
 export function duckdbDialect(schema: string, database?: string): SqlDialect {
@@ -105,7 +105,7 @@ export function duckdbTypes(
     },
     widens: (declared, now) =>
       duckdbWidens(declared, now, (from, to) => {
-        // A stream turns integers into doubles only if none of them exceeds 2^53.
+        // A stream turns integers into doubles only if all of them are at most 2^53 from zero.
         const isDouble = from.kind === 'int64' && to.kind === 'double';
         return spelled(from) === spelled(to) || isDouble || widens(from, to);
       }),

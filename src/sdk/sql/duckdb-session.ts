@@ -104,7 +104,7 @@ export class DuckdbSession implements SqlSession {
 
   async close(): Promise<void> {
     this.#connection.closeSync();
-    // Releases its file at once, unless this process has it open elsewhere too.
+    // Releases its file at once, unless this process has another instance of it.
     this.#instance.closeSync();
   }
 }

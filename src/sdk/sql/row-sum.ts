@@ -10,7 +10,7 @@ export interface RowHashing {
   number(hex: string): string;
   /** SQL of a sum of such integers, as text; it may exceed 64 bits. */
   sum(number: string): string;
-  /** SQL literals of U+001F, which parts two values, and of U+001E, which stands for NULL. Default: the characters in quotes. */
+  /** SQL literals of U+001F, which separates two values, and of U+001E, which replaces NULL. Default: the characters in quotes. */
   readonly marks?: { readonly between: string; readonly nothing: string };
 }
 
@@ -34,7 +34,7 @@ function hexOf(hashing: RowHashing, texts: readonly string[]): string {
 }
 
 /**
- * SQL of a number of 60 bits for a row: from the MD5 of the texts of its values, in order. The sum over rows tells whether two sets
+ * SQL of a number of 60 bits for a row: from the MD5 of the texts of its values, in order. The sum over rows shows if two sets
  * of rows are the same; it does not depend on their order.
  * @param texts SQL of the texts; each may be NULL
  */

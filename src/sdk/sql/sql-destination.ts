@@ -93,10 +93,9 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   async state(key: StateKey): Promise<TableState> {
     const folded = (name: string) => (this.dialect.foldsTables ? name.toLowerCase() : name);
-    const isThere = (name: string) => this.#find(name).then((found) => found !== undefined);
-    const rows = (await isThere(stateTable)) ? await stateRows(this.#store) : [];
-    const legacy = (await isThere(legacyWatermarks)) ? await this.legacy() : [];
-    const state = tableState(key, rows, legacy, folded);
+    const rows = (await this.#find(stateTable)) && (await stateRows(this.#store));
+    const legacy = (await this.#find(legacyWatermarks)) && (await this.legacy());
+    const state = tableState(key, rows ?? [], legacy ?? [], folded);
     this.#legacy = state.legacy;
     return state;
   }
@@ -145,7 +144,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     }
   }
 
-  /** Writes what a transaction does not hold, announced by the intent, and then the transaction. */
+  /** Writes the intent and the changes that no transaction holds, then the transaction. */
   async #written(load: Load, stage: string | undefined): Promise<Finished> {
     const { session, dialect } = this;
     const isAnnounced = this.#isStepwise || (dialect.commit === 'transaction' && this.#hasDdl(load));
@@ -338,22 +337,12 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   #mergeTask({ table, write, empty, clear, moment }: Load, stage: string, version: number): MergeTask {
     const { dialect } = this;
-    const { columns: found = table.columns, comment } = this.#found.get(table.name) ?? {};
-    const names = new Set([...found, ...table.columns].map(({ name }) => name.toLowerCase()));
+    const { columns = table.columns, comment } = this.#found.get(table.name) ?? {};
+    const names = new Set([...columns, ...table.columns].map(({ name }) => name.toLowerCase()));
     const [t, s] = [freeAlias('t', names), freeAlias('s', names)];
-    return {
-      table,
-      found: { columns: found, comment },
-      version,
-      target: dialect.table(table.name),
-      stage,
-      t,
-      s,
-      write: write as MergeTask['write'],
-      empty,
-      clear,
-      moment: dialect.moment(moment),
-    };
+    const task = { table, version, target: dialect.table(table.name), stage, t, s, empty, clear };
+    const found = { columns, comment };
+    return { ...task, found, write: write as MergeTask['write'], moment: dialect.moment(moment) };
   }
 
   /** @param staged if the table may have other rows than the staged ones, or if these can be compared by their key */

@@ -59,7 +59,7 @@ export function differSql(dialect: SqlDialect, one: string, other: string, kind?
   return dialect.differs?.(one, other, kind) ?? `${one} IS DISTINCT FROM ${other}`;
 }
 
-/** What an update of a merge assigns, and SQL that is true if a row is not so already; another `_synced_at` alone does not count. */
+/** The assignments of a merge's update, and SQL that is true if they change a row; another `_synced_at` alone does not count. */
 export function assignments(
   dialect: SqlDialect,
   { table, t, s, empty }: Pick<MergeTask, 'table' | 't' | 's' | 'empty'>,

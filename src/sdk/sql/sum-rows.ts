@@ -13,7 +13,7 @@ export interface Summed {
   readonly where?: string | undefined;
 }
 
-/** A column of a result: some databases answer with names in upper case. */
+/** A column of a result: some databases return names in upper case. */
 function field(row: SqlRow | undefined, name: string): unknown {
   return row?.[name] ?? row?.[name.toUpperCase()];
 }

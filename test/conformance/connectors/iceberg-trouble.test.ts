@@ -138,7 +138,7 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     ['a namespace that is not there', { namespace: 'nobody' }, 'destination_refused', /no namespace nobody/],
     ['a partition by a column that is not there', { partition_by: ['day(nobody)'] }, 'partition_column', /lacks/],
     ['extensions that are not there', { extensions: '/nowhere' }, 'duckdb_extension_missing', /there is no avro/],
-    ['a path without a catalog', { catalog: 'http://127.0.0.1:1/x' }, 'destination_unavailable', /no answer/],
+    ['a path without a catalog', { catalog: 'http://127.0.0.1:1/x' }, 'destination_unavailable', /no response/],
   ])('refuses %s, and changes nothing', async (_, more, wanted, words) => {
     const there = await place();
     const subject = await TestTarget.open({ connector: iceberg, place: there, destination: more });

@@ -194,7 +194,7 @@ describe('a receiver that has trouble', () => {
   it('that is not there is a reason to try again', async () => {
     const { destination } = await open({ url: 'http://127.0.0.1:1/' });
     const [result] = await destination.send(someRecords(1), new AbortController().signal);
-    expect(result).toEqual({ type: 'again', reason: 'no answer from 127.0.0.1:1 (ECONNREFUSED)' });
+    expect(result).toEqual({ type: 'again', reason: 'no response from 127.0.0.1:1 (ECONNREFUSED)' });
   });
 });
 

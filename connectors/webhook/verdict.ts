@@ -10,8 +10,8 @@ import {
   redactor,
   Secret,
 } from '../../src/sdk/index.js';
-import type { Answer } from './exchange.js';
-import { answerSchema, type ReceiverResult } from './types.js';
+import type { EndpointResponse } from './exchange.js';
+import { type ReceiverResult, responseSchema } from './types.js';
 
 /** The outcome of a request for its records. */
 export type Verdict =
@@ -33,8 +33,8 @@ function isPassing(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
 }
 
-/** Milliseconds that `Retry-After` asks for, given as seconds or a date. A date is compared with the answer's own `Date`. */
-function retryAfterMs({ headers }: Answer): number | undefined {
+/** Milliseconds that `Retry-After` asks for, given as seconds or a date. A date is compared with the response's own `Date`. */
+function retryAfterMs({ headers }: EndpointResponse): number | undefined {
   const asked = headers['retry-after'];
   if (typeof asked !== 'string') return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(asked)) return Number(asked) * 1000;
@@ -69,11 +69,11 @@ function parsed(body: string): unknown {
   }
 }
 
-/** The receiver's reason, if the answer gives one in a usual way. */
-function reasonIn({ body, headers }: Answer): string | undefined {
-  const answer = parsed(body);
-  if (typeof answer === 'object' && answer !== null) {
-    const { message, detail, error, title } = answer as Readonly<Record<string, unknown>>;
+/** The receiver's reason, if the response has one in a usual place. */
+function reasonIn({ body, headers }: EndpointResponse): string | undefined {
+  const json = parsed(body);
+  if (typeof json === 'object' && json !== null) {
+    const { message, detail, error, title } = json as Readonly<Record<string, unknown>>;
     return [message, detail, error, title].find((words) => typeof words === 'string' && words !== '') as
       | string
       | undefined;
@@ -82,13 +82,13 @@ function reasonIn({ body, headers }: Answer): string | undefined {
   return isText && body.trim() !== '' ? body : undefined;
 }
 
-function said(answer: Answer): string {
-  return `${answer.status} ${STATUS_CODES[answer.status] ?? ''}`.trim();
+function said(response: EndpointResponse): string {
+  return `${response.status} ${STATUS_CODES[response.status] ?? ''}`.trim();
 }
 
-function endpointError(answer: Answer, host: string): CdsyncError | undefined {
-  const { status } = answer;
-  const message = `${host} answered ${said(answer)}`;
+function endpointError(response: EndpointResponse, host: string): CdsyncError | undefined {
+  const { status } = response;
+  const message = `${host} answered ${said(response)}`;
   if (status === 401) return loginRefused(message, { hint: 'check what `headers` or `url` give as credentials' });
   if (status === 403)
     return permissionMissing(message, {
@@ -109,14 +109,14 @@ function recordResult(record: OutgoingRecord, found: ReceiverResult | undefined)
   return { type: 'refused', reason, column: found.column ?? undefined };
 }
 
-function results(answer: Answer, records: readonly OutgoingRecord[], host: string): RecordResult[] {
-  const body = parsed(answer.body);
+function results(response: EndpointResponse, records: readonly OutgoingRecord[], host: string): RecordResult[] {
+  const body = parsed(response.body);
   const hasResults = typeof body === 'object' && body !== null && 'results' in body;
   if (!hasResults) return records.map(() => ({ type: 'acknowledged' }));
-  const read = answerSchema.safeParse(body);
+  const read = responseSchema.safeParse(body);
   if (!read.success) {
     const [issue] = read.error.issues;
-    // To treat this as a success could lose refused records.
+    // Taken for a success, it could lose refused records.
     throw loadRefused(
       `${host} answered with results that cannot be read: ${issue?.path.join('.')}: ${issue?.message}`,
       {
@@ -129,19 +129,19 @@ function results(answer: Answer, records: readonly OutgoingRecord[], host: strin
 }
 
 /**
- * Decides what an answer means for the records of its request.
+ * The verdict of a response about the records of its request.
  * @param host for messages
- * @throws {CdsyncError} for a failure that neither other records nor another attempt would mend
+ * @throws {CdsyncError} for a failure that neither other records nor another attempt would repair
  */
-export function judge(answer: Answer, records: readonly OutgoingRecord[], host: string): Verdict {
-  const { status } = answer;
+export function verdictOf(response: EndpointResponse, records: readonly OutgoingRecord[], host: string): Verdict {
+  const { status } = response;
   if (isPassing(status))
-    return { type: 'again', reason: `${host} answered ${said(answer)}`, afterMs: retryAfterMs(answer) };
-  const broken = endpointError(answer, host);
+    return { type: 'again', reason: `${host} answered ${said(response)}`, afterMs: retryAfterMs(response) };
+  const broken = endpointError(response, host);
   if (broken !== undefined) throw broken;
-  if (status < 300) return { type: 'results', results: results(answer, records, host) };
+  if (status < 300) return { type: 'results', results: results(response, records, host) };
   const [record] = records;
-  const words = records.length === 1 && record !== undefined ? reasonIn(answer) : undefined;
+  const words = records.length === 1 && record !== undefined ? reasonIn(response) : undefined;
   const reason = words === undefined ? '' : `: ${cleaned(words, record as OutgoingRecord)}`;
-  return { type: 'refused', reason: `the receiver answered ${said(answer)}${reason}` };
+  return { type: 'refused', reason: `the receiver answered ${said(response)}${reason}` };
 }
