@@ -168,18 +168,20 @@ export interface LoadData {
 export interface ReadBack {
   /** The columns whose values are compared, those of the key first. */
   readonly columns: readonly TargetColumn[];
-  /** @throws {CdsyncError} `delivery_differs`: the load must be rolled back */
-  check(found: FoundRows): Promise<void>;
+  /**
+   * Compares the rows that the destination finds with those that were handed over, which are summed at the same time.
+   * @param hashed names of the columns whose texts are in the sum, in the order of {@link columns}; the others have no text
+   * @throws {CdsyncError} `delivery_differs`: the load must be rolled back
+   */
+  check(hashed: readonly string[], find: () => Promise<FoundRows>): Promise<void>;
 }
 
 /** The rows of a load as they were found in the table. */
 export interface FoundRows {
   /** Rows of a `fill` or `append`; for a `merge`, rows with the key of an upsert. */
   readonly rows: number;
-  /** The sum of {@link rowNumber} over them, from the texts of {@link hashed}. */
+  /** The sum of {@link rowNumber} over them, from the texts of the columns that have one. */
   readonly sum: string;
-  /** Names of the columns whose texts are in the sum, in the order of {@link ReadBack.columns}; the others have no text. */
-  readonly hashed: readonly string[];
   /** The same sums for each of these columns alone: asked for if the sum is another. */
   readonly sums: () => Promise<ReadonlyMap<string, string>>;
   /** Rows with the key of a delete that are still there; marked ones do not count. */

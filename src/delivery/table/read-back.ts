@@ -1,6 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 import type { TableConnector, TableDestination } from '../../sdk/destination.js';
-import type { FoundRows, ReadBack } from '../../sdk/load.js';
+import type { ReadBack } from '../../sdk/load.js';
 import { canonicalText, duckdbHashing, rowNumber } from '../../sdk/sql/row-sum.js';
 import type { Row } from '../../storage/duckdb.js';
 import type { StreamTask } from '../delivery.js';
@@ -92,14 +92,21 @@ async function expectedSum(
   return total;
 }
 
+function settled<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
+}
+
 /** The comparison of the written rows with those that were handed over: by the sum of a hash of every row. */
 export function readBackOf(task: ReadBackTask): ReadBack {
   const { columns: all, data, live } = task;
   const columns = comparedColumns(all);
   return {
     columns: columns.map(targetColumn),
-    check: async (found: FoundRows) => {
-      const expected = await expectedSum(data, all, found.hashed);
+    check: async (hashed, find) => {
+      // Two engines do most of the work of a comparison: neither waits for the other.
+      const [sums, rows] = await Promise.allSettled([expectedSum(data, all, hashed), find()]);
+      const [expected, found] = [settled(sums), settled(rows)];
       const wanted = live();
       if (found.rows !== expected.rows)
         throw differs(task, `${expected.rows} rows were sent, and ${found.rows} are there`);
@@ -109,8 +116,8 @@ export function readBackOf(task: ReadBackTask): ReadBack {
       if (found.differing.length > 0)
         throw differs(task, `values of ${found.differing.map((name) => `"${name}"`).join(', ')}`);
       if (BigInt(found.sum) === expected.sum) return;
-      const each = await expectedSum(data, all, found.hashed, true);
-      throw differs(task, differing(found.hashed, each, await found.sums()));
+      const each = await expectedSum(data, all, hashed, true);
+      throw differs(task, differing(hashed, each, await found.sums()));
     },
   };
 }

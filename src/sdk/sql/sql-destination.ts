@@ -2,6 +2,7 @@ import type { TableDestination, TableSums, TableTypes } from '../destination.js'
 import { ColumnNotWidened, countDiffers, tableMoved } from '../errors.js';
 import type {
   Finished,
+  FoundRows,
   FoundTable,
   LegacyWatermark,
   Load,
@@ -39,7 +40,7 @@ import {
   sameKey,
   withDefaults,
 } from './statements.js';
-import { differingColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
+import { differingColumns, hashedColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
 
 /** The column of mode `append` that names the load of a row, where loads cannot be rolled back. */
 const loadColumn = '_cdsync_load';
@@ -313,13 +314,10 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const before = readBack && (await sumRows(this.#store, summed, readBack.columns));
     await this.#insert(load, stage);
     if (readBack !== undefined && before !== undefined) {
-      const after = await sumRows(this.#store, summed, readBack.columns);
-      await readBack.check({
-        rows: after.rows - before.rows,
-        sum: String(BigInt(after.sum) - BigInt(before.sum)),
-        hashed: after.hashed,
-        sums: async () => new Map(),
-        ...unmerged,
+      await readBack.check(before.hashed, async () => {
+        const after = await sumRows(this.#store, summed, readBack.columns);
+        const sum = String(BigInt(after.sum) - BigInt(before.sum));
+        return { rows: after.rows - before.rows, sum, sums: async () => new Map(), ...unmerged };
       });
     }
     return rows + data.handedOver;
@@ -346,28 +344,32 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   /** @param staged if the table may have other rows than the staged ones, or if these can be compared by their key */
-  async #readBack({ readBack, table, write }: Load, staged?: MergeTask): Promise<void> {
-    const { dialect } = this;
+  async #readBack(load: Load, staged?: MergeTask): Promise<void> {
+    const { readBack } = load;
     if (readBack === undefined) return;
-    const target = dialect.table(table.name);
-    if (staged === undefined) {
-      const found = await sumRows(this.#store, { from: target, alias: '' }, readBack.columns);
-      await readBack.check({ ...found, ...unmerged });
-      return;
-    }
-    const { t, s, stage } = staged;
+    const { columns } = readBack;
+    await readBack.check(hashedColumns(this.dialect, columns), async () => {
+      if (staged !== undefined) return this.#foundRows(load, staged, columns);
+      const target = this.dialect.table(load.table.name);
+      return { ...(await sumRows(this.#store, { from: target, alias: '' }, columns)), ...unmerged };
+    });
+  }
+
+  async #foundRows({ table, write }: Load, staged: MergeTask, columns: readonly TargetColumn[]): Promise<FoundRows> {
+    const { dialect } = this;
+    const { t, s, stage, target } = staged;
     const isMerge = write.type === 'merge';
     const joined = `${target} AS ${t} JOIN ${stage} AS ${s} ON ${sameKey(dialect, staged)}`;
     const where = isMerge ? isOp(dialect, s, 'upsert') : '1 = 1';
-    const found = await sumRows(this.#store, { from: joined, alias: `${t}.`, where }, readBack.columns);
-    const compared = readBack.columns.filter(({ name }) => !found.hashed.includes(name));
+    const found = await sumRows(this.#store, { from: joined, alias: `${t}.`, where }, columns);
+    const compared = columns.filter(({ name }) => !found.hashed.includes(name));
     const differing = await differingColumns(this.#store, staged, `${joined} WHERE ${where}`, compared);
     const isDelete = isOp(dialect, s, 'delete');
     const left = isMerge ? await this.number(`SELECT count(*) AS n FROM ${joined} WHERE ${isDelete}`) : 0;
     const isSoft = table.columns.some(({ name }) => name === '_deleted_at');
     const isWhole = isMerge && write.isReload && write.absent !== 'keep';
     const live = isWhole ? await this.#count(table.name, isSoft ? ` WHERE ${isLive(dialect)}` : '') : undefined;
-    await readBack.check({ ...found, left, differing, live });
+    return { ...found, left, differing, live };
   }
 
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {

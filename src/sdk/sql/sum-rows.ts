@@ -1,6 +1,6 @@
 import type { TableSums } from '../destination.js';
 import type { TargetColumn } from '../load.js';
-import type { MergeTask, SqlRow } from './dialect.js';
+import type { MergeTask, SqlDialect, SqlRow } from './dialect.js';
 import { rowNumber } from './row-sum.js';
 import type { SqlStore } from './state-rows.js';
 import { differSql } from './statements.js';
@@ -16,6 +16,11 @@ export interface Summed {
 /** A column of a result: some databases return names in upper case. */
 function field(row: SqlRow | undefined, name: string): unknown {
   return row?.[name] ?? row?.[name.toUpperCase()];
+}
+
+/** The columns of which the database can give the text of each value. */
+export function hashedColumns({ canonical }: SqlDialect, columns: readonly TargetColumn[]): string[] {
+  return columns.filter(({ kind }) => canonical('x', kind) !== undefined).map(({ name }) => name);
 }
 
 /** The number of rows, and the sum of a hash of each. */
