@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag, option, secret, verbatim } from '../../src/sdk/index.js';
+import { flag, option, passwordOption, verbatim } from '../../src/sdk/index.js';
 
 export const clickhouseOptions = {
   url: option(z.string().regex(/^https?:\/\/[^\s@?]+$/), {
@@ -8,7 +8,7 @@ export const clickhouseOptions = {
     allowed: 'a URL that begins with http:// or https://',
   }),
   username: verbatim({ description: 'The user.', example: 'loader' }).prefault('default'),
-  password: secret(/./s, { description: 'The password.', example: '${WAREHOUSE_PASSWORD}' }).optional(),
+  password: passwordOption('The password.'),
   allow_http: flag({
     description:
       'Whether the password may go to another machine over http://, where everybody on the way can read it and all rows. A loopback address needs no permission.',

@@ -4,14 +4,16 @@ import {
   extensionsOption,
   type Finding,
   map,
+  memoryOption,
   option,
+  passwordOption,
   path,
   s3Options,
   s3Rules,
+  schemaOption,
   secret,
   text,
   verbatim,
-  whole,
 } from '../../src/sdk/index.js';
 
 const catalog = option(
@@ -46,10 +48,10 @@ export const ducklakeOptions = {
       'Of PostgreSQL: schema of the catalog. A database may have several lakes, each in its own. Default: `public`.',
     example: 'lake',
   }).optional(),
-  password: secret(/./s, {
-    description: 'The password for PostgreSQL, if it is not in the URL. In the URL, write special characters as %xx.',
-    example: '${LAKE_PASSWORD}',
-  }).optional(),
+  password: passwordOption(
+    'The password for PostgreSQL, if it is not in the URL. In the URL, write special characters as %xx.',
+    '${LAKE_PASSWORD}',
+  ),
   tls: choice(['verify', 'required', 'off'], {
     description:
       'Whether to encrypt the connection to PostgreSQL, and whether to check the certificate (`verify`). Default: what `sslmode` of the URL says, else `verify`; on a loopback address or a Unix socket `off`. Without it, `sslmode=disable` is refused for other machines.',
@@ -65,14 +67,8 @@ export const ducklakeOptions = {
     example: 's3://crm-lake/cdsync',
     allowed: 's3://bucket or s3://bucket/prefix',
   }).optional(),
-  schema: text({ description: 'Schema of the tables. cdsync makes it if it is missing.', example: 'cdp' }).prefault(
-    'main',
-  ),
-  memory_mb: whole(64, 1_048_576, {
-    description: 'Memory that DuckDB may use to load.',
-    unit: 'MB',
-    example: 2048,
-  }).prefault(512),
+  schema: schemaOption('main'),
+  memory_mb: memoryOption('to load', { fallback: 512, example: 2048 }),
   extensions: extensionsOption,
   ...s3Options,
   region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),

@@ -1,5 +1,15 @@
 import { z } from 'zod';
-import { choice, type Finding, option, path, s3Options, s3Rules, text, whole } from '../../src/sdk/index.js';
+import {
+  choice,
+  type Finding,
+  memoryOption,
+  option,
+  path,
+  s3Options,
+  s3Rules,
+  text,
+  whole,
+} from '../../src/sdk/index.js';
 
 export const filesOptions = {
   path: path({
@@ -40,11 +50,7 @@ export const filesOptions = {
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
     verbatim: true,
   }).prefault('0600'),
-  memory_mb: whole(64, 1_048_576, {
-    description: 'Memory that DuckDB may use to join and write files.',
-    unit: 'MB',
-    example: 1024,
-  }).prefault(512),
+  memory_mb: memoryOption('to join and write files', { least: 64, fallback: 512, example: 1024 }),
   ...s3Options,
 };
 

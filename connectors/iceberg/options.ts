@@ -5,7 +5,9 @@ import {
   type Finding,
   flag,
   map,
+  memoryOption,
   option,
+  passwordOption,
   s3Options,
   secret,
   text,
@@ -50,10 +52,7 @@ export const icebergOptions = {
             allowed: 'scheme, host and port: http:// or https://, no path',
           }),
           username: verbatim({ description: 'The user of Trino. Default: cdsync.', example: 'loader' }).optional(),
-          password: secret(/./s, {
-            description: 'The password of that user.',
-            example: '${TRINO_PASSWORD}',
-          }).optional(),
+          password: passwordOption('The password of that user.', '${TRINO_PASSWORD}'),
           token: secret(/^\S+$/, {
             description: 'A JSON Web Token or OAuth 2.0 access token for Trino, instead of a password.',
             example: '${TRINO_TOKEN}',
@@ -133,11 +132,7 @@ export const icebergOptions = {
     description: 'Id of the access key for the object store.',
     example: '${AWS_ACCESS_KEY_ID}',
   }).optional(),
-  memory_mb: whole(128, 1_048_576, {
-    description: 'Memory that DuckDB may use to merge and write files.',
-    unit: 'MB',
-    example: 2048,
-  }).prefault(1024),
+  memory_mb: memoryOption('to merge and write files', { least: 128, fallback: 1024, example: 2048 }),
   extensions: extensionsOption,
 };
 

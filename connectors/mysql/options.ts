@@ -1,4 +1,4 @@
-import { choice, secret } from '../../src/sdk/index.js';
+import { choice, passwordOption, secret } from '../../src/sdk/index.js';
 
 export const mysqlOptions = {
   url: secret(/^(mysql|mariadb):\/\/\S+\/\S+$/, {
@@ -7,10 +7,7 @@ export const mysqlOptions = {
     example: 'mysql://loader:…@warehouse.example.com:3306/crm',
     allowed: 'a URL such as mysql://user:password@host:3306/database',
   }),
-  password: secret(/./s, {
-    description: 'The password, if it is not in the URL.',
-    example: '${WAREHOUSE_PASSWORD}',
-  }).optional(),
+  password: passwordOption('The password, if it is not in the URL.'),
   tls: choice(['verify', 'required', 'off'], {
     description:
       'Whether to encrypt the connection, and whether to check the certificate (`verify`). Default: `verify`, and `off` on a loopback address. NODE_EXTRA_CA_CERTS adds an authority.',

@@ -1,4 +1,4 @@
-import { choice, secret, text } from '../../src/sdk/index.js';
+import { choice, passwordOption, schemaOption, secret } from '../../src/sdk/index.js';
 
 export const postgresOptions = {
   url: secret(/^postgres(ql)?:\/\/\S+$/, {
@@ -7,16 +7,11 @@ export const postgresOptions = {
     example: 'postgres://loader:…@warehouse.example.com:5432/crm',
     allowed: 'a URL that begins with postgres://',
   }),
-  password: secret(/./s, {
-    description: 'The password, if it is not in the URL. In the URL, write special characters as %xx.',
-    example: '${WAREHOUSE_PASSWORD}',
-  }).optional(),
+  password: passwordOption('The password, if it is not in the URL. In the URL, write special characters as %xx.'),
   tls: choice(['verify', 'required', 'off'], {
     description:
       'Whether to encrypt the connection, and whether to check the certificate (`verify`). Default: what `sslmode` of the URL says, else `verify`; on a loopback address or a Unix socket `off`. Without it, `sslmode=disable` is refused for other machines.',
     example: 'required',
   }).optional(),
-  schema: text({ description: 'Schema of the tables. cdsync makes it if it is missing.', example: 'cdp' }).prefault(
-    'public',
-  ),
+  schema: schemaOption('public'),
 };

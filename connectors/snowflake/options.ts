@@ -1,4 +1,4 @@
-import { path, secret, text, verbatim } from '../../src/sdk/index.js';
+import { passwordOption, path, secret, text, verbatim } from '../../src/sdk/index.js';
 
 export const snowflakeOptions = {
   account: text({
@@ -13,22 +13,19 @@ export const snowflakeOptions = {
     allowed: 'PEM text that begins with -----BEGIN PRIVATE KEY-----',
   }).optional(),
   private_key_path: path({ description: 'A file with the private key.', example: './rsa_key.p8' }).optional(),
-  private_key_passphrase: secret(/./s, {
-    description: 'The passphrase of the key, if it is encrypted.',
-    example: '${SNOWFLAKE_KEY_PASSPHRASE}',
-  }).optional(),
-  token: secret(/./s, {
-    description: 'A programmatic access token, instead of a key.',
-    example: '${SNOWFLAKE_TOKEN}',
-  }).optional(),
-  oauth_token: secret(/./s, {
-    description: 'An access token of OAuth, instead of a key. It must live as long as the load.',
-    example: '${SNOWFLAKE_OAUTH_TOKEN}',
-  }).optional(),
-  password: secret(/./s, {
-    description: 'A password, instead of a key, for users who need no second factor.',
-    example: '${SNOWFLAKE_PASSWORD}',
-  }).optional(),
+  private_key_passphrase: passwordOption(
+    'The passphrase of the key, if it is encrypted.',
+    '${SNOWFLAKE_KEY_PASSPHRASE}',
+  ),
+  token: passwordOption('A programmatic access token, instead of a key.', '${SNOWFLAKE_TOKEN}'),
+  oauth_token: passwordOption(
+    'An access token of OAuth, instead of a key. It must live as long as the load.',
+    '${SNOWFLAKE_OAUTH_TOKEN}',
+  ),
+  password: passwordOption(
+    'A password, instead of a key, for users who need no second factor.',
+    '${SNOWFLAKE_PASSWORD}',
+  ),
   database: verbatim({
     description: 'The database. It must exist. As in SQL: in quotes if its name is not in capitals.',
     example: 'CRM',

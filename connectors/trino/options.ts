@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag, option, secret, text, verbatim, whole } from '../../src/sdk/index.js';
+import { flag, option, passwordOption, text, verbatim, whole } from '../../src/sdk/index.js';
 
 const property = option(z.string(), { description: 'The value of one property.', example: '2h' });
 
@@ -10,15 +10,11 @@ export const trinoOptions = {
     allowed: 'scheme, host and port: http:// or https://, no path',
   }),
   username: verbatim({ description: 'The user.', example: 'loader' }).prefault('cdsync'),
-  password: secret(/./s, {
-    description: 'The password, for Trino with password authentication.',
-    example: '${TRINO_PASSWORD}',
-  }).optional(),
-  token: secret(/./s, {
-    description:
-      'A JSON Web Token or an OAuth 2.0 access token, instead of a password. It must live as long as the load.',
-    example: '${TRINO_TOKEN}',
-  }).optional(),
+  password: passwordOption('The password, for Trino with password authentication.', '${TRINO_PASSWORD}'),
+  token: passwordOption(
+    'A JSON Web Token or an OAuth 2.0 access token, instead of a password. It must live as long as the load.',
+    '${TRINO_TOKEN}',
+  ),
   allow_http: flag({
     description:
       'Whether the password or token may go to another machine over http://, where everybody on the way can read it and all rows. A loopback address needs no permission.',

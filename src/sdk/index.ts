@@ -19,6 +19,7 @@ export {
   widensDecimal,
   widensInteger,
 } from './column-type.js';
+export { memoryOption, passwordOption, schemaOption } from './connection-options.js';
 export type {
   FileFormat,
   IdentifierRules,
