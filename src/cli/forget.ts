@@ -98,7 +98,7 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
     const nextAfter = { key_not_found: `compare with its keys: cdsync query ${shellWord(`from ${stream} limit 5`)}` };
     const result = await inJob({ storage: config.storage, job: job.name, nextAfter }, () =>
       withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
-        place.bucket?.collectAtOnce();
+        place.bucket?.collectImmediately();
         return withStorage(
           config,
           (engine) => forget(engine, job, { stream, keys, evenIfAbsent: args.evenIfAbsent, destinations }),

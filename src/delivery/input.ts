@@ -70,7 +70,7 @@ export class DeliveryInput {
     this.#linked += 1;
     const target = join(folder, `${String(this.#linked).padStart(5, '0')}.parquet`);
     try {
-      await layout.elsewhere?.bring(source);
+      await layout.remoteFiles?.download(source);
       await link(source, target).catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') throw error;
         return copyFile(source, target);

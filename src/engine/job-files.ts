@@ -15,11 +15,11 @@ export interface RemoteJobHandle {
   /** Uploads the run's state now, before a step that must not be repeated. @throws {CdsyncError} `superseded`, `bucket_unavailable` */
   checkpoint(): Promise<void>;
   /** After damage to a local file: the next command compares all files with the bucket. @returns the error, with a hint */
-  doubtCache(error: CdsyncError): CdsyncError;
+  invalidateCache(error: CdsyncError): CdsyncError;
   /** Removes erased objects from the bucket without the usual delay. */
-  collectAtOnce(): void;
+  collectImmediately(): void;
   /** @throws {CdsyncError} `superseded`, `bucket_unavailable` and others: the bucket then stays as it is */
-  putBack(): Promise<void>;
+  upload(): Promise<void>;
 }
 
 /** Where the files of a job are for a command: in its folder, or in the cache of a bucket. */

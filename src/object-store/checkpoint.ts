@@ -25,14 +25,14 @@ interface Grown {
 /** Puts what a run under way has read, so that another machine can resume it. */
 export class Checkpoints {
   readonly #cache: LocalCache;
-  readonly #contents: ObjectStore;
+  readonly #objects: ObjectStore;
   /** The objects that are in the bucket. */
   readonly #has: Set<string>;
   readonly #grown = new Map<string, Grown>();
 
-  constructor(cache: LocalCache, contents: ObjectStore, has: Set<string>) {
+  constructor(cache: LocalCache, objects: ObjectStore, has: Set<string>) {
     this.#cache = cache;
-    this.#contents = contents;
+    this.#objects = objects;
     this.#has = has;
   }
 
@@ -41,7 +41,7 @@ export class Checkpoints {
    * stay as they are.
    * @returns the files; undefined if the run removed some meanwhile
    */
-  async put(): Promise<Entry[] | undefined> {
+  async upload(): Promise<Entry[] | undefined> {
     try {
       const first = await this.#growing(({ path }) => path.endsWith('/journal.jsonl'));
       const logs = await this.#growing(({ path }) => path.endsWith('/seen.log'));
@@ -62,10 +62,10 @@ export class Checkpoints {
 
   async #whole(file: LocalFile): Promise<StoredFile> {
     const { path, stats } = file;
-    const sha256 = await this.#cache.sumOf(file);
+    const sha256 = await this.#cache.hashOf(file);
     const entry = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode: stats.mode & 0o777 };
     const object = objectOf(path, sha256);
-    if (!this.#has.has(object)) this.#has.add(await this.#contents.putFile(this.#cache.path(path), entry));
+    if (!this.#has.has(object)) this.#has.add(await this.#objects.uploadFile(this.#cache.path(path), entry));
     return entry;
   }
 
@@ -84,7 +84,7 @@ export class Checkpoints {
     this.#grown.set(path, known);
     if (bytes > known.bytes || known.pieces.objects.length === 0) {
       const tail = await readRange(this.#cache.path(path), known.bytes, bytes);
-      const object = await this.#contents.putPacked(tail);
+      const object = await this.#objects.uploadPacked(tail);
       known.pieces.ranges.push([known.pieces.objects.length, 0, tail.length]);
       known.pieces.objects.push(object);
       known.hash.update(tail);

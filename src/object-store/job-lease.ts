@@ -8,9 +8,9 @@ import { type ObjectStore, withRetry } from './objects.js';
 import { type Entry, type Owner, readWork, type Work, workKey } from './state.js';
 
 /** Whether a job may be worked on here: nobody works on it; somebody does; or somebody did, and is gone. */
-type Claim = 'free' | 'busy' | 'abandoned';
+type LeaseStatus = 'free' | 'busy' | 'abandoned';
 
-interface Judged {
+interface LeaseEvidence {
   /** What the bucket says of the work. */
   readonly work: Work | undefined;
   /** How long ago that was written, by the bucket's clock; undefined if it does not say. */
@@ -25,7 +25,7 @@ interface Judged {
  * Decides whether a job may be worked on. Only times of the bucket's clock count, so it does not matter whether machines agree on the
  * time. Who is taken for dead and is not, loses: the state that it wants to replace is no longer the one that it read.
  */
-export function evaluateLease({ work, ageMs, silenceMs, isDead }: Judged): Claim {
+export function evaluateLease({ work, ageMs, silenceMs, isDead }: LeaseEvidence): LeaseStatus {
   if (work === undefined || work.released) return 'free';
   if (isDead) return 'abandoned';
   return ageMs !== undefined && ageMs > Math.max(silenceMs, work.silence_ms) ? 'abandoned' : 'busy';
@@ -54,7 +54,7 @@ export function describeOwner({ owner }: Work, ageMs: number | undefined): strin
 }
 
 /** Most time between two words of the owner. */
-const longestPauseMs = 60_000;
+const longestRenewalMs = 60_000;
 
 export interface VersionedObject<T> {
   readonly value: T;
@@ -62,21 +62,21 @@ export interface VersionedObject<T> {
   readonly ageMs: number | undefined;
 }
 
-interface ClaimTask {
+interface LeaseTask {
   readonly store: S3Store;
-  readonly contents: ObjectStore;
+  readonly objects: ObjectStore;
   /** The job's folder in the bucket, as messages name it. */
   readonly place: string;
   readonly silenceMs: number;
 }
 
 /** Reads who works on a job. */
-export async function readClaim({
+export async function readLease({
   store,
-  contents,
+  objects,
   place,
-}: Omit<ClaimTask, 'silenceMs'>): Promise<VersionedObject<Work> | undefined> {
-  const found = await withRetry(() => store.read(contents.key(workKey)));
+}: Omit<LeaseTask, 'silenceMs'>): Promise<VersionedObject<Work> | undefined> {
+  const found = await withRetry(() => store.read(objects.key(workKey)));
   return found && { value: readWork(`${place}/${workKey}`, found.text), tag: found.tag, ageMs: found.ageMs };
 }
 
@@ -90,7 +90,7 @@ export class JobLease {
   readonly before: Work | undefined;
   /** Whether it was taken from somebody who has been silent, but may not be dead. */
   readonly isTakenOver: boolean;
-  readonly #task: ClaimTask;
+  readonly #task: LeaseTask;
   readonly #gone = new AbortController();
   /** Each word is said on condition that the one before is there. */
   readonly #one = pLimit(1);
@@ -98,7 +98,7 @@ export class JobLease {
   #tag: string | undefined;
 
   private constructor(
-    task: ClaimTask,
+    task: LeaseTask,
     parts: { work: Work; before: VersionedObject<Work> | undefined; isTakenOver: boolean },
   ) {
     this.#task = task;
@@ -111,15 +111,15 @@ export class JobLease {
 
   /**
    * Takes the right, if it is free or its owner is gone.
-   * @param found what {@link readClaim} gave: whoever has changed it since, keeps it
+   * @param found what {@link readLease} gave: whoever has changed it since, keeps it
    * @throws {CdsyncError} `locked`
    */
-  static async take(task: ClaimTask, found: VersionedObject<Work> | undefined): Promise<JobLease> {
+  static async take(task: LeaseTask, found: VersionedObject<Work> | undefined): Promise<JobLease> {
     const owner = await ownerHere(new Date().toISOString());
     const work = found?.value;
     const isDead = work !== undefined && (await isDeadHere(work.owner, owner));
-    const claim = evaluateLease({ work, ageMs: found?.ageMs, silenceMs: task.silenceMs, isDead });
-    if (claim === 'busy') throw busy(task.place, describeOwner(work as Work, found?.ageMs));
+    const lease = evaluateLease({ work, ageMs: found?.ageMs, silenceMs: task.silenceMs, isDead });
+    if (lease === 'busy') throw busy(task.place, describeOwner(work as Work, found?.ageMs));
     const next: Work = {
       version: 1,
       owner,
@@ -130,9 +130,9 @@ export class JobLease {
       base: work?.base ?? null,
       files: work?.files ?? [],
     };
-    const taken = new JobLease(task, { work: next, before: found, isTakenOver: claim === 'abandoned' && !isDead });
+    const taken = new JobLease(task, { work: next, before: found, isTakenOver: lease === 'abandoned' && !isDead });
     if (await taken.#write(next)) return taken;
-    const now = await readClaim(task);
+    const now = await readLease(task);
     throw busy(task.place, now === undefined ? 'another machine' : describeOwner(now.value, now.ageMs));
   }
 
@@ -142,8 +142,8 @@ export class JobLease {
   }
 
   /** The time between two words, in milliseconds. */
-  get pauseMs(): number {
-    return Math.min(longestPauseMs, this.#task.silenceMs / 3);
+  get renewalMs(): number {
+    return Math.min(longestRenewalMs, this.#task.silenceMs / 3);
   }
 
   /** The files that a run under way has read, as the last word has them. */
@@ -155,7 +155,7 @@ export class JobLease {
    * Says that this process is there; with `progress`, how far its run is.
    * @throws {CdsyncError} `superseded`, `bucket_unavailable`
    */
-  async say(progress: Partial<Pick<Work, 'base' | 'files' | 'released' | 'is_put_back'>> = {}): Promise<void> {
+  async renew(progress: Partial<Pick<Work, 'base' | 'files' | 'released' | 'is_put_back'>> = {}): Promise<void> {
     return this.#one(async () => {
       if (this.#gone.signal.aborted) throw superseded(this.#task.place);
       const next = { ...this.#work, ...progress, said: this.#work.said + 1 };
@@ -166,12 +166,12 @@ export class JobLease {
   }
 
   async #write(next: Work): Promise<boolean> {
-    const { store, contents } = this.#task;
+    const { store, objects } = this.#task;
     const text = JSON.stringify(next);
-    const key = contents.key(workKey);
+    const key = objects.key(workKey);
     const tag = await withRetry(() => store.exchange(key, text, this.#tag));
     if (tag === undefined) return false;
-    contents.countPut(Buffer.byteLength(text));
+    objects.countUpload(Buffer.byteLength(text));
     this.#work = next;
     this.#tag = tag;
     return true;

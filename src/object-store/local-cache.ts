@@ -16,7 +16,7 @@ const filesAtOnce = 8;
 
 const recordSchema = z.object({ bytes: z.number(), changed_ms: z.number(), inode: z.number(), sha256: z.string() });
 
-const noteSchema = z.object({
+const manifestSchema = z.object({
   version: z.literal(1),
   /** The job's folder in the bucket. */
   place: z.string(),
@@ -35,7 +35,7 @@ const noteSchema = z.object({
 });
 
 /** What a cache says of itself. */
-type CacheManifest = z.infer<typeof noteSchema>;
+type CacheManifest = z.infer<typeof manifestSchema>;
 type FileRecord = z.infer<typeof recordSchema>;
 
 /** A file on this disk. */
@@ -45,7 +45,7 @@ export interface LocalFile {
 }
 
 /** The note of a cache that has nothing of the bucket. */
-function emptyNote(place: string): CacheManifest {
+function emptyManifest(place: string): CacheManifest {
   return {
     version: 1,
     place,
@@ -62,46 +62,51 @@ function emptyNote(place: string): CacheManifest {
 /** The folder of a job on this machine, and what is known of the files in it. */
 export class LocalCache {
   readonly folder: string;
-  readonly #notePath: string;
+  readonly #manifestPath: string;
   readonly #lockPath: string;
-  #note: CacheManifest;
+  #manifest: CacheManifest;
   /** Whether a note was there. */
-  readonly isKnown: boolean;
+  readonly hasManifest: boolean;
 
-  private constructor(folder: string, paths: { note: string; lock: string }, note: CacheManifest, isKnown: boolean) {
+  private constructor(
+    folder: string,
+    paths: { manifest: string; lock: string },
+    manifest: CacheManifest,
+    hasManifest: boolean,
+  ) {
     this.folder = folder;
-    this.#notePath = paths.note;
+    this.#manifestPath = paths.manifest;
     this.#lockPath = paths.lock;
-    this.#note = note;
-    this.isKnown = isKnown;
+    this.#manifest = manifest;
+    this.hasManifest = hasManifest;
   }
 
   /** @param place the job's folder in the bucket, as messages name it */
   static async open(cache: string, job: string, place: string): Promise<LocalCache> {
     const own = join(cache, '.bucket');
     await mkdir(own, { recursive: true, mode: 0o700 });
-    const paths = { note: join(own, `${job}.json`), lock: join(own, `${job}.lock`) };
-    const found = await readStateIfUsable(paths.note, noteSchema);
-    return new LocalCache(join(cache, job), paths, found ?? emptyNote(place), found !== undefined);
+    const paths = { manifest: join(own, `${job}.json`), lock: join(own, `${job}.lock`) };
+    const found = await readStateIfUsable(paths.manifest, manifestSchema);
+    return new LocalCache(join(cache, job), paths, found ?? emptyManifest(place), found !== undefined);
   }
 
-  get note(): CacheManifest {
-    return this.#note;
+  get manifest(): CacheManifest {
+    return this.#manifest;
   }
 
   /** Forgets all that it had: from now on the cache belongs to another place. */
-  async moveTo(place: string): Promise<void> {
-    await this.remember(emptyNote(place));
+  async resetTo(place: string): Promise<void> {
+    await this.updateManifest(emptyManifest(place));
   }
 
-  async remember(change: Partial<Omit<CacheManifest, 'version'>>): Promise<void> {
-    this.#note = { ...this.#note, ...change };
-    await writeStateFile(this.#notePath, this.#note);
+  async updateManifest(change: Partial<Omit<CacheManifest, 'version'>>): Promise<void> {
+    this.#manifest = { ...this.#manifest, ...change };
+    await writeStateFile(this.#manifestPath, this.#manifest);
   }
 
   /** Believes nothing of its files any more: the next command reads them all, and brings again what the bucket has otherwise. */
-  doubt(): Promise<void> {
-    return this.remember({ owner: null, files: {}, stored: null, blocks: null });
+  invalidate(): Promise<void> {
+    return this.updateManifest({ owner: null, files: {}, stored: null, blocks: null });
   }
 
   /**
@@ -159,41 +164,41 @@ export class LocalCache {
   }
 
   /** The checksum of a file; it is read only if it may have changed since it was last read. */
-  async sumOf({ path, stats }: LocalFile): Promise<string> {
-    const known = this.#note.files[path];
+  async hashOf({ path, stats }: LocalFile): Promise<string> {
+    const known = this.#manifest.files[path];
     if (known !== undefined && isSame(known, stats)) return known.sha256;
     const sha256 = await sha256OfFile(this.path(path));
-    this.knowSum({ path, stats }, sha256);
+    this.rememberHash({ path, stats }, sha256);
     return sha256;
   }
 
-  knowSum({ path, stats }: LocalFile, sha256: string): void {
-    this.#note.files[path] = { bytes: stats.size, changed_ms: stats.mtimeMs, inode: stats.ino, sha256 };
+  rememberHash({ path, stats }: LocalFile, sha256: string): void {
+    this.#manifest.files[path] = { bytes: stats.size, changed_ms: stats.mtimeMs, inode: stats.ino, sha256 };
   }
 
-  knowBlocks(blocks: Blocks | null): void {
-    this.#note = { ...this.#note, blocks: blocks && { ...blocks, hashes: [...blocks.hashes] } };
+  rememberBlocks(blocks: Blocks | null): void {
+    this.#manifest = { ...this.#manifest, blocks: blocks && { ...blocks, hashes: [...blocks.hashes] } };
   }
 
   /** Forgets files that are gone. */
-  forgetOthers(paths: ReadonlySet<string>): void {
-    for (const path of Object.keys(this.#note.files)) if (!paths.has(path)) delete this.#note.files[path];
+  forgetOtherHashes(paths: ReadonlySet<string>): void {
+    for (const path of Object.keys(this.#manifest.files)) if (!paths.has(path)) delete this.#manifest.files[path];
   }
 
   /** Whether a file on the disk has the content of an entry. */
   async #matches(file: LocalFile, entry: Entry): Promise<boolean> {
     const { path, stats } = file;
     if (isLink(entry)) return stats.isSymbolicLink() && (await readlink(this.path(path))) === entry.link;
-    return stats.isFile() && stats.size === entry.bytes && (await this.sumOf(file)) === entry.sha256;
+    return stats.isFile() && stats.size === entry.bytes && (await this.hashOf(file)) === entry.sha256;
   }
 
   /**
    * Makes the folder what the bucket has: removes other files, makes the folders, and brings the files that are needed.
    * @returns the files of the job that are not on this disk now
    */
-  async become(
+  async synchronize(
     target: ReadonlyMap<string, Entry>,
-    { contents, needs, signal }: { contents: ObjectStore; needs: (path: string) => boolean; signal?: AbortSignal },
+    { objects, needs, signal }: { objects: ObjectStore; needs: (path: string) => boolean; signal?: AbortSignal },
   ): Promise<Map<string, StoredFile>> {
     const { files, folders } = await this.files();
     const present = new Set<string>();
@@ -214,7 +219,7 @@ export class LocalCache {
         limit(async () => {
           signal?.throwIfAborted();
           if (isLink(entry)) await this.#link(entry.path, entry.link);
-          else if (needs(entry.path)) await this.bring(entry, contents);
+          else if (needs(entry.path)) await this.download(entry, objects);
           else absent.set(entry.path, entry);
         }),
       ),
@@ -224,8 +229,8 @@ export class LocalCache {
 
   /** Whether a file is the store as it was on this machine before: most of its blocks may still be of use. */
   async #isNear(file: LocalFile): Promise<boolean> {
-    const { stored } = this.#note;
-    return file.path === storePath && stored !== null && stored.sha256 === (await this.sumOf(file));
+    const { stored } = this.#manifest;
+    return file.path === storePath && stored !== null && stored.sha256 === (await this.hashOf(file));
   }
 
   /** The folders of all files, those that are not brought included; none besides. */
@@ -252,20 +257,21 @@ export class LocalCache {
   }
 
   /** Brings a file to its place, with its time and its permissions. */
-  async bring(file: StoredFile, contents: ObjectStore): Promise<void> {
+  async download(file: StoredFile, objects: ObjectStore): Promise<void> {
     const target = this.path(file.path);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
     const stats = file.path === storePath ? await lstat(target).catch(() => undefined) : undefined;
     const isNear = stats?.isFile() === true && (await this.#isNear({ path: file.path, stats }));
-    const near = isNear && this.#note.stored !== null ? { path: target, pieces: this.#note.stored.pieces } : undefined;
-    const temporary = await contents.bring(file, target, near);
+    const near =
+      isNear && this.#manifest.stored !== null ? { path: target, pieces: this.#manifest.stored.pieces } : undefined;
+    const temporary = await objects.download(file, target, near);
     // The middle of the millisecond is safe from rounding.
     const seconds = (file.changed_ms + (file.changed_ms % 1000 === 0 ? 0 : 0.5)) / 1000;
     await utimes(temporary, seconds, seconds);
     await setMode(temporary, file.mode);
     await rm(`${target}.wal`, { force: true });
     await rename(temporary, target);
-    this.knowSum({ path: file.path, stats: await lstat(target) }, file.sha256);
+    this.rememberHash({ path: file.path, stats: await lstat(target) }, file.sha256);
   }
 }
 

@@ -51,7 +51,7 @@ interface TransferCount {
   readonly bytes: number;
 }
 
-/** The objects that have contents, named by their checksums. */
+/** Objects with the content of files, named by their checksums. */
 export class ObjectStore {
   readonly #store: S3Store;
   readonly #folder: string;
@@ -60,8 +60,8 @@ export class ObjectStore {
   readonly lost = new Set<string>();
   /** Other objects with the same content, by checksum. */
   #copies: ReadonlyMap<string, string> = new Map();
-  #brought = { files: 0, bytes: 0 };
-  #put = { files: 0, bytes: 0 };
+  #downloaded = { files: 0, bytes: 0 };
+  #uploaded = { files: 0, bytes: 0 };
 
   /** @param folder of the job, in the bucket */
   constructor(store: S3Store, folder: string, signal?: AbortSignal) {
@@ -70,11 +70,11 @@ export class ObjectStore {
     this.#signal = signal;
   }
 
-  get brought(): TransferCount {
-    return this.#brought;
+  get downloaded(): TransferCount {
+    return this.#downloaded;
   }
-  get put(): TransferCount {
-    return this.#put;
+  get uploaded(): TransferCount {
+    return this.#uploaded;
   }
 
   key(object: string): string {
@@ -82,41 +82,41 @@ export class ObjectStore {
   }
 
   /** Tells what stands at the keys that people read: the checksum of each. Each is a second copy. */
-  knowCopies(shown: Readonly<Record<string, string>>): void {
+  setCopies(shown: Readonly<Record<string, string>>): void {
     this.#copies = new Map(Object.entries(shown).map(([key, sha256]) => [sha256, key]));
   }
 
   /** Counts an object that was put. */
-  countPut(bytes: number): void {
-    this.#put = { files: this.#put.files + 1, bytes: this.#put.bytes + bytes };
+  countUpload(bytes: number): void {
+    this.#uploaded = { files: this.#uploaded.files + 1, bytes: this.#uploaded.bytes + bytes };
   }
 
   /** Puts a file as one object. @returns the object */
-  async putFile(
+  async uploadFile(
     local: string,
     { path, sha256, bytes }: Pick<StoredFile, 'path' | 'sha256' | 'bytes'>,
   ): Promise<string> {
     const object = objectOf(path, sha256);
     // An empty body cannot be streamed in parts.
-    if (bytes === 0) await this.#putBytes(Buffer.alloc(0), object);
+    if (bytes === 0) await this.#uploadBytes(Buffer.alloc(0), object);
     else {
       await withRetry(() => this.#store.put(local, this.key(object), sha256), this.#signal);
-      this.countPut(bytes);
+      this.countUpload(bytes);
     }
     this.lost.delete(object);
     return object;
   }
 
   /** Puts bytes as one object, deflated. @returns the object, with the length of the bytes */
-  async putPacked(bytes: Buffer): Promise<ObjectParts['objects'][number]> {
+  async uploadPacked(bytes: Buffer): Promise<ObjectParts['objects'][number]> {
     const object = `objects/${createHash('sha256').update(bytes).digest('hex')}.z`;
-    await this.#putBytes(await deflated(bytes, { level: 1 }), object);
+    await this.#uploadBytes(await deflated(bytes, { level: 1 }), object);
     return { object, bytes: bytes.length };
   }
 
-  async #putBytes(bytes: Buffer, object: string): Promise<void> {
+  async #uploadBytes(bytes: Buffer, object: string): Promise<void> {
     await withRetry(() => this.#store.putBytes(bytes, this.key(object)), this.#signal);
-    this.countPut(bytes.length);
+    this.countUpload(bytes.length);
     this.lost.delete(object);
   }
 
@@ -125,7 +125,7 @@ export class ObjectStore {
    * @param near a file on this disk that is made of some of the same objects
    * @throws {CdsyncError} `bucket_object_changed` if an object is missing, or has other content than its name says
    */
-  async bring(file: StoredFile, target: string, near?: NearFile): Promise<string> {
+  async download(file: StoredFile, target: string, near?: NearFile): Promise<string> {
     const temporary = temporaryName(target);
     try {
       if (file.pieces === undefined) await this.#fetch(objectOf(file.path, file.sha256), temporary);
@@ -133,7 +133,7 @@ export class ObjectStore {
         const isWhole = await this.#assemble(file, file.pieces, temporary);
         if (!isWhole) throw objectChanged(this.#named(stateKey), `does not say how ${file.path} is made`);
       }
-      this.#brought = { ...this.#brought, files: this.#brought.files + 1 };
+      this.#downloaded = { ...this.#downloaded, files: this.#downloaded.files + 1 };
       return temporary;
     } catch (error) {
       await rm(temporary, { force: true });
@@ -164,7 +164,7 @@ export class ObjectStore {
       const body = await this.#store.stream(this.key(object));
       if (body === undefined) throw objectChanged(this.#named(object), 'is missing');
       body.on('data', (chunk: Buffer) => {
-        this.#brought = { ...this.#brought, bytes: this.#brought.bytes + chunk.length };
+        this.#downloaded = { ...this.#downloaded, bytes: this.#downloaded.bytes + chunk.length };
       });
       const out = createWriteStream(local, { mode: 0o600 });
       try {

@@ -4,7 +4,7 @@ import type { BucketOptions } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import { type S3Store, s3Library } from '../sdk/index.js';
 import { bucketError, bucketForgot, busy, cacheInvalid, clockOff, foreignCache, withoutConditions } from './errors.js';
-import { describeOwner, JobLease, readClaim, type VersionedObject } from './job-lease.js';
+import { describeOwner, JobLease, readLease, type VersionedObject } from './job-lease.js';
 import { LocalCache } from './local-cache.js';
 import { ObjectStore, withRetry } from './objects.js';
 import { type JobBucketParts, ReadOnlyRemoteJob, RemoteJob } from './remote-job.js';
@@ -41,7 +41,7 @@ function lengthsOf(files: Iterable<Entry>): Map<string, number | undefined> {
 
 /** Lists the bucket. @returns which objects are gone or have another length: those that files need, and those that people read */
 async function findMissingObjects(
-  { store, contents }: { store: S3Store; contents: ObjectStore },
+  { store, objects }: { store: S3Store; objects: ObjectStore },
   { files, shown }: { readonly files: Iterable<Entry>; readonly shown: readonly string[] },
 ): Promise<Set<string>> {
   const lengths = lengthsOf(files);
@@ -49,8 +49,8 @@ async function findMissingObjects(
   if (lengths.size === 0) return new Set();
   return withRetry(async () => {
     const lost = new Set(lengths.keys());
-    for await (const { path, bytes } of store.listed(contents.key(''))) {
-      const object = path.slice(contents.key('').length);
+    for await (const { path, bytes } of store.listed(objects.key(''))) {
+      const object = path.slice(objects.key('').length);
       if ((lengths.get(object) ?? bytes) === bytes) lost.delete(object);
     }
     return lost;
@@ -58,7 +58,7 @@ async function findMissingObjects(
 }
 
 /** Files that a run makes again, from the store or from the service. */
-function isMadeAnew(path: string): boolean {
+function isRebuilt(path: string): boolean {
   return ['rows', 'published', 'known', 'page', 'parts'].includes(kindOf(path));
 }
 
@@ -69,7 +69,7 @@ function withoutLost(
   isHere: (path: string) => boolean,
 ): Map<string, Entry> {
   const gone = [...target.values()].filter(
-    (entry) => objectsOf([entry]).some((object) => lost.has(object)) && isMadeAnew(entry.path) && !isHere(entry.path),
+    (entry) => objectsOf([entry]).some((object) => lost.has(object)) && isRebuilt(entry.path) && !isHere(entry.path),
   );
   const readings = new Set(gone.flatMap(({ path }) => (kindOf(path) === 'parts' ? [streamRunOf(path)] : [])));
   const paths = new Set(gone.map(({ path }) => path));
@@ -112,15 +112,15 @@ async function open(task: BucketTask, writes: boolean): Promise<Opened> {
   try {
     if (writes && !store.keepsConditions && !bucket.singleMachine) throw withoutConditions(store.place);
     const cache = await LocalCache.open(task.cache, job, place);
-    return { store, contents: new ObjectStore(store, job), cache, place, job, notice, signal };
+    return { store, objects: new ObjectStore(store, job), cache, place, job, notice, signal };
   } catch (error) {
     store.close();
     throw bucketError(error);
   }
 }
 
-async function readStateOf({ store, contents, place }: Opened): Promise<VersionedObject<State> | undefined> {
-  const found = await withRetry(() => store.read(contents.key(stateKey)));
+async function readStateOf({ store, objects, place }: Opened): Promise<VersionedObject<State> | undefined> {
+  const found = await withRetry(() => store.read(objects.key(stateKey)));
   return found && { value: readState(`${place}/${stateKey}`, found.text), tag: found.tag, ageMs: found.ageMs };
 }
 
@@ -130,7 +130,7 @@ function refuseClock({ store, place }: Opened): void {
 }
 
 /** Whether the bucket has nothing of the job: no state, and no checkpoint of a first run. */
-function hasNothing(state: State | undefined, work: Work | undefined): boolean {
+function isEmptyJob(state: State | undefined, work: Work | undefined): boolean {
   return state === undefined && (work === undefined || work.files.length === 0);
 }
 
@@ -140,18 +140,18 @@ async function refuseMismatch(
   state: State | undefined,
   work: Work | undefined,
 ): Promise<void> {
-  const { note } = cache;
-  if (!cache.isKnown || note.place !== place) {
+  const { manifest } = cache;
+  if (!cache.hasManifest || manifest.place !== place) {
     const { files } = await cache.files();
     // A folder of a job that moves into an empty bucket is welcome.
-    const moves = !cache.isKnown && hasNothing(state, work);
+    const moves = !cache.hasManifest && isEmptyJob(state, work);
     if (files.length > 0 && !moves) throw foreignCache(cache.folder, place);
-    if (cache.isKnown) await cache.moveTo(place);
+    if (cache.hasManifest) await cache.resetTo(place);
     return;
   }
   const { generation = 0, commit } = state ?? {};
-  if (note.commit === null) return;
-  if (generation < note.generation || (generation === note.generation && commit !== note.commit))
+  if (manifest.commit === null) return;
+  if (generation < manifest.generation || (generation === manifest.generation && commit !== manifest.commit))
     throw bucketForgot(place);
 }
 
@@ -160,13 +160,13 @@ async function refuseMismatch(
  * A folder that lacks its store is none.
  */
 async function isNewestHere({ cache }: Opened, state: State | undefined, work: Work | undefined): Promise<boolean> {
-  const { note } = cache;
+  const { manifest } = cache;
   // A folder of a job that moves into an empty bucket.
-  if (!cache.isKnown) return hasNothing(state, work);
-  if (work === undefined || work.is_put_back || note.owner !== work.owner.id) return false;
-  if (note.commit !== (state?.commit ?? null)) return false;
-  const hasStore = state?.files.some(({ path }) => path === storePath) === true && !note.absent.includes(storePath);
-  return !hasStore || (await isThere(cache.path(storePath)));
+  if (!cache.hasManifest) return isEmptyJob(state, work);
+  if (work === undefined || work.is_put_back || manifest.owner !== work.owner.id) return false;
+  if (manifest.commit !== (state?.commit ?? null)) return false;
+  const hasStore = state?.files.some(({ path }) => path === storePath) === true && !manifest.absent.includes(storePath);
+  return !hasStore || (await exists(cache.path(storePath)));
 }
 
 /** Brings what is needed; with a newer folder, only what it never had. @returns the files that are not on this disk */
@@ -175,35 +175,35 @@ async function download(
   target: ReadonlyMap<string, Entry>,
   { need, isNewest }: { need: FileSet; isNewest: boolean },
 ): Promise<Map<string, StoredFile>> {
-  const { cache, contents, signal } = opened;
+  const { cache, objects, signal } = opened;
   const needs = neededBy(need, new Set(target.keys()));
   if (!isNewest) {
-    await cache.remember({ owner: null });
-    return cache.become(target, { contents, needs, ...(signal === undefined ? {} : { signal }) });
+    await cache.updateManifest({ owner: null });
+    return cache.synchronize(target, { objects, needs, ...(signal === undefined ? {} : { signal }) });
   }
   const absent = new Map<string, StoredFile>();
-  for (const path of cache.note.absent) {
+  for (const path of cache.manifest.absent) {
     const entry = target.get(path);
-    if (entry === undefined || isLink(entry) || (await isThere(cache.path(path)))) continue;
+    if (entry === undefined || isLink(entry) || (await exists(cache.path(path)))) continue;
     // A run removes folders as a whole, with what was never brought.
-    if (!(await isThere(cache.path(join(path, '..'))))) continue;
-    if (needs(path)) await cache.bring(entry, contents);
+    if (!(await exists(cache.path(join(path, '..'))))) continue;
+    if (needs(path)) await cache.download(entry, objects);
     else absent.set(path, entry);
   }
   return absent;
 }
 
 /** Finds out what the bucket has lost. @returns the files, but for those that are to be made again */
-async function noticeLost(
-  { store, contents, cache, place, notice }: Opened,
+async function findLost(
+  { store, objects, cache, place, notice }: Opened,
   target: ReadonlyMap<string, Entry>,
   shown: Readonly<Record<string, string>>,
 ): Promise<ReadonlyMap<string, Entry>> {
-  const lost = await findMissingObjects({ store, contents }, { files: target.values(), shown: Object.keys(shown) });
+  const lost = await findMissingObjects({ store, objects }, { files: target.values(), shown: Object.keys(shown) });
   if (lost.size === 0) return target;
   const [first] = lost;
   notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; what can be had again is put back`);
-  for (const object of lost) contents.lost.add(object);
+  for (const object of lost) objects.lost.add(object);
   const here = new Set((await cache.files()).files.map(({ path }) => path));
   return withoutLost(target, lost, (path) => here.has(path));
 }
@@ -213,7 +213,7 @@ function isCacheSuspect(error: unknown): error is CdsyncError {
   return error instanceof CdsyncError && ['state_unreadable', 'published_busy'].includes(error.code);
 }
 
-function isThere(path: string): Promise<boolean> {
+function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,
     () => false,
@@ -238,28 +238,28 @@ async function lockCache(cache: LocalCache): Promise<(() => Promise<void>) | und
 export async function withRemoteJob<T>(task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
   const opened = await open(task, true);
   try {
-    return await worked(opened, task, work);
+    return await workWithLease(opened, task, work);
   } finally {
     opened.store.close();
   }
 }
 
-async function worked<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
+async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
   const { cache, place } = opened;
-  const last = await readClaim(opened);
+  const last = await readLease(opened);
   refuseClock(opened);
   const found = await readStateOf(opened);
-  opened.contents.knowCopies(found?.value.shown ?? {});
+  opened.objects.setCopies(found?.value.shown ?? {});
   await refuseMismatch(opened, found?.value, last?.value);
   const isNewest = await isNewestHere(opened, found?.value, last?.value);
-  const claim = await JobLease.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
-  const listed = noticeLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
+  const lease = await JobLease.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
+  const listed = findLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
   const target = await listed.catch(async (error) => {
-    await claim.say({ released: true }).catch(() => undefined);
+    await lease.renew({ released: true }).catch(() => undefined);
     throw error;
   });
   const absent = new Map<string, StoredFile>();
-  const job = new RemoteJob({ ...opened, found, absent }, claim);
+  const job = new RemoteJob({ ...opened, found, absent }, lease);
   const release = await lockCache(cache);
   try {
     if (release === undefined) throw busy(place, 'another process of this machine');
@@ -267,7 +267,7 @@ async function worked<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob
     for (const entry of await download(opened, target, { need: task.need, isNewest })) absent.set(...entry);
     await job.begin();
     const result = await work(job).catch((error) => {
-      throw isCacheSuspect(error) ? job.doubtCache(error) : error;
+      throw isCacheSuspect(error) ? job.invalidateCache(error) : error;
     });
     await job.end();
     return result;
@@ -285,9 +285,9 @@ async function worked<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob
 export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRemoteJob) => Promise<T>): Promise<T> {
   const opened = await open(task, false);
   try {
-    const last = await readClaim(opened);
+    const last = await readLease(opened);
     const found = await readStateOf(opened);
-    opened.contents.knowCopies(found?.value.shown ?? {});
+    opened.objects.setCopies(found?.value.shown ?? {});
     await refuseMismatch(opened, found?.value, last?.value);
     const target = filesOf(found?.value, last?.value);
     const { cache, notice, place } = opened;
@@ -300,15 +300,15 @@ export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRem
       const absent = await download(opened, target, { need: task.need, isNewest });
       const { commit = null, generation = 0 } = found?.value ?? {};
       const owner = last?.value.owner.id ?? null;
-      if (!isNewest) await cache.remember({ place, commit, generation, owner: null, absent: [...absent.keys()] });
-      else if (release !== undefined) await cache.remember({ owner, absent: [...absent.keys()] });
+      if (!isNewest) await cache.updateManifest({ place, commit, generation, owner: null, absent: [...absent.keys()] });
+      else if (release !== undefined) await cache.updateManifest({ owner, absent: [...absent.keys()] });
       await release?.();
       return await work(new ReadOnlyRemoteJob({ ...opened, found, absent }));
     } catch (error) {
       if (!isCacheSuspect(error)) throw error;
       // A run of this machine finds out alone.
       const locked = await cache.lock();
-      if (locked !== undefined) await cache.doubt().finally(locked);
+      if (locked !== undefined) await cache.invalidate().finally(locked);
       throw cacheInvalid(error);
     } finally {
       await release?.();

@@ -14,9 +14,9 @@ import { type Entry, isLink, objectOf, type StoredFile } from './state.js';
 /** An object that stores copy within themselves has at most this many bytes. */
 const mostCopied = 5_000_000_000;
 
-interface ShownTask {
+interface PublicObjectsTask {
   readonly store: S3Store;
-  readonly contents: ObjectStore;
+  readonly objects: ObjectStore;
   readonly cache: LocalCache;
   readonly files: ReadonlyMap<string, Entry>;
   /** What stands at the keys now. */
@@ -28,41 +28,45 @@ function fileAt(files: ReadonlyMap<string, Entry>, path: string): StoredFile | u
   return found === undefined || isLink(found) ? undefined : found;
 }
 
-async function show({ store, contents, cache }: ShownTask, file: StoredFile, key: string): Promise<void> {
+async function copyToPublicKey(
+  { store, objects, cache }: PublicObjectsTask,
+  file: StoredFile,
+  key: string,
+): Promise<void> {
   if (file.bytes <= mostCopied)
-    await withRetry(() => store.copy(contents.key(objectOf(file.path, file.sha256)), contents.key(key)));
+    await withRetry(() => store.copy(objects.key(objectOf(file.path, file.sha256)), objects.key(key)));
   else {
-    await withRetry(() => store.put(cache.path(file.path), contents.key(key)));
-    contents.countPut(file.bytes);
+    await withRetry(() => store.put(cache.path(file.path), objects.key(key)));
+    objects.countUpload(file.bytes);
   }
 }
 
 /** The file whose content people read at a path of the job; undefined if they read none there. */
-function shownAt(files: ReadonlyMap<string, Entry>, path: string, entry: Entry): StoredFile | undefined {
+function publicFileAt(files: ReadonlyMap<string, Entry>, path: string, entry: Entry): StoredFile | undefined {
   if (isLink(entry)) return path.includes('/') ? undefined : fileAt(files, entry.link);
   return path.startsWith('reports/') ? entry : undefined;
 }
 
 /** Brings the keys that people read up to date: also those that a run before could not. @returns what stands there now */
-export async function updatePublicObjects(task: ShownTask): Promise<Record<string, string>> {
-  const { store, contents, cache, files } = task;
+export async function updatePublicObjects(task: PublicObjectsTask): Promise<Record<string, string>> {
+  const { store, objects, cache, files } = task;
   const shown = { ...task.shown };
   for (const [path, entry] of files) {
-    const file = shownAt(files, path, entry);
+    const file = publicFileAt(files, path, entry);
     if (file !== undefined && shown[path] !== file.sha256) {
-      await show(task, file, path);
+      await copyToPublicKey(task, file, path);
       shown[path] = file.sha256;
     } else if (/^parquet\/[^/]+\/manifest\.json$/.test(path)) {
       const text = manifestOf(JSON.parse(await readFile(cache.path(path), 'utf8')), path.split('/')[1] ?? '', files);
       const sum = createHash('sha256').update(text).digest('hex');
       if (shown[path] === sum) continue;
-      await withRetry(() => store.putBytes(Buffer.from(text), contents.key(path)));
-      contents.countPut(Buffer.byteLength(text));
+      await withRetry(() => store.putBytes(Buffer.from(text), objects.key(path)));
+      objects.countUpload(Buffer.byteLength(text));
       shown[path] = sum;
     }
   }
   const gone = Object.keys(shown).filter((path) => path.startsWith('reports/') && !files.has(path));
-  if (gone.length > 0) await withRetry(() => store.remove(gone.map((path) => contents.key(path))));
+  if (gone.length > 0) await withRetry(() => store.remove(gone.map((path) => objects.key(path))));
   for (const path of gone) delete shown[path];
   return shown;
 }

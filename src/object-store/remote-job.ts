@@ -37,7 +37,7 @@ export function isCollectable(
 
 /** Removes the objects that no file needs, once they are old enough. Only the one who may work on the job calls it. */
 async function collectGarbage(
-  { store, contents }: { store: S3Store; contents: ObjectStore },
+  { store, objects }: { store: S3Store; objects: ObjectStore },
   needed: ReadonlySet<string>,
   grace: number,
 ): Promise<void> {
@@ -45,8 +45,8 @@ async function collectGarbage(
     const now = Date.now() + (store.clockAheadMs ?? 0);
     const gone: string[] = [];
     for (const folder of ['objects/', 'parquet/']) {
-      for await (const { path, writtenAt } of store.listed(contents.key(folder))) {
-        const object = path.slice(contents.key('').length);
+      for await (const { path, writtenAt } of store.listed(objects.key(folder))) {
+        const object = path.slice(objects.key('').length);
         if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) gone.push(path);
       }
     }
@@ -56,7 +56,7 @@ async function collectGarbage(
 
 export interface JobBucketParts {
   readonly store: S3Store;
-  readonly contents: ObjectStore;
+  readonly objects: ObjectStore;
   readonly cache: LocalCache;
   /** The job's folder in the bucket, as messages name it. */
   readonly place: string;
@@ -89,11 +89,11 @@ export class ReadOnlyRemoteJob implements RemoteFiles {
     return [...this.parts.absent.keys()].filter((path) => dirname(path) === within).map((path) => basename(path));
   }
 
-  async bring(path: string): Promise<void> {
-    const { cache, contents, absent } = this.parts;
+  async download(path: string): Promise<void> {
+    const { cache, objects, absent } = this.parts;
     const file = absent.get(this.#relative(path));
     if (file === undefined) return;
-    await cache.bring(file, contents);
+    await cache.download(file, objects);
     absent.delete(file.path);
   }
 
@@ -112,7 +112,7 @@ export class ReadOnlyRemoteJob implements RemoteFiles {
 
 /** A job that this process has the right to work on. What it changes is put back, or another machine's work stands. */
 export class RemoteJob extends ReadOnlyRemoteJob {
-  readonly #claim: JobLease;
+  readonly #lease: JobLease;
   readonly #checkpoints: Checkpoints;
   readonly #has: Set<string>;
   /** The timer and the run put things back one after the other. */
@@ -124,36 +124,36 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   #timer: NodeJS.Timeout | undefined;
   #isReading: () => boolean = () => false;
   #collects = false;
-  #isDoubted = false;
+  #isInvalid = false;
   #warned = false;
 
-  constructor(parts: JobBucketParts, claim: JobLease) {
+  constructor(parts: JobBucketParts, lease: JobLease) {
     super(parts);
-    this.#claim = claim;
+    this.#lease = lease;
     this.#state = parts.found?.value;
     this.#tag = parts.found?.tag;
     this.#shown = Object.fromEntries(
-      Object.entries(parts.found?.value.shown ?? {}).filter(([key]) => !parts.contents.lost.has(key)),
+      Object.entries(parts.found?.value.shown ?? {}).filter(([key]) => !parts.objects.lost.has(key)),
     );
-    this.#has = objectsIn(this.#state?.files ?? [], claim.files);
-    for (const object of parts.contents.lost) this.#has.delete(object);
-    this.#checkpoints = new Checkpoints(parts.cache, parts.contents, this.#has);
-    this.#sayNowAndThen();
+    this.#has = objectsIn(this.#state?.files ?? [], lease.files);
+    for (const object of parts.objects.lost) this.#has.delete(object);
+    this.#checkpoints = new Checkpoints(parts.cache, parts.objects, this.#has);
+    this.#renewRegularly();
   }
 
   /** Aborts when another machine has taken the job over. */
   get gone(): AbortSignal {
-    return this.#claim.gone;
+    return this.#lease.gone;
   }
 
   /** What was moved so far. */
   get figures(): BucketTraffic {
-    const { brought, put } = this.parts.contents;
+    const { downloaded, uploaded } = this.parts.objects;
     return {
-      brought_bytes: brought.bytes,
-      brought_files: brought.files,
-      put_bytes: put.bytes,
-      put_files: put.files,
+      brought_bytes: downloaded.bytes,
+      brought_files: downloaded.files,
+      put_bytes: uploaded.bytes,
+      put_files: uploaded.files,
     };
   }
 
@@ -165,41 +165,43 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   /** Puts how far the run is at once, for what must not be done twice. */
   checkpoint(): Promise<void> {
     return this.#one(async () => {
-      const files = await this.#checkpoints.put();
-      if (files !== undefined) await this.#claim.say({ files, base: this.#state?.commit ?? null });
+      const files = await this.#checkpoints.upload();
+      if (files !== undefined) await this.#lease.renew({ files, base: this.#state?.commit ?? null });
     });
   }
 
   /** What was erased goes from the bucket at once, not after a day. */
-  collectAtOnce(): void {
+  collectImmediately(): void {
     this.#collects = true;
   }
 
   /** A file of this machine is damaged: once the work has ended, nothing is believed of any. @returns the error, with what to do */
-  doubtCache(error: CdsyncError): CdsyncError {
-    this.#isDoubted = true;
+  invalidateCache(error: CdsyncError): CdsyncError {
+    this.#isInvalid = true;
     return cacheInvalid(error);
   }
 
   /** To put files may take longer than `takeover_after`: until then this machine only says that it is there. */
-  #sayNowAndThen(): void {
+  #renewRegularly(): void {
     this.#timer = setInterval(() => {
       const isPutting = this.#one.activeCount > 0;
-      (isPutting ? this.#claim.say() : this.#one(() => this.#sayOn())).catch((error) => this.#warn(error));
-    }, this.#claim.pauseMs);
+      (isPutting ? this.#lease.renew() : this.#one(() => this.#renewWithCheckpoint())).catch((error) =>
+        this.#warn(error),
+      );
+    }, this.#lease.renewalMs);
     // A process that has nothing else to do may end.
     this.#timer.unref();
   }
 
-  async #sayOn(): Promise<void> {
-    const files = this.#isReading() ? await this.#checkpoints.put() : undefined;
+  async #renewWithCheckpoint(): Promise<void> {
+    const files = this.#isReading() ? await this.#checkpoints.upload() : undefined;
     // The run may have begun to commit meanwhile, and to move what it has read.
     const isWhole = files !== undefined && this.#isReading();
-    await this.#claim.say(isWhole ? { files, base: this.#state?.commit ?? null } : {});
+    await this.#lease.renew(isWhole ? { files, base: this.#state?.commit ?? null } : {});
   }
 
   #warn(error: unknown): void {
-    if (this.#warned || this.#claim.gone.aborted) return;
+    if (this.#warned || this.#lease.gone.aborted) return;
     this.#warned = true;
     this.parts.notice(`warning: ${this.parts.place}: no checkpoint could be put: ${asCdsyncError(error).message}`);
   }
@@ -209,16 +211,16 @@ export class RemoteJob extends ReadOnlyRemoteJob {
    * @throws {CdsyncError} `superseded` if another machine has put back something else meanwhile; `bucket_unavailable` and what else
    * the bucket refuses. In both cases the bucket's state is the one before
    */
-  putBack(): Promise<void> {
-    return this.#one(() => this.#putBack());
+  upload(): Promise<void> {
+    return this.#one(() => this.#upload());
   }
 
-  async #putBack(change: Partial<State> = {}): Promise<void> {
-    const { cache, contents, absent } = this.parts;
-    if (this.#claim.gone.aborted) throw superseded(this.parts.place);
+  async #upload(change: Partial<State> = {}): Promise<void> {
+    const { cache, objects, absent } = this.parts;
+    if (this.#lease.gone.aborted) throw superseded(this.parts.place);
     const before = new Map((this.#state?.files ?? []).map((entry) => [entry.path, entry]));
-    for (const object of contents.lost) this.#has.delete(object);
-    const files = await uploadFiles({ cache, contents, before, absent, has: this.#has });
+    for (const object of objects.lost) this.#has.delete(object);
+    const files = await uploadFiles({ cache, objects, before, absent, has: this.#has });
     await this.#replaceState({ ...change, files: [...files.values()] });
     this.#shown = await updatePublicObjects({ ...this.parts, files, shown: this.#shown });
     await this.#remember();
@@ -226,7 +228,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   /** Replaces the state on condition, unless it would stay the same. */
   async #replaceState(change: Partial<State>, isFence = false): Promise<void> {
-    const { store, contents, place, job } = this.parts;
+    const { store, objects, place, job } = this.parts;
     const before = this.#state ?? emptyState(job);
     const changed = { ...before, shown: this.#shown, ...change };
     if (this.#state !== undefined && !isFence && isDeepStrictEqual(changed, before)) return;
@@ -239,28 +241,28 @@ export class RemoteJob extends ReadOnlyRemoteJob {
       written_by: hostname(),
     };
     const text = JSON.stringify(next);
-    const tag = await withRetry(() => store.exchange(contents.key(stateKey), text, this.#tag));
+    const tag = await withRetry(() => store.exchange(objects.key(stateKey), text, this.#tag));
     if (tag === undefined) throw superseded(place);
-    contents.countPut(Buffer.byteLength(text));
+    objects.countUpload(Buffer.byteLength(text));
     this.#state = next;
     this.#tag = tag;
   }
 
   /** Makes sure that a machine that was silent, but is not gone, can no longer put back anything. */
   async fence(): Promise<void> {
-    if (this.#claim.isTakenOver) await this.#replaceState({}, true);
+    if (this.#lease.isTakenOver) await this.#replaceState({}, true);
   }
 
   async #remember(): Promise<void> {
     const { cache, place } = this.parts;
     const { commit = null, generation = 0, files = [] } = this.#state ?? {};
     const stored = files.find(({ path }) => path === storePath);
-    await cache.remember({
+    await cache.updateManifest({
       stored: stored === undefined || isLink(stored) ? null : { sha256: stored.sha256, pieces: piecesOf(stored) },
       place,
       commit,
       generation,
-      owner: this.#claim.owner.id,
+      owner: this.#lease.owner.id,
       absent: [...this.parts.absent.keys()],
     });
   }
@@ -272,9 +274,9 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     const isThere = files.some(({ path }) => path === storePath);
     const stored = this.#state?.files.find(({ path }) => path === storePath);
     // Without the hashes of its blocks, the store would be put as a whole.
-    if (isThere && stored !== undefined && !isLink(stored) && cache.note.blocks?.sha256 !== stored.sha256) {
+    if (isThere && stored !== undefined && !isLink(stored) && cache.manifest.blocks?.sha256 !== stored.sha256) {
       const blocks = absent.has(storePath) ? undefined : await blocksOf(join(cache.folder, storePath));
-      if (blocks?.sha256 === stored.sha256) cache.knowBlocks(blocks);
+      if (blocks?.sha256 === stored.sha256) cache.rememberBlocks(blocks);
     }
     await this.#remember();
   }
@@ -285,22 +287,22 @@ export class RemoteJob extends ReadOnlyRemoteJob {
       const now = Date.now();
       const last = Date.parse(this.#state?.collected_at ?? '');
       const isDue = this.#collects || !(now - last < graceMs);
-      await this.#putBack(isDue ? { collected_at: new Date(now).toISOString() } : {});
+      await this.#upload(isDue ? { collected_at: new Date(now).toISOString() } : {});
       // Says what stands at the keys that people read.
       await this.#replaceState({});
       await this.#remember();
       this.#stop();
       const needed = new Set(objectsOf(this.#state?.files ?? []));
       if (isDue) await this.#collect(needed);
-      await this.#claim.say({ released: true, is_put_back: true, files: [], base: null });
+      await this.#lease.renew({ released: true, is_put_back: true, files: [], base: null });
     });
   }
 
   /** The result of the work is in the bucket already. Only an erasure fails with objects that stay; else the next day removes them. */
   async #collect(needed: ReadonlySet<string>): Promise<void> {
-    const { store, contents, place, notice } = this.parts;
+    const { store, objects, place, notice } = this.parts;
     const grace = this.#collects ? 0 : graceMs;
-    await collectGarbage({ store, contents }, needed, grace).catch((error) => {
+    await collectGarbage({ store, objects }, needed, grace).catch((error) => {
       if (this.#collects) throw error;
       notice(`warning: ${place}: objects that no file needs could not be removed: ${asCdsyncError(error).message}`);
     });
@@ -309,12 +311,12 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   /** Gives the right back without putting anything back: the bucket stays as it is, with the last checkpoint. */
   async abandon(): Promise<void> {
     this.#stop();
-    await this.#one(() => this.#claim.say({ released: true })).catch(() => undefined);
+    await this.#one(() => this.#lease.renew({ released: true })).catch(() => undefined);
   }
 
   /** To be called last. */
   async leave(): Promise<void> {
-    if (this.#isDoubted) await this.parts.cache.doubt();
+    if (this.#isInvalid) await this.parts.cache.invalidate();
   }
 
   #stop(): void {

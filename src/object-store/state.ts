@@ -5,7 +5,7 @@ import { stateNewer, stateUnreadable } from './errors.js';
  * Three kinds of objects, below `<prefix>/<job>/`:
  *
  * - **contents** (`objects/…`, `parquet/<stream>/files/…`): named by their checksum, never replaced by other content;
- * - **the state** (`state.json`): names the contents of every file of the job. It is replaced under the condition that it is
+ * - **the state** (`state.json`): names the objects of every file of the job. It is replaced under the condition that it is
  *   the version that was read, so a reader has one whole state, and of two writers one wins;
  * - **the work** (`work.json`): who works on the job, and how far a run is that has not ended.
  */

@@ -6,9 +6,9 @@ import type { ObjectStore } from './objects.js';
 import { storePath } from './required-files.js';
 import { type Entry, isLink, type ObjectParts, objectOf, objectsOf, piecesOf, type StoredFile } from './state.js';
 
-interface PutTask {
+interface UploadTask {
   readonly cache: LocalCache;
-  readonly contents: ObjectStore;
+  readonly objects: ObjectStore;
   /** The files of the state that was read. */
   readonly before: ReadonlyMap<string, Entry>;
   /** Files of the job that are not on this disk. */
@@ -18,7 +18,7 @@ interface PutTask {
 }
 
 /** Puts what the bucket lacks of a job's files. @returns the files, by path */
-export async function uploadFiles(task: PutTask): Promise<Map<string, Entry>> {
+export async function uploadFiles(task: UploadTask): Promise<Map<string, Entry>> {
   const { cache, absent } = task;
   const { files } = await cache.files();
   const shown = await readlink(cache.path(linkOf(files) ?? '')).catch(() => undefined);
@@ -29,14 +29,14 @@ export async function uploadFiles(task: PutTask): Promise<Map<string, Entry>> {
     if (isOld(file.path)) continue;
     const entry = file.stats.isSymbolicLink()
       ? { path: file.path, link: await readlink(cache.path(file.path)) }
-      : file.stats.isFile() && (await putFile(task, file));
+      : file.stats.isFile() && (await uploadFile(task, file));
     if (entry) found.set(file.path, entry);
   }
   for (const [path, entry] of absent) {
     if (isOld(path) || found.has(path) || !(await isFolder(cache.path(dirname(path))))) continue;
     found.set(path, entry);
   }
-  cache.forgetOthers(new Set(files.map(({ path }) => path)));
+  cache.forgetOtherHashes(new Set(files.map(({ path }) => path)));
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -53,11 +53,11 @@ function isFolder(path: string): Promise<boolean> {
   );
 }
 
-async function putFile(task: PutTask, file: LocalFile): Promise<StoredFile> {
-  const { cache, contents, before, has } = task;
+async function uploadFile(task: UploadTask, file: LocalFile): Promise<StoredFile> {
+  const { cache, objects, before, has } = task;
   const { path, stats } = file;
   const known = before.get(path);
-  const sha256 = await cache.sumOf(file);
+  const sha256 = await cache.hashOf(file);
   const mode = stats.mode & 0o777;
   const isWhole = known !== undefined && !isLink(known) && objectsOf([known]).every((each) => has.has(each));
   const whole = isWhole ? known : undefined;
@@ -66,30 +66,30 @@ async function putFile(task: PutTask, file: LocalFile): Promise<StoredFile> {
   const entry: StoredFile = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode };
   if (isKept && whole.pieces !== undefined) return { ...entry, pieces: whole.pieces };
   if (has.has(objectOf(path, sha256))) {
-    if (path === storePath) cache.knowBlocks(await blocksOf(cache.path(path)));
+    if (path === storePath) cache.rememberBlocks(await blocksOf(cache.path(path)));
     return entry;
   }
-  const pieces = path === storePath ? await putBlocks(task, whole) : undefined;
+  const pieces = path === storePath ? await uploadBlocks(task, whole) : undefined;
   if (pieces !== undefined) return { ...entry, pieces };
-  has.add(await contents.putFile(cache.path(path), entry));
+  has.add(await objects.uploadFile(cache.path(path), entry));
   return entry;
 }
 
 /** Puts the blocks of the store that the bucket lacks. @returns undefined if the whole is to be put */
-async function putBlocks(
-  { cache, contents, has }: PutTask,
+async function uploadBlocks(
+  { cache, objects, has }: UploadTask,
   known: Entry | undefined,
 ): Promise<ObjectParts | undefined> {
-  const before = cache.note.blocks;
+  const before = cache.manifest.blocks;
   const now = await blocksOf(cache.path(storePath));
-  cache.knowBlocks(now);
+  cache.rememberBlocks(now);
   if (known === undefined || isLink(known) || before?.sha256 !== known.sha256) return undefined;
   const patch = patchOf({ blocks: before, pieces: piecesOf(known) }, now);
   if (patch === undefined) return undefined;
   const object =
     patch.bytes === 0
       ? undefined
-      : await contents.putPacked(await readBlocks(cache.path(storePath), patch.changed, now));
+      : await objects.uploadPacked(await readBlocks(cache.path(storePath), patch.changed, now));
   if (object !== undefined) has.add(object.object);
   return { objects: [...patch.objects, ...(object === undefined ? [] : [object])], ranges: patch.ranges };
 }

@@ -102,7 +102,7 @@ async function countNulls(
   if (isLonger) for (const { name, nulls: count } of before?.columns ?? []) nulls.set(name, count ?? undefined);
   const added = isLonger ? all.slice(files) : all;
   const rows = added.reduce((all, file) => all + file.rows, 0);
-  for (const { path } of added) await layout.elsewhere?.bring(join(layout.stream(stream), path));
+  for (const { path } of added) await layout.remoteFiles?.download(join(layout.stream(stream), path));
   const missing = await missingIn(
     database,
     added.map(({ path }) => join(layout.stream(stream), path)),

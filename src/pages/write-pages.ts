@@ -24,9 +24,9 @@ export interface PagesTask {
 }
 
 /** The ids of a job's runs that have a file of this kind, oldest first. */
-async function runsWith({ elsewhere }: JobLayout, folder: string, ending: string): Promise<string[]> {
+async function runsWith({ remoteFiles }: JobLayout, folder: string, ending: string): Promise<string[]> {
   const present = await readdir(folder).catch(() => [] as string[]);
-  const names = [...present, ...(elsewhere?.names(folder) ?? [])];
+  const names = [...present, ...(remoteFiles?.names(folder) ?? [])];
   const ids = names.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
   return ids.filter((id) => runIdPattern.test(id)).sort();
 }
@@ -96,7 +96,7 @@ async function removeOld({ layout }: PagesTask): Promise<void> {
   for (const [runId, path] of [...pages, ...figures.map((id) => [id, layout.figures(id)] as const)]) {
     if (kept.has(runId)) continue;
     await rm(path, { force: true });
-    layout.elsewhere?.drop(path);
+    layout.remoteFiles?.drop(path);
   }
 }
 

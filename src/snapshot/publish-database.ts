@@ -78,14 +78,14 @@ async function versionOf(
   const version = linked?.split('-')[0] === String(sequence) ? linked : String(sequence);
   const path = layout.published(version);
   for (const name of [layout.link, path]) if ((await statOrUndefined(`${name}.wal`)) !== undefined) return undefined;
-  const changedMs = (await statOrUndefined(path))?.mtimeMs ?? layout.elsewhere?.find(path)?.changedMs;
+  const changedMs = (await statOrUndefined(path))?.mtimeMs ?? layout.remoteFiles?.find(path)?.changedMs;
   return changedMs === undefined ? undefined : { version, isWhole: changedMs === seconds * 1000 };
 }
 
 /** The checksum of a published version, also of one that is not on this disk. */
 async function sumOf(layout: JobLayout, version: string): Promise<string> {
   const path = layout.published(version);
-  return layout.elsewhere?.find(path)?.sha256 ?? sha256OfFile(path);
+  return layout.remoteFiles?.find(path)?.sha256 ?? sha256OfFile(path);
 }
 
 /** Copies the store into a new folder, which gets its name when all is in it. @returns the name of the version */

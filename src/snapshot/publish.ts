@@ -39,8 +39,8 @@ async function placeFile(layout: JobLayout, stream: string, file: CommittedFile,
   const target = join(layout.stream(stream), file.path);
   const source = join(layout.folder, file.from);
   const isShared = file.from.startsWith(`${relative(layout.folder, layout.parquet)}/`);
-  const isThere = (await statOrUndefined(target)) !== undefined || layout.elsewhere?.find(target) !== undefined;
-  if (isShared && (isThere || layout.elsewhere?.share(source, target))) return;
+  const isThere = (await statOrUndefined(target)) !== undefined || layout.remoteFiles?.find(target) !== undefined;
+  if (isShared && (isThere || layout.remoteFiles?.share(source, target))) return;
   if ((await statOrUndefined(source)) !== undefined) {
     if (isShared) return linkOrCopy(source, target, temporaryName(join(layout.stream(stream), basename(target))));
     await setMode(source, mode);

@@ -25,7 +25,7 @@ interface RestoreOptions {
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
     const found = await statOrUndefined(path);
-    const elsewhere = layout.elsewhere?.find(path);
+    const elsewhere = layout.remoteFiles?.find(path);
     if (found === undefined && elsewhere !== undefined) return elsewhere.sha256 === file.sha256;
     if (found === undefined) continue;
     if (found.size !== file.bytes) return false;
@@ -98,7 +98,7 @@ async function restoreStream(
   const old = [...(lacksRows ? state.snapshot : []), ...(lacksChanges ? state.changes : [])];
   for (const path of old.map((file) => join(layout.stream(stream), file.path))) {
     await rm(path, { force: true });
-    layout.elsewhere?.drop(path);
+    layout.remoteFiles?.drop(path);
   }
   const restored = { ...state, snapshot, changes };
   await store.rememberStream(restored);
@@ -127,7 +127,7 @@ async function isWhole(layout: JobLayout, stream: string, { files, sha256 }: Fee
   for (const [index, file] of files.entries()) {
     const path = join(layout.stream(stream), file);
     if ((await statOrUndefined(path)) === undefined) {
-      if (layout.elsewhere?.find(path) === undefined) return false;
+      if (layout.remoteFiles?.find(path) === undefined) return false;
     } else if (sha256 !== undefined && (await sha256OfFile(path)) !== sha256[index]) return false;
   }
   return true;

@@ -17,7 +17,7 @@ export interface RemoteFiles {
   /** The names of such files directly in a folder. */
   names(folder: string): readonly string[];
   /** Brings the file to its path, if it is one of these. @throws {CdsyncError} `bucket_unavailable`, `bucket_object_changed` */
-  bring(path: string): Promise<void>;
+  download(path: string): Promise<void>;
   /** Gives the same content another path as well. @returns false if the file is not one of these */
   share(from: string, to: string): boolean;
   /** The file no longer belongs to the job. */
@@ -29,12 +29,12 @@ export class JobLayout {
   readonly folder: string;
   readonly job: string;
   /** Where the files are that are not on this disk; undefined if all are. */
-  readonly elsewhere: RemoteFiles | undefined;
+  readonly remoteFiles: RemoteFiles | undefined;
 
-  constructor(storage: string, job: string, elsewhere?: RemoteFiles) {
+  constructor(storage: string, job: string, remoteFiles?: RemoteFiles) {
     this.folder = join(storage, job);
     this.job = job;
-    this.elsewhere = elsewhere;
+    this.remoteFiles = remoteFiles;
   }
 
   /** The link that users open. */

@@ -72,7 +72,7 @@ function isThere(path: string): Promise<boolean> {
 export async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
   const store = await stat(layout.store).catch(() => undefined);
   if (!(await isThere(layout.link)) || (store !== undefined && store.size > 0)) return;
-  if (store === undefined && layout.elsewhere?.find(layout.store) !== undefined) return;
+  if (store === undefined && layout.remoteFiles?.find(layout.store) !== undefined) return;
   const hasPrivate = await isThere(layout.format);
   const lacks = store === undefined ? 'missing' : 'empty';
   throw new CdsyncError(`${layout.link} is published, but ${layout.store} is ${lacks}`, {

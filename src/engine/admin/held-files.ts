@@ -38,7 +38,7 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
   const manifest = await readManifest(layout.manifest(stream)).catch(() => undefined);
   if (manifest === undefined) {
     // Without Parquet, only the published database has the rows.
-    await layout.elsewhere?.bring(join(layout.folder, await readlink(layout.link)));
+    await layout.remoteFiles?.download(join(layout.folder, await readlink(layout.link)));
     return `(SELECT * FROM published.${quoteIdentifier(stream)})`;
   }
   if (manifest.sequence !== previous.sequence) {
@@ -49,7 +49,7 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
     });
   }
   const paths = manifest.files.map(({ path }) => join(layout.stream(stream), path));
-  for (const path of paths) await layout.elsewhere?.bring(path);
+  for (const path of paths) await layout.remoteFiles?.download(path);
   return `read_parquet(${sqlTexts(paths)}, union_by_name = true)`;
 }
 
@@ -64,10 +64,10 @@ export async function heldFiles(
 ): Promise<HeldFiles> {
   const held = await findHeld(layout, streams, wanted);
   const folder = layout.streamRun(held.run_id, held.stream);
-  const all = new Set([...(await readdir(folder)), ...(layout.elsewhere?.names(folder) ?? [])]);
+  const all = new Set([...(await readdir(folder)), ...(layout.remoteFiles?.names(folder) ?? [])]);
   const names = [...all].filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
   const paths = names.sort().map((name) => join(folder, name));
-  for (const path of paths) await layout.elsewhere?.bring(path);
+  for (const path of paths) await layout.remoteFiles?.download(path);
   return {
     held,
     changes: paths.length === 0 ? undefined : `read_parquet(${sqlTexts(paths)}, union_by_name = true)`,

@@ -142,7 +142,7 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
   } finally {
     await lock.release();
   }
-  await context.bucket?.putBack();
+  await context.bucket?.upload();
   const followed = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
   await finishRun({ ...context, report, afterRun: followed });
   return report;

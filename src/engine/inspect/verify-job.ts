@@ -219,7 +219,7 @@ async function verifyCurrent(found: Mismatches, layout: JobLayout, { stream, sna
   const target = await readlink(path).catch(() => undefined);
   const folder = snapshotFolder(snapshot);
   // A bucket has no links.
-  if (folder === undefined || target === folder || (target === undefined && layout.elsewhere !== undefined)) return;
+  if (folder === undefined || target === folder || (target === undefined && layout.remoteFiles !== undefined)) return;
   found.add(target === undefined ? 'the link is missing' : 'it does not point to the last snapshot', {
     stream,
     path,

@@ -63,14 +63,14 @@ export async function publishStore(
   const options = publishOptions(context);
   await publish(database, layout, state, { ...options, again });
   // What did not change is not published again, but its mode may have changed. Objects in a bucket have none.
-  if (layout.elsewhere !== undefined) return;
+  if (layout.remoteFiles !== undefined) return;
   for (const folder of [layout.publishedFolder, layout.parquet]) await openPublishedFolder(folder, options.mode);
 }
 
 /** Whether the published file is damaged. A remote file counts as intact. */
 async function isDamagedHere(database: Database, layout: JobLayout): Promise<boolean> {
   const target = await readlink(layout.link).catch(() => undefined);
-  const isRemote = target !== undefined && layout.elsewhere?.find(join(layout.folder, target)) !== undefined;
+  const isRemote = target !== undefined && layout.remoteFiles?.find(join(layout.folder, target)) !== undefined;
   return !isRemote && (await isDamaged(database, layout.link));
 }
 

@@ -65,7 +65,7 @@ async function runAndUpload(context: RunContext): Promise<JobReport> {
   const withLease = { ...context, signal: AbortSignal.any([context.signal, bucket.gone]) };
   bucket.keepCheckpoints(() => progress.phase === 'reading');
   const report = await runJob(withLease);
-  await bucket.putBack();
+  await bucket.upload();
   return keepReport(context, { ...report, bucket: bucket.figures });
 }
 

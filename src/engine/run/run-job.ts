@@ -199,7 +199,7 @@ async function keepFigures(context: RunContext, runId: string, streams: readonly
 /** If a damaged local file failed a stream, the bucket may have an intact copy. */
 function invalidateCacheIfDamaged(bucket: RemoteJobHandle, streams: readonly StreamRun[]): void {
   for (const { outcome } of streams)
-    if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.doubtCache(outcome.error);
+    if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.invalidateCache(outcome.error);
 }
 
 async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
