@@ -1,4 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
 import { readAt } from './blocks.js';
 import type { LocalCache, LocalFile } from './local-cache.js';
@@ -79,7 +80,8 @@ export class Checkpoints {
   async #tail({ path, stats }: LocalFile): Promise<StoredFile> {
     const bytes = path.endsWith('.jsonl') ? await wholeLines(this.#cache.path(path)) : stats.size;
     let known = this.#grown.get(path);
-    if (known === undefined || known.bytes > bytes)
+    // A stream that is read again from its start has another journal under the same name, perhaps already a longer one.
+    if (known === undefined || !(await isContinued(this.#cache.path(path), known, bytes)))
       known = { bytes: 0, hash: createHash('sha256'), pieces: { objects: [], ranges: [] } };
     this.#grown.set(path, known);
     if (bytes > known.bytes || known.pieces.objects.length === 0) {
@@ -99,6 +101,15 @@ export class Checkpoints {
       pieces: { objects: [...known.pieces.objects], ranges: [...known.pieces.ranges] },
     };
   }
+}
+
+/** Whether a file still begins with the uploaded bytes. */
+async function isContinued(path: string, { bytes: uploaded, hash }: Grown, bytes: number): Promise<boolean> {
+  if (uploaded > bytes) return false;
+  const found = createHash('sha256');
+  if (uploaded > 0)
+    for await (const chunk of createReadStream(path, { end: uploaded - 1 })) found.update(chunk as Buffer);
+  return found.digest('hex') === hash.copy().digest('hex');
 }
 
 async function wholeLines(path: string): Promise<number> {
