@@ -48,7 +48,7 @@ export async function blocksOf(path: string): Promise<Blocks> {
       const block = buffer.subarray(0, bytes);
       await readAt(handle, block, from);
       whole.update(block);
-      // Half of a checksum is enough to tell blocks of one file apart.
+      // Half of a checksum distinguishes the blocks of one file.
       hashes.push(createHash('sha256').update(block).digest('hex').slice(0, 32));
     }
     return { bytes: size, sha256: whole.digest('hex'), hashes };

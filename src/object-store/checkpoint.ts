@@ -16,14 +16,14 @@ function isUnderWay(path: string): boolean {
   return path.startsWith(runsFolder) || path === '.cdsync/workflows.json';
 }
 
-/** How much of a growing file the bucket has. */
+/** The part of a growing file that the bucket has. */
 interface Grown {
   bytes: number;
   readonly hash: Hash;
   readonly pieces: { objects: ObjectParts['objects']; ranges: ObjectParts['ranges'] };
 }
 
-/** Puts what a run under way has read, so that another machine can resume it. */
+/** Uploads the files of an unfinished run, so that another machine can resume it. */
 export class Checkpoints {
   readonly #cache: LocalCache;
   readonly #objects: ObjectStore;
@@ -38,9 +38,9 @@ export class Checkpoints {
   }
 
   /**
-   * Puts the files of the runs that have not ended. Journals are read before the files that they name, which are whole by then and
+   * Uploads the files of unfinished runs. Journals are read before the files that they name, which are whole by then and
    * stay as they are.
-   * @returns the files; undefined if the run removed some meanwhile
+   * @returns the files; undefined if the run removed some during the upload
    */
   async upload(): Promise<Entry[] | undefined> {
     try {
@@ -76,7 +76,7 @@ export class Checkpoints {
     return entries;
   }
 
-  /** Puts what has come to a growing file. Of a journal, a last line that is not whole yet stays behind. */
+  /** Uploads the new end of a growing file, except an incomplete last line of a journal. */
   async #tail({ path, stats }: LocalFile): Promise<StoredFile> {
     const bytes = path.endsWith('.jsonl') ? await wholeLines(this.#cache.path(path)) : stats.size;
     let known = this.#grown.get(path);

@@ -20,14 +20,14 @@ export function bucketError(error: unknown): unknown {
 export function cacheInvalid(error: CdsyncError): CdsyncError {
   const { message, code, cause, causeQuotesValues, stream } = error;
   const again =
-    'run again: the files of the cache are then compared with the bucket first, and those that differ are brought again; if that does not help, restore an earlier version of the bucket';
+    'run again: cdsync then compares the cache with the bucket and downloads the files that differ; if that does not help, restore an earlier version of the bucket';
   const hint = code === 'published_busy' ? `close it where it is open; or else ${again}` : again;
   return reworded(error, message, { hint, cause, causeQuotesValues, stream });
 }
 
-/** Another machine has taken the job over: what this one did since is not in the bucket, and never will be. */
+/** Another machine has taken the job over: later work of this machine is not uploaded. */
 export function superseded(place: string): CdsyncError {
-  return new CdsyncError(`another machine has worked on ${place} meanwhile; what this one did is not put back`, {
+  return new CdsyncError(`another machine has taken over ${place}; the work of this machine was not uploaded`, {
     code: 'superseded',
     hint: 'nothing is lost: the bucket has the state of the other machine, and the next run here begins with it',
   });
@@ -43,7 +43,7 @@ export function busy(place: string, who: string): CdsyncError {
 export const objectChangedCode = 'bucket_object_changed';
 
 export function objectChanged(object: string, found: string): CdsyncError {
-  return new CdsyncError(`${object} ${found}: somebody has changed the bucket`, {
+  return new CdsyncError(`${object} ${found}: the bucket was changed by another program`, {
     code: objectChangedCode,
     hint: 'restore that object from a version of the bucket; or remove it and run on the machine that ran last: its cache may have it',
   });

@@ -7,23 +7,23 @@ import { busy, superseded } from './errors.js';
 import { type ObjectStore, withRetry } from './objects.js';
 import { type Entry, type Owner, readWork, type Work, workKey } from './state.js';
 
-/** Whether a job may be worked on here: nobody works on it; somebody does; or somebody did, and is gone. */
+/** `abandoned`: the owner ended, or was silent for too long, without releasing the lease. */
 type LeaseStatus = 'free' | 'busy' | 'abandoned';
 
 interface LeaseEvidence {
-  /** What the bucket says of the work. */
+  /** The lease in the bucket; undefined if there is none. */
   readonly work: Work | undefined;
-  /** How long ago that was written, by the bucket's clock; undefined if it does not say. */
+  /** Its age by the bucket's clock; undefined if the bucket gives no date. */
   readonly ageMs: number | undefined;
-  /** After how long a silence this machine takes over. */
+  /** After this time without a renewal, this machine takes over. */
   readonly silenceMs: number;
   /** Whether the owner is a process of this machine that has ended. */
   readonly isDead: boolean;
 }
 
 /**
- * Decides whether a job may be worked on. Only times of the bucket's clock count, so it does not matter whether machines agree on the
- * time. Who is taken for dead and is not, loses: the state that it wants to replace is no longer the one that it read.
+ * Decides if this process may take the lease. Only the bucket's clock counts, so machines need not agree on the time. An owner
+ * wrongly presumed dead loses: it can no longer replace the state that it read.
  */
 export function evaluateLease({ work, ageMs, silenceMs, isDead }: LeaseEvidence): LeaseStatus {
   if (work === undefined || work.released) return 'free';
@@ -53,7 +53,7 @@ export function describeOwner({ owner }: Work, ageMs: number | undefined): strin
   return `process ${owner.pid} on ${owner.host} since ${owner.started_at}${age}`;
 }
 
-/** Most time between two words of the owner. */
+/** The longest time between two renewals. */
 const longestRenewalMs = 60_000;
 
 export interface VersionedObject<T> {
@@ -70,7 +70,7 @@ interface LeaseTask {
   readonly silenceMs: number;
 }
 
-/** Reads who works on a job. */
+/** Reads the lease of a job. */
 export async function readLease({
   store,
   objects,
@@ -81,18 +81,18 @@ export async function readLease({
 }
 
 /**
- * The right to work on a job, which one process in the world has: the object `work.json`, replaced on condition. The owner says now
- * and then that it is there, and how far its run is.
+ * The right to work on a job, for one process at a time: the object `work.json`, replaced by conditional writes. The owner renews it
+ * regularly, with the progress of its run.
  */
 export class JobLease {
   readonly owner: Owner;
-  /** Who had it before, and how far that one was. */
+  /** The lease of the owner before. */
   readonly before: Work | undefined;
-  /** Whether it was taken from somebody who has been silent, but may not be dead. */
+  /** Whether the owner before was silent, but may still be alive. */
   readonly isTakenOver: boolean;
   readonly #task: LeaseTask;
   readonly #gone = new AbortController();
-  /** Each word is said on condition that the one before is there. */
+  /** Each renewal replaces the one before, so they run one at a time. */
   readonly #one = pLimit(1);
   #work: Work;
   #tag: string | undefined;
@@ -110,8 +110,8 @@ export class JobLease {
   }
 
   /**
-   * Takes the right, if it is free or its owner is gone.
-   * @param found what {@link readLease} gave: whoever has changed it since, keeps it
+   * Takes the lease if it is free or abandoned.
+   * @param found the result of {@link readLease}: a process that has changed the lease since then keeps it
    * @throws {CdsyncError} `locked`
    */
   static async take(task: LeaseTask, found: VersionedObject<Work> | undefined): Promise<JobLease> {
@@ -136,23 +136,23 @@ export class JobLease {
     throw busy(task.place, now === undefined ? 'another machine' : describeOwner(now.value, now.ageMs));
   }
 
-  /** Aborts when somebody else has taken the right. */
+  /** Aborts when another process has taken the lease. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
 
-  /** The time between two words, in milliseconds. */
+  /** The time between two renewals, in milliseconds. */
   get renewalMs(): number {
     return Math.min(longestRenewalMs, this.#task.silenceMs / 3);
   }
 
-  /** The files that a run under way has read, as the last word has them. */
+  /** The files of an unfinished run, as of the last renewal. */
   get files(): readonly Entry[] {
     return this.#work.files;
   }
 
   /**
-   * Says that this process is there; with `progress`, how far its run is.
+   * Renews the lease, with the progress of the run if given.
    * @throws {CdsyncError} `superseded`, `bucket_unavailable`
    */
   async renew(progress: Partial<Pick<Work, 'base' | 'files' | 'released' | 'is_put_back'>> = {}): Promise<void> {

@@ -11,7 +11,7 @@ import type { ObjectStore } from './objects.js';
 import { isLocal, storePath } from './required-files.js';
 import { type Entry, isLink, piecesSchema, type StoredFile } from './state.js';
 
-/** Files brought at the same time. */
+/** Files that are downloaded in parallel. */
 const filesAtOnce = 8;
 
 const recordSchema = z.object({ bytes: z.number(), changed_ms: z.number(), inode: z.number(), sha256: z.string() });
@@ -20,21 +20,21 @@ const manifestSchema = z.object({
   version: z.literal(1),
   /** The job's folder in the bucket. */
   place: z.string(),
-  /** The state that the files were last brought to, or put back as; null: none. */
+  /** The state that was last downloaded or uploaded; null: none. */
   commit: z.string().nullable(),
   generation: z.number(),
-  /** Who last worked here, as the bucket's object of the work names it; null while files are brought. */
+  /** The last owner of the lease on this machine; null during a download. */
   owner: z.string().nullable(),
-  /** Files of the job that were never brought, or only until something removed them. */
+  /** Files of the job that are only in the bucket. */
   absent: z.array(z.string()),
-  /** What is known of files, so that they need not be read again. */
+  /** Hashes of files, so that unchanged files are not read again. */
   files: z.record(z.string(), recordSchema),
   /** The store on this disk, and how it is made of objects: another one with the same objects needs only what differs. */
   stored: z.object({ sha256: z.string(), pieces: piecesSchema }).nullable().default(null),
   blocks: z.object({ bytes: z.number(), sha256: z.string(), hashes: z.array(z.string()) }).nullable(),
 });
 
-/** What a cache says of itself. */
+/** The state of a cache, kept beside it. */
 type CacheManifest = z.infer<typeof manifestSchema>;
 type FileRecord = z.infer<typeof recordSchema>;
 
@@ -44,7 +44,7 @@ export interface LocalFile {
   readonly stats: Stats;
 }
 
-/** The note of a cache that has nothing of the bucket. */
+/** The manifest of a cache without files of the bucket. */
 function emptyManifest(place: string): CacheManifest {
   return {
     version: 1,
@@ -59,13 +59,13 @@ function emptyManifest(place: string): CacheManifest {
   };
 }
 
-/** The folder of a job on this machine, and what is known of the files in it. */
+/** The folder of a job on this machine, and the hashes of its files. */
 export class LocalCache {
   readonly folder: string;
   readonly #manifestPath: string;
   readonly #lockPath: string;
   #manifest: CacheManifest;
-  /** Whether a note was there. */
+  /** Whether it was used before. */
   readonly hasManifest: boolean;
 
   private constructor(
@@ -94,7 +94,7 @@ export class LocalCache {
     return this.#manifest;
   }
 
-  /** Forgets all that it had: from now on the cache belongs to another place. */
+  /** Makes it the empty cache of another place. */
   async resetTo(place: string): Promise<void> {
     await this.updateManifest(emptyManifest(place));
   }
@@ -104,7 +104,7 @@ export class LocalCache {
     await writeStateFile(this.#manifestPath, this.#manifest);
   }
 
-  /** Believes nothing of its files any more: the next command reads them all, and brings again what the bucket has otherwise. */
+  /** Forgets all hashes: the next command reads every file, and downloads those that differ from the bucket. */
   invalidate(): Promise<void> {
     return this.updateManifest({ owner: null, files: {}, stored: null, blocks: null });
   }
@@ -193,7 +193,7 @@ export class LocalCache {
   }
 
   /**
-   * Makes the folder what the bucket has: removes other files, makes the folders, and brings the files that are needed.
+   * Makes the folder equal to the bucket: removes other files, makes the folders, downloads the needed files.
    * @returns the files of the job that are not on this disk now
    */
   async synchronize(
@@ -233,7 +233,7 @@ export class LocalCache {
     return file.path === storePath && stored !== null && stored.sha256 === (await this.hashOf(file));
   }
 
-  /** The folders of all files, those that are not brought included; none besides. */
+  /** Makes the folders of all files, also of those that stay in the bucket, and removes others. */
   async #makeFolders(target: ReadonlyMap<string, Entry>, present: readonly string[]): Promise<void> {
     const wanted = new Map<string, number>();
     for (const entry of target.values()) {
@@ -256,7 +256,7 @@ export class LocalCache {
     await symlink(target, this.path(path));
   }
 
-  /** Brings a file to its place, with its time and its permissions. */
+  /** Downloads a file to its place, with its time and permissions. */
   async download(file: StoredFile, objects: ObjectStore): Promise<void> {
     const target = this.path(file.path);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });

@@ -45,7 +45,7 @@ export async function withRetry<T>(work: () => Promise<T>, signal?: AbortSignal,
   }
 }
 
-/** What was moved between bucket and machine. */
+/** Files and bytes of transfers with the bucket. */
 interface TransferCount {
   readonly files: number;
   readonly bytes: number;
@@ -56,7 +56,7 @@ export class ObjectStore {
   readonly #store: S3Store;
   readonly #folder: string;
   readonly #signal: AbortSignal | undefined;
-  /** Objects that the bucket has lost, or that have other content than their names say. Who has their content puts it again. */
+  /** Objects that are missing, or whose content does not match their name. They are uploaded again if their content is here. */
   readonly lost = new Set<string>();
   /** Other objects with the same content, by checksum. */
   #copies: ReadonlyMap<string, string> = new Map();
@@ -81,17 +81,17 @@ export class ObjectStore {
     return `${this.#folder}/${object}`;
   }
 
-  /** Tells what stands at the keys that people read: the checksum of each. Each is a second copy. */
+  /** Sets the checksums of the public objects, by key: each is a second copy of an object. */
   setCopies(shown: Readonly<Record<string, string>>): void {
     this.#copies = new Map(Object.entries(shown).map(([key, sha256]) => [sha256, key]));
   }
 
-  /** Counts an object that was put. */
+  /** Counts an uploaded object. */
   countUpload(bytes: number): void {
     this.#uploaded = { files: this.#uploaded.files + 1, bytes: this.#uploaded.bytes + bytes };
   }
 
-  /** Puts a file as one object. @returns the object */
+  /** Uploads a file as one object. @returns the object */
   async uploadFile(
     local: string,
     { path, sha256, bytes }: Pick<StoredFile, 'path' | 'sha256' | 'bytes'>,
@@ -107,7 +107,7 @@ export class ObjectStore {
     return object;
   }
 
-  /** Puts bytes as one object, deflated. @returns the object, with the length of the bytes */
+  /** Uploads bytes as one object, deflated. @returns the object, with the length of the bytes */
   async uploadPacked(bytes: Buffer): Promise<ObjectParts['objects'][number]> {
     const object = `objects/${createHash('sha256').update(bytes).digest('hex')}.z`;
     await this.#uploadBytes(await deflated(bytes, { level: 1 }), object);
@@ -121,7 +121,7 @@ export class ObjectStore {
   }
 
   /**
-   * Brings a file to a temporary name beside its place.
+   * Downloads a file to a temporary name beside its place.
    * @param near a file on this disk that is made of some of the same objects
    * @throws {CdsyncError} `bucket_object_changed` if an object is missing, or has other content than its name says
    */
@@ -178,7 +178,7 @@ export class ObjectStore {
     if ((await sha256OfFile(local)) !== sha256) throw objectChanged(this.#named(object), 'has other content');
   }
 
-  /** Makes a file of pieces of objects. @returns whether it has become what it should be */
+  /** Assembles a file of ranges of objects. @returns whether its checksum is right */
   async #assemble(
     file: StoredFile,
     { objects, ranges, near }: ObjectParts & { readonly near?: NearFile },

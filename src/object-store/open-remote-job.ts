@@ -23,8 +23,8 @@ import {
 } from './state.js';
 
 /*
- * Somebody may remove objects from a bucket: a rule of its life cycle, a clean-up, a hand. A run lists what is there before it begins.
- * What this machine has is put again; what can be made from the store is made again; of the database there is a second copy.
+ * A life-cycle rule, a clean-up or a person may remove objects from a bucket. A run lists the objects before it starts. It uploads
+ * missing ones from this machine, or makes their files again from the store; the database has a second copy.
  */
 
 /** The lengths of the objects that files need; undefined where only the inflated length is known. */
@@ -86,7 +86,7 @@ interface BucketTask {
   readonly job: string;
   readonly need: FileSet;
   readonly notice: (line: string) => void;
-  /** Stops while files are brought. */
+  /** Stops a download. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -103,7 +103,7 @@ async function open(task: BucketTask, writes: boolean): Promise<Opened> {
   const { bucket, job, notice, signal } = task;
   const place = placeOf(task);
   const { S3Store } = await s3Library();
-  // The last word of a run is said after a signal, too.
+  // A run releases its lease after a signal, too.
   const options = { ...bucket, notice, signal: new AbortController().signal };
   const store: S3Store = await withRetry(
     () => (writes ? S3Store.open(options, { warns: false }) : S3Store.look(options)),
@@ -129,12 +129,12 @@ function refuseClock({ store, place }: Opened): void {
   if (Math.abs(ahead) > mostClockMs) throw clockOff(place, ahead);
 }
 
-/** Whether the bucket has nothing of the job: no state, and no checkpoint of a first run. */
+/** Whether the bucket has neither a state of the job nor a checkpoint of a first run. */
 function isEmptyJob(state: State | undefined, work: Work | undefined): boolean {
   return state === undefined && (work === undefined || work.files.length === 0);
 }
 
-/** Refuses a cache of something else, and a bucket that has lost what it had. */
+/** Rejects the cache of another place, and a bucket whose state is older than the cache. */
 async function refuseMismatch(
   { cache, place }: Opened,
   state: State | undefined,
@@ -156,8 +156,8 @@ async function refuseMismatch(
 }
 
 /**
- * Whether the folder is further than the bucket: the last one who worked on the job did so here, and could not put everything back.
- * A folder that lacks its store is none.
+ * Whether the folder is newer than the bucket: the last owner worked here, and could not upload everything. A folder without its
+ * store is not newer.
  */
 async function isNewestHere({ cache }: Opened, state: State | undefined, work: Work | undefined): Promise<boolean> {
   const { manifest } = cache;
@@ -169,7 +169,7 @@ async function isNewestHere({ cache }: Opened, state: State | undefined, work: W
   return !hasStore || (await exists(cache.path(storePath)));
 }
 
-/** Brings what is needed; with a newer folder, only what it never had. @returns the files that are not on this disk */
+/** Downloads the needed files; into a newer folder, only those that it never had. @returns the files that stay in the bucket */
 async function download(
   opened: Opened,
   target: ReadonlyMap<string, Entry>,
@@ -185,7 +185,7 @@ async function download(
   for (const path of cache.manifest.absent) {
     const entry = target.get(path);
     if (entry === undefined || isLink(entry) || (await exists(cache.path(path)))) continue;
-    // A run removes folders as a whole, with what was never brought.
+    // A run removes whole folders, also with files that are only in the bucket.
     if (!(await exists(cache.path(join(path, '..'))))) continue;
     if (needs(path)) await cache.download(entry, objects);
     else absent.set(path, entry);
@@ -193,7 +193,7 @@ async function download(
   return absent;
 }
 
-/** Finds out what the bucket has lost. @returns the files, but for those that are to be made again */
+/** Finds the missing objects. @returns the files, without those that the run makes again */
 async function findLost(
   { store, objects, cache, place, notice }: Opened,
   target: ReadonlyMap<string, Entry>,
@@ -202,7 +202,7 @@ async function findLost(
   const lost = await findMissingObjects({ store, objects }, { files: target.values(), shown: Object.keys(shown) });
   if (lost.size === 0) return target;
   const [first] = lost;
-  notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; what can be had again is put back`);
+  notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; cdsync restores those that it can`);
   for (const object of lost) objects.lost.add(object);
   const here = new Set((await cache.files()).files.map(({ path }) => path));
   return withoutLost(target, lost, (path) => here.has(path));
@@ -220,7 +220,7 @@ function exists(path: string): Promise<boolean> {
   );
 }
 
-/** Waits until no other process of this machine brings files, which takes a while at most. */
+/** Waits until no other process of this machine downloads files: at most half a minute. */
 async function lockCache(cache: LocalCache): Promise<(() => Promise<void>) | undefined> {
   for (let attempt = 0; attempt < 300; attempt += 1) {
     const release = await cache.lock();
@@ -231,9 +231,9 @@ async function lockCache(cache: LocalCache): Promise<(() => Promise<void>) | und
 }
 
 /**
- * Takes the right to work on a job, and brings what the work needs. Puts back what the work has changed, and gives the right back.
- * @throws {CdsyncError} `locked` if somebody works on the job; `superseded` if another machine has put back something else meanwhile:
- * nothing of it is overwritten
+ * Takes the lease of a job, downloads the needed files, uploads the changes of `work`, and releases the lease.
+ * @throws {CdsyncError} `locked` if another process has the lease; `superseded` if another machine took it during the work: nothing of
+ * that machine is overwritten
  */
 export async function withRemoteJob<T>(task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
   const opened = await open(task, true);
@@ -281,7 +281,7 @@ async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: Re
   }
 }
 
-/** Brings what a command needs that changes nothing. It works beside a run. */
+/** Downloads the files for a command that only reads. It needs no lease. */
 export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRemoteJob) => Promise<T>): Promise<T> {
   const opened = await open(task, false);
   try {
@@ -292,7 +292,7 @@ export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRem
     const target = filesOf(found?.value, last?.value);
     const { cache, notice, place } = opened;
     const release = await cache.lock();
-    // A run of this machine has the files: they are the newest, and what it works on.
+    // A run of this machine has the files, and they are the newest.
     const isNewest = release === undefined || (await isNewestHere(opened, found?.value, last?.value));
     if (last !== undefined && !last.value.released && release !== undefined)
       notice(`${place} is being worked on by ${describeOwner(last.value, last.ageMs)}`);

@@ -6,7 +6,7 @@ import { type ObjectStore, withRetry } from './objects.js';
 import { type Entry, isLink, objectOf, type StoredFile } from './state.js';
 
 /*
- * What people read has keys that stay the same: `<job>.duckdb`, `parquet/<stream>/manifest.json`, `reports/…`. They are written after
+ * Public objects have keys that stay the same: `<job>.duckdb`, `parquet/<stream>/manifest.json`, `reports/…`. They are written after
  * the state, one object each, so each of them is whole at any time. The data files that a manifest names have names of their own,
  * and stay for a day after the manifest names others.
  */
@@ -19,7 +19,7 @@ interface PublicObjectsTask {
   readonly objects: ObjectStore;
   readonly cache: LocalCache;
   readonly files: ReadonlyMap<string, Entry>;
-  /** What stands at the keys now. */
+  /** The checksums of the public objects now, by key. */
   readonly shown: Readonly<Record<string, string>>;
 }
 
@@ -47,7 +47,7 @@ function publicFileAt(files: ReadonlyMap<string, Entry>, path: string, entry: En
   return path.startsWith('reports/') ? entry : undefined;
 }
 
-/** Brings the keys that people read up to date: also those that a run before could not. @returns what stands there now */
+/** Updates the public objects, also those that an earlier run could not. @returns their checksums, by key */
 export async function updatePublicObjects(task: PublicObjectsTask): Promise<Record<string, string>> {
   const { store, objects, cache, files } = task;
   const shown = { ...task.shown };

@@ -18,7 +18,7 @@ import { storePath } from './required-files.js';
 import { isLink, objectsOf, piecesOf, type State, type StoredFile, stateKey } from './state.js';
 import { objectsIn, uploadFiles } from './upload-files.js';
 
-/** How long an object stays that nobody needs any more: a reader may still have the manifest that names it. */
+/** How long an unneeded object stays: a reader may still have a manifest that names it. */
 export const graceMs = 24 * 3_600_000;
 
 const content = /^(objects\/[0-9a-f]{64}(\.z)?|parquet\/[^/]+\/files\/[0-9a-f]{64}\.parquet)$/;
@@ -35,7 +35,7 @@ export function isCollectable(
   return content.test(object) && !needed.has(object) && now - writtenAt >= grace;
 }
 
-/** Removes the objects that no file needs, once they are old enough. Only the one who may work on the job calls it. */
+/** Removes the objects that no file needs, once they are old enough. Only the owner of the lease may call it. */
 async function collectGarbage(
   { store, objects }: { store: S3Store; objects: ObjectStore },
   needed: ReadonlySet<string>,
@@ -67,7 +67,7 @@ export interface JobBucketParts {
   readonly absent: Map<string, StoredFile>;
 }
 
-/** A job that is kept in a bucket, as far as it is on this machine: what is missing can be brought. */
+/** A job in a bucket, with some of its files on this machine. The others can be downloaded. */
 export class ReadOnlyRemoteJob implements RemoteFiles {
   protected readonly parts: JobBucketParts;
 
@@ -110,16 +110,16 @@ export class ReadOnlyRemoteJob implements RemoteFiles {
   }
 }
 
-/** A job that this process has the right to work on. What it changes is put back, or another machine's work stands. */
+/** A job in a bucket whose lease this process has. Its changes are uploaded, unless another machine took the lease. */
 export class RemoteJob extends ReadOnlyRemoteJob {
   readonly #lease: JobLease;
   readonly #checkpoints: Checkpoints;
   readonly #has: Set<string>;
-  /** The timer and the run put things back one after the other. */
+  /** Uploads of the timer and of the run are made one at a time. */
   readonly #one = pLimit(1);
   #state: State | undefined;
   #tag: string | undefined;
-  /** What stands at the keys that people read. */
+  /** The checksums of the public objects, by key. */
   #shown: Record<string, string>;
   #timer: NodeJS.Timeout | undefined;
   #isReading: () => boolean = () => false;
@@ -146,7 +146,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     return this.#lease.gone;
   }
 
-  /** What was moved so far. */
+  /** Transfers so far. */
   get figures(): BucketTraffic {
     const { downloaded, uploaded } = this.parts.objects;
     return {
@@ -162,7 +162,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     this.#isReading = isReading;
   }
 
-  /** Puts how far the run is at once, for what must not be done twice. */
+  /** Uploads the run's state now, before a step that must not be repeated. */
   checkpoint(): Promise<void> {
     return this.#one(async () => {
       const files = await this.#checkpoints.upload();
@@ -170,18 +170,18 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     });
   }
 
-  /** What was erased goes from the bucket at once, not after a day. */
+  /** Removes erased objects at the end of the work, not after a day. */
   collectImmediately(): void {
     this.#collects = true;
   }
 
-  /** A file of this machine is damaged: once the work has ended, nothing is believed of any. @returns the error, with what to do */
+  /** After damage to a local file: the next command compares all files with the bucket. @returns the error, with a hint */
   invalidateCache(error: CdsyncError): CdsyncError {
     this.#isInvalid = true;
     return cacheInvalid(error);
   }
 
-  /** To put files may take longer than `takeover_after`: until then this machine only says that it is there. */
+  /** An upload may take longer than `takeover_after`: during one, the timer only renews the lease. */
   #renewRegularly(): void {
     this.#timer = setInterval(() => {
       const isPutting = this.#one.activeCount > 0;
@@ -195,7 +195,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   async #renewWithCheckpoint(): Promise<void> {
     const files = this.#isReading() ? await this.#checkpoints.upload() : undefined;
-    // The run may have begun to commit meanwhile, and to move what it has read.
+    // During the upload, the run may have started to commit and to move its parts.
     const isWhole = files !== undefined && this.#isReading();
     await this.#lease.renew(isWhole ? { files, base: this.#state?.commit ?? null } : {});
   }
@@ -203,13 +203,13 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   #warn(error: unknown): void {
     if (this.#warned || this.#lease.gone.aborted) return;
     this.#warned = true;
-    this.parts.notice(`warning: ${this.parts.place}: no checkpoint could be put: ${asCdsyncError(error).message}`);
+    this.parts.notice(`warning: ${this.parts.place}: no checkpoint could be uploaded: ${asCdsyncError(error).message}`);
   }
 
   /**
-   * Puts back what has changed. On return, the bucket has the job as it is on this machine.
-   * @throws {CdsyncError} `superseded` if another machine has put back something else meanwhile; `bucket_unavailable` and what else
-   * the bucket refuses. In both cases the bucket's state is the one before
+   * Uploads all changes. On return, bucket and machine have the same files.
+   * @throws {CdsyncError} `superseded` if another machine has taken the lease; `bucket_unavailable` and other errors of the bucket.
+   * The bucket's state is then unchanged
    */
   upload(): Promise<void> {
     return this.#one(() => this.#upload());
@@ -248,7 +248,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     this.#tag = tag;
   }
 
-  /** Makes sure that a machine that was silent, but is not gone, can no longer put back anything. */
+  /** Makes sure that a machine that was only silent can no longer replace the state. */
   async fence(): Promise<void> {
     if (this.#lease.isTakenOver) await this.#replaceState({}, true);
   }
@@ -273,7 +273,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     const { files } = await cache.files();
     const isThere = files.some(({ path }) => path === storePath);
     const stored = this.#state?.files.find(({ path }) => path === storePath);
-    // Without the hashes of its blocks, the store would be put as a whole.
+    // Without the hashes of its blocks, the whole store would be uploaded.
     if (isThere && stored !== undefined && !isLink(stored) && cache.manifest.blocks?.sha256 !== stored.sha256) {
       const blocks = absent.has(storePath) ? undefined : await blocksOf(join(cache.folder, storePath));
       if (blocks?.sha256 === stored.sha256) cache.rememberBlocks(blocks);
@@ -281,14 +281,14 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     await this.#remember();
   }
 
-  /** Puts back what has changed, removes what nobody needs, and gives the right to work on the job back. */
+  /** Uploads all changes, removes unneeded objects, and releases the lease. */
   async end(): Promise<void> {
     await this.#one(async () => {
       const now = Date.now();
       const last = Date.parse(this.#state?.collected_at ?? '');
       const isDue = this.#collects || !(now - last < graceMs);
       await this.#upload(isDue ? { collected_at: new Date(now).toISOString() } : {});
-      // Says what stands at the keys that people read.
+      // Writes the checksums of the public objects.
       await this.#replaceState({});
       await this.#remember();
       this.#stop();
@@ -298,7 +298,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     });
   }
 
-  /** The result of the work is in the bucket already. Only an erasure fails with objects that stay; else the next day removes them. */
+  /** The result of the work is in the bucket already, so only an erasure fails if objects stay. Otherwise the next day removes them. */
   async #collect(needed: ReadonlySet<string>): Promise<void> {
     const { store, objects, place, notice } = this.parts;
     const grace = this.#collects ? 0 : graceMs;
@@ -308,7 +308,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     });
   }
 
-  /** Gives the right back without putting anything back: the bucket stays as it is, with the last checkpoint. */
+  /** Releases the lease without an upload: the bucket stays as it is, with the last checkpoint. */
   async abandon(): Promise<void> {
     this.#stop();
     await this.#one(() => this.#lease.renew({ released: true })).catch(() => undefined);

@@ -1,10 +1,10 @@
 /** The one file that changes in place, and can be large. */
 export const storePath = '.cdsync/store.duckdb';
 
-/** What a file of a job is for, as far as that decides who needs it. */
+/** The purpose of a file, which decides which commands need it. */
 export type FileKind = 'small' | 'store' | 'published' | 'rows' | 'known' | 'parts' | 'held' | 'page';
 
-/** What a command needs of a job. Everything else stays in the bucket until somebody asks for it. */
+/** The files that a command downloads first. Others stay in the bucket until the command asks for them. */
 export type FileSet = 'run' | 'decide' | 'store' | 'deliver' | 'published' | 'small' | 'everything';
 
 export function kindOf(path: string): FileKind {
@@ -48,7 +48,7 @@ export function neededBy(need: FileSet, paths: ReadonlySet<string>): (path: stri
   };
 }
 
-/** Files that are of this machine alone, or of a moment: no machine needs them from another. */
+/** Whether a file is temporary or only for this machine: the bucket never has it. */
 export function isLocal(path: string): boolean {
   const [top, first, , third, , fifth] = path.split('/');
   const name = path.slice(path.lastIndexOf('/') + 1);

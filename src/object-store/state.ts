@@ -7,7 +7,7 @@ import { stateNewer, stateUnreadable } from './errors.js';
  * - **contents** (`objects/…`, `parquet/<stream>/files/…`): named by their checksum, never replaced by other content;
  * - **the state** (`state.json`): names the objects of every file of the job. It is replaced under the condition that it is
  *   the version that was read, so a reader has one whole state, and of two writers one wins;
- * - **the work** (`work.json`): who works on the job, and how far a run is that has not ended.
+ * - **the lease** (`work.json`): the process that works on the job, and the checkpoint of an unfinished run.
  */
 
 export const stateKey = 'state.json';
@@ -56,13 +56,13 @@ const stateSchema = z.object({
   generation: z.number(),
   /** Changes with every state, but not with {@link State.fence}. */
   commit: z.string(),
-  /** Counts how often a machine took the work over from another: who wrote before can no longer replace this object. */
+  /** Counts takeovers by another machine: the machine before can no longer replace this object. */
   fence: z.number(),
   written_at: z.string(),
   written_by: z.string(),
-  /** What stands at the keys that people read: the checksum of each. */
+  /** The checksums of the public objects, by key. */
   shown: z.record(z.string(), z.string()),
-  /** When objects that nobody needs were last removed; null: never. */
+  /** When unneeded objects were last removed; null: never. */
   collected_at: z.string().nullable(),
   files: entries,
 });
@@ -85,11 +85,11 @@ const workSchema = z.object({
   version: z.literal(1),
   owner: ownerSchema,
   released: z.boolean(),
-  /** Whether the owner has put back all that it changed: its cache then has nothing that the bucket lacks. */
+  /** Whether the owner has uploaded all of its changes. */
   is_put_back: z.boolean(),
-  /** The owner says again that it is there long before this time is over, in milliseconds. */
+  /** In milliseconds: the owner renews the lease well before this time is over. */
   silence_ms: z.number(),
-  /** Counts what the owner says. */
+  /** Counts the renewals. */
   said: z.number(),
   /** `commit` of the state that the files belong to; null: none yet. */
   base: z.string().nullable(),
@@ -140,7 +140,7 @@ export function objectsOf(files: readonly Entry[]): string[] {
   });
 }
 
-/** The files of a job as the bucket has them: those of the state and, where a run is under way, how far it is. */
+/** The files of a job in the bucket: those of the state and, if a run is unfinished, its last checkpoint. */
 export function filesOf(state: State | undefined, work: Work | undefined): Map<string, Entry> {
   const found = new Map((state?.files ?? []).map((entry) => [entry.path, entry]));
   if (work === undefined || work.files.length === 0 || work.base !== (state?.commit ?? null)) return found;

@@ -17,14 +17,14 @@ interface UploadTask {
   readonly has: Set<string>;
 }
 
-/** Puts what the bucket lacks of a job's files. @returns the files, by path */
+/** Uploads the files that the bucket lacks. @returns all files of the job, by path */
 export async function uploadFiles(task: UploadTask): Promise<Map<string, Entry>> {
   const { cache, absent } = task;
   const { files } = await cache.files();
   const shown = await readlink(cache.path(linkOf(files) ?? '')).catch(() => undefined);
   const isOld = (path: string) => path.startsWith('published/') && path !== shown;
   const found = new Map<string, Entry>();
-  // The store last: its published copy may have put its content already.
+  // The store last: its published copy may have the same content.
   for (const file of [...files].sort((a, b) => Number(a.path === storePath) - Number(b.path === storePath))) {
     if (isOld(file.path)) continue;
     const entry = file.stats.isSymbolicLink()
@@ -45,7 +45,7 @@ function linkOf(files: readonly LocalFile[]): string | undefined {
   return files.find(({ path, stats }) => stats.isSymbolicLink() && !path.includes('/'))?.path;
 }
 
-/** A removed folder takes the files with it that were never brought. */
+/** A removed folder also removes files that are only in the bucket. */
 function isFolder(path: string): Promise<boolean> {
   return stat(path).then(
     (stats) => stats.isDirectory(),
@@ -75,7 +75,7 @@ async function uploadFile(task: UploadTask, file: LocalFile): Promise<StoredFile
   return entry;
 }
 
-/** Puts the blocks of the store that the bucket lacks. @returns undefined if the whole is to be put */
+/** Uploads the blocks of the store that the bucket lacks. @returns undefined if the whole file must be uploaded */
 async function uploadBlocks(
   { cache, objects, has }: UploadTask,
   known: Entry | undefined,

@@ -103,7 +103,7 @@ export async function renameDurably(from: string, to: string): Promise<void> {
   await syncFolder(dirname(to));
 }
 
-/** Makes a link, or leads it elsewhere: who follows it meanwhile gets to the old target or to the new one. */
+/** Creates or replaces a link in one step: a reader always finds the old target or the new one. */
 export async function swapLink(path: string, target: string): Promise<void> {
   const link = temporaryName(path);
   try {
@@ -152,7 +152,7 @@ export async function writeFileAtomically(path: string, content: string, mode = 
   try {
     const handle = await open(temporary, 'wx', mode);
     try {
-      // The umask of the command line lets nobody else read.
+      // The command line's umask denies reading to others.
       if ((mode & 0o077) !== 0) await handle.chmod(mode);
       await handle.writeFile(content);
       await handle.sync();

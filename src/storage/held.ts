@@ -39,7 +39,7 @@ const heldSchema = z.object({
     rejects: z.array(z.string()),
     standing: standingSchema.default(noUnchangedRows),
   }),
-  /** What the next run recognises records by, after an approval; left out if it cannot. */
+  /** The record cache of the next run, after an approval; left out if there is none. */
   next_known: nextKnown.optional(),
 });
 

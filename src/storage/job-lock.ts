@@ -76,7 +76,7 @@ interface LockPlace {
   readonly what: string;
   /** Runs first, once the lock is taken. */
   readonly sweep: () => Promise<void>;
-  /** For data of its work that does not fit in memory. What a crash leaves there, `sweep` removes. */
+  /** For data that does not fit in memory. After a crash, `sweep` removes it. */
   readonly spill: string;
 }
 
@@ -184,8 +184,8 @@ async function attachLock(session: Session, place: LockPlace): Promise<void> {
     if (lacksLocks(error)) throw unsuitableError(dirname(place.file), ['locks'], error);
     if (isHeld(error)) throw await lockedError(place, error);
     if (!isCorruption(error)) throw error;
-    // DuckDB locks a file before it reads it, so nobody holds this one, and its content is worthless. Rewrite the file rather
-    // than replace it, so that a process that comes at the same moment locks the same file.
+    // DuckDB locks a file before it reads it, so no process holds this one, and its content is worthless. Rewrite the file rather
+    // than replace it, so that a process that starts at the same moment locks the same file.
     await writeFile(place.file, await emptyDatabase(session, place), { flag: openFlags.replace });
     await attach().catch(async (again: Error) => {
       throw isHeld(again) ? await lockedError(place, again) : again;

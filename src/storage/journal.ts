@@ -20,7 +20,7 @@ export const cursorSchema = z.object({
   done: z.boolean(),
   /** Pages in a row without a record, just before the last page read; left out: none. */
   empty_pages: z.number().optional(),
-  /** Of a pass over the whole list after partitions: the different keys that they had brought. */
+  /** In a pass over the whole list after partitions: the number of different keys that the partitions returned. */
   came: z.number().optional(),
 });
 
@@ -42,7 +42,7 @@ export const countersSchema = z.object({
   replaced: z.number(),
   /** Records that were looked up by key and that the service does not have. */
   missing: z.number().default(0),
-  /** Records that came with the same bytes as before, and were not converted. */
+  /** Cache hits: records that were not converted. */
   recognised: z.number().default(0),
   milliseconds: z.number(),
 });
@@ -55,7 +55,7 @@ const journaledPart = partRecordSchema.extend({ columns: columnsSchema.optional(
 
 const startSchema = z.object({
   type: z.literal('start'),
-  /** 2 if records may be recognised: a cdsync that does not know of that would take them for deleted ones. */
+  /** 2 if the reading uses a record cache: an older cdsync would take its hits for deleted records. */
   version: z.literal([1, 2]),
   stream: z.string(),
   /** Hash of the request and of everything that shapes the parts; a journal with another one cannot be resumed. */
@@ -68,7 +68,7 @@ const startSchema = z.object({
   /** Given if records are hashed. */
   recognition: z
     .object({
-      /** Id of the known file in the stream's folder; null if none could be used. */
+      /** Id of the cache file in the stream's folder; null if none could be used. */
       base: z.string().nullable(),
       /** Of the hash, in hex. */
       secret: z.string(),
@@ -80,7 +80,7 @@ const checkpointSchema = z.object({
   part: journaledPart.nullable(),
   cursors: z.record(z.string(), cursorSchema),
   counters: countersSchema,
-  /** Length of the log of what was recognised; left out if there is none. */
+  /** Length of the log of cache hits; left out if there is none. */
   seen: z.number().optional(),
 });
 /** A new attempt at a partition: rows that earlier attempts left in parts no longer count. */
@@ -110,7 +110,7 @@ export interface JournalState {
   readonly cursors: Map<string, PartitionCursor>;
   readonly counters: Counters;
   readonly failed: string | undefined;
-  /** Length of the log of what was recognised, as far as it counts. */
+  /** Length of the log of cache hits, up to the last checkpoint. */
   readonly seen: number;
   /** Bytes of whole lines; any further bytes are a line that a crash has torn. */
   readonly length: number;
@@ -153,7 +153,7 @@ function printLine(entry: JournalEntry, number: number): string {
   return `${text},"crc":"${checksum(text)}"}\n`;
 }
 
-/** A line that stands twice, or is missing, would add up to a state that never was. */
+/** Checks number and checksum: a repeated or missing line would add up to a wrong state. */
 function parseEntry(path: string, number: number, line: string): JournalEntry {
   const [end = '', written, sum] = lineEnd.exec(line) ?? [];
   const before = line.slice(0, -end.length);

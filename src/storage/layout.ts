@@ -16,7 +16,7 @@ export interface RemoteFiles {
   find(path: string): RemoteFile | undefined;
   /** The names of such files directly in a folder. */
   names(folder: string): readonly string[];
-  /** Brings the file to its path, if it is one of these. @throws {CdsyncError} `bucket_unavailable`, `bucket_object_changed` */
+  /** Downloads the file to its path, if it is one of these. @throws {CdsyncError} `bucket_unavailable`, `bucket_object_changed` */
   download(path: string): Promise<void>;
   /** Gives the same content another path as well. @returns false if the file is not one of these */
   share(from: string, to: string): boolean;
@@ -116,7 +116,7 @@ export class JobLayout {
   get metrics(): string {
     return join(this.private, 'metrics.json');
   }
-  /** What the next run recognises records by: a folder for each stream. */
+  /** The record caches: a folder for each stream. */
   get knownFolder(): string {
     return join(this.private, 'known');
   }
@@ -126,7 +126,7 @@ export class JobLayout {
   get figuresFolder(): string {
     return join(this.private, 'figures');
   }
-  /** What the columns of the streams were like after a run. */
+  /** Statistics of the streams' columns after a run. */
   figures(runId: string): string {
     return join(this.figuresFolder, `${runId}.json`);
   }

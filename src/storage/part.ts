@@ -8,7 +8,7 @@ import { fileText, fileTexts } from '../core/sql.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
 
-/** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */
+/** Raise it when parts of an older cdsync, or the hashes beside them, cannot be mixed with new ones. Such readings do not resume. */
 export const partVersion = 3;
 
 /** A part without its paths, which change when a later run takes the part over. */
@@ -44,14 +44,14 @@ export const partSchema = partRecordSchema.extend({
   keysPath: z.string(),
 });
 
-/** Rows that a reading has brought: a finished Parquet file and its keys, durable before any journal names them. */
+/** Rows of a reading: a finished Parquet file and its keys, durable before any journal names them. */
 export type Part = z.infer<typeof partSchema>;
 
 /** Where the files of a part are. */
 export interface PartFiles {
   readonly path: string;
   readonly keysPath: string;
-  /** JSON lines, where the part has rejects. */
+  /** JSON lines, if the part has rejects. */
   readonly rejectsPath: string;
 }
 
@@ -61,7 +61,7 @@ export function partFiles(folder: string, number: number): PartFiles {
   return { path: `${base}.parquet`, keysPath: `${base}.keys`, rejectsPath: `${base}.rejects.jsonl` };
 }
 
-/** What the keys file of a part is computed from. */
+/** The input of a part's keys file. */
 interface KeyedRows {
   /** Number of the part. */
   readonly number: number;
@@ -73,7 +73,7 @@ interface KeyedRows {
 }
 
 /**
- * SQL for (key, hash, part, row) of each row of a part. A comparison needs no more; part and row tell which copy of a key was
+ * SQL for (key, hash, part, row) of each row of a part. A comparison needs no more; part and row show which copy of a key was
  * read last.
  */
 export function keysOf({ number, path, columns, key }: KeyedRows): string {

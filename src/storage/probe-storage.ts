@@ -5,7 +5,7 @@ import { CdsyncError } from '../core/errors.js';
 import { attachForWriting, type Database } from './duckdb.js';
 import { statOrUndefined, syncFile, syncFolder, temporaryName } from './durable.js';
 
-/** What the file system of a storage folder must be able to do. A copy stands for a hard link, so none is needed. */
+/** The abilities that a storage folder's file system needs. Hard links are not among them: cdsync copies instead. */
 const abilities = {
   locks: 'file locks',
   links: 'symbolic links',
@@ -23,7 +23,7 @@ export function unsuitableError(folder: string, missing: readonly Ability[], cau
   });
 }
 
-/** What the operating system says of something that a file system does not do. EACCES and ENOSPC say nothing about that. */
+/** Codes of the operating system for an ability that a file system lacks. EACCES and ENOSPC have other causes. */
 const lacking = new Set(['EPERM', 'EINVAL', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'ENOLCK']);
 
 async function nearestFolder(folder: string): Promise<string> {
@@ -49,7 +49,7 @@ async function swapAnyLink(folder: string): Promise<void> {
 }
 
 /**
- * Tries, in a temporary folder, what a run will need of the file system: a run must not find out after it has read everything.
+ * Tests the file system in a temporary folder before a run: otherwise the run would fail after it has read everything.
  * @param database tries the lock too; left out where a lock is taken in any case
  * @throws {CdsyncError} `storage_unsuitable`, which names all that is missing
  */
@@ -59,7 +59,7 @@ export async function probeStorage(folder: string, database?: Database): Promise
   try {
     await mkdir(trial, { mode: 0o700 });
   } catch {
-    // A folder that this user may not write to has an error of its own.
+    // If this user may not write to the folder, another check reports it.
     return;
   }
   const missing: Ability[] = [];
@@ -102,7 +102,7 @@ async function takeLock(database: Database, path: string): Promise<void> {
   }
 }
 
-/** Whether DuckDB could not lock a file although nobody else has the lock. */
+/** Whether DuckDB could not lock a file although no other process has the lock. */
 export function lacksLocks(error: unknown): boolean {
   const { message } = ((error as Error).cause ?? error) as Error;
   return /could not set lock/i.test(message) && !/conflicting lock is held/i.test(message);

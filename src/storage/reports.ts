@@ -37,14 +37,14 @@ export async function recentReports(layout: JobLayout, most: number, until?: str
   return ahead.length === 0 ? reports : withAhead(reports, ahead).slice(0, most);
 }
 
-/** Reports of runs whose clock was ahead, among the others: their snapshots' numbers tell which run was later. */
+/** Sorts in reports of runs whose clock was ahead: the numbers of snapshots show which run was later. */
 function withAhead(reports: readonly RunReport[], ahead: readonly RunReport[]): RunReport[] {
   const numberOf = ({ jobs }: RunReport) => jobs[0]?.sequence ?? 0;
   const placed = [...reports];
   for (const report of ahead) {
     const at = placed.findIndex((each) => numberOf(each) <= numberOf(report));
     const isSame = at >= 0 && numberOf(placed[at] as RunReport) === numberOf(report);
-    // With one number, the run with the wrong clock made the snapshot, or came between runs that changed nothing.
+    // With one number, the run with the wrong clock made the snapshot, or is between runs that changed nothing.
     const end = isSame ? placed.findLastIndex((each) => numberOf(each) === numberOf(report)) + 1 : at;
     placed.splice(end < 0 ? placed.length : end, 0, report);
   }
@@ -60,7 +60,7 @@ export function runStartedAt(runId: string): number {
 }
 
 /**
- * The last run that brought or confirmed a snapshot, if only of some of its streams.
+ * The last run that committed or confirmed a snapshot of at least one stream.
  * @throws the error of the file system if the reports may not be read
  */
 export async function lastGoodRun(
@@ -71,10 +71,10 @@ export async function lastGoodRun(
   });
   for (const { jobs } of await recentReports(layout, 1000)) {
     const [job] = jobs;
-    // What is committed and not published is for nobody to read yet.
+    // Readers do not see a committed snapshot before it is published.
     if (job?.streams?.some(({ status, error }) => status === 'ok' && error != null)) continue;
     const isGood = job?.status === 'ok' || job?.status === 'partial';
-    // A run of which a part is held, or that was interrupted after its commit, has streams that are ok.
+    // A run with a held stream, or one that was interrupted after its commit, may have streams that are ok.
     const isInPart = job?.status === 'interrupted' || job?.status === 'held';
     if (isGood || (isInPart && job.streams.some(({ status }) => status === 'ok')))
       return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
@@ -82,7 +82,7 @@ export async function lastGoodRun(
   return undefined;
 }
 
-/** A run of the past, as its report tells it. Reports of an older cdsync may lack fields that are newer. */
+/** A run of the past, from its report. Reports of an older cdsync may lack fields that are newer. */
 export interface PastRun {
   readonly report: JobReport;
   /** Milliseconds since the Unix epoch. */

@@ -96,7 +96,7 @@ export async function findUnfinished(
     if ((await readHeld(layout, runId, stream)) !== undefined) return undefined;
     const age = rules.now - Date.parse(journal.start.started_at);
     const usable = journal.failed === undefined && journal.start.fingerprint === rules.fingerprint;
-    // A clock that was set back a little gives a negative age; what is far ahead was begun with a wrong clock.
+    // A clock that was set back a little gives a negative age; a run far in the future had a wrong clock.
     return usable && Math.abs(age) <= rules.resumeWithinMs ? { stream, run, journal } : undefined;
   }
   return undefined;

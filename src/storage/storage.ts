@@ -54,7 +54,7 @@ export async function checkStorage(layout: JobLayout): Promise<boolean> {
   }
 }
 
-/** What is wrong with the file that says the format, for a store that this cdsync can read; undefined if nothing is. */
+/** The error in the format file of a store that this cdsync can read; undefined if there is none. */
 export async function formatProblem(layout: JobLayout): Promise<string | undefined> {
   const content = await readStateFile(layout.format, formatFile).catch(() => null);
   if (content?.format === storageFormat) return undefined;
@@ -106,7 +106,7 @@ function noFolders(cause: NodeJS.ErrnoException): CdsyncError {
 
 /**
  * Creates a folder, and missing ones above it, with this mode whatever the umask. An existing folder gets the mode too, if
- * this user owns it and may use it: a folder that somebody has locked on purpose stays locked.
+ * this user owns it and may use it: a folder without permissions for its owner stays locked.
  */
 export async function makeFolder(folder: string, mode: number): Promise<void> {
   const made = await makeFolders(folder, mode).catch((error: NodeJS.ErrnoException) => {
@@ -169,7 +169,7 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
   }
 }
 
-/** Writes the format of a new storage folder. This is before the lock: a run that has it meanwhile sweeps temporary files, this one too. */
+/** Writes the format of a new storage folder. It runs before the lock is taken, so a run that has the lock may remove this temporary file. */
 async function writeFormat(layout: JobLayout): Promise<void> {
   try {
     await writeStateFile(layout.format, { format: storageFormat });

@@ -6,16 +6,16 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { JobLayout } from './layout.js';
 
 /*
- * Somebody who may write to a storage folder, or who made the archive that it was unpacked from, could put a link where cdsync
- * keeps a file or a folder, so that cdsync writes, or removes, somewhere else. `storage` itself may be a link; below the job's
+ * An attacker who may write to a storage folder, or who made the archive that it was unpacked from, could put a link in place of a
+ * file or folder of cdsync, so that cdsync writes or removes files outside. `storage` itself may be a link; below the job's
  * folder there are none but our own, and these point inside.
  *
- * Node cannot open a file relative to an open folder, so links that are planted between this check and the work are not seen.
- * `.cdsync` is closed to others by its mode and belongs to this user: only this user and root could plant one then.
+ * Node cannot open a file relative to an open folder, so a link that is made between this check and the work is not seen.
+ * `.cdsync` is closed to others by its mode and belongs to this user: only this user and root could make one then.
  */
 
 /**
- * Refuses what somebody has planted in the folder of a job. Call it before the first write.
+ * Rejects links and special files that cdsync did not make in the folder of a job. Call it before the first write.
  * @throws {CdsyncError} `storage_link` for a link, a pipe, a socket or a device; `storage_owner` for a file in `.cdsync` that
  * belongs neither to this user nor to root
  */
@@ -63,7 +63,7 @@ async function ownersOf(layout: JobLayout): Promise<ReadonlySet<number> | undefi
   const folder = await statsOf(layout.private);
   if (user === undefined || folder === undefined || !folder.isDirectory()) return undefined;
   const owners = new Set([0, user]);
-  // Some file systems of networks give all files to one user, whoever makes them.
+  // On some network file systems, one user owns all files.
   if (!owners.has(folder.uid)) owners.add(await ownerOfNewFile(layout.private));
   return owners;
 }
@@ -79,7 +79,7 @@ async function ownerOfNewFile(folder: string): Promise<number> {
   }
 }
 
-/** Of the name itself, not of what a link leads to; undefined if it is gone: other work may be removing files. */
+/** Does not follow links; undefined if the path is missing, because other work may remove files. */
 async function statsOf(path: string): Promise<Stats | undefined> {
   return lstat(path).catch(goneAs(undefined));
 }
@@ -109,6 +109,6 @@ function planted(layout: JobLayout, path: string, stats: Stats): CdsyncError {
 function foreign(layout: JobLayout, path: string, uid: number): CdsyncError {
   return new CdsyncError(`${nameOf(layout, path)} belongs to another user (${uid})`, {
     code: 'storage_owner',
-    hint: 'run as that user; or, if you trust what is in the folder, make it yours: chown -R',
+    hint: 'run as that user; or, if you trust the files in the folder, make them yours: chown -R',
   });
 }
