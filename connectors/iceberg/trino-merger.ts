@@ -7,11 +7,11 @@ import {
   loadRefused,
   mergeSql,
   openTrino,
+  quoteIdentifier,
   type StateKey,
+  sqlText,
   type TrinoSession,
   trinoFailureName,
-  trinoIdentifier,
-  trinoText,
 } from '../../src/sdk/index.js';
 import type { RestCatalog } from './catalog.js';
 import type { IcebergShape } from './options.js';
@@ -78,7 +78,7 @@ export class TrinoMerger {
     await this.#stage(load, { session, staged }, rows);
     await this.#catalog.register(merged, String(draft.base['metadata-location']));
     const at = await this.#trinoCatalog(merged);
-    const path = (table: string) => [at, this.#schema, table].map(trinoIdentifier).join('.');
+    const path = (table: string) => [at, this.#schema, table].map(quoteIdentifier).join('.');
     await this.#session.run(changesSql(load, path(merged), path(rows)));
     const { metadata } = await this.#loaded(merged);
     draft.apply(newSnapshots(draft.metadata, metadata).map((snapshot) => ({ action: 'add-snapshot', snapshot })));
@@ -116,8 +116,8 @@ export class TrinoMerger {
       `SELECT catalog_name AS name FROM system.metadata.catalogs WHERE connector_name = 'iceberg' ORDER BY 1`,
     );
     for (const { name } of named) {
-      const tables = `${trinoIdentifier(String(name))}.information_schema.tables`;
-      const query = `SELECT 1 AS found FROM ${tables} WHERE table_schema = ${trinoText(this.#schema)} AND table_name = ${trinoText(table)}`;
+      const tables = `${quoteIdentifier(String(name))}.information_schema.tables`;
+      const query = `SELECT 1 AS found FROM ${tables} WHERE table_schema = ${sqlText(this.#schema)} AND table_name = ${sqlText(table)}`;
       if (await this.#finds(query)) return String(name);
     }
     throw loadRefused(`no catalog of Trino shows the tables of namespace ${this.#schema}`, {

@@ -1,4 +1,4 @@
-import { loadRefused, permissionMissing, type TrinoSession, trinoFailureName, trinoText } from '../../src/sdk/index.js';
+import { loadRefused, permissionMissing, sqlText, type TrinoSession, trinoFailureName } from '../../src/sdk/index.js';
 import { type ColumnTraits, momentType, usualTraits } from './types.js';
 
 /** The abilities of a kind of catalog by which loads differ. */
@@ -46,7 +46,7 @@ export async function findCatalog(session: TrinoSession, name: string): Promise<
   const folded = name.toLowerCase();
   try {
     const [found] = await session.rows(
-      `SELECT connector_name FROM system.metadata.catalogs WHERE catalog_name = ${trinoText(folded)}`,
+      `SELECT connector_name FROM system.metadata.catalogs WHERE catalog_name = ${sqlText(folded)}`,
     );
     if (found !== undefined) return catalogOf(folded, String(found.connector_name));
   } catch (error) {

@@ -1,4 +1,4 @@
-import { type DestinationCheck, type DestinationContext, describeTables, trinoText } from '../../src/sdk/index.js';
+import { type DestinationCheck, type DestinationContext, describeTables, sqlText } from '../../src/sdk/index.js';
 import { type Catalog, findCatalog } from './catalogs.js';
 import { information, openTrinoTables } from './load.js';
 import type { trinoOptions } from './options.js';
@@ -23,7 +23,7 @@ export async function checkTrino(
     const schema = context.options.schema.toLowerCase();
     const found = await trino.rows(
       `SELECT 1 AS found FROM ${information(catalog.name, 'schemata')}
-       WHERE schema_name = ${trinoText(schema)}`,
+       WHERE schema_name = ${sqlText(schema)}`,
     );
     if (found.length > 0) await describeTables(openTrinoTables(context), tables);
     const missing = found.length > 0 ? '' : ' (to be created)';

@@ -4,19 +4,19 @@ import {
   type MergeTask,
   mergeSql,
   nameList,
+  quoteIdentifier,
   type SqlDialect,
   sameKey,
+  sqlText,
   stagedColumns,
   type TargetTable,
-  trinoIdentifier,
-  trinoText,
 } from '../../src/sdk/index.js';
 import type { CatalogTraits } from './catalogs.js';
 import { type SchemaPlace, tablePath } from './statements.js';
 import { canonical, momentSql } from './types.js';
 
-const op = trinoIdentifier('_op');
-const deletedAt = trinoIdentifier('_deleted_at');
+const op = quoteIdentifier('_op');
+const deletedAt = quoteIdentifier('_deleted_at');
 
 /** How the names of the stages of one table begin, which are left if a delivery is killed. */
 export function stageName({ catalog, schema }: SchemaPlace, table: string): string {
@@ -31,10 +31,10 @@ function absentChange({ write, clear, moment, t }: MergeTask) {
   const isMarked = write.absent === 'mark';
   const marks = isMarked ? [`${deletedAt} = coalesce(${t}.${deletedAt}, ${moment})`] : [];
   return {
-    set: [...marks, ...clear.map((name) => `${trinoIdentifier(name)} = NULL`)],
+    set: [...marks, ...clear.map((name) => `${quoteIdentifier(name)} = NULL`)],
     when: [
       ...(isMarked ? [`${t}.${deletedAt} IS NULL`] : []),
-      ...clear.map((name) => `${t}.${trinoIdentifier(name)} IS NOT NULL`),
+      ...clear.map((name) => `${t}.${quoteIdentifier(name)} IS NOT NULL`),
     ],
   };
 }
@@ -46,7 +46,7 @@ function merge(dialect: SqlDialect, task: MergeTask): string {
   const isDeleted = write.absent === 'delete';
   if (!isDeleted && set.length === 0) return mergeSql(dialect, task);
   const columns = table.columns.map(({ name }) => name);
-  const keys = columns.map((name) => (table.key.includes(name) ? `${t}.${trinoIdentifier(name)}` : 'NULL'));
+  const keys = columns.map((name) => (table.key.includes(name) ? `${t}.${quoteIdentifier(name)}` : 'NULL'));
   const some = isDeleted ? '' : ` AND (${when.join(' OR ')})`;
   const source = `(SELECT ${op}, ${nameList(dialect, columns)} FROM ${stage} AS ${s} UNION ALL
     SELECT 'absent', ${keys.join(', ')} FROM ${target} AS ${t}
@@ -68,12 +68,12 @@ function explainedMerge(dialect: SqlDialect, table: TargetTable): string {
 
 /** A table made by the database's own statement, with a primary key. Names in small letters: Trino finds no others. */
 function createdNatively({ catalog, schema }: SchemaPlace, { name, columns, key }: TargetTable): string {
-  const lower = (text: string) => trinoIdentifier(text.toLowerCase());
+  const lower = (text: string) => quoteIdentifier(text.toLowerCase());
   const defined = columns.map(
     (column) => `${lower(column.name)} ${column.type === 'double' ? 'double precision' : column.type}`,
   );
   const sql = `CREATE TABLE ${lower(schema)}.${lower(name)} (${defined.join(', ')}, PRIMARY KEY (${key.map(lower).join(', ')}))`;
-  return `CALL ${trinoIdentifier(catalog)}.system.execute(query => ${trinoText(sql)})`;
+  return `CALL ${quoteIdentifier(catalog)}.system.execute(query => ${sqlText(sql)})`;
 }
 
 /**
@@ -102,9 +102,9 @@ export function trinoDialect(
       marks: { between: 'chr(31)', nothing: 'chr(30)' },
     },
     own: { text: 'varchar', integer: 'bigint' },
-    identifier: trinoIdentifier,
+    identifier: quoteIdentifier,
     table,
-    literal: trinoText,
+    literal: sqlText,
     moment: (iso) => momentSql(iso, traits.moment),
     canonical,
     create: (target) => {

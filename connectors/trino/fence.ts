@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type TrinoSession, trinoFailureName, trinoText, unavailable } from '../../src/sdk/index.js';
+import { sqlText, type TrinoSession, trinoFailureName, unavailable } from '../../src/sdk/index.js';
 
 const longestPauseMs = 1000;
 /** A killed statement ends within seconds. */
@@ -22,8 +22,8 @@ export async function endOthers(
   { all, own }: { readonly all: string; readonly own: string },
   signal: AbortSignal,
 ): Promise<void> {
-  const running = `SELECT query_id FROM system.runtime.queries WHERE starts_with(source, ${trinoText(all)})
-    AND source <> ${trinoText(own)} AND state NOT IN ('FINISHED', 'FAILED')`;
+  const running = `SELECT query_id FROM system.runtime.queries WHERE starts_with(source, ${sqlText(all)})
+    AND source <> ${sqlText(own)} AND state NOT IN ('FINISHED', 'FAILED')`;
   const until = Date.now() + patienceMs;
   for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     const found = await session.rows(running);
@@ -37,7 +37,7 @@ export async function endOthers(
 async function kill(session: TrinoSession, id: string): Promise<void> {
   try {
     const message = 'the delivery that began this statement has ended';
-    await session.run(`CALL system.runtime.kill_query(query_id => ${trinoText(id)}, message => ${trinoText(message)})`);
+    await session.run(`CALL system.runtime.kill_query(query_id => ${sqlText(id)}, message => ${sqlText(message)})`);
   } catch (error) {
     // It has probably ended; else the next look shows it. A user without the right waits for Trino's own time limit.
     if (trinoFailureName(error) === undefined) throw error;

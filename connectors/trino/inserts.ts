@@ -1,4 +1,4 @@
-import { type DataFile, type LoadColumn, type TrinoSession, trinoIdentifier } from '../../src/sdk/index.js';
+import { type DataFile, type LoadColumn, quoteIdentifier, type TrinoSession } from '../../src/sdk/index.js';
 import { type CsvRow, csvRows } from './csv.js';
 import { literalRows, rowText } from './statements.js';
 
@@ -60,7 +60,7 @@ export class Inserts {
   /** Sends what waits. */
   async flush(): Promise<void> {
     if (this.#rows.length === 0) return;
-    const names = this.#columns.map(({ name }) => trinoIdentifier(name)).join(', ');
+    const names = this.#columns.map(({ name }) => quoteIdentifier(name)).join(', ');
     await this.#trino.run(`INSERT INTO ${this.#target} (${names}) ${literalRows(this.#columns, this.#rows.join(','))}`);
     this.#rows = [];
     this.#chars = 0;

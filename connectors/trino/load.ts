@@ -9,12 +9,12 @@ import {
   loadRefused,
   loadsTable,
   notATable,
+  quoteIdentifier,
   SqlDestination,
+  sqlText,
   stateTable,
   type TableDestination,
   type TableTypes,
-  trinoIdentifier,
-  trinoText,
   widensDecimal,
 } from '../../src/sdk/index.js';
 import { type Catalog, findCatalog } from './catalogs.js';
@@ -31,7 +31,7 @@ const ownTables = [stateTable, loadsTable, legacyWatermarks];
 
 /** The tables, or columns, that a catalog has of a schema. */
 export function information(catalog: string, view: 'schemata' | 'tables' | 'columns'): string {
-  return `${trinoIdentifier(catalog)}.information_schema.${view}`;
+  return `${quoteIdentifier(catalog)}.information_schema.${view}`;
 }
 
 /** Tables of one schema of one catalog. */
@@ -64,7 +64,7 @@ class TrinoDestination extends SqlDestination<Session> {
   protected override async find(table: string): Promise<FoundColumns | undefined> {
     const { catalog, schema } = this.#place;
     const name = table.toLowerCase();
-    const named = `table_schema = ${trinoText(schema)} AND table_name = ${trinoText(name)}`;
+    const named = `table_schema = ${sqlText(schema)} AND table_name = ${sqlText(name)}`;
     const [found] = await this.session.rows(
       `SELECT table_type AS kind FROM ${information(catalog, 'tables')} WHERE ${named}`,
     );
@@ -82,8 +82,8 @@ class TrinoDestination extends SqlDestination<Session> {
   async #comment(table: string): Promise<string | null> {
     const { catalog, schema } = this.#place;
     const [found] = await this.session.rows(
-      `SELECT comment FROM system.metadata.table_comments WHERE catalog_name = ${trinoText(catalog)}
-       AND schema_name = ${trinoText(schema)} AND table_name = ${trinoText(table)}`,
+      `SELECT comment FROM system.metadata.table_comments WHERE catalog_name = ${sqlText(catalog)}
+       AND schema_name = ${sqlText(schema)} AND table_name = ${sqlText(table)}`,
     );
     return (found?.comment ?? null) as string | null;
   }
@@ -91,10 +91,10 @@ class TrinoDestination extends SqlDestination<Session> {
   protected override async createPlace(): Promise<void> {
     const { catalog, schema } = this.#place;
     const found = await this.session.rows(
-      `SELECT 1 AS found FROM ${information(catalog, 'schemata')} WHERE schema_name = ${trinoText(schema)}`,
+      `SELECT 1 AS found FROM ${information(catalog, 'schemata')} WHERE schema_name = ${sqlText(schema)}`,
     );
     if (found.length === 0)
-      await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${trinoIdentifier(catalog)}.${trinoIdentifier(schema)}`);
+      await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`);
   }
 
   /**
@@ -130,8 +130,8 @@ class TrinoDestination extends SqlDestination<Session> {
   async #removeStages(table: string): Promise<void> {
     const { catalog, schema } = this.#staging;
     const left = await this.session.rows(
-      `SELECT table_name AS name FROM ${information(catalog, 'tables')} WHERE table_schema = ${trinoText(schema)}
-       AND starts_with(table_name, ${trinoText(stageName(this.#place, table))})`,
+      `SELECT table_name AS name FROM ${information(catalog, 'tables')} WHERE table_schema = ${sqlText(schema)}
+       AND starts_with(table_name, ${sqlText(stageName(this.#place, table))})`,
     );
     for (const { name } of left)
       await this.session.run(`DROP TABLE IF EXISTS ${tablePath(this.#staging, String(name))}`);

@@ -1,4 +1,4 @@
-import { type LoadColumn, trinoIdentifier } from '../../src/sdk/index.js';
+import { type LoadColumn, quoteIdentifier } from '../../src/sdk/index.js';
 import type { CsvRow } from './csv.js';
 import { typed, valueText } from './types.js';
 
@@ -29,5 +29,5 @@ export interface SchemaPlace {
 
 /** The name of a table in a catalog and a schema. Trino keeps names in small letters, whatever is written. */
 export function tablePath({ catalog, schema }: SchemaPlace, table: string): string {
-  return [catalog, schema, table].map((name) => trinoIdentifier(name.toLowerCase())).join('.');
+  return [catalog, schema, table].map((name) => quoteIdentifier(name.toLowerCase())).join('.');
 }

@@ -3,7 +3,7 @@ import {
   type ColumnType,
   canonicalTexts,
   mapsColumns,
-  trinoText,
+  sqlText,
   type ValueLimits,
 } from '../../src/sdk/index.js';
 
@@ -59,7 +59,7 @@ export function valueText(text: string, type: string): string {
 
 /** SQL of a moment, given as ISO 8601 in UTC. */
 export function momentSql(iso: string, type: string): string {
-  return typed(trinoText(valueText(`${iso.slice(0, 23).replace('T', ' ')}+00`, type)), type);
+  return typed(sqlText(valueText(`${iso.slice(0, 23).replace('T', ' ')}+00`, type)), type);
 }
 
 /** The same texts as `canonicalText`. */

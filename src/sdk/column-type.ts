@@ -128,6 +128,11 @@ export function widensInteger(declared: ColumnType, now: ColumnType): boolean {
   return declared.kind === 'int64' && (now.kind === 'int128' || now.kind === 'double');
 }
 
+/** SQL of a decimal's text, without its bare point: `.5` becomes `0.5`. */
+export function decimalText(value: string): string {
+  return `regexp_replace((${value})::VARCHAR, '^(-?)[.]', '\\10.')`;
+}
+
 /** Whether DuckDB writes some value of the type as text that is no JSON. */
 function isRisky(type: ColumnType): boolean {
   if (type.kind === 'list') return isRisky(type.element);
@@ -153,5 +158,5 @@ export function jsonValueSql(value: string, type: ColumnType, depth = 0): string
     return `CASE WHEN ${value} IS NOT NULL THEN {${fields.join(', ')}} END`;
   }
   if (type.kind === 'double') return `CASE WHEN isfinite(${value}) THEN ${value} END`;
-  return `regexp_replace(${value}::VARCHAR, '^(-?)[.]', '\\10.')::JSON`;
+  return `${decimalText(value)}::JSON`;
 }

@@ -162,7 +162,5 @@ export {
   type TrinoLogin,
   type TrinoSession,
   trinoFailureName,
-  trinoIdentifier,
-  trinoText,
 } from './trino.js';
 export { isThere, mayWrite, nearestExisting } from './writable.js';

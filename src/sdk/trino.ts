@@ -16,13 +16,3 @@ export async function openTrino(login: TrinoLogin, allowHttp: boolean): Promise<
   const { TrinoSession: Session } = await import('./trino-session.js');
   return new Session(login);
 }
-
-/** A name in a statement of Trino. */
-export function trinoIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
-/** A text in a statement of Trino. */
-export function trinoText(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}

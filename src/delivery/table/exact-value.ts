@@ -1,6 +1,6 @@
 import type { TextFormat } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
-import { type ColumnType, isNested, jsonValueSql } from '../../sdk/column-type.js';
+import { type ColumnType, decimalText, isNested, jsonValueSql } from '../../sdk/column-type.js';
 
 /** A value of the stream: SQL of it, its type, and how its texts were written if they became values of this type. */
 export interface StreamValue {
@@ -15,11 +15,6 @@ export interface StreamValue {
 function momentText(value: string): string {
   const written = (format: string) => `strftime(${value}, '%Y-%m-%dT%H:%M:%S.${format}Z')`;
   return `CASE WHEN microsecond(${value}) % 1000 = 0 THEN ${written('%g')} ELSE ${written('%f')} END`;
-}
-
-/** A decimal of DuckDB without its bare point: `.5` becomes `0.5`. */
-function decimalText(value: string): string {
-  return `regexp_replace((${value})::VARCHAR, '^(-?)[.]', '\\10.')`;
 }
 
 /**

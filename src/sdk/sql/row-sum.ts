@@ -1,4 +1,4 @@
-import { type ColumnType, isNested, jsonValueSql } from '../column-type.js';
+import { type ColumnType, decimalText, isNested, jsonValueSql } from '../column-type.js';
 
 /** How one SQL dialect computes the hash of a row from the texts of its values. Nothing here runs a statement. */
 export interface RowHashing {
@@ -58,7 +58,7 @@ export function canonicalText(value: string, kind: ColumnType): string {
     case 'text':
       return value;
     case 'decimal':
-      return `regexp_replace((${value})::VARCHAR, '^(-?)[.]', '\\10.')`;
+      return decimalText(value);
     case 'double':
       return doubleBits(value);
     case 'date':
