@@ -36,3 +36,25 @@ describe('rows that are not as they were written', () => {
     });
   });
 });
+
+it('both sides are summed at the same time, and an error of either waits for the other', async () => {
+  let finds = () => {};
+  const isFinding = new Promise<void>((resolve) => {
+    finds = resolve;
+  });
+  let isSummed = false;
+  const data = {
+    async *expected() {
+      await isFinding;
+      isSummed = true;
+      yield { n: 0, s: '0' };
+    },
+  } as unknown as PieceData;
+  const task = { stream: 'people', table: 'people', columns: [], data, live: () => undefined, isRolledBack: true };
+  const checked = readBackOf(task).check([], async () => {
+    finds();
+    throw new Error('gone');
+  });
+  await expect(checked).rejects.toThrow('gone');
+  expect(isSummed).toBe(true);
+});
