@@ -44,7 +44,7 @@ interface Shape {
   /** Each has 64 partitions for each stream, and a storage folder of its own. */
   readonly processes: number;
   readonly streams: number;
-  /** Milliseconds that the service waits before each answer. */
+  /** Milliseconds that the service waits before each response. */
   readonly latencyMs: number;
   readonly reach?: string;
   readonly stretch?: string;
@@ -99,8 +99,8 @@ export async function benchBudget(cdsync: string, folder: string): Promise<Figur
   const shapes: readonly Shape[] = [
     { ...one, who: '64 partitions', reach: '>= 98 %', stretch: '>= 99.5 %' },
     { ...one, who: 'two processes of 64 partitions', processes: 2, reach: '>= 90 %', stretch: '>= 97 %' },
-    { ...one, who: '64 partitions of a service that answers after 15 ms', latencyMs: 15 },
-    { ...one, who: '128 partitions of a service that answers after 50 ms', streams: 2, latencyMs: 50 },
+    { ...one, who: '64 partitions of a service that responds after 15 ms', latencyMs: 15 },
+    { ...one, who: '128 partitions of a service that responds after 50 ms', streams: 2, latencyMs: 50 },
   ];
   for (const shape of shapes) {
     const { who, reach, stretch } = shape;
@@ -115,7 +115,7 @@ export async function benchBudget(cdsync: string, folder: string): Promise<Figur
         what: 'the same from the first page to the last, with the first second and the end of the last chains',
         measured: `${(whole * 100).toFixed(1)} %`,
       },
-      { what: 'answers of status 429 drawn by it', measured: String(throttled), reach: '0', stretch: '0' },
+      { what: 'responses of status 429', measured: String(throttled), reach: '0', stretch: '0' },
     );
   }
   return figures;

@@ -28,7 +28,7 @@ export interface Night {
 
 interface ListService {
   readonly url: string;
-  /** The next answers are of this night. */
+  /** The next responses are of this night. */
   night: number;
   stop(): void;
 }
@@ -36,15 +36,15 @@ interface ListService {
 async function serveList({ records, pageSize, record }: List): Promise<ListService> {
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://list');
-    const answer = (text: string) => {
+    const respond = (text: string) => {
       const body = Buffer.from(text);
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
     };
-    if (pathname.endsWith('/indexes')) return answer(indexes);
+    if (pathname.endsWith('/indexes')) return respond(indexes);
     const from = Number(searchParams.get('next_token') ?? 0);
     const to = Math.min(records, from + Number(searchParams.get('limit') ?? pageSize));
     const page = Array.from({ length: to - from }, (_, index) => record(from + index, service.night));
-    answer(`{"data":[${page.join(',')}],"next_token":"${to < records ? to : ''}"}`);
+    respond(`{"data":[${page.join(',')}],"next_token":"${to < records ? to : ''}"}`);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -7,8 +7,8 @@ export function headersFor(service: ServedService): Record<string, string> {
 
 /** The id of the index that every bench reads: the largest of the local service. */
 export async function indexOf(service: ServedService): Promise<string> {
-  const answer = await fetch(`${service.url}/api/indexes`, { headers: headersFor(service) });
-  const { data } = (await answer.json()) as { data: { id: string; name: string }[] };
+  const response = await fetch(`${service.url}/api/indexes`, { headers: headersFor(service) });
+  const { data } = (await response.json()) as { data: { id: string; name: string }[] };
   const id = data.find(({ name }) => name === 'loyalty_members')?.id;
   if (id === undefined) throw new Error('the local service has no index loyalty_members');
   return id;

@@ -142,9 +142,9 @@ export async function serve(cdsync: string, words: readonly string[]): Promise<S
     control: async (path, body) => {
       const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
       const service = { url: url as string, controlToken: control_token as string };
-      const answer = await requestControl(service, path, init);
-      return answer.headers.get('content-type')?.includes('json')
-        ? ((await answer.json()) as Record<string, unknown>)
+      const response = await requestControl(service, path, init);
+      return response.headers.get('content-type')?.includes('json')
+        ? ((await response.json()) as Record<string, unknown>)
         : {};
     },
     stop: async () => {

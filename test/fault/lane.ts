@@ -183,9 +183,9 @@ export class Lane {
   /** `POST /_control/<path>`. Faults, and all other effects, last until {@link calm}. */
   async control(path: string, body: unknown = {}): Promise<void> {
     if (path !== 'faults') this.#moved = true;
-    const answer = await this.askControl(path, { method: 'POST', body: JSON.stringify(body) });
-    if (!answer.ok) throw new Error(`/_control/${path}: ${answer.status} ${await answer.text()}`);
-    await answer.body?.cancel();
+    const response = await this.askControl(path, { method: 'POST', body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(`/_control/${path}: ${response.status} ${await response.text()}`);
+    await response.body?.cancel();
   }
 
   /** Restores the service to its state file, without faults. */

@@ -19,11 +19,11 @@ let space: Workspace;
 let server: Server;
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 1 });
-  server = createServer((request, answer) => {
+  server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://localhost');
     const [, , , , , id] = url.pathname.split('/');
     const send = (status: number, body: unknown) => {
-      answer.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
     if (url.pathname === '/api/indexes') return send(200, { data: [{ id: 'i', name: 'made' }] });
     if (id !== undefined)

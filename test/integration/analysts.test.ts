@@ -35,33 +35,33 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-async function answer(number: number): Promise<Record<string, unknown>[]> {
+async function ask(number: number): Promise<Record<string, unknown>[]> {
   const sql = (queries[number] ?? '').replace('2026-10-25 06:00:00+00', afterFirst);
   return space.query('nightly', sql);
 }
 
 it('the ten questions have the answers of a small history', async () => {
   expect(queries).toHaveLength(10);
-  expect(await answer(0)).toEqual([{ key: 'p-0001', before: 'silver', after: 'bronze' }]);
-  expect((await answer(1)).map(({ profile_id }) => profile_id)).toEqual(['p-0004']);
-  expect((await answer(2)).map(({ tier, _valid_to }) => [tier, _valid_to === null])).toEqual([
+  expect(await ask(0)).toEqual([{ key: 'p-0001', before: 'silver', after: 'bronze' }]);
+  expect((await ask(1)).map(({ profile_id }) => profile_id)).toEqual(['p-0004']);
+  expect((await ask(2)).map(({ tier, _valid_to }) => [tier, _valid_to === null])).toEqual([
     ['silver', false],
     ['bronze', true],
   ]);
-  expect((await answer(3)).map(({ change, rows }) => [change, Number(rows)])).toEqual([
+  expect((await ask(3)).map(({ change, rows }) => [change, Number(rows)])).toEqual([
     ['delete', 1],
     ['insert', 1],
     ['update', 1],
   ]);
-  expect((await answer(4)).map(({ id, tier }) => [id, tier])).toEqual([
+  expect((await ask(4)).map(({ id, tier }) => [id, tier])).toEqual([
     ['p-0001', 'silver'],
     ['p-0002', 'gold'],
     ['p-0003', 'gold'],
   ]);
-  expect((await answer(5)).map(({ id }) => id)).toEqual(['p-0003']);
-  expect((await answer(6)).map(({ id }) => id)).toEqual(['p-0004']);
-  expect((await answer(7)).map(({ profile_id }) => profile_id)).toEqual(['p-0002', 'p-0003', 'p-0004']);
-  expect((await answer(8)).map(({ sequence, tier, members }) => [Number(sequence), tier, Number(members)])).toEqual([
+  expect((await ask(5)).map(({ id }) => id)).toEqual(['p-0003']);
+  expect((await ask(6)).map(({ id }) => id)).toEqual(['p-0004']);
+  expect((await ask(7)).map(({ profile_id }) => profile_id)).toEqual(['p-0002', 'p-0003', 'p-0004']);
+  expect((await ask(8)).map(({ sequence, tier, members }) => [Number(sequence), tier, Number(members)])).toEqual([
     [1, 'gold', 2],
     [1, 'silver', 1],
     ...[2, 3].flatMap((sequence) => [
@@ -70,5 +70,5 @@ it('the ten questions have the answers of a small history', async () => {
       [sequence, 'silver', 1],
     ]),
   ]);
-  expect((await answer(9)).map(({ stream }) => stream)).toEqual(['members', 'vip', 'vips']);
+  expect((await ask(9)).map(({ stream }) => stream)).toEqual(['members', 'vip', 'vips']);
 });

@@ -67,12 +67,12 @@ const rowsIn = (all: Machines, machine: string) => all.query(machine, rowsSql);
 
 describe('a connection that is cut', () => {
   const cuts: readonly [what: string, cut: Cut][] = [
-    ['while files are brought', { request: /^GET .*\/objects\//, at: 'answer', after: 2_000, times: 2 }],
+    ['while files are brought', { request: /^GET .*\/objects\//, at: 'response', after: 2_000, times: 2 }],
     ['while contents are put', { request: /^PUT .*\/objects\//, at: 'request', after: 2_000, times: 2 }],
     ['before the state is replaced', { request: /^PUT .*\/state\.json/, at: 'request', after: 600, times: 1 }],
-    ['when the state has been replaced', { request: /^PUT .*\/state\.json/, at: 'answer', after: 0, times: 1 }],
-    ['when the right to work was given', { request: /^PUT .*\/work\.json/, at: 'answer', after: 0, times: 1 }],
-    ['while the database is shown', { request: /^PUT .*\/nightly\.duckdb/, at: 'answer', after: 0, times: 1 }],
+    ['when the state has been replaced', { request: /^PUT .*\/state\.json/, at: 'response', after: 0, times: 1 }],
+    ['when the right to work was given', { request: /^PUT .*\/work\.json/, at: 'response', after: 0, times: 1 }],
+    ['while the database is shown', { request: /^PUT .*\/nightly\.duckdb/, at: 'response', after: 0, times: 1 }],
   ];
   it.each(cuts)('%s delays a run, and no more', async (_, cut) => {
     const { all, prefix } = await machines();

@@ -77,8 +77,8 @@ describe('what analysts read in the bucket, as the documents say', () => {
       const counts: unknown[] = [];
       for (const statement of snippet('sql', 'ATTACH').split(';')) {
         if (statement.trim() === '') continue;
-        const answer = await connection.runAndReadAll(statement);
-        if (statement.includes('count(*)')) counts.push(Number(Object.values(answer.getRowsJson()[0] ?? [])[0]));
+        const response = await connection.runAndReadAll(statement);
+        if (statement.includes('count(*)')) counts.push(Number(Object.values(response.getRowsJson()[0] ?? [])[0]));
       }
       expect(counts).toEqual([rows, rows]);
     } finally {

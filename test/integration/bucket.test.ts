@@ -100,7 +100,7 @@ describe('a job in a bucket', () => {
       expect(there).toHaveProperty([`nightly/${key}`]);
   });
 
-  it('answers every command on a machine that has nothing of it', async () => {
+  it('serves every command on a machine that has no files of the job', async () => {
     const { all } = await machines();
     const { run_id } = await all.runWell('a');
     for (const [machine, words] of [

@@ -79,7 +79,7 @@ describe('no secret and no personal value is seen', () => {
   );
 
   it(
-    'in what is said of answers that are wrong',
+    'in what is said of responses that are wrong',
     async () => {
       await serve(people(30));
       await commands.space.configure('faulty', [{ ...filtered, page_size: 10 }], {

@@ -52,13 +52,13 @@ interface Changed {
   management: Record<string, NetChange>;
 }
 
-/** Answers of the service by id, read by a client that shares nothing with cdsync. */
+/** Responses of the service by id, read by a client that shares nothing with cdsync. */
 async function profiles(ids: readonly string[], path: string): Promise<Map<string, string>> {
   const headers = { authorization: `Bearer ${space.service.token}`, 'service-tenant': space.service.tenantId };
   const found = new Map<string, string>();
   for (const id of ids) {
-    const answer = await fetch(`${space.service.url}/prof/${path.replace('{id}', id)}`, { headers });
-    if (answer.status === 200) found.set(id, await answer.text());
+    const response = await fetch(`${space.service.url}/prof/${path.replace('{id}', id)}`, { headers });
+    if (response.status === 200) found.set(id, await response.text());
   }
   return found;
 }

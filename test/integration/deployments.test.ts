@@ -83,7 +83,7 @@ describe('members of a segment that takes no parameters', () => {
       expect([command, (await space.cdsync([command, 'gold.json'])).code]).toEqual([command, 0]);
   });
 
-  it('fail with what would help if the one answer is not everybody', async () => {
+  it('fail with what would help if the one response is not everybody', async () => {
     await deployment({ kind: 'members_whole', most: 3 });
     await space.configure('gold', gold);
     const { code, report } = await space.run('gold');
@@ -100,7 +100,7 @@ describe('ingest jobs', () => {
   const read = async (): Promise<StreamReport> => streamOf(await space.runWell('ingests'), 'ingests');
 
   it.each(['ignored', 'refused', 'fresh'] as const)(
-    'are read once although each answer has a token that is %s',
+    'are read once although each response has a token that is %s',
     async (when_sent) => {
       await deployment({ kind: 'ingest_tokens', when_sent });
       await space.configure('ingests', ingests(daysAgo(30)), { service });
@@ -110,7 +110,7 @@ describe('ingest jobs', () => {
     },
   );
 
-  it('are all found if an answer leaves out what is too much for it', async () => {
+  it('are all found if a response leaves out what is too much for it', async () => {
     await deployment();
     await space.control('change', { days: 40 });
     await space.configure('ingests', ingests(daysAgo(30)), { service });

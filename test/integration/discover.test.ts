@@ -39,8 +39,8 @@ function typesOf({ attributes }: DiscoveredIndex): Record<string, string> {
 
 /** Number of pages of profiles that were requested. */
 async function profilePages(): Promise<number> {
-  const answer = await requestControl(space.service, 'stats');
-  const { operations } = (await answer.json()) as { operations: Record<string, number> };
+  const response = await requestControl(space.service, 'stats');
+  const { operations } = (await response.json()) as { operations: Record<string, number> };
   return operations['GET /api/indexes/{id}/profiles'] ?? 0;
 }
 

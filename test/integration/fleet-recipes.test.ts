@@ -32,8 +32,8 @@ beforeAll(async () => {
   await writeFiles(space, blocks, new Map([['/srv/jobs', space.folder]]));
   for (const tenant of tenants) {
     const body = JSON.stringify({ action: 'create', name: `fleet-${tenant}`, tenant });
-    const answer = await requestControl(space.service, 'keys', { method: 'POST', body });
-    logins.set(tenant, (await answer.json()) as Login);
+    const response = await requestControl(space.service, 'keys', { method: 'POST', body });
+    logins.set(tenant, (await response.json()) as Login);
   }
 }, timeout);
 afterAll(async () => {

@@ -50,7 +50,7 @@ describe('cdsync lookup', () => {
     expect(plain).not.toContain('churn_risk');
   });
 
-  it('answers lines of keys in their order, with null for those that nobody has', async () => {
+  it('returns lines of keys in their order, with null for keys that no profile has', async () => {
     const input = [
       `email=${emailOf(bob)}`,
       '{"email": "nobody@example.com"}',
@@ -71,12 +71,12 @@ describe('cdsync lookup', () => {
     });
   });
 
-  it('answers a line before the next one arrives', async () => {
+  it('returns a line before the next one arrives', async () => {
     const child = space.spawn(['lookup', 'col-1', ...where()], {}, { stdin: 'pipe' });
     const end = ended(child);
     child.stdin?.write(`email=${emailOf(ann)}\n`);
-    const [answer] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
-    expect(JSON.parse(answer.toString())).toEqual(ann);
+    const [response] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
+    expect(JSON.parse(response.toString())).toEqual(ann);
     child.stdin?.end(`email=${emailOf(bob)}\n`);
     expect(lines(await end)).toEqual([ann, bob]);
   });
@@ -124,7 +124,7 @@ describe('cdsync lookup', () => {
 });
 
 describe.runIf(hasTerminals)('cdsync lookup on a terminal', () => {
-  it('asks for the keys, again if the answer is wrong', async () => {
+  it('asks for the keys, again if the response is wrong', async () => {
     const { code, stdout } = await conversation(
       space,
       ['lookup', 'col-1', ...where()],

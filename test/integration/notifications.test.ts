@@ -126,7 +126,7 @@ it('a failure and its end are told once each, over several processes', async () 
   expect(messages[1].errors[0]).toMatchObject({ stream: 'members', code: 'not_found' });
 });
 
-it('a receiver that nobody answers for changes neither the run nor its exit code', async () => {
+it('a receiver that does not respond changes neither the run nor its exit code', async () => {
   const notify = [{ on: ['ok'], webhook: '${HOOK}' }];
   const after = [{ run: ['false'] }, { run: ['./nowhere.sh'] }];
   await mkdir(join(space.folder, 'taken.prom'), { recursive: true });

@@ -16,10 +16,10 @@ let space: Workspace;
 let server: Server;
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 1 });
-  server = createServer((request, answer) => {
+  server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost');
     const send = (status: number, body: unknown) =>
-      answer.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     const id = decodeURIComponent(pathname.split('/')[5] ?? '');
     const profile = { id, index_id: 'i', attributes: { n: id, email: `${id}@example.com` } };
     if (pathname === '/api/indexes') return send(200, { data: [{ id: 'i', name: 'made' }] });

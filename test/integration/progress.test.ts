@@ -7,7 +7,7 @@ const hasPty = spawnSync('script', ['--version']).error === undefined;
 
 let space: Workspace;
 beforeAll(async () => {
-  // Each answer takes a while, so that there is something to see.
+  // Each response takes a while, so that there is something to see.
   space = await Workspace.open({ profiles: 6000, latencyMs: 300 });
   await space.configure('job', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
 });

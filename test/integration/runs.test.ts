@@ -183,7 +183,7 @@ describe('a run', () => {
 });
 
 describe('what was good stays', () => {
-  it('when the service answers with nothing', async () => {
+  it('when the service returns nothing', async () => {
     await space.control('faults', { kind: 'empty', match: '/profiles' });
     const { code, report } = await space.run('days', ['--stream', 'members']);
     expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([3, 'empty_answer']);

@@ -127,7 +127,7 @@ describe('a job that starts workflows', () => {
     expect(workflows.runs.map(({ stopped }) => stopped)).toEqual([true]);
   });
 
-  it('takes over the run whose answer was lost, once it knows the runs of the workflow', async () => {
+  it('takes over the run whose response was lost, once it knows the runs of the workflow', async () => {
     workflows.plans.set('cg-lost', { states: ['started', 'succeeded'], lostAnswer: 2 });
     await configure('lost', { config_id: 'cg-lost' });
     await space.runWell('lost');
@@ -136,7 +136,7 @@ describe('a job that starts workflows', () => {
     expect(workflows.runsOf('cg-lost')).toHaveLength(2);
   });
 
-  it('starts nothing more if the answer to the first start was lost, until that run has ended', async () => {
+  it('starts nothing more if the response to the first start was lost, until that run has ended', async () => {
     workflows.plans.set('cg-first', { states: ['started', 'in progress', 'in progress', 'succeeded'], lostAnswer: 1 });
     await configure('unclear', { config_id: 'cg-first' });
     for (const again of [false, true]) {
@@ -285,15 +285,15 @@ describe('a workflow of the local service', () => {
     for (const task of ['ingest', 'unify', 'publish']) expect(stdout).toMatch(new RegExp(`^  ${task} +stopp`, 'm'));
   });
 
-  it('is not started again if the answer was lost on the way, and the runs to look at are named', async () => {
+  it('is not started again if the response was lost on the way, and the runs to look at are named', async () => {
     const ids = async () => {
       const headers = {
         authorization: `Bearer ${space.service.token}`,
         'service-tenant': 'acme',
         'api-version': '2024-04-01',
       };
-      const answer = await fetch(`${space.service.url}/api/workflow/runs?limit=1000`, { headers });
-      return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+      const response = await fetch(`${space.service.url}/api/workflow/runs?limit=1000`, { headers });
+      return ((await response.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
     };
     const before = new Set(await ids());
     await space.control('faults', { kind: 'lost_answer', match: 'POST /api/workflow', count: 1 });

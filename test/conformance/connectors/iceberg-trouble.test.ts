@@ -19,13 +19,13 @@ interface Asked {
   readonly authorization: string | undefined;
 }
 
-interface Answer {
+interface CatalogResponse {
   readonly status: number;
   readonly body: string;
 }
 
-/** What stands before the catalog and may answer instead of it, or after it has worked; `cut` ends the connection without an answer. */
-type Meddling = (asked: Asked, pass: () => Promise<Answer>) => Promise<Answer | 'cut'>;
+/** A proxy of the catalog that may respond instead of it, or replace its response; `cut` ends the connection without a response. */
+type Meddling = (asked: Asked, pass: () => Promise<CatalogResponse>) => Promise<CatalogResponse | 'cut'>;
 
 let meddling: Meddling = (_, pass) => pass();
 let front: Server;
@@ -36,16 +36,16 @@ beforeAll(async () => {
     const { method = '', url: path = '', headers } = request;
     const pass = async () => {
       const body = Buffer.concat(chunks);
-      const answer = await fetch(`${catalog?.url}${path}`, {
+      const result = await fetch(`${catalog?.url}${path}`, {
         method,
         headers: { 'content-type': 'application/json' },
         ...(body.length === 0 ? {} : { body }),
       });
-      return { status: answer.status, body: await answer.text() };
+      return { status: result.status, body: await result.text() };
     };
-    const answer = await meddling({ method, path, authorization: headers.authorization }, pass);
-    if (answer === 'cut') response.destroy();
-    else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.body);
+    const result = await meddling({ method, path, authorization: headers.authorization }, pass);
+    if (result === 'cut') response.destroy();
+    else response.writeHead(result.status, { 'content-type': 'application/json' }).end(result.body);
   });
   await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
 });
@@ -109,11 +109,11 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
   };
 
   it.each([
-    ['the answer is lost after the catalog has made the commit', true, later],
-    ['the answer is lost before the catalog has made the commit', false, later],
+    ['the response is lost after the catalog has made the commit', true, later],
+    ['the response is lost before the catalog has made the commit', false, later],
     ['the connection is cut after the catalog has made the commit', true, 'cut' as const],
     ['the connection is cut before the catalog has made the commit', false, 'cut' as const],
-  ])('loads the rows once if %s', async (_, isMade, answer) => {
+  ])('loads the rows once if %s', async (_, isMade, result) => {
     const there = await place();
     const subject = await TestTarget.open({ connector: iceberg, place: there, destination: { mode: 'append' } });
     delivered(await subject.run(before));
@@ -122,7 +122,7 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
       if (!isCommit(asked) || lost > 0) return pass();
       lost += 1;
       if (isMade) await pass();
-      return answer;
+      return result;
     };
     delivered(await subject.run(after));
     expect(lost).toBe(1);

@@ -54,11 +54,11 @@ export class ContractService {
   /** A client whose key has these permissions and no others. */
   async clientWith(permissions: readonly string[]): Promise<ServiceClient> {
     const name = `key-${this.#clients.length}`;
-    const answer = await requestControl(this.#service, 'keys', {
+    const response = await requestControl(this.#service, 'keys', {
       method: 'POST',
       body: JSON.stringify({ action: 'create', name, tenant: this.#service.tenantId, permissions }),
     });
-    const { client_id: id, client_secret: secret } = (await answer.json()) as Record<string, string>;
+    const { client_id: id, client_secret: secret } = (await response.json()) as Record<string, string>;
     return this.#open(id as string, secret as string);
   }
 

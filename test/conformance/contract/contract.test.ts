@@ -53,7 +53,7 @@ function requestFaults(exchange: Exchange, spec: Published): string[] {
 
 const cases = Object.entries(calls).map(([name, call]) => [name, call, published[name] as Published] as const);
 /** Those with a body in the response. */
-const withBodies = cases.filter(([, , { answer }]) => answer !== null);
+const withBodies = cases.filter(([, , { response }]) => response !== null);
 
 describe('The interface is covered', () => {
   it('by the functions of the client that make operations', () => {
@@ -79,12 +79,12 @@ describe('The client and the local service agree with what is published', () => 
     const exchange = recorder.last();
     expect(requestFaults(exchange, spec)).toEqual([]);
     expect(exchange.status).toBe(spec.status);
-    if (spec.answer === null) {
+    if (spec.response === null) {
       expect([exchange.answered, decoded]).toEqual(['', null]);
       return;
     }
     const answered = JSON.parse(exchange.answered);
-    expect(violations(spec.answer, answered)).toEqual([]);
+    expect(violations(spec.response, answered)).toEqual([]);
     if ('next_token' in answered || 'total' in answered) {
       const { data, next_token, total } = answered;
       expect(decoded).toEqual({ data, nextToken: next_token || null, total: total ?? null });
@@ -105,13 +105,13 @@ describe('The client and the local service agree with what is published', () => 
 
   it.each(withBodies)(
     'fields: the decoder of %s checks every published one',
-    async (_, { operation, decode }, { answer, status }) => {
+    async (_, { operation, decode }, { response, status }) => {
       await send(await operation(known), decode);
       const { answered } = recorder.last();
       const headers = {};
       const accepted: string[] = [];
       let tried = 0;
-      for (const [place, copy] of spoilt(answer as Shape, JSON.parse(answered))) {
+      for (const [place, copy] of spoilt(response as Shape, JSON.parse(answered))) {
         tried += 1;
         try {
           decode(Buffer.from(JSON.stringify(copy)), { status, headers, keep: () => () => undefined });
@@ -147,7 +147,7 @@ describe('The client and the local service agree with what is published', () => 
     expect(exchange.headers['x-service-tenant']).toBe('acme');
     expect([...new URLSearchParams(exchange.sent).keys()]).toEqual(spec.form);
     expect(exchange.status).toBe(spec.status);
-    expect(violations(spec.answer as never, JSON.parse(exchange.answered))).toEqual([]);
+    expect(violations(spec.response as never, JSON.parse(exchange.answered))).toEqual([]);
     expect(JSON.parse(exchange.answered)).toMatchObject({ token_type: 'Bearer', expires_in: 3600 });
   });
 });

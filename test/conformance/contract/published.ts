@@ -1,6 +1,6 @@
 import type { Shape } from './shape.js';
 
-/** One operation as the interface publishes it: its request and its answer. */
+/** One operation as the interface publishes it: its request and its response. */
 export interface Published {
   /** Method and path, prefix included; `{…}` stands for one segment. */
   readonly request: string;
@@ -14,8 +14,8 @@ export interface Published {
   readonly status: number;
   /** The list has a total even if the request does not ask for it. */
   readonly alwaysTotal?: true;
-  /** Null if the answer has no body. */
-  readonly answer: Shape | null;
+  /** Null if the response has no body. */
+  readonly response: Shape | null;
   /** The fields of the response, or of each item of its list, without which nothing can be read. */
   readonly needed?: readonly string[];
   /** The permissions that the operation needs, if they are published. */
@@ -149,7 +149,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     form: ['grant_type', 'client_id', 'client_secret'],
     status: 200,
-    answer: { fields: { access_token: 'text', expires_in: 'integer', token_type: 'text' } },
+    response: { fields: { access_token: 'text', expires_in: 'integer', token_type: 'text' } },
   },
   indexesPage: {
     request: 'GET /api/indexes',
@@ -157,14 +157,14 @@ export const published: Readonly<Record<string, Published>> = {
     query: paging,
     status: 200,
     needed: ['id', 'name'],
-    answer: page(index),
+    response: page(index),
   },
   getIndex: {
     request: 'GET /api/indexes/{id}',
     version: profileApi,
     status: 200,
     needed: ['id', 'name'],
-    answer: index,
+    response: index,
   },
   profilesPage: {
     request: 'GET /api/indexes/{id}/profiles',
@@ -172,14 +172,14 @@ export const published: Readonly<Record<string, Published>> = {
     query: [...paging, 'filter[…]'],
     status: 200,
     needed: ['id', 'index_id'],
-    answer: page(indexProfile),
+    response: page(indexProfile),
   },
   getProfile: {
     request: 'GET /api/indexes/{id}/profiles/{id}',
     version: profileApi,
     status: 200,
     needed: ['id', 'index_id'],
-    answer: indexProfile,
+    response: indexProfile,
   },
   auditEventsPage: {
     request: 'GET /api/audit-events',
@@ -187,7 +187,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: [...paging, 'happened_from', 'happened_to'],
     status: 200,
     needed: ['event_id'],
-    answer: page(auditEvent),
+    response: page(auditEvent),
   },
   campaignsPage: {
     request: 'GET /api/campaigns',
@@ -195,7 +195,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: [...paging, 'destination_data_template_id'],
     status: 200,
     needed: ['id'],
-    answer: page(campaign),
+    response: page(campaign),
   },
   campaignDraftsPage: {
     request: 'GET /api/campaign-drafts',
@@ -203,7 +203,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: [...paging, 'destination_data_template_id'],
     status: 200,
     needed: ['id'],
-    answer: page(campaign),
+    response: page(campaign),
   },
   segmentsPage: {
     request: 'GET /api/segments',
@@ -211,7 +211,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: paging,
     status: 200,
     needed: ['id', 'name'],
-    answer: page(segment),
+    response: page(segment),
   },
   ingestJobs: {
     request: 'GET /api/ingest/jobs',
@@ -219,14 +219,14 @@ export const published: Readonly<Record<string, Published>> = {
     query: ['created_from', 'created_to'],
     status: 200,
     needed: ['id'],
-    answer: page(ingestJob),
+    response: page(ingestJob),
   },
   getIngestJob: {
     request: 'GET /api/ingest/jobs/{id}',
     version: managementApi,
     status: 200,
     needed: ['id'],
-    answer: ingestJob,
+    response: ingestJob,
   },
   workflowRunsPage: {
     request: 'GET /api/workflow/runs',
@@ -234,7 +234,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: [...paging, 'created_from', 'created_to', 'ended_from', 'ended_to', 'state', 'type'],
     status: 200,
     needed: ['id', 'state'],
-    answer: page(workflowRun),
+    response: page(workflowRun),
   },
   getWorkflowRun: {
     request: 'GET /api/workflow/runs/{id}',
@@ -242,7 +242,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: ['view'],
     status: 200,
     needed: ['id', 'state'],
-    answer: verboseRun,
+    response: verboseRun,
   },
   startWorkflow: {
     request: 'POST /api/workflow/runs/',
@@ -250,21 +250,21 @@ export const published: Readonly<Record<string, Published>> = {
     body: { fields: { config_id: 'text', 'range_from?': 'text', 'range_to?': 'text', 'run_mode?': 'text' } },
     status: 201,
     needed: ['id', 'state'],
-    answer: workflowRun,
+    response: workflowRun,
   },
   stopWorkflow: {
     request: 'POST /api/workflow/runs/{id}/stop',
     version: managementApi,
     status: 200,
     needed: ['id', 'state'],
-    answer: workflowRun,
+    response: workflowRun,
   },
   sendEvent: {
     request: 'POST /prof/events/{stream-id}',
     version: null,
     body: { map: 'anything' },
     status: 202,
-    answer: null,
+    response: null,
     permissions: ['profile-events:write'],
   },
   lookupProfile: {
@@ -273,7 +273,7 @@ export const published: Readonly<Record<string, Published>> = {
     body: { fields: { keys: { map: 'text' }, 'enrich?': 'boolean' } },
     status: 200,
     needed: ['profile_id'],
-    answer: realtimeProfile,
+    response: realtimeProfile,
     permissions: readsProfiles,
   },
   lookupProfileByGet: {
@@ -282,7 +282,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: ['_enrich', '*'],
     status: 200,
     needed: ['profile_id'],
-    answer: realtimeProfile,
+    response: realtimeProfile,
     permissions: readsProfiles,
   },
   getRealtimeProfile: {
@@ -291,7 +291,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: ['enrich'],
     status: 200,
     needed: ['profile_id'],
-    answer: realtimeProfile,
+    response: realtimeProfile,
     permissions: readsProfiles,
   },
   profileSegmentsPage: {
@@ -301,7 +301,7 @@ export const published: Readonly<Record<string, Published>> = {
     status: 200,
     alwaysTotal: true,
     needed: ['segment_id'],
-    answer: page({ fields: { segment_id: 'text', segment_name: 'text' } }),
+    response: page({ fields: { segment_id: 'text', segment_name: 'text' } }),
     permissions: readsSegments,
   },
   segmentMembersPage: {
@@ -311,14 +311,14 @@ export const published: Readonly<Record<string, Published>> = {
     status: 200,
     alwaysTotal: true,
     needed: ['profile_id'],
-    answer: page({ fields: { profile_id: 'text' } }),
+    response: page({ fields: { profile_id: 'text' } }),
     permissions: readsSegments,
   },
   collectionStats: {
     request: 'GET /prof/collections/{collection-id}/stats',
     version: null,
     status: 200,
-    answer: { fields: { total_profiles: 'integer', link_cardinality: { map: 'integer' } } },
+    response: { fields: { total_profiles: 'integer', link_cardinality: { map: 'integer' } } },
     permissions: ['profile-collections:read'],
   },
   collectionHistory: {
@@ -327,7 +327,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: ['scale', 'after', 'before'],
     status: 200,
     needed: ['data'],
-    answer: { fields: { scale: 'text', data: { list: { fields: { bucket: 'timestamp', count: 'integer' } } } } },
+    response: { fields: { scale: 'text', data: { list: { fields: { bucket: 'timestamp', count: 'integer' } } } } },
     permissions: ['profile-collections:read'],
   },
 };

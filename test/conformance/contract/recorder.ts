@@ -1,7 +1,7 @@
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A request and its answer, as they went over the wire. */
+/** A request and its response, as they went over the wire. */
 export interface Exchange {
   readonly method: string;
   readonly url: URL;
@@ -32,12 +32,12 @@ export class Recorder {
     const server = createServer(async (request, response) => {
       const sent = await bytesOf(request);
       const { method = 'GET', headers } = request;
-      const further = httpRequest(behind + request.url, { method, headers }, async (answer) => {
-        const body = await bytesOf(answer);
-        const status = answer.statusCode ?? 0;
+      const further = httpRequest(behind + request.url, { method, headers }, async (upstream) => {
+        const body = await bytesOf(upstream);
+        const status = upstream.statusCode ?? 0;
         const url = new URL(request.url ?? '', behind);
         recorder.exchanges.push({ method, url, headers, sent: sent.toString(), status, answered: body.toString() });
-        response.writeHead(status, answer.headers).end(body);
+        response.writeHead(status, upstream.headers).end(body);
       });
       further.on('error', () => response.destroy());
       further.end(sent);

@@ -28,8 +28,8 @@ async function ask(
   headers: Record<string, string | undefined> = {},
   by = caller,
 ) {
-  const answer = await by.send(method, path, { 'api-version': version ?? undefined, ...headers });
-  return { ...answer, faults: answer.status < 400 ? [] : violations(errorBody, answer.body) };
+  const response = await by.send(method, path, { 'api-version': version ?? undefined, ...headers });
+  return { ...response, faults: response.status < 400 ? [] : violations(errorBody, response.body) };
 }
 
 describe('each of the 23 operations of the local service', () => {
@@ -100,9 +100,9 @@ describe('each of the 23 operations of the local service', () => {
     const { path } = request;
     const group = path.startsWith('/prof/') ? 'realtime' : path.startsWith('/api/indexes') ? 'profile' : 'management';
     await caller.control('limits', { [group]: 1 });
-    const answers = [await ask(request), await ask(request)];
+    const responses = [await ask(request), await ask(request)];
     await caller.control('limits', { [group]: 0 });
-    const [first, second] = answers;
+    const [first, second] = responses;
     expect(first?.status).not.toBe(429);
     expect([second?.status, second?.headers.get('retry-after'), second?.faults]).toEqual([429, '1', []]);
   });
@@ -142,8 +142,8 @@ describe('limits', () => {
         [['management'], 200],
       ] as const) {
         await production.control('limits', { management: 1, sandboxes_apart: apart });
-        const answers = [await segments(production), await segments(sandbox)];
-        expect(answers.map(({ status }) => status)).toEqual([200, wanted]);
+        const responses = [await segments(production), await segments(sandbox)];
+        expect(responses.map(({ status }) => status)).toEqual([200, wanted]);
       }
     } finally {
       await own.close();
@@ -158,7 +158,7 @@ describe('a body with a field that is not published is 400', () => {
   ])('%s', async (path, body) => {
     const headers = { ...caller.headers, 'content-type': 'application/json', 'api-version': '2024-04-01' };
     const sent = Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const answer = await fetch(service.url + path, { method: 'POST', headers: sent, body: JSON.stringify(body) });
-    expect(answer.status).toBe(400);
+    const response = await fetch(service.url + path, { method: 'POST', headers: sent, body: JSON.stringify(body) });
+    expect(response.status).toBe(400);
   });
 });

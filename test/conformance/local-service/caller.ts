@@ -7,7 +7,7 @@ export interface Envelope {
   total?: number;
 }
 
-export interface Answered {
+export interface HttpResult {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -26,16 +26,16 @@ export class Caller {
     this.headers = { authorization: `Bearer ${token}`, 'service-tenant': tenant, 'api-version': '2025-07-31' };
   }
 
-  async send(method: string, path: string, headers: Record<string, string | undefined> = {}): Promise<Answered> {
+  async send(method: string, path: string, headers: Record<string, string | undefined> = {}): Promise<HttpResult> {
     const all = Object.entries({ ...this.headers, ...headers }).filter(([, value]) => value !== undefined);
-    return answered(await fetch(this.service.url + path, { method, headers: all as [string, string][] }));
+    return readResponse(await fetch(this.service.url + path, { method, headers: all as [string, string][] }));
   }
 
-  async get(path: string, headers: Record<string, string | undefined> = {}): Promise<Answered> {
+  async get(path: string, headers: Record<string, string | undefined> = {}): Promise<HttpResult> {
     return this.send('GET', path, headers);
   }
 
-  /** The body of an answer, which must have status 200. */
+  /** The body of a response, which must have status 200. */
   async read(path: string): Promise<Envelope> {
     const { status, body, text } = await this.get(path);
     if (status !== 200) throw new Error(`${path}: ${status} ${text}`);
@@ -64,11 +64,11 @@ export class Caller {
     return (await this.pages(path)).flatMap(({ data }) => data);
   }
 
-  async control(path: string, body: unknown = {}, method = 'POST'): Promise<Answered> {
+  async control(path: string, body: unknown = {}, method = 'POST'): Promise<HttpResult> {
     const init = method === 'GET' ? { method } : { method, body: JSON.stringify(body) };
-    const answer = await answered(await requestControl(this.service, path, init));
-    if (answer.status >= 400) throw new Error(`/_control/${path}: ${answer.status} ${answer.text}`);
-    return answer;
+    const response = await readResponse(await requestControl(this.service, path, init));
+    if (response.status >= 400) throw new Error(`/_control/${path}: ${response.status} ${response.text}`);
+    return response;
   }
 
   async clearFaults(): Promise<void> {
@@ -76,7 +76,7 @@ export class Caller {
   }
 }
 
-export async function answered(response: Response): Promise<Answered> {
+export async function readResponse(response: Response): Promise<HttpResult> {
   const text = await response.text();
   let body: unknown;
   try {

@@ -90,7 +90,7 @@ describe('statistics', () => {
 });
 
 describe('the control interface', () => {
-  it('answers 404, 405 and 400 with error bodies', async () => {
+  it('returns 404, 405 and 400 with error bodies', async () => {
     const { service } = await start({ profiles: 1 });
     const status = async (path: string, init?: Parameters<typeof requestControl>[2]) => {
       const response = await requestControl(service, path, init);
@@ -113,9 +113,9 @@ describe('the control interface', () => {
     const { host, port } = new URL(service.url);
     const authorization = `Bearer ${service.controlToken}`;
     const status = async (headers: Record<string, string>) => {
-      const answer = await request(`${service.url}/_control/stats`, { headers });
-      await answer.body.dump();
-      return answer.statusCode;
+      const response = await request(`${service.url}/_control/stats`, { headers });
+      await response.body.dump();
+      return response.statusCode;
     };
     expect(await status({ authorization })).toBe(200);
     expect(await status({ 'x-control-token': service.controlToken })).toBe(200);
@@ -240,7 +240,7 @@ describe('start and stop', () => {
     idle.destroy();
   });
 
-  it('every answer waits for the chosen latency', async () => {
+  it('every response waits for the chosen latency', async () => {
     const caller = await start({ profiles: 1, latencyMs: 80 });
     const began = performance.now();
     await caller.get('/api/indexes');

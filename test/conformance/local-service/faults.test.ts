@@ -77,8 +77,8 @@ describe('a fault hits', () => {
   });
 });
 
-describe('faults of answers', () => {
-  it('status answers any status, with Retry-After, headers, message or body', async () => {
+describe('faults of responses', () => {
+  it('status returns any status, with Retry-After, headers, message or body', async () => {
     await set({
       kind: 'status',
       status: 503,
@@ -101,7 +101,7 @@ describe('faults of answers', () => {
     ]);
   });
 
-  it('throttle answers 429, with Retry-After or without', async () => {
+  it('throttle returns 429, with Retry-After or without', async () => {
     await set({ kind: 'throttle', count: 1, retry_after: 7 });
     const { status, headers } = await caller.get(members);
     expect([status, headers.get('retry-after')]).toEqual([429, '7']);
@@ -109,14 +109,14 @@ describe('faults of answers', () => {
     expect((await caller.get(members)).headers.has('retry-after')).toBe(false);
   });
 
-  it('missing_permission answers 403 that names the permission', async () => {
+  it('missing_permission returns 403 that names the permission', async () => {
     await set({ kind: 'missing_permission' });
     const { status, body } = await caller.get(members);
     expect(status).toBe(403);
     expect(body.message).toContain('index-profiles:read');
   });
 
-  it('not_json answers a page of HTML with status 200', async () => {
+  it('not_json returns a page of HTML with status 200', async () => {
     await set({ kind: 'not_json' });
     const { status, headers, body } = await caller.get(members);
     expect([status, headers.get('content-type'), body]).toEqual([200, 'text/html', undefined]);
@@ -176,7 +176,7 @@ describe('faults of connections', () => {
       ...(signal === undefined ? {} : { signal }),
     });
 
-  it('reset destroys the connection before the answer', async () => {
+  it('reset destroys the connection before the response', async () => {
     await set({ kind: 'reset', count: 1 });
     await expect(raw()).rejects.toThrow();
     expect((await raw()).statusCode).toBe(200);
@@ -191,12 +191,12 @@ describe('faults of connections', () => {
     }
   });
 
-  it('hang never answers', async () => {
+  it('hang never responds', async () => {
     await set({ kind: 'hang', count: 1 });
     await expect(raw(AbortSignal.timeout(200))).rejects.toThrow(/timeout|abort/i);
   });
 
-  it('slow waits before the answer, slow_body in the middle of it', async () => {
+  it('slow waits before the response, slow_body in the middle of it', async () => {
     const whole = (await caller.get(members)).text;
     const began = performance.now();
     await set({ kind: 'slow', delay_ms: 120, count: 1 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { permissions } from '../../../src/local-service/keys/api-key.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
-import { answered, Caller } from './caller.js';
+import { Caller, readResponse } from './caller.js';
 
 /** Cases beyond those of the specification suite: sections 2.7, 3, 4.9 and 5. */
 let service: LocalService;
@@ -45,7 +45,7 @@ describe('tokens', () => {
     const exchange = async (tenant: string) => {
       const headers = { 'content-type': 'application/x-www-form-urlencoded', 'x-service-tenant': tenant };
       const init = { method: 'POST', headers, body: String(new URLSearchParams(form)) };
-      return answered(await fetch(service.oauthTokenUrl, init));
+      return readResponse(await fetch(service.oauthTokenUrl, init));
     };
     expect((await exchange('stranger')).status).toBe(401);
     const { body } = await exchange('acme');
@@ -69,8 +69,8 @@ describe('keys', () => {
     await manage('create', { name: 'sand', tenant: 'acme-sb-1' });
     const sandbox = new Caller(service, await issue({ key: 'sand' }), 'acme-sb-1');
     const [ours, theirs] = [await caller.read('/api/indexes?limit=1'), await sandbox.read('/api/indexes?limit=1')];
-    const answers = [ours, theirs].map(({ next_token }) => sandbox.get(`/api/indexes?next_token=${next_token}`));
-    expect((await Promise.all(answers)).map((each) => each.status)).toEqual([400, 200]);
+    const responses = [ours, theirs].map(({ next_token }) => sandbox.get(`/api/indexes?next_token=${next_token}`));
+    expect((await Promise.all(responses)).map((each) => each.status)).toEqual([400, 200]);
   });
 
   it('take only permissions that exist', async () => {

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { startLocalService } from '../../../src/local-service/service.js';
 import { JumpingClock } from '../../unit/api/clocks.js';
-import { type Answered, answered, Caller } from './caller.js';
+import { Caller, type HttpResult, readResponse } from './caller.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into items of every shape
 export type Item = Record<string, any>;
@@ -42,17 +42,17 @@ export class ManagementCaller extends Caller {
     method: string,
     path: string,
     headers: Record<string, string | undefined> = {},
-  ): Promise<Answered> {
+  ): Promise<HttpResult> {
     const version = path.startsWith('/api/campaign-drafts') ? { 'api-version': 'unstable' } : {};
     return super.send(method, path, { ...version, ...headers });
   }
 
-  async post(path: string, body?: unknown, headers: Record<string, string | undefined> = {}): Promise<Answered> {
+  async post(path: string, body?: unknown, headers: Record<string, string | undefined> = {}): Promise<HttpResult> {
     const type = body === undefined ? {} : { 'content-type': 'application/json' };
     const all = Object.entries({ ...this.headers, ...type, ...headers }).filter(([, value]) => value !== undefined);
     const text = body === undefined || typeof body === 'string' ? (body ?? null) : JSON.stringify(body);
     const init = { method: 'POST', headers: all as [string, string][], body: text };
-    return answered(await fetch(this.service.url + path, init));
+    return readResponse(await fetch(this.service.url + path, init));
   }
 
   /** A caller with a new key: for another tenant, or with fewer permissions. */
@@ -72,7 +72,7 @@ export class ManagementCaller extends Caller {
   /** The ingest jobs of the last days, read window by window. */
   async jobs(days = 70): Promise<Item[]> {
     const found: Item[] = [];
-    // `created_to` is excluded, and jobs of the present moment belong to the answer.
+    // `created_to` is excluded, and jobs of the present moment belong to the response.
     const end = this.clock.now() + 1;
     for (let from = end - days * dayMs; from < end; from += 7 * dayMs) {
       const window = `created_from=${iso(from)}&created_to=${iso(Math.min(end, from + 7 * dayMs))}`;
@@ -91,7 +91,7 @@ export class ManagementCaller extends Caller {
     return this.read(`/api/workflow/runs/${id}?view=${view}`) as Promise<unknown> as Promise<Item>;
   }
 
-  stop(id: string): Promise<Answered> {
+  stop(id: string): Promise<HttpResult> {
     return this.post(`/api/workflow/runs/${id}/stop`);
   }
 }

@@ -88,7 +88,7 @@ describe('GET /workflow/runs/{id}', () => {
     expect((await caller.items('workflow/runs')).at(-1)).toEqual(overview);
     const whole = await caller.run(id, 'verbose');
     expect(whole).toMatchObject({ ...overview, principal_name: expect.any(String), launched_version: '7' });
-    expect(violations(published.getWorkflowRun?.answer as Shape, whole)).toEqual([]);
+    expect(violations(published.getWorkflowRun?.response as Shape, whole)).toEqual([]);
     const tasks = whole.task_instances;
     // No field says which configuration the run came from.
     expect(JSON.stringify({ ...whole, task_instances: null })).not.toContain('cg-1');
@@ -107,11 +107,11 @@ describe('GET /workflow/runs/{id}', () => {
 
 describe('POST /workflow/runs', () => {
   it.each(['/api/workflow/runs', '/api/workflow/runs/'])(
-    '%s answers 201 with the run, which can then be read',
+    '%s returns 201 with the run, which can then be read',
     async (path) => {
       const caller = await ManagementCaller.start();
       const { status, body } = await caller.post(path, { config_id: 'cg-1' });
-      expect([status, violations(published.startWorkflow?.answer as Shape, body)]).toEqual([201, []]);
+      expect([status, violations(published.startWorkflow?.response as Shape, body)]).toEqual([201, []]);
       expect(body).toMatchObject({
         state: 'scheduled',
         type: 'full',
@@ -176,8 +176,8 @@ describe('POST /workflow/runs', () => {
   ])('with %s is %i, and starts nothing', async (_, expected, body, type = 'application/json; charset=utf-8') => {
     const caller = await ManagementCaller.start();
     const before = await caller.items('workflow/runs');
-    const answer = await caller.post('/api/workflow/runs', body, { 'content-type': type });
-    expect([answer.status, violations(errorBody, answer.body)]).toEqual([expected, []]);
+    const response = await caller.post('/api/workflow/runs', body, { 'content-type': type });
+    expect([response.status, violations(errorBody, response.body)]).toEqual([expected, []]);
     expect(await caller.items('workflow/runs')).toEqual(before);
   });
 });
@@ -190,21 +190,21 @@ describe('a deployment that differs', () => {
     const caller = await ManagementCaller.start();
     await caller.control('faults', { kind: 'workflow_router', path, status });
     const [right, wrong] = path === 'slash' ? ['runs/', 'runs'] : ['runs', 'runs/'];
-    const answers = [wrong, right].map((each) => caller.post(`/api/workflow/${each}`, { config_id: 'cg-1' }));
-    expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual([status, 201]);
+    const responses = [wrong, right].map((each) => caller.post(`/api/workflow/${each}`, { config_id: 'cg-1' }));
+    expect((await Promise.all(responses)).map((response) => response.status)).toEqual([status, 201]);
   });
 
   it.each([400, 404])('refuses the verbose view with %i', async (status) => {
     const caller = await ManagementCaller.start();
     const { id } = await caller.start('cg-1');
     await caller.control('faults', { kind: 'workflow_overview', status });
-    const answers = ['', '?view=overview', '?view=verbose'].map((view) =>
+    const responses = ['', '?view=overview', '?view=verbose'].map((view) =>
       caller.get(`/api/workflow/runs/${id}${view}`),
     );
-    expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual([200, 200, status]);
+    expect((await Promise.all(responses)).map((response) => response.status)).toEqual([200, 200, status]);
   });
 
-  it('starts a run whose answer is lost', async () => {
+  it('starts a run whose response is lost', async () => {
     const caller = await ManagementCaller.start();
     const before = (await caller.items('workflow/runs')).length;
     await caller.control('faults', { kind: 'lost_answer', match: 'POST', count: 1 });
@@ -250,7 +250,7 @@ describe('other deployments', () => {
     caller.clock.jump(1000);
     const { status, body } = await caller.stop(id);
     expect([status, body.state, body.ended_at]).toEqual([200, 'canceled', iso(caller.clock.now())]);
-    expect(violations(published.stopWorkflow?.answer as Shape, body)).toEqual([]);
+    expect(violations(published.stopWorkflow?.response as Shape, body)).toEqual([]);
     caller.clock.jump(1000);
     expect((await caller.stop(id)).body).toEqual(body);
     await caller.clearFaults();
@@ -325,7 +325,7 @@ describe('the states of a run', () => {
     const { id } = await caller.start('cg-slow');
     caller.clock.jump(1000);
     const { status, body } = await caller.stop(id);
-    expect([status, violations(published.stopWorkflow?.answer as Shape, body)]).toEqual([200, []]);
+    expect([status, violations(published.stopWorkflow?.response as Shape, body)]).toEqual([200, []]);
     expect(body).toMatchObject({ id, state: 'stopping' });
     // A second request does not start the stop again.
     caller.clock.jump(500);

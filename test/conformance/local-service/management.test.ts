@@ -8,7 +8,7 @@ const ids = (items: readonly Item[], key = 'id') => items.map((item) => item[key
 
 /** Every point in which the items of a list differ from what is published. */
 function faults(name: string, items: readonly Item[]): string[] {
-  const shape = published[name]?.answer;
+  const shape = published[name]?.response;
   return shape === undefined || shape === null ? ['nothing is published'] : violations(shape, { data: items });
 }
 
@@ -288,8 +288,8 @@ describe('every request of the Management API', () => {
     const caller = await ManagementCaller.start({ rateLimits: publishedLimits });
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-1' });
     const statuses = async (by: ManagementCaller, count: number) => {
-      const answers = await Promise.all(Array.from({ length: count }, () => by.get('/api/segments')));
-      return answers.map(({ status }) => status).sort();
+      const responses = await Promise.all(Array.from({ length: count }, () => by.get('/api/segments')));
+      return responses.map(({ status }) => status).sort();
     };
     expect(await statuses(caller, 6)).toEqual([200, 200, 200, 200, 200, 200]);
     expect(await statuses(sandbox, 5)).toEqual([200, 200, 200, 200, 429]);

@@ -109,7 +109,7 @@ describe('faults of pages', () => {
     expect(await caller.read(list())).not.toHaveProperty('total');
   });
 
-  it('empty answers a list without records', async () => {
+  it('empty returns a list without records', async () => {
     await set({ kind: 'empty' });
     expect(await caller.read(`${list()}&with_total=true`)).toEqual({ data: [], total: 0 });
   });

@@ -86,14 +86,14 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     expect(encoded).toEqual(plain);
   });
 
-  it.each(['nickname', 'points'])('answers 400 to a filter on %s, and names the attribute', async (attribute) => {
+  it.each(['nickname', 'points'])('returns 400 to a filter on %s, and names the attribute', async (attribute) => {
     const { status, body } = await caller.get(`${members}?filter[${attribute}]=1`);
     expect(status).toBe(400);
     expect(body.message).toContain(attribute);
   });
 
   it.each(['filter=DE', 'filter[]=DE', 'filter[country=DE', 'limit=0', 'limit=1001', 'limit=x', 'a=%zz'])(
-    'answers 400 to %s',
+    'returns 400 to %s',
     async (query) => {
       expect((await caller.get(`${members}?${query}`)).status).toBe(400);
     },
@@ -106,7 +106,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     expect(await caller.read(`${members}?limit=1`)).not.toHaveProperty('total');
   });
 
-  it('answers 404 for an unknown index', async () => {
+  it('returns 404 for an unknown index', async () => {
     expect((await caller.get('/api/indexes/idx-none/profiles')).status).toBe(404);
   });
 });
@@ -163,7 +163,7 @@ describe('GET /indexes/{id}/profiles/{id} (specification, section 4.5)', () => {
     }
   });
 
-  it('answers 404 for unknown and deleted profiles, and for profiles of other indexes', async () => {
+  it('returns 404 for unknown and deleted profiles, and for profiles of other indexes', async () => {
     for (const id of ['p-00000000', 'nobody', 'P-1', '%00', '%zz']) {
       expect((await caller.get(`${members}/${id}`)).status).toBe(404);
     }

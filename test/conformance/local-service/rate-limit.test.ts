@@ -21,8 +21,8 @@ async function start(profile: number) {
 }
 
 async function statuses(caller: Caller, count: number): Promise<number[]> {
-  const answers = await Promise.all(Array.from({ length: count }, () => caller.get('/api/indexes')));
-  return answers.map(({ status }) => status).sort();
+  const responses = await Promise.all(Array.from({ length: count }, () => caller.get('/api/indexes')));
+  return responses.map(({ status }) => status).sort();
 }
 
 describe('the limit of the Profile API (specification, section 8)', () => {

@@ -1,4 +1,4 @@
-import { type Answered, answered, Caller } from './caller.js';
+import { Caller, type HttpResult, readResponse } from './caller.js';
 
 export interface Profile {
   collection_id: string;
@@ -17,12 +17,16 @@ export class RealtimeCaller extends Caller {
     delete this.headers['api-version'];
   }
 
-  async post(path: string, body: string | object, headers: Record<string, string | undefined> = {}): Promise<Answered> {
+  async post(
+    path: string,
+    body: string | object,
+    headers: Record<string, string | undefined> = {},
+  ): Promise<HttpResult> {
     const type = { 'content-type': 'application/json' };
     const all = Object.entries({ ...this.headers, ...type, ...headers }).filter(([, value]) => value !== undefined);
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const init = { method: 'POST', headers: all as [string, string][], body: text };
-    return answered(await fetch(this.service.url + path, init));
+    return readResponse(await fetch(this.service.url + path, init));
   }
 
   async event(event: object, stream = 'evs-1'): Promise<void> {

@@ -116,12 +116,12 @@ describe('POST /_control/realtime', () => {
   it('disables the features of a tenant, so that every request is 404 with the reason, and enables them', async () => {
     const caller = await start({ profiles: 100 });
     await caller.control('realtime', { tenant: 'acme', enabled: false });
-    const answers = [
+    const responses = [
       ...(await Promise.all(paths.map((path) => caller.get(path)))),
       await caller.post('/prof/lookup/col-1/keychain', '{'),
       await caller.post('/prof/events/evs-1', '['),
     ];
-    for (const { status, body } of answers) {
+    for (const { status, body } of responses) {
       expect(status).toBe(404);
       expect(body.message).toContain('real-time features are not enabled for the tenant');
     }
@@ -186,8 +186,8 @@ it('events are accepted with either of their two permissions', async () => {
 describe('budget', () => {
   it('is separate from those of the other APIs', async () => {
     const caller = await start({ profiles: 10, rateLimits: { realtime: 2 } });
-    const answers = await Promise.all([1, 2, 3].map(() => caller.get('/prof/collections/col-1/stats')));
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 429]);
+    const responses = await Promise.all([1, 2, 3].map(() => caller.get('/prof/collections/col-1/stats')));
+    expect(responses.map(({ status }) => status).sort()).toEqual([200, 200, 429]);
     expect((await caller.get('/api/indexes', { 'api-version': '2025-07-31' })).status).toBe(200);
   });
 });

@@ -15,7 +15,7 @@ afterEach(() => caller.clearFaults());
 
 const stream = '/prof/events/evs-1';
 
-/** Sends bytes unchanged and reads until the head of an answer is complete. */
+/** Sends bytes unchanged and reads until the head of a response is complete. */
 async function raw(head: readonly string[], body = ''): Promise<string> {
   const { hostname, port } = new URL(service.url);
   const socket = connect(Number(port), hostname);
@@ -30,7 +30,7 @@ async function raw(head: readonly string[], body = ''): Promise<string> {
   return text;
 }
 
-describe('POST /events/{stream-id} (specification, section 4.10) answers', () => {
+describe('POST /events/{stream-id} (specification, section 4.10) returns', () => {
   const event = { event_type: 'page_view', keys: { email: 'first@example.org' } };
 
   it('202 without a body to an event', async () => {
@@ -192,9 +192,9 @@ describe('an event', () => {
     const text =
       '{"keys":{"email":"odd@example.org","__proto__":"k"},"attributes":{"__proto__":{"a":1},"constructor":2}}';
     expect((await caller.post(stream, text)).status).toBe(202);
-    const { text: answer } = await caller.get('/prof/lookup/col-1/keychain?email=odd%40example.org');
-    expect(answer).toContain('"attributes":{"__proto__":"{\\"a\\":1}","constructor":"2"}');
-    expect(answer).toContain('"__proto__":["k"]');
+    const { text: response } = await caller.get('/prof/lookup/col-1/keychain?email=odd%40example.org');
+    expect(response).toContain('"attributes":{"__proto__":"{\\"a\\":1}","constructor":"2"}');
+    expect(response).toContain('"__proto__":["k"]');
   });
 
   it('of another stream feeds another collection', async () => {

@@ -125,7 +125,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     expect((await caller.get(`${path}?_enrich=true`)).status).toBe(400);
   });
 
-  it('is 404 for a key that nobody has, and no answer repeats its value', async () => {
+  it('is 404 for a key that nobody has, and no response repeats its value', async () => {
     const absent = [
       { email: 'nobody@example.org' },
       { phone: '+19999999999' },
@@ -134,9 +134,9 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     ];
     for (const keys of [...absent, { email: known.links.phone?.[0] as string }]) {
       const [value] = Object.values(keys) as [string];
-      for (const answer of [await caller.post(path, { keys }), await caller.get(`${path}?${query(keys)}`)]) {
-        expect(answer.status).toBe(404);
-        expect(answer.text).not.toContain(value);
+      for (const response of [await caller.post(path, { keys }), await caller.get(`${path}?${query(keys)}`)]) {
+        expect(response.status).toBe(404);
+        expect(response.text).not.toContain(value);
       }
     }
   });

@@ -71,12 +71,12 @@ export const section2Security: Checks = {
   '2.7.rows.OAuth credentials': async (setting) => {
     const key = await setting.key();
     const { clientId: client_id, clientSecret: client_secret } = key;
-    const answer = await fetch(`${setting.service.url}/api/v0/oauth2/token`, {
+    const response = await fetch(`${setting.service.url}/api/v0/oauth2/token`, {
       method: 'POST',
       headers: { 'x-service-tenant': 'acme' },
       body: new URLSearchParams({ grant_type: 'client_credentials', client_id, client_secret }),
     });
-    const { access_token: token } = (await answer.json()) as { access_token: string };
+    const { access_token: token } = (await response.json()) as { access_token: string };
     expect(claimsOf(token).sub).toBe(claimsOf(await key.issue()).sub);
     expect(await key.accepted(token)).toEqual([true]);
   },

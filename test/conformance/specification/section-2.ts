@@ -10,7 +10,7 @@ import { getRealtimeProfileOperation, readRealtimeProfile } from '../../../src/a
 import type { EndForm } from '../../../src/local-service/operations/listing.js';
 import { readProfiles } from '../../fixtures/decoders.js';
 import { scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
-import type { Answered } from '../local-service/caller.js';
+import type { HttpResult } from '../local-service/caller.js';
 import { type Checks, Setting, timestamp } from './setting.js';
 
 /** The values of all members with such a name, at any depth. It skips attributes and links, whose names are free. */
@@ -22,7 +22,7 @@ function valuesOf(names: RegExp, value: unknown): unknown[] {
   });
 }
 
-/** Things of every kind, as the service answers them. */
+/** Things of every kind, as the service returns them. */
 async function things(setting: Setting): Promise<unknown[]> {
   const pages = await Promise.all((await setting.lists()).map(([path, caller]) => caller.read(path)));
   return [...pages.flatMap(({ data }) => data), await setting.realtime.lookup(setting.ada)];
@@ -33,7 +33,7 @@ async function indexes({ profile }: Setting): Promise<Record<string, unknown>[]>
 }
 
 /** One error of each kind that the service gives on request. */
-async function errors({ profile, management, realtime }: Setting): Promise<Answered[]> {
+async function errors({ profile, management, realtime }: Setting): Promise<HttpResult[]> {
   return Promise.all([
     profile.get('/api/indexes?limit=0'),
     profile.get('/api/indexes', { authorization: undefined }),

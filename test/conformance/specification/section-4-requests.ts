@@ -54,12 +54,12 @@ export const section4Requests: Checks = {
     expect(request?.headers['api-version']).toBe('2025-07-31');
   },
   '4.1.rows.Accept': async ({ profile }) => {
-    const answers = [
+    const responses = [
       await profile.get('/api/indexes'),
       await profile.get('/api/indexes', { accept: 'application/json' }),
     ];
-    expect(answers[0]?.body).toEqual(answers[1]?.body);
-    for (const { status, headers } of answers) {
+    expect(responses[0]?.body).toEqual(responses[1]?.body);
+    for (const { status, headers } of responses) {
       expect([status, headers.get('content-type')]).toEqual([200, expect.stringMatching(/^application\/json/)]);
     }
   },

@@ -56,9 +56,9 @@ export const section7: Checks = {
   '7.rows.429': async () => {
     // The clock stands still, so that all requests fall into one second.
     const own = await Setting.own({ rateLimits: { profile: 3 }, clock: new JumpingClock() });
-    const answers = await Promise.all(Array.from({ length: 20 }, () => own.profile.get('/api/indexes')));
-    const refused = answers.filter(({ status }) => status === 429);
-    expect([refused.length, answers.filter(({ status }) => status === 200).length]).toEqual([17, 3]);
+    const responses = await Promise.all(Array.from({ length: 20 }, () => own.profile.get('/api/indexes')));
+    const refused = responses.filter(({ status }) => status === 429);
+    expect([refused.length, responses.filter(({ status }) => status === 200).length]).toEqual([17, 3]);
     expect(refused[0]?.body).toMatchObject({ status: 429, message: 'too many requests' });
   },
 };

@@ -6,12 +6,12 @@ import { type Checks, Setting } from './setting.js';
 
 const stream = ['source: index_profiles', 'index: loyalty_members'];
 
-/** Sends a number of requests and counts the answers by status. */
+/** Sends a number of requests and counts the responses by status. */
 async function statuses(asks: () => Promise<{ status: number }>, count: number): Promise<Record<number, number>> {
   const counts: Record<number, number> = {};
   for (let done = 0; done < count; done += 50) {
-    const answers = await Promise.all(Array.from({ length: Math.min(50, count - done) }, asks));
-    for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+    const responses = await Promise.all(Array.from({ length: Math.min(50, count - done) }, asks));
+    for (const { status } of responses) counts[status] = (counts[status] ?? 0) + 1;
   }
   return counts;
 }

@@ -51,8 +51,8 @@ export const section9: Checks = {
     const unversioned = operations.filter(({ guard }) => guard?.group === 'realtime');
     expect(unversioned).toHaveLength(8);
     for (const { method, path } of unversioned) {
-      const answer = await realtime.send(method, path.replace(/\{[^}]*\}/g, 'any'));
-      expect(answer.body.message).not.toContain('version');
+      const response = await realtime.send(method, path.replace(/\{[^}]*\}/g, 'any'));
+      expect(response.body.message).not.toContain('version');
     }
     expect((await realtime.get('/prof/collections/col-1/stats')).status).toBe(200);
   },

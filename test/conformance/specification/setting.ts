@@ -34,12 +34,12 @@ export class Key {
   readonly clientId: string;
   readonly clientSecret: string;
 
-  private constructor(setting: Setting, name: string, tenant: string, answer: Record<string, string>) {
+  private constructor(setting: Setting, name: string, tenant: string, response: Record<string, string>) {
     this.#setting = setting;
     this.name = name;
     this.tenant = tenant;
-    this.clientId = answer.client_id as string;
-    this.clientSecret = answer.client_secret as string;
+    this.clientId = response.client_id as string;
+    this.clientSecret = response.client_secret as string;
   }
 
   static async create(setting: Setting, { tenant = 'acme', permissions }: KeyOptions): Promise<Key> {
@@ -146,7 +146,7 @@ export class Setting {
     return testClient(serviceOptions(this.service.url, { auth, ...changes }));
   }
 
-  /** Sends an operation with our client; returns the decoded answer. */
+  /** Sends an operation with our client; returns the decoded response. */
   read<T>(operation: Operation, decode: Decode<T>): Promise<T> {
     const { client, meter, abort } = this.client();
     return client.send(operation, decode, { signal: abort.signal, meter });

@@ -2,7 +2,7 @@ import type { FaultKind } from '../fault.js';
 import { clock } from './clock.js';
 import { damage } from './damage.js';
 import { diskFills, diskFull } from './disk-full.js';
-import { drippingAnswers, giantBodies } from './endless-answers.js';
+import { drippingResponses, giantBodies } from './endless-responses.js';
 import { failingSteps } from './failing-steps.js';
 import { fileSize } from './file-size.js';
 import { killAgain, killInstants } from './kill-instants.js';
@@ -34,7 +34,7 @@ export const faultKinds: readonly FaultKind[] = [
   serviceFaults,
   giantBodies,
   largeValues,
-  drippingAnswers,
+  drippingResponses,
   serviceDeath,
   movingService,
   outages,

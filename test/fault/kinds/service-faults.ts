@@ -69,7 +69,7 @@ function misbehaving(situation: Situation, fault: ServiceFault): Fault {
   return {
     name: `${situation}: ${JSON.stringify(fault)}`,
     situation,
-    // An empty answer looks like the end of a list: what is new after it comes with the next run.
+    // An empty response looks like the end of a list: the next run fetches the records after it.
     ...(fault.kind === 'empty' ? { moves: true } : {}),
     strike: async (lane) => {
       await lane.control('faults', fault);
@@ -79,7 +79,7 @@ function misbehaving(situation: Situation, fault: ServiceFault): Fault {
   };
 }
 
-/** The service throttles, breaks off, answers nonsense, or lies about what it has. */
+/** The service throttles, breaks off, returns nonsense, or lies about its data. */
 export const serviceFaults: FaultKind = {
   name: 'a service that misbehaves',
   faults: () =>

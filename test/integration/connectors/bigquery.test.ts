@@ -125,7 +125,7 @@ describe('what BigQuery is sent', () => {
   });
 });
 
-describe('what BigQuery answers', () => {
+describe('responses of BigQuery', () => {
   async function refused(options: Record<string, unknown>): Promise<unknown> {
     const other = await LoadDriver.open(connector, { ...place.options, ...options });
     try {

@@ -35,8 +35,8 @@ afterEach(async () => {
 });
 
 async function control<T>(path: string, body: object): Promise<T> {
-  const answer = await requestControl(service, path, { method: 'POST', body: JSON.stringify(body) });
-  return (await answer.json()) as T;
+  const response = await requestControl(service, path, { method: 'POST', body: JSON.stringify(body) });
+  return (await response.json()) as T;
 }
 
 function clientWith(token: string): ServiceClient {
@@ -236,7 +236,7 @@ describe('a stream', () => {
 
 describe('a template', () => {
   it('that names a column which the stream does not have ends the delivery, and nothing is sent', async () => {
-    const before = (await requestControl(service, 'stats').then((answer) => answer.json())) as {
+    const before = (await requestControl(service, 'stats').then((response) => response.json())) as {
       operations: Record<string, number>;
     };
     const { destination } = await open({ body: { keys: { email: '{{emial}}' } } });
@@ -244,7 +244,7 @@ describe('a template', () => {
       code: 'event_body',
       message: '`body` names "emial", and stream "members" has no such column',
     });
-    const after = (await requestControl(service, 'stats').then((answer) => answer.json())) as typeof before;
+    const after = (await requestControl(service, 'stats').then((response) => response.json())) as typeof before;
     expect(after.operations).toEqual(before.operations);
   });
 });

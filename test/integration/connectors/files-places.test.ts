@@ -116,7 +116,7 @@ describe('a store that refuses', () => {
     });
   });
 
-  it('whose answer to a commit is lost is asked again, and the load counts once', async () => {
+  it('whose response to a commit is lost is asked again, and the load counts once', async () => {
     const place = await at.inBucket();
     const driver = await at.driver(place);
     await driver.load({ table: 't', query, sequence: 1 });

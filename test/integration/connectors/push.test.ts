@@ -39,7 +39,7 @@ async function rejects(job: string, destination: string, stream: string): Promis
 }
 
 async function eventsSent(): Promise<number> {
-  const stats = (await requestControl(space.service, 'stats').then((answer) => answer.json())) as {
+  const stats = (await requestControl(space.service, 'stats').then((response) => response.json())) as {
     operations: Record<string, number>;
   };
   return stats.operations['POST /prof/events/{stream-id}'] ?? 0;
@@ -48,12 +48,12 @@ async function eventsSent(): Promise<number> {
 /** What the service has for an email address. */
 async function attributesOf(email: string): Promise<Record<string, unknown>> {
   const { url, token, tenantId } = space.service;
-  const answer = await fetch(`${url}/prof/lookup/col-1/keychain`, {
+  const response = await fetch(`${url}/prof/lookup/col-1/keychain`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'service-tenant': tenantId, 'content-type': 'application/json' },
     body: JSON.stringify({ keys: { email } }),
   });
-  return ((await answer.json()) as { attributes?: Record<string, unknown> }).attributes ?? {};
+  return ((await response.json()) as { attributes?: Record<string, unknown> }).attributes ?? {};
 }
 
 describe('event_stream', () => {

@@ -15,22 +15,22 @@ let space: Workspace;
 let server: Server;
 let posted: Posted[];
 /** How many requests are answered before the receiver refuses all. */
-let answers: number;
+let remaining: number;
 
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 400 });
   server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
-    answers -= 1;
-    if (answers < 0) return void response.writeHead(401).end();
+    remaining -= 1;
+    if (remaining < 0) return void response.writeHead(401).end();
     posted.push(...(JSON.parse(Buffer.concat(chunks).toString()) as { records: Posted[] }).records);
     response.writeHead(204).end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 });
 beforeEach(() => {
-  [posted, answers] = [[], Number.POSITIVE_INFINITY];
+  [posted, remaining] = [[], Number.POSITIVE_INFINITY];
 });
 afterAll(async () => {
   server.close();
@@ -57,11 +57,11 @@ describe('records that wait', () => {
   it('go by the rule of today: nothing that it hides is sent, what was sent stays sent', async () => {
     await configure('waiting');
     await cdsync('run', 'waiting.json', '--no-push');
-    answers = 5;
+    remaining = 5;
     expect((await cdsync('push', 'waiting.json')).delivery?.status).toBe('failed');
     const sent = new Set(posted.map(({ key }) => key));
     posted.length = 0;
-    answers = Number.POSITIVE_INFINITY;
+    remaining = Number.POSITIVE_INFINITY;
     await configure('waiting', { email: { hash: true, salt: 'a-salt-of-some-length-for-tests' } });
     const { code, delivery } = await cdsync('run', 'waiting.json');
     expect([code, delivery?.status, delivery?.why]).toEqual([0, 'ok', expect.stringContaining('rules have changed')]);
@@ -77,14 +77,14 @@ describe('records that wait', () => {
     await configure('erased');
     await cdsync('run', 'erased.json');
     await space.control('change', { days: 1, updated: 0.2 });
-    answers = 0;
+    remaining = 0;
     await cdsync('run', 'erased.json');
     const [row] = await space.query(
       'erased',
       "select id, email from members__changes where _op = 'update' and email is not null limit 1",
     );
     expect((await space.cdsync(['forget', 'erased.json', 'members', String(row?.id), '--yes'])).code).toBe(0);
-    answers = Number.POSITIVE_INFINITY;
+    remaining = Number.POSITIVE_INFINITY;
     posted.length = 0;
     expect((await cdsync('push', 'erased.json')).delivery?.status).toBe('ok');
     expect(JSON.stringify(posted)).not.toContain(JSON.stringify(row?.email));

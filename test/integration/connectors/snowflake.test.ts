@@ -112,7 +112,7 @@ describe('what Snowflake is sent', () => {
   });
 });
 
-describe('what Snowflake answers', () => {
+describe('responses of Snowflake', () => {
   it('is told of a refused login without the password', async () => {
     const stranger = await LoadDriver.open(connector, { ...place.options, password: 'wrong-0815' });
     try {

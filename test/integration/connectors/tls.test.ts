@@ -21,7 +21,7 @@ const outside = Object.values(networkInterfaces())
 if (outside === undefined)
   process.stderr.write('\n*** NOT RUN: TLS to another machine. This one has no address ***\n\n');
 
-/** Something that listens at the outside address, keeps every byte, and answers or passes on. */
+/** Something that listens at the outside address, keeps every byte, and responses or passes on. */
 class Listener {
   readonly received: Buffer[] = [];
   connections = 0;
@@ -31,16 +31,16 @@ class Listener {
     this.#server = server;
   }
 
-  static async open(answer: (socket: Socket, first: boolean) => void): Promise<Listener> {
+  static async open(respond: (socket: Socket, first: boolean) => void): Promise<Listener> {
     const server = createServer();
     const listener = new Listener(server);
     server.on('connection', (socket) => {
       listener.connections += 1;
       socket.on('error', () => undefined);
-      answer(socket, true);
+      respond(socket, true);
       socket.on('data', (bytes: Buffer) => {
         listener.received.push(bytes);
-        answer(socket, false);
+        respond(socket, false);
       });
     });
     server.listen(0, outside);

@@ -41,7 +41,7 @@ interface Sent {
 
 const bodies = () => receiver.received.map(({ body }) => JSON.parse(body) as Sent);
 const types = (results: ReadonlyMap<string, RecordResult>) => [...results.values()].map(({ type }) => type);
-const answer = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
+const respond = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 
 async function failure(records: readonly OutgoingRecord[] = someRecords(3)): Promise<CdsyncError> {
@@ -149,17 +149,17 @@ describe('what a receiver gets', () => {
 
 describe('a receiver that has trouble', () => {
   it.each([
-    ['429 with Retry-After', (response: ServerResponse) => answer(response, 429, {}, { 'retry-after': '0.05' })],
-    ['503', (response: ServerResponse) => answer(response, 503, {})],
+    ['429 with Retry-After', (response: ServerResponse) => respond(response, 429, {}, { 'retry-after': '0.05' })],
+    ['503', (response: ServerResponse) => respond(response, 503, {})],
     ['a reset', (response: ServerResponse) => response.socket?.resetAndDestroy()],
     [
-      'an answer that breaks off',
+      'a response that breaks off',
       (response: ServerResponse) => {
         response.writeHead(200, { 'content-length': '100' }).write('{"results":');
         setImmediate(() => response.destroy());
       },
     ],
-    ['no answer in time', () => undefined],
+    ['no response in time', () => undefined],
   ])('is asked again after %s, with the same batch, until it has everything', async (_, trouble) => {
     receiver.reset((_received, response, count) => {
       if (count % 3 === 1) trouble(response);
@@ -176,7 +176,7 @@ describe('a receiver that has trouble', () => {
     const date = new Date('2026-01-31T12:00:00Z');
     const until = new Date(date.getTime() + 90_000);
     receiver.reset((_, response) =>
-      answer(response, 429, {}, { date: date.toUTCString(), 'retry-after': until.toUTCString() }),
+      respond(response, 429, {}, { date: date.toUTCString(), 'retry-after': until.toUTCString() }),
     );
     const { destination } = await open({ max_records: 1 });
     const results = await destination.send(someRecords(3), new AbortController().signal);
@@ -207,9 +207,9 @@ describe('a receiver that does not want a record', () => {
         const taken: string[] = [];
         receiver.reset(({ body }, response) => {
           const keys = (JSON.parse(body) as Sent).records.map(({ key }) => key);
-          if (keys.some((key) => unwanted.includes(Number(key.slice(2))))) return answer(response, 422, {});
+          if (keys.some((key) => unwanted.includes(Number(key.slice(2))))) return respond(response, 422, {});
           taken.push(...keys);
-          return answer(response, 200, {});
+          return respond(response, 200, {});
         });
         const records = someRecords(count);
         const { destination } = await open();
@@ -227,10 +227,10 @@ describe('a receiver that does not want a record', () => {
   it('may say so of each record, with a reason, and have others sent again', async () => {
     receiver.reset(({ body }, response, count) => {
       const [first, second, third] = (JSON.parse(body) as Sent).records;
-      if (count > 1) return answer(response, 200, { results: [] });
+      if (count > 1) return respond(response, 200, { results: [] });
       const refused = { id: first?.id, status: 'refused', reason: 'no such customer', column: 'id' };
       const again = { id: second?.id, status: 'again', reason: 'busy', retry_after_ms: 5 };
-      return answer(response, 200, { results: [refused, again, { id: third?.id, status: 'acknowledged' }], more: 1 });
+      return respond(response, 200, { results: [refused, again, { id: third?.id, status: 'acknowledged' }], more: 1 });
     });
     const { destination } = await open();
     const results = [...(await deliver(destination, someRecords(4), 500)).entries()];
@@ -243,7 +243,7 @@ describe('a receiver that does not want a record', () => {
   it('and repeats what is in it gets no personal value into the reason', async () => {
     const data = () => ({ email: 'ada@example.org', phone: 15550001234, address: { street: 'Elm Row' } });
     receiver.reset((_, response) =>
-      answer(response, 400, { message: 'k-0: ada@example.org, 15550001234\nof Elm Row is no member' }),
+      respond(response, 400, { message: 'k-0: ada@example.org, 15550001234\nof Elm Row is no member' }),
     );
     const { destination } = await open();
     const [result] = [...(await deliver(destination, someRecords(1, data), 500)).values()];
@@ -253,7 +253,7 @@ describe('a receiver that does not want a record', () => {
   });
 
   it('is not believed if its results cannot be read', async () => {
-    receiver.reset((_, response) => answer(response, 200, { results: [{ id: 'x', status: 'nope' }] }));
+    receiver.reset((_, response) => respond(response, 200, { results: [{ id: 'x', status: 'nope' }] }));
     expect((await failure()).message).toMatch(/results that cannot be read: results\.0\.status/);
   });
 });

@@ -1,7 +1,7 @@
-// Another process than the one that delivers: opens a DuckDB file for each statement, and closes it again before it answers.
+// Another process than the one that delivers: opens a DuckDB file for each statement, and closes it again before it responds.
 import { DuckDBInstance } from '@duckdb/node-api';
 
-async function answer({ path, sql, writes }) {
+async function run({ path, sql, writes }) {
   const instance = await DuckDBInstance.create(path, writes || path === ':memory:' ? {} : { access_mode: 'READ_ONLY' });
   const connection = await instance.connect();
   try {
@@ -15,7 +15,7 @@ async function answer({ path, sql, writes }) {
 
 process.on('message', async (question) => {
   try {
-    process.send({ rows: await answer(question) });
+    process.send({ rows: await run(question) });
   } catch (error) {
     process.send({ error: String(error) });
   }

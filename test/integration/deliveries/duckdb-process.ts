@@ -24,14 +24,14 @@ export class DuckdbProcess {
   }
 
   #ask(question: { path: string; sql: string; writes: boolean }): Promise<Row[]> {
-    const answer = this.#last.then(async () => {
+    const result = this.#last.then(async () => {
       this.#child.send(question);
       const [{ rows, error }] = (await once(this.#child, 'message')) as [{ rows?: Row[]; error?: string }];
       if (rows === undefined) throw new Error(`${error}: ${question.sql}`);
       return rows;
     });
-    this.#last = answer.catch(() => undefined);
-    return answer;
+    this.#last = result.catch(() => undefined);
+    return result;
   }
 
   async close(): Promise<void> {

@@ -12,12 +12,12 @@ function striking(type, name) {
   type.prototype[name] = function struck(...given) {
     left -= 1;
     if (left === 0 && when === 'before') die();
-    const answer = own.apply(this, given);
+    const result = own.apply(this, given);
     if (left === 0) {
-      if (answer instanceof Promise) return answer.finally(die);
+      if (result instanceof Promise) return result.finally(die);
       die();
     }
-    return answer;
+    return result;
   };
 }
 

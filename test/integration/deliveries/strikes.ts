@@ -6,7 +6,7 @@ export interface Strike {
   /** - `death`: nothing more is done, not even a rollback. - `outage`: the server is away until the next attempt. */
   readonly how: 'death' | 'outage' | 'aside';
   readonly step: number;
-  /** Whether the step was still carried out, and its answer lost. */
+  /** Whether the step was still carried out, and its response lost. */
   readonly after: boolean;
   /** What others do right before rows and record are written; only then, because a transaction holds locks. */
   readonly aside?: () => Promise<void>;
@@ -48,9 +48,9 @@ function guard(session: Session): Session {
     const isHere = strike !== undefined && passed === strike.step;
     if (isHere) last = `${strike.how} ${strike.after ? 'after' : 'before'} ${name} ${String(words).slice(0, 40)}`;
     if (isHere && !strike.after) stop(strike);
-    const answer = await work();
+    const response = await work();
     if (isHere) stop(strike);
-    return answer;
+    return response;
   };
   return new Proxy(session, {
     get(target, name) {

@@ -15,7 +15,7 @@ export interface Move {
 /** What happens to one page, once. */
 export type Mishap = 'cut' | 'broken_record' | 'reset' | 'unavailable';
 
-/** How the service answers for one index in one night. All of it depends on requests alone, never on time. */
+/** How the service serves one index in one night. All of it depends on requests alone, never on time. */
 export interface ListPlan {
   readonly list: Pick<NightList, 'index' | 'copies' | 'one'>;
   /** The list when its reading begins. */
@@ -80,7 +80,7 @@ export class ListService {
   }
 
   static async open(): Promise<ListService> {
-    const server = createServer((request, response) => void service.#answer(request, response));
+    const server = createServer((request, response) => void service.#respond(request, response));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
     const service = new ListService(`http://127.0.0.1:${port}`, async () => {
@@ -122,16 +122,16 @@ export class ListService {
     return (this.#told.get(index)?.dead.size ?? 0) > 0;
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#requests += 1;
     await this.onRequest(this.#requests);
-    const { status, body, isTorn = false } = this.#answerTo(new URL(request.url ?? '', this.url));
+    const { status, body, isTorn = false } = this.#respondTo(new URL(request.url ?? '', this.url));
     response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length });
     if (isTorn) response.write(Buffer.from(body.slice(0, body.length >> 1), 'latin1'), () => response.destroy());
     else response.end(Buffer.from(body, 'latin1'));
   }
 
-  #answerTo({ pathname, searchParams }: URL): Answer {
+  #respondTo({ pathname, searchParams }: URL): ListResponse {
     const [, , , index, , key] = pathname.split('/').map(decodeURIComponent);
     if (index === undefined) return this.#indexes();
     const plan = this.#plans.get(index);
@@ -139,19 +139,19 @@ export class ListService {
     return key === undefined ? this.#page(plan, searchParams) : this.#single(plan, key);
   }
 
-  #indexes(): Answer {
+  #indexes(): ListResponse {
     const data = [...this.#plans.keys()].map((id) => ({ id, name: id }));
     return { status: 200, body: JSON.stringify({ data, next_token: '', total: data.length }) };
   }
 
-  #single({ list, style }: ListPlan, key: string): Answer {
+  #single({ list, style }: ListPlan, key: string): ListResponse {
     const body = list.one(key, style);
     const copies = list.copies.filter(({ id }) => id === key);
     (this.#told.get(list.index) as Told).add({ filter: 'single', chain: 1, position: 0, copies });
     return body === undefined ? unknown : { status: 200, body };
   }
 
-  #page(plan: ListPlan, query: URLSearchParams): Answer {
+  #page(plan: ListPlan, query: URLSearchParams): ListResponse {
     const told = this.#told.get(plan.list.index) as Told;
     const filter = JSON.stringify([...query].filter(([name]) => name.startsWith('filter[')));
     const limit = Number(query.get('limit'));
@@ -178,17 +178,17 @@ export class ListService {
   }
 }
 
-interface Answer {
+interface ListResponse {
   readonly status: number;
   readonly body: Bytes;
   /** Whether the connection breaks in the middle of the body. */
   readonly isTorn?: boolean;
 }
 
-const unknown: Answer = { status: 404, body: '{"status":404,"message":"the requested entity does not exist"}' };
+const unknown: ListResponse = { status: 404, body: '{"status":404,"message":"the requested entity does not exist"}' };
 
-/** The answer to a request that asks for the total, with no records. */
-function total(plan: ListPlan, filter: string): Answer {
+/** The response to a request that asks for the total, with no records. */
+function total(plan: ListPlan, filter: string): ListResponse {
   const told =
     plan.lie === null
       ? ''
@@ -224,7 +224,7 @@ function envelope({ between, tokenFirst }: ListPlan, page: readonly Copy[], next
   return tokenFirst ? `{${token},${data}}` : `{${data},${token}}`;
 }
 
-function after(mishap: Mishap, body: Bytes): Answer {
+function after(mishap: Mishap, body: Bytes): ListResponse {
   switch (mishap) {
     case 'unavailable':
       return { status: 503, body: '{"status":503,"message":"try again"}' };

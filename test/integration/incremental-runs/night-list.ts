@@ -156,7 +156,7 @@ export class NightList {
     return dice.once(2) ? this.#rewritten(person) : this.#changed(person);
   }
 
-  /** What the service answers for one key, perhaps in another way than its pages; undefined if the list lacks it. */
+  /** The record that the service returns for one key, perhaps formatted differently than in its pages; undefined if the list lacks it. */
   one(key: string, style: Style): Bytes | undefined {
     const person = this.#people.find((each) => each.key === key);
     if (person === undefined) return undefined;

@@ -4,7 +4,7 @@ import type { Copy, NightList } from './night-list.js';
 import { anyStyle, plainStyle } from './record-text.js';
 
 export interface NightShape {
-  /** Whether the service answers every chain of pages alike: needed where it is not certain which chains there are. */
+  /** Whether the service treats every chain of pages alike: needed where it is not certain which chains there are. */
   readonly isSteady: boolean;
   /** Whether copies of one key with different values may come in different partitions. */
   readonly isOrdered: boolean;

@@ -38,7 +38,7 @@ function bodiesOf(situation: Situation, bytes: number, extent: object, isPacked:
   };
 }
 
-/** Answers that fit into no memory, or not side by side: fewer at once, then an error, and never more memory. */
+/** Responses that fit into no memory, or not side by side: fewer at once, then an error, and never more memory. */
 export const giantBodies: FaultKind = {
   name: 'giant bodies',
   lacks: async () => (process.platform === 'linux' ? undefined : '/proc'),
@@ -63,9 +63,9 @@ function dripping(situation: Situation, extent: object): Fault {
   };
 }
 
-/** Answers that would take minutes although their bytes keep coming end at their total deadline. */
-export const drippingAnswers: FaultKind = {
-  name: 'answers that drip',
+/** Responses that would take minutes because their bytes keep dripping end at their total deadline. */
+export const drippingResponses: FaultKind = {
+  name: 'responses that drip',
   faults: () => situations.flatMap((situation) => extents.map((extent) => dripping(situation, extent))),
   most: 20,
 };
