@@ -109,7 +109,7 @@ export async function benchLake(cdsync: string, folder: string, profiles: number
     await pushAll('first load');
     await service.control('change', { days: 1, updated: 0.01, inserted: 0.001, deleted: 0.001 });
     await bench.run();
-    await pushAll('a night');
+    await pushAll('a later run');
     const reading = { catalog: catalog.url, namespace: 'cdp', extensions, endpoint: store.url };
     const sums = Object.keys(engines).map((name) =>
       icebergQuery(

@@ -19,7 +19,7 @@ interface Compared extends Run {
 interface Round {
   readonly plain: Usage | undefined;
   readonly first: Compared;
-  readonly night: Compared;
+  readonly unchanged: Compared;
   readonly changed: Compared;
   readonly partitioned: Compared;
 }
@@ -63,7 +63,7 @@ class Bench {
     const plain = this.#profiles <= 1_000_000 ? await runPlain(database, service, pageSize) : undefined;
     if (plain !== undefined) this.#report('plain program', plain);
     const first = await this.#run('first run', list);
-    const night = await this.#run('nothing changed', list);
+    const unchanged = await this.#run('nothing changed', list);
     await this.#run('first run, partitioned', partition);
     const partitioned = await this.#run('nothing changed, partitioned', partition);
     await service.control('change', { days: 1 });
@@ -71,7 +71,7 @@ class Bench {
     for (const name of ['plain.duckdb', 'list', 'partitioned']) {
       await rm(join(folder, name), { recursive: true, force: true });
     }
-    return { plain, first, night, changed, partitioned };
+    return { plain, first, unchanged, changed, partitioned };
   }
 
   /** The cost of each phase of a first, an unchanged and a changed run. */
@@ -125,14 +125,14 @@ function figures(profiles: number, rounds: readonly Round[]): Figure[] {
     streams.reduce((sum, { inserted, updated, deleted }) => sum + inserted + updated + deleted, 0),
   );
   const share = ((median(counts) / profiles) * 100).toFixed(1);
-  const rate = Math.round(profiles / median(of('night').map(({ extraction }) => extraction)));
+  const rate = Math.round(profiles / median(of('unchanged').map(({ extraction }) => extraction)));
   const after = of('changed').map((run) => run.after);
   const plain = againstPlain(rounds);
   const what = 'CPU / JSON.parse alone; peak RSS';
   const all: Figure[] = [
     {
-      what: `${size}: a night, nothing changed, ${what}`,
-      measured: `${cost(of('night'))}; ${formatCount(rate)} profiles/s`,
+      what: `${size}: a run, nothing changed, ${what}`,
+      measured: `${cost(of('unchanged'))}; ${formatCount(rate)} profiles/s`,
       reach: '0.6x; 260 MB',
       stretch: '0.37x; 230 MB',
     },
@@ -143,7 +143,7 @@ function figures(profiles: number, rounds: readonly Round[]): Figure[] {
       stretch: '0.65x; 260 MB',
     },
     {
-      what: `${size}: a night, ${share} % changed, DuckDB and Parquet published, ${what}`,
+      what: `${size}: a run, ${share} % changed, DuckDB and Parquet published, ${what}`,
       measured: cost(of('changed')),
       reach: '1.8x; 500 MB',
       stretch: '1.3x; 400 MB',
@@ -196,20 +196,20 @@ async function measureSize(
   }
 }
 
-/** Whole runs: a first one, nights without changes and one after a day of changes. The targets are for a million profiles. */
+/** Whole runs: a first one, runs without changes and one after a day of changes. The targets are for a million profiles. */
 export async function benchRuns(cdsync: string, folder: string, sizes: readonly number[]): Promise<Figure[]> {
   const all: Figure[] = [];
-  const nights: { profiles: number; peakMb: number }[] = [];
+  const peaks: { profiles: number; peakMb: number }[] = [];
   for (const profiles of sizes) {
     const { all: measured, bill } = await measureSize(cdsync, folder, profiles);
     all.push(...figures(profiles, measured), ...bill);
-    nights.push({ profiles, peakMb: peak(measured.map(({ night }) => night)) });
+    peaks.push({ profiles, peakMb: peak(measured.map(({ unchanged }) => unchanged)) });
   }
-  const [million, most] = [nights.find(({ profiles }) => profiles === 1_000_000), nights.at(-1)];
+  const [million, most] = [peaks.find(({ profiles }) => profiles === 1_000_000), peaks.at(-1)];
   if (million === undefined || most === undefined || most === million) return all;
   const bytes = ((most.peakMb - million.peakMb) * 2 ** 20) / (most.profiles - million.profiles);
   all.push({
-    what: `growth of a night's peak RSS from 1,000,000 to ${formatCount(most.profiles)} profiles`,
+    what: `growth of a run's peak RSS from 1,000,000 to ${formatCount(most.profiles)} profiles`,
     measured: `${bytes.toFixed(1)} B a profile`,
     reach: '24 B',
     stretch: '12 B',

@@ -1,15 +1,15 @@
 import { formatCount } from '../../src/core/quantities.js';
-import { measureNights } from './list-nights.js';
+import { measureRuns } from './list-runs.js';
 import type { Figure } from './table.js';
 
-/** A record of many attributes: numbers, texts and truth values by turns. Each `night` changes some numbers of one in ten. */
+/** A record of many attributes: numbers, texts and truth values by turns. Each `version` changes some numbers of one in ten. */
 function record(columns: number) {
-  return (at: number, night: number): string => {
+  return (at: number, version: number): string => {
     const isChanged = at % 10 === 0;
     const values = Array.from({ length: columns }, (_, column) => {
       if (column % 3 === 1) return [`attribute_${column}`, `text ${(at * column) % 977}`];
       if (column % 3 === 2) return [`attribute_${column}`, at % 2 === 0];
-      return [`attribute_${column}`, at * column + (isChanged && column % 100 === 0 ? night : 0)];
+      return [`attribute_${column}`, at * column + (isChanged && column % 100 === 0 ? version : 0)];
     });
     return JSON.stringify({ id: `p${at}`, index_id: 'loyalty_members', attributes: Object.fromEntries(values) });
   };
@@ -19,14 +19,14 @@ function record(columns: number) {
 export async function benchWide(cdsync: string, folder: string, columns: number, records: number): Promise<Figure[]> {
   const size = `${formatCount(columns)} columns x ${formatCount(records)} rows`;
   const changed = Math.ceil(records / 10);
-  return measureNights(cdsync, folder, {
+  return measureRuns(cdsync, folder, {
     name: 'wide',
     list: { records, pageSize: 50, record: record(columns) },
     memoryMb: 768,
-    nights: [
-      { what: `${size}: a first run`, night: 0, expects: { rows: records } },
-      { what: `${size}: a night, nothing changed`, night: 0, expects: { rows: records, updated: 0 } },
-      { what: `${size}: a night, a tenth changed`, night: 1, expects: { rows: records, updated: changed } },
+    runs: [
+      { what: `${size}: a first run`, version: 0, expects: { rows: records } },
+      { what: `${size}: a later run, nothing changed`, version: 0, expects: { rows: records, updated: 0 } },
+      { what: `${size}: a later run, a tenth changed`, version: 1, expects: { rows: records, updated: changed } },
     ],
   });
 }

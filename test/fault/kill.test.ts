@@ -45,8 +45,8 @@ beforeAll(async () => {
   space = await Workspace.open({ profiles: 30_000, latencyMs: 2, rateLimits: { management: 0 } });
   await space.configure('calm', streams, options);
   await space.configure('killed', streams, options);
-  await space.configure('calm_nights', streams, options);
-  await space.configure('killed_nights', streams, options);
+  await space.configure('calm_runs', streams, options);
+  await space.configure('killed_runs', streams, options);
 });
 afterAll(() => space.close());
 
@@ -117,28 +117,28 @@ describe('kill -9 at random instants', () => {
     console.info(`${killed} kills survived, seed ${seed}`);
   }, 1_800_000);
 
-  it(`leaves what undisturbed nights leave, records recognised or not (seed ${seed}, ${kills} kills)`, async () => {
+  it(`leaves what undisturbed runs leave, records recognised or not (seed ${seed}, ${kills} kills)`, async () => {
     const random = randomFrom(seed + 2);
-    const tally = { nights: 0, kills: 0, rows: 0, recognised: 0 };
+    const tally = { runs: 0, kills: 0, rows: 0, recognised: 0 };
     // The first run has nothing to recognise records by.
-    for (const job of ['calm_nights', 'killed_nights']) await space.runWell(job);
+    for (const job of ['calm_runs', 'killed_runs']) await space.runWell(job);
     while (tally.kills < kills) {
-      // In every third night nothing has changed.
-      if (tally.nights % 3 !== 2) await space.control('change', { days: 1 });
-      await space.runWell('calm_nights');
-      const { killed, report } = await killUntilDone('killed_nights', random, Math.min(kills - tally.kills, 5));
-      tally.nights += 1;
+      // In every third run nothing has changed.
+      if (tally.runs % 3 !== 2) await space.control('change', { days: 1 });
+      await space.runWell('calm_runs');
+      const { killed, report } = await killUntilDone('killed_runs', random, Math.min(kills - tally.kills, 5));
+      tally.runs += 1;
       tally.kills += killed;
       tally.rows += streamOf(report, 'members').rows;
       tally.recognised += streamOf(report, 'members').recognised;
-      const found = { night: tally.nights, found: await fingerprint('killed_nights') };
-      expect(found).toEqual({ night: tally.nights, found: await fingerprint('calm_nights') });
+      const found = { run: tally.runs, found: await fingerprint('killed_runs') };
+      expect(found).toEqual({ run: tally.runs, found: await fingerprint('calm_runs') });
     }
-    expect(await leftovers('killed_nights')).toEqual([]);
-    const { code, stderr } = await space.cdsync(['verify', 'killed_nights.json']);
+    expect(await leftovers('killed_runs')).toEqual([]);
+    const { code, stderr } = await space.cdsync(['verify', 'killed_runs.json']);
     expect(code, stderr).toBe(0);
     expect(tally.recognised).toBeGreaterThan(tally.rows / 2);
-    console.info(`nights with recognition, seed ${seed}: ${JSON.stringify(tally)}`);
+    console.info(`runs with recognition, seed ${seed}: ${JSON.stringify(tally)}`);
   }, 3_600_000);
 
   it('keeps what was published readable all the while', async () => {

@@ -32,7 +32,7 @@ async function configure(name: string, options: Row = { partition_by: 'auto' }):
   await space.configure(name, [{ name: 'members', source: 'index_profiles', index: name, page_size: 50, ...options }]);
 }
 
-async function night(name: string) {
+async function runOnce(name: string) {
   return streamOf(await space.runWell(name), 'members');
 }
 
@@ -40,8 +40,8 @@ describe('partition_by: auto', () => {
   it('reads a first run as one list, and then in the parts that split it most evenly', async () => {
     await serve('even', rows);
     await configure('even');
-    expect(await night('even')).toMatchObject({ rows: 1200, pages: 24, partitions: null });
-    const next = await night('even');
+    expect(await runOnce('even')).toMatchObject({ rows: 1200, pages: 24, partitions: null });
+    const next = await runOnce('even');
     expect(next).toMatchObject({ rows: 1200, unchanged: 1200, duplicates: 0 });
     expect(next.partitions).toEqual({ by: ['country', 'tier'], chains: 24, missed: null });
   });
@@ -49,32 +49,32 @@ describe('partition_by: auto', () => {
   it('reads a list of a few pages as one, and asks for no total', async () => {
     await serve('small', rows.slice(0, 200));
     await configure('small');
-    await night('small');
-    expect(await night('small')).toMatchObject({ pages: 4, partitions: null, requests: 5 });
+    await runOnce('small');
+    expect(await runOnce('small')).toMatchObject({ pages: 4, partitions: null, requests: 5 });
   });
 
   it('finds what its parts left out when an attribute has got nulls, and does not choose it again', async () => {
     await serve('gaps', rows);
     await configure('gaps');
-    await night('gaps');
+    await runOnce('gaps');
     const changed = rows.map((row, n) => (n < 7 ? { ...row, country: null } : row));
     await serve('gaps', changed);
-    const left = await night('gaps');
+    const left = await runOnce('gaps');
     expect(left).toMatchObject({ rows: 1200, updated: 7, deleted: 0 });
     expect(left.partitions).toEqual({ by: ['country', 'tier'], chains: 24, missed: 7 });
-    const next = await night('gaps');
+    const next = await runOnce('gaps');
     expect(next).toMatchObject({ rows: 1200, unchanged: 1200 });
     expect(next.partitions).toEqual({ by: ['tier'], chains: 3, missed: null });
   });
 
-  it('gives up a split that the totals call incomplete night after night, and says so', async () => {
+  it('gives up a split that the totals call incomplete run after run, and says so', async () => {
     await serve('lies', rows, ['country']);
     await configure('lies');
-    await night('lies');
+    await runOnce('lies');
     await space.control('faults', { kind: 'wrong_total', match: 'profiles', delta: 500 });
     try {
       for (const _ of [1, 2]) {
-        expect((await night('lies')).partitions).toEqual({ by: ['country'], chains: 8, missed: 0 });
+        expect((await runOnce('lies')).partitions).toEqual({ by: ['country'], chains: 8, missed: 0 });
       }
       const { stdout, stderr, code } = await space.cdsync(['run', 'lies.json', '--json']);
       const [job] = (JSON.parse(stdout) as RunReport).jobs;
@@ -88,11 +88,11 @@ describe('partition_by: auto', () => {
   it('chooses only what the service filters by', async () => {
     await serve('refused', rows, ['tier']);
     await configure('refused');
-    await night('refused');
-    expect((await night('refused')).partitions).toEqual({ by: ['tier'], chains: 3, missed: null });
+    await runOnce('refused');
+    expect((await runOnce('refused')).partitions).toEqual({ by: ['tier'], chains: 3, missed: null });
     await space.control('faults', { kind: 'ignore_filter' });
     try {
-      expect(await night('refused')).toMatchObject({ rows: 1200, unchanged: 1200, partitions: null });
+      expect(await runOnce('refused')).toMatchObject({ rows: 1200, unchanged: 1200, partitions: null });
     } finally {
       await space.clearFaults();
     }
@@ -101,7 +101,7 @@ describe('partition_by: auto', () => {
   it('resumes after a kill with the parts that it had chosen', async () => {
     await serve('killed', rows);
     await configure('killed');
-    await night('killed');
+    await runOnce('killed');
     await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 400 });
     const child = space.spawn(['run', 'killed.json', '--json', '--quiet']);
     const result = ended(child);
@@ -128,12 +128,12 @@ describe('partition_by: auto', () => {
   it('uses no attribute that a rule treats, or that the filter fixes', async () => {
     await serve('treated', rows);
     await configure('treated', { partition_by: 'auto', columns: { country: { hash: true, salt: 'pepper-pepper' } } });
-    await night('treated');
-    expect((await night('treated')).partitions?.by).toEqual(['tier']);
+    await runOnce('treated');
+    expect((await runOnce('treated')).partitions?.by).toEqual(['tier']);
     await serve('fixed', rows.concat(rows, rows));
     await configure('fixed', { partition_by: 'auto', filter: { tier: 'gold' } });
-    await night('fixed');
-    expect((await night('fixed')).partitions?.by).toEqual(['country']);
+    await runOnce('fixed');
+    expect((await runOnce('fixed')).partitions?.by).toEqual(['country']);
   });
 });
 
@@ -148,7 +148,7 @@ describe('a plan', () => {
     await serve('planned', rows);
     await configure('planned', {});
     expect((await planOf('planned')).stream?.split).toBe(null);
-    await night('planned');
+    await runOnce('planned');
     const hint = await planOf('planned');
     expect(hint.stream).toMatchObject({ reads: 'list', chains: 1 });
     expect(hint.stream?.split).toMatchObject({ by: ['country', 'tier'], chains: 24, used: false });
@@ -160,6 +160,6 @@ describe('a plan', () => {
     expect(stream).toMatchObject({ reads: 'partitions', chains: 24, pages: 24 });
     expect(stream?.split).toMatchObject({ used: true });
     expect(text).toContain('members: partitioned by country and tier, 24 chains of pages\n');
-    expect((await night('planned')).requests).toBe(stream?.requests);
+    expect((await runOnce('planned')).requests).toBe(stream?.requests);
   });
 });

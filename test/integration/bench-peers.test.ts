@@ -22,14 +22,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** A program that takes so many seconds, one after the other, and says that it brought so many ids. */
-function program(name: string, nights: Program['nights'], seconds: number[], ids: number): Program {
+/** A program whose runs take these seconds, one after the other, and that reports this number of ids. */
+function program(name: string, laterRuns: Program['laterRuns'], seconds: number[], ids: number): Program {
   const usage: Omit<Usage, 'wallSeconds' | 'cpuSeconds'> = { code: 0, stdout: '', stderr: '', peakMb: 100 };
   const run = async () => {
     const next = seconds.shift() ?? Number.NaN;
     return { ...usage, wallSeconds: next, cpuSeconds: next * 2 };
   };
-  return { name, nights, begin: async () => ({ run, count: async () => ids }) };
+  return { name, laterRuns, begin: async () => ({ run, count: async () => ids }) };
 }
 
 async function compare(programs: readonly Program[], rounds: number) {
@@ -40,7 +40,7 @@ async function compare(programs: readonly Program[], rounds: number) {
 }
 
 describe('the comparison with other programs', () => {
-  it('shows medians, and measures the nights that differ', async () => {
+  it('shows medians, and measures the runs that differ', async () => {
     const ours = program('cdsync', 'unknowing', [8, 1, 6, 3, 7, 2], profiles);
     const plain = program('plain', 'same', [14, 13, 15], profiles);
     // Of so few profiles, the days that pass in the service insert and delete none.

@@ -41,7 +41,7 @@ async function onNewMachine(all: Machines, words: readonly string[]) {
   return { ...ended, brought: await kindsAt(all, 'new') };
 }
 
-/** A night that a guard holds on machine `a`. @returns its run id */
+/** A run that a guard holds on machine `a`. @returns its run id */
 async function heldNight(all: Machines): Promise<string> {
   for (let day = 0; day < 3; day += 1) await space.control('change', { days: 10 });
   const { code, report } = await all.run('a');

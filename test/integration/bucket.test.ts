@@ -53,7 +53,7 @@ describe('a job in a bucket', () => {
     expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
   });
 
-  it('moves less than 1 MB in a night without changes, and brings no rows that nobody reads', async () => {
+  it('moves less than 1 MB in a run without changes, and downloads no rows that no command reads', async () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
     await all.runWell('a');

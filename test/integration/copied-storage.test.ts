@@ -62,7 +62,7 @@ it('a copy without the times of files is published under the same name, and its 
   expect(code).toBe(0);
   await space.configure('plain', [members, segments], { storage: './copies/data' });
   const folder = join(space.folder, 'copies', 'data', 'plain');
-  for (let night = 0; night < 2; night += 1) {
+  for (let run = 0; run < 2; run += 1) {
     const report = await space.runWell('plain');
     expect([report.sequence, streamOf(report, 'members').updated]).toEqual([2, 0]);
     expect(await readlink(join(folder, 'plain.duckdb'))).toBe('published/2/plain.duckdb');

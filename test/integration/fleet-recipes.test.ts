@@ -87,7 +87,7 @@ it('the script makes a CronJob for each of fifty tenants, each with its own logi
 });
 
 it(
-  "pods of several tenants run at once, each in its own folder of the bucket; the next night's begin without a disk",
+  "pods of several tenants run at once, each in its own folder of the bucket; the next run's begin without a disk",
   async () => {
     await writeFile(join(space.folder, 'tenants.txt'), `${tenants.join('\n')}\n`);
     const { stdout } = await shell(space, 'sh cronjobs.sh');
@@ -95,9 +95,9 @@ it(
       (document) => document.toJS().spec.jobTemplate.spec.template.spec.containers[0],
     );
     /** A pod: an empty folder, the command line and the environment of the container. */
-    const pod = async (night: number, { args, env }: { args: string[]; env: { name: string; value: string }[] }) => {
+    const pod = async (run: number, { args, env }: { args: string[]; env: { name: string; value: string }[] }) => {
       const tenant = env[0]?.value ?? '';
-      const folder = join(space.folder, `pod-${night}-${tenant}`);
+      const folder = join(space.folder, `pod-${run}-${tenant}`);
       await mkdir(folder);
       const line = `cp fleet.yaml '${folder}' && cd '${folder}' && cdsync ${args.join(' ').replace('/etc/cdsync/', '')} --json`;
       const ended = await shell(space, line, { ...shared(), ...loginOf(tenant), TENANT: tenant });

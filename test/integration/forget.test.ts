@@ -23,8 +23,8 @@ const many = Object.fromEntries(
 );
 const canary = { email: 'canary-old@example.com', street: 'Canary Row 1' };
 
-/** Two nights with the person, and a third that a guard holds. */
-async function nights(name: string, job: object = {}, streams: readonly object[] = [made]): Promise<void> {
+/** Two runs with the person, and a third that a guard holds. */
+async function threeRuns(name: string, job: object = {}, streams: readonly object[] = [made]): Promise<void> {
   await space.configure(name, streams as never, { job: job as never });
   await serve({ ...many, 'canary-id': canary });
   await space.runWell(name);
@@ -45,7 +45,7 @@ async function rowsAt(path: string, sql: string): Promise<Record<string, unknown
 
 describe('forget', () => {
   it('leaves nothing of a person in any file, and everybody else', async () => {
-    await nights('forget1');
+    await threeRuns('forget1');
     await serve({ 'person-1': {} });
     expect((await space.run('forget1')).code).toBe(3);
     expect((await filesHolding(space.jobFolder('forget1'), ['canary'])).length).toBeGreaterThan(4);
@@ -63,7 +63,7 @@ describe('forget', () => {
   });
 
   it('that is killed after its commit has left nothing that only the next one would find', async () => {
-    await nights('killed');
+    await threeRuns('killed');
     // A guard holds rows of the person, and the report of that run names the key.
     await serve({ 'person-1': {} });
     expect((await space.run('killed')).code).toBe(3);
@@ -93,7 +93,7 @@ describe('forget', () => {
 
   it('whose record for destinations is damaged fails the delivery of its stream alone, and the run has a report', async () => {
     const destinations = [{ name: 'wh', connector: 'duckdb', path: join(space.folder, 'damaged.duckdb') }];
-    await nights('damaged', { destinations });
+    await threeRuns('damaged', { destinations });
     expect((await space.cdsync(['forget', 'damaged.json', 'made', 'canary-id', '--yes'])).code).toBe(0);
     const erasures = join(space.jobFolder('damaged'), '.cdsync', 'erasures', 'made');
     for (const name of await readdir(erasures)) await writeFile(join(erasures, name), 'not JSON');
@@ -116,7 +116,7 @@ describe('forget', () => {
   it('says which streams have the person too, searches all files after the last, and reaches destinations with the next push', async () => {
     const copy = { name: 'copy', source: 'sql', key: ['id'], query: 'select id, email from made' };
     const warehouse = { name: 'copy', connector: 'duckdb', path: './warehouse.duckdb', streams: ['made'] };
-    await nights('forget2', { destinations: [warehouse] }, [made, copy]);
+    await threeRuns('forget2', { destinations: [warehouse] }, [made, copy]);
     const path = join(space.folder, 'warehouse.duckdb');
     expect(await rowsAt(path, "select count(*)::int as n from made where id = 'canary-id'")).toEqual([{ n: 1 }]);
     const first = await space.cdsync(['forget', 'forget2.json', 'made', 'canary-id', '--json']);
@@ -136,7 +136,7 @@ describe('forget', () => {
   });
 
   it('refuses a key that nothing has, and changes nothing', async () => {
-    await nights('forget4');
+    await threeRuns('forget4');
     // The lock is taken and given back.
     const contents = async () =>
       (await folderContents(space.jobFolder('forget4'))).filter(
@@ -163,7 +163,7 @@ describe('forget', () => {
   });
 
   it('finds a key in history, in files of earlier runs, among rejects and in what is held', async () => {
-    await nights('forget5');
+    await threeRuns('forget5');
     await serve(many);
     await space.runWell('forget5');
     const deleted = await space.cdsync(['forget', 'forget5.json', 'made', 'canary-id', '--json']);
@@ -175,7 +175,7 @@ describe('forget', () => {
   });
 
   it('says what is left, and refuses what it does not know', async () => {
-    await nights('forget3');
+    await threeRuns('forget3');
     const { writeFile } = await import('node:fs/promises');
     await writeFile(join(space.jobFolder('forget3'), 'export.csv'), 'canary-id,1\n');
     const { code, stdout } = await space.cdsync(['forget', 'forget3.json', 'made', 'canary-id', '--json']);

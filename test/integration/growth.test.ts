@@ -10,11 +10,11 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-/** A text that hardly compresses, a new one each night. */
-async function serve(night: number): Promise<void> {
+/** A text that hardly compresses, a new one each run. */
+async function serve(run: number): Promise<void> {
   const records = Array.from({ length: rows }, (_, n) => {
-    const text = [1, 2, 3, 4].map((part) => Math.sin(n * part + night).toString(36)).join('');
-    return `{"id":"p-${n}","index_id":"made","attributes":{"night":${night},"text":"${text}"}}`;
+    const text = [1, 2, 3, 4].map((part) => Math.sin(n * part + run).toString(36)).join('');
+    return `{"id":"p-${n}","index_id":"made","attributes":{"run":${run},"text":"${text}"}}`;
   });
   await space.control('profiles', { index: 'made', records });
 }
@@ -29,9 +29,9 @@ async function bytesOf(job: string): Promise<{ all: number; store: number }> {
   return { all, store: sizes.get('.cdsync/store.duckdb') ?? 0 };
 }
 
-it('nights in which everything changes do not grow the files beyond what is kept', async () => {
+it('runs in which everything changes do not grow the files beyond what is kept', async () => {
   const made = { name: 'made', source: 'index_profiles', index: 'made', page_size: 5000 };
-  await space.configure('nights', [made], {
+  await space.configure('runs', [made], {
     job: {
       guards: { max_changed: '1000%' },
       publish: { history: '1ms' },
@@ -39,19 +39,19 @@ it('nights in which everything changes do not grow the files beyond what is kept
     },
   });
   const sizes: { all: number; store: number }[] = [];
-  for (let night = 0; night < 7; night += 1) {
-    await serve(night);
-    expect((await space.runWell('nights')).streams[0]).toMatchObject({
+  for (let run = 0; run < 7; run += 1) {
+    await serve(run);
+    expect((await space.runWell('runs')).streams[0]).toMatchObject({
       rows,
-      [night === 0 ? 'inserted' : 'updated']: rows,
+      [run === 0 ? 'inserted' : 'updated']: rows,
     });
-    sizes.push(await bytesOf('nights'));
+    sizes.push(await bytesOf('runs'));
   }
-  // The first night has no earlier row; from the second on, each is the same work on the same amount of data.
+  // The first run has no earlier row; from the second on, each is the same work on the same amount of data.
   const [, second, ...later] = sizes;
   for (const { all, store } of later) {
     expect(store).toBeLessThan(1.6 * (second?.store ?? 0));
     expect(all).toBeLessThan(1.6 * (second?.all ?? 0));
   }
-  expect((await space.cdsync(['verify', 'nights.json'])).code).toBe(0);
+  expect((await space.cdsync(['verify', 'runs.json'])).code).toBe(0);
 });

@@ -108,7 +108,7 @@ describe('cdsync diff', () => {
 it('keeps the sign of each zero in Parquet, and changes no row by it', async () => {
   const record = (n: number, v: string, e: string) =>
     `{"id":"p${n}","index_id":"made","attributes":{"v":${v},"e":"${e}"}}`;
-  const night = async (texts: readonly string[]) => {
+  const runOnce = async (texts: readonly string[]) => {
     await space.control('profiles', { index: 'made', records: texts });
     const { streams } = await space.runWell('zeros');
     return streams[0]?.updated;
@@ -121,11 +121,11 @@ it('keeps the sign of each zero in Parquet, and changes no row by it', async () 
     return (await space.query('zeros', sql))[0]?.n;
   };
   await space.configure('zeros', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
-  await night(zeros([]));
+  await runOnce(zeros([]));
   expect(await signs()).toBe(10);
-  expect([await night(zeros([7])), await signs()]).toEqual([1, 10]);
-  expect([await night(zeros([7, 8])), await signs()]).toEqual([1, 10]);
+  expect([await runOnce(zeros([7])), await signs()]).toEqual([1, 10]);
+  expect([await runOnce(zeros([7, 8])), await signs()]).toEqual([1, 10]);
   // Another type: every stored row is hashed again.
-  expect(await night(zeros([7, 8], (n) => (n === 3 ? '"t"' : n % 2 === 0 ? '-0.0' : '0.0')))).toBe(1);
+  expect(await runOnce(zeros([7, 8], (n) => (n === 3 ? '"t"' : n % 2 === 0 ? '-0.0' : '0.0')))).toBe(1);
   expect((await space.cdsync(['verify', 'zeros.json'])).code).toBe(0);
 });

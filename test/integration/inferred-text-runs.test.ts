@@ -12,7 +12,7 @@ afterAll(() => space.close());
 
 const { serve, configure, counts, textsOf, verified } = inferredJobs(() => space);
 
-describe('nights with strings: keep, with infer, and with both in turns', { timeout: 300_000 }, () => {
+describe('runs with strings: keep, with infer, and with both in turns', { timeout: 300_000 }, () => {
   const families: readonly (readonly [good: readonly string[], bad: readonly string[]])[] = [
     [
       ['5', '0', '-17', '9223372036854775807'],
@@ -60,18 +60,18 @@ describe('nights with strings: keep, with infer, and with both in turns', { time
     for (let each = 0; each < 12; each += 1) people.set(`p${each}`, person(dice));
     let mode: 'keep' | 'infer' = 'keep';
     const diary: unknown[] = [];
-    for (let night = 1; night <= 8; night += 1) {
+    for (let run = 1; run <= 8; run += 1) {
       if (dice.once(2)) mode = dice.pick(['keep', 'infer']);
       for (const id of people.keys()) {
         if (dice.once(6))
           people.set(id, { ...people.get(id), ...Object.fromEntries([dice.pick(Object.entries(person(dice)))]) });
         else if (dice.once(15)) people.delete(id);
       }
-      if (dice.once(2)) people.set(`n${night}`, person(dice));
+      if (dice.once(2)) people.set(`n${run}`, person(dice));
       await serve(Object.fromEntries(people));
       const words = dice.once(6) ? ['--full'] : [];
       const seen: unknown[] = [];
-      diary.push({ night, mode, words, people: Object.fromEntries(people) });
+      diary.push({ run, mode, words, people: Object.fromEntries(people) });
       for (const name of names) {
         const job = jobOf.get(name) as string;
         await configure({ strings: name === 'turns' ? mode : name, confirm_deletes: 10_000 }, { name: job });

@@ -107,17 +107,17 @@ it('what keeps a run from having a report is told as failed, a wrong word on the
 
 it('a failure and its end are told once each, over several processes', async () => {
   const notify = [{ on: ['failed', 'recovered', 'ok'], webhook: '${HOOK}' }];
-  await space.configure('nights', [members], { job: { notify } });
-  const env = { HOOK: at('nights') };
-  const night = (words: string[] = []) => space.cdsync(['run', 'nights.json', '--quiet', ...words], env);
-  await night();
+  await space.configure('runs', [members], { job: { notify } });
+  const env = { HOOK: at('runs') };
+  const runOnce = (words: string[] = []) => space.cdsync(['run', 'runs.json', '--quiet', ...words], env);
+  await runOnce();
   await space.control('faults', { kind: 'status', match: '/profiles', status: 404 });
-  await night(['--full']);
-  await night(['--full']);
+  await runOnce(['--full']);
+  await runOnce(['--full']);
   await space.clearFaults();
-  await night();
-  await night();
-  const messages = told('nights').map((body) => JSON.parse(body));
+  await runOnce();
+  await runOnce();
+  const messages = told('runs').map((body) => JSON.parse(body));
   expect(messages.map(({ events, previous_status }) => [events, previous_status])).toEqual([
     [['ok'], null],
     [['failed'], 'ok'],

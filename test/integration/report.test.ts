@@ -81,7 +81,7 @@ describe('after a run', () => {
     expect(derived?.rows).toBe(101);
   });
 
-  it('a night without changes repeats what was known, without a changed value', async () => {
+  it('a run without changes repeats the cached figures, without a changed value', async () => {
     const [before, after] = [await figuresOf(runs[1]), await figuresOf(runs[2])];
     expect(after.streams.people?.updated).toBeNull();
     expect(after.streams.people?.columns.map(({ name, nulls }) => [name, nulls])).toEqual(

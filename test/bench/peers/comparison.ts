@@ -9,12 +9,12 @@ export type Phase = (typeof phases)[number];
 
 /** What a program used in each phase, a usage for each round; or why there are no figures. */
 export type Result =
-  | { readonly name: string; readonly nights: Program['nights']; readonly usages: Record<Phase, Usage[]> }
+  | { readonly name: string; readonly laterRuns: Program['laterRuns']; readonly usages: Record<Phase, Usage[]> }
   | Missing;
 
-function isMeasured(phase: Phase, nights: Program['nights']): boolean {
+function isMeasured(phase: Phase, laterRuns: Program['laterRuns']): boolean {
   if (phase === 'first') return true;
-  return phase === 'unchanged' ? nights !== 'same' : nights === 'all';
+  return phase === 'unchanged' ? laterRuns !== 'same' : laterRuns === 'all';
 }
 
 async function totalOf({ service, index }: Work): Promise<number> {
@@ -51,7 +51,7 @@ export class Comparison {
       if (phase === 'changed') await this.#work.service.control('change', { days: 1 });
       const total = await totalOf(this.#work);
       for (const [program, session] of sessions) {
-        if (isMeasured(phase, program.nights) && !this.#failed.has(program))
+        if (isMeasured(phase, program.laterRuns) && !this.#failed.has(program))
           await this.#run(program, session, phase, total);
       }
     }
@@ -75,7 +75,7 @@ export class Comparison {
   results(): Result[] {
     return [...this.#usages].map(([program, usages]) => {
       const phase = this.#failed.get(program);
-      if (phase === undefined) return { name: program.name, nights: program.nights, usages };
+      if (phase === undefined) return { name: program.name, laterRuns: program.laterRuns, usages };
       return { name: program.name, missing: `it failed, or not all ids came (${phase})` };
     });
   }

@@ -14,7 +14,7 @@ export interface Work {
   readonly pageSize: number;
 }
 
-/** One program at its work in one folder. Its first run begins with nothing; a night finds what the run before it left. */
+/** One program at its work in one folder. Its first run begins with nothing; a later run finds the files of the run before. */
 export interface Session {
   run(): Promise<Usage>;
   /** The number of distinct ids that the program brought. */
@@ -23,8 +23,8 @@ export interface Session {
 
 export interface Program {
   readonly name: string;
-  /** The nights to measure. `same`: a night is the first run again. `unknowing`: a night reads and writes all, whatever has changed. */
-  readonly nights: 'same' | 'unknowing' | 'all';
+  /** The later runs to measure. `same`: a later run costs the same as the first. `unknowing`: it reads and writes everything, whatever has changed. */
+  readonly laterRuns: 'same' | 'unknowing' | 'all';
   begin(folder: string, work: Work): Promise<Session>;
 }
 
@@ -63,7 +63,7 @@ async function ended(name: string, running: Promise<Usage>): Promise<Usage> {
 function cdsyncProgram(cdsync: string): Program {
   return {
     name: 'cdsync',
-    nights: 'all',
+    laterRuns: 'all',
     begin: async (folder, { service, pageSize }) => {
       const config = await writeConfig(folder, 'cdsync', { page_size: pageSize });
       const published = join(folder, 'cdsync', 'bench', 'bench.duckdb');
@@ -77,7 +77,7 @@ function cdsyncProgram(cdsync: string): Program {
 
 const plainProgram: Program = {
   name: 'plain program (fetch, JSON.parse, row appender)',
-  nights: 'same',
+  laterRuns: 'same',
   begin: async (folder, { service, pageSize }) => {
     const database = join(folder, 'plain.duckdb');
     return {
@@ -90,7 +90,7 @@ const plainProgram: Program = {
 function dltProgram(bin: string): Program {
   return {
     name: `dlt ${versions.dlt} (REST source, DuckDB, Parquet load files, merge)`,
-    nights: 'unknowing',
+    laterRuns: 'unknowing',
     begin: async (folder, { service, index, pageSize }) => {
       const database = join(folder, 'dlt.duckdb');
       const program = join(import.meta.dirname, 'dlt_pipeline.py');
@@ -110,7 +110,7 @@ function airbyteProgram(bin: string): Program {
   const version = versions['airbyte-cdk'];
   return {
     name: `Airbyte CDK ${version} (reads to JSON lines only)`,
-    nights: 'unknowing',
+    laterRuns: 'unknowing',
     begin: async (folder, { service, index, pageSize }) => {
       const words = await writeAirbyte(folder, service, { index, pageSize, version });
       const output = join(folder, 'airbyte.jsonl');

@@ -10,14 +10,14 @@ function medians(usages: readonly Usage[]) {
   return { wall: of((each) => each.wallSeconds), cpu: of((each) => each.cpuSeconds), peak: of((each) => each.peakMb) };
 }
 
-function cell({ usages, nights }: Measured, phase: Phase): string {
+function cell({ usages, laterRuns }: Measured, phase: Phase): string {
   if (usages[phase].length === 0)
-    return nights === 'same' ? 'the first run again' : 'all is read again: not measured apart';
+    return laterRuns === 'same' ? 'the first run again' : 'all is read again: not measured apart';
   const { wall, cpu, peak } = medians(usages[phase]);
   return `${wall.toFixed(1)} s / ${cpu.toFixed(1)} s / ${Math.round(peak)} MB`;
 }
 
-/** What each phase of a program is compared with: a night that costs the same each time stands for all. */
+/** What each phase of a program is compared with: a run that always costs the same counts for all. */
 function standing({ usages }: Measured, phase: Phase): readonly Usage[] {
   const last = phases.slice(0, phases.indexOf(phase) + 1).findLast((each) => usages[each].length > 0);
   return usages[last ?? 'first'];
@@ -31,17 +31,17 @@ function times(peer: Measured, ours: Measured): string {
   return `| ${peer.name} | ${parts.join(' | ')} |`;
 }
 
-/** A line for each program whose nights differ from its first run, as the README has them. */
+/** A line for each program whose later runs differ from its first run, as the README has them. */
 function inShort(result: Measured): string {
-  const [first, night, changed] = phases.map((phase) => {
+  const [first, run, changed] = phases.map((phase) => {
     const { wall, cpu } = medians(standing(result, phase));
     return `${wall.toFixed(1)} s (${cpu.toFixed(1)} CPU s)`;
   });
-  const nights =
-    result.nights === 'all'
-      ? `a night with nothing changed ${night}, with 1.3 % changed ${changed}`
-      : `each night ${night}, as it reads all again`;
-  return `- ${result.name}: first run ${first}, ${nights}`;
+  const runs =
+    result.laterRuns === 'all'
+      ? `a later run with nothing changed ${run}, with 1.3 % changed ${changed}`
+      : `each later run ${run}, as it reads all again`;
+  return `- ${result.name}: first run ${first}, ${runs}`;
 }
 
 /** The comparison as Markdown: what each program used, and how many times what cdsync used. */
@@ -51,7 +51,7 @@ export function peersTable(
 ): string {
   const measured = results.filter((result): result is Measured => 'usages' in result);
   const ours = measured.find(({ name }) => name === 'cdsync');
-  const head = '| program | first run | night, nothing changed | night, a day of changes (1.3 %) |';
+  const head = '| program | first run | later run, nothing changed | later run, a day of changes (1.3 %) |';
   const rows = results.map((result) =>
     'missing' in result
       ? `| ${result.name} | not run: ${result.missing} | | |`
@@ -67,7 +67,7 @@ export function peersTable(
     '|---|---|---|---|',
     ...rows,
     '',
-    'The same, as multiples of cdsync. The cost of reading all again stands for each night:',
+    'The same, as multiples of cdsync. The cost of reading all again counts for each later run:',
     '',
     head,
     '|---|---|---|---|',
@@ -75,7 +75,7 @@ export function peersTable(
     '',
     'In short:',
     '',
-    ...measured.filter(({ nights }) => nights !== 'same').map(inShort),
+    ...measured.filter(({ laterRuns }) => laterRuns !== 'same').map(inShort),
     '',
   ].join('\n');
 }

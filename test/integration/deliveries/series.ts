@@ -92,7 +92,7 @@ export class Series {
     try {
       for (let run = 1; run <= runs; run += 1) {
         this.trail.push(`run ${run}`);
-        await this.#night(run);
+        await this.#runOnce(run);
       }
     } catch (error) {
       this.trail.push(...this.product.causes.map(String));
@@ -103,7 +103,7 @@ export class Series {
     }
   }
 
-  async #night(run: number): Promise<void> {
+  async #runOnce(run: number): Promise<void> {
     this.product.now += 86_400_000;
     this.source.change();
     if (run > 1) changeOptions(this);

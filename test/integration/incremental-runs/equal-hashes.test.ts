@@ -57,10 +57,10 @@ afterAll(async () => {
   for (const folder of folders) await rm(folder, { recursive: true, force: true });
 });
 
-/** A storage folder whose records are hashed weakly, night after night. */
+/** A storage folder whose records are hashed weakly, run after run. */
 async function weakSide() {
   vi.spyOn(RecordHasher.prototype, 'write').mockImplementation(blindForDigits);
-  const folder = await mkdtemp(join(tmpdir(), 'cdsync-nights-'));
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-runs-'));
   folders.push(folder);
   const side = await Side.open(folder, true);
   side.now = Date.parse('2026-01-01T02:00:00Z');
@@ -70,7 +70,7 @@ async function weakSide() {
     streams: [{ name: 'members', source: 'index_profiles', index: 'members', page_size: 4 }],
     destinations: [],
   });
-  const night = async (texts: readonly string[], days: number, choices: Partial<RunChoices> = {}) => {
+  const runOnce = async (texts: readonly string[], days: number, choices: Partial<RunChoices> = {}) => {
     side.now += days * day;
     side.service.begin([listOf(texts)]);
     const result = await side.run(choices, undefined);
@@ -88,27 +88,33 @@ async function weakSide() {
     vi.restoreAllMocks();
     await side.close();
   };
-  return { side, night, rows, close };
+  return { side, runOnce, rows, close };
 }
 
 const row = (id: string, points: number, city = 'Ulm') => JSON.stringify({ id, points, city });
 
 describe('records whose hashes are equal', () => {
   it('hide a change until every record is converted again, and harm nothing else', async () => {
-    const { side, night, rows, close } = await weakSide();
+    const { side, runOnce, rows, close } = await weakSide();
     try {
       const before = [record('a', 1), record('b', 2), record('c', 3), record('d', 4), record('e', 5)];
-      expect(await night(before, 0)).toMatchObject({ inserted: 5, recognised: 0 });
+      expect(await runOnce(before, 0)).toMatchObject({ inserted: 5, recognised: 0 });
       // a changes its digits alone, which the hash cannot see; b changes in another way too; c goes, f comes.
       const after = [record('a', 7), record('b', 2, 'Bonn'), record('d', 4), record('e', 5), record('f', 6)];
-      expect(await night(after, 1)).toMatchObject({ inserted: 1, updated: 1, deleted: 1, unchanged: 3, recognised: 3 });
+      expect(await runOnce(after, 1)).toMatchObject({
+        inserted: 1,
+        updated: 1,
+        deleted: 1,
+        unchanged: 3,
+        recognised: 3,
+      });
       const hidden = [row('a', 1), row('b', 2, 'Bonn'), row('d', 4), row('e', 5), row('f', 6)];
       expect(await rows()).toEqual(hidden);
       expect(await side.mismatches()).toEqual([]);
-      expect(await night(after, 28)).toMatchObject({ updated: 0, unchanged: 5, recognised: 5 });
+      expect(await runOnce(after, 28)).toMatchObject({ updated: 0, unchanged: 5, recognised: 5 });
       expect(await rows()).toEqual(hidden);
       // `verify_every` has passed.
-      expect(await night(after, 2)).toMatchObject({ updated: 1, unchanged: 4, recognised: 0 });
+      expect(await runOnce(after, 2)).toMatchObject({ updated: 1, unchanged: 4, recognised: 0 });
       expect(await rows()).toEqual([row('a', 7), ...hidden.slice(1)]);
       expect(await side.mismatches()).toEqual([]);
     } finally {
@@ -117,11 +123,11 @@ describe('records whose hashes are equal', () => {
   });
 
   it('are found by --full too', async () => {
-    const { night, rows, close } = await weakSide();
+    const { runOnce, rows, close } = await weakSide();
     try {
-      await night([record('a', 1), record('b', 2)], 0);
-      expect(await night([record('a', 9), record('b', 2)], 1)).toMatchObject({ updated: 0, recognised: 2 });
-      expect(await night([record('a', 9), record('b', 2)], 1, { full: true })).toMatchObject({
+      await runOnce([record('a', 1), record('b', 2)], 0);
+      expect(await runOnce([record('a', 9), record('b', 2)], 1)).toMatchObject({ updated: 0, recognised: 2 });
+      expect(await runOnce([record('a', 9), record('b', 2)], 1, { full: true })).toMatchObject({
         updated: 1,
         recognised: 0,
       });
@@ -132,17 +138,17 @@ describe('records whose hashes are equal', () => {
   });
 
   it('of two keys of one list hide that one of them goes, until every record is converted again', async () => {
-    const { side, night, rows, close } = await weakSide();
+    const { side, runOnce, rows, close } = await weakSide();
     try {
       // The keys differ in their digits alone.
-      await night([record('k1', 1), record('k2', 2), record('x', 3)], 0);
+      await runOnce([record('k1', 1), record('k2', 2), record('x', 3)], 0);
       expect(await rows()).toEqual([row('k1', 1), row('k2', 2), row('x', 3)]);
       const next = [record('k1', 1), record('x', 4, 'Bonn')];
-      const { deleted, recognised, ...rest } = await night(next, 1);
+      const { deleted, recognised, ...rest } = await runOnce(next, 1);
       expect(rest).toMatchObject({ status: 'ok', inserted: 0, updated: 1 });
       expect(deleted).toBe(recognised > 0 ? 0 : 1);
       expect(await side.mismatches()).toEqual([]);
-      await night(next, 31);
+      await runOnce(next, 31);
       expect(await rows()).toEqual([row('k1', 1), row('x', 4, 'Bonn')]);
       expect(await side.mismatches()).toEqual([]);
     } finally {

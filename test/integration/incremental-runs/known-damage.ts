@@ -27,7 +27,7 @@ export class KnownFiles {
     this.#kept = kept;
   }
 
-  /** Keeps a copy, to be put back in a later night. */
+  /** Keeps a copy, to be put back in a later run. */
   async keep(): Promise<void> {
     await rm(this.#kept, { recursive: true, force: true });
     await cp(this.#folder, this.#kept, { recursive: true }).catch((error: NodeJS.ErrnoException) => {

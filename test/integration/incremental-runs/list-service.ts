@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Copy, countries, type NightList } from './night-list.js';
+import { type Copy, countries, type ListModel } from './list-model.js';
 import type { Bytes, Style } from './record-text.js';
 
 /** A record that comes, goes or takes another place while the list is read. */
@@ -15,9 +15,9 @@ export interface Move {
 /** What happens to one page, once. */
 export type Mishap = 'cut' | 'broken_record' | 'reset' | 'unavailable';
 
-/** How the service serves one index in one night. All of it depends on requests alone, never on time. */
+/** How the service serves one index in one run. All of it depends on requests alone, never on time. */
 export interface ListPlan {
-  readonly list: Pick<NightList, 'index' | 'copies' | 'one'>;
+  readonly list: Pick<ListModel, 'index' | 'copies' | 'one'>;
   /** The list when its reading begins. */
   readonly copies: readonly Copy[];
   /** The list after a page token was refused. */
@@ -44,7 +44,7 @@ interface Served {
   readonly copies: readonly Copy[];
 }
 
-/** What the service has told of one index in the present night. */
+/** What the service has told of one index in the present run. */
 class Told {
   readonly served: Served[] = [];
   readonly chains = new Map<string, number>();
@@ -64,14 +64,14 @@ class Told {
   }
 }
 
-/** A customer data service with the lists of one night, as one side of a comparison sees it. */
+/** A customer data service with the lists of one run, as one side of a comparison sees it. */
 export class ListService {
   readonly url: string;
   readonly #close: () => Promise<void>;
   #plans = new Map<string, ListPlan>();
   #told = new Map<string, Told>();
   #requests = 0;
-  /** Called with the number of each request of the night, before it is answered. */
+  /** Called with the number of each request of the run, before it is answered. */
   onRequest: (number: number) => Promise<void> | void = () => undefined;
 
   private constructor(url: string, close: () => Promise<void>) {
@@ -94,7 +94,7 @@ export class ListService {
     return this.#close();
   }
 
-  /** Number of requests in this night. */
+  /** Number of requests in this run. */
   get requests(): number {
     return this.#requests;
   }
@@ -106,7 +106,7 @@ export class ListService {
     this.onRequest = () => undefined;
   }
 
-  /** The copy of each key that was told last in this night; those of refused chains do not count. */
+  /** The copy of each key that was told last in this run; those of refused chains do not count. */
   lastTold(index: string): Map<string, Copy> {
     const told = this.#told.get(index) as Told;
     const last = new Map<string, Copy>();
@@ -117,7 +117,7 @@ export class ListService {
     return last;
   }
 
-  /** Whether a page token of the index was refused in this night. */
+  /** Whether a page token of the index was refused in this run. */
   hasRefused(index: string): boolean {
     return (this.#told.get(index)?.dead.size ?? 0) > 0;
   }

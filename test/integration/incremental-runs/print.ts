@@ -50,11 +50,11 @@ export class Reader {
   }
 
   async attached<T>(path: string, work: (name: string) => Promise<T>): Promise<T> {
-    await this.#connection.run(`ATTACH '${path}' AS nights (READ_ONLY)`);
+    await this.#connection.run(`ATTACH '${path}' AS runs (READ_ONLY)`);
     try {
-      return await work('nights');
+      return await work('runs');
     } finally {
-      await this.#connection.run('DETACH nights');
+      await this.#connection.run('DETACH runs');
     }
   }
 }

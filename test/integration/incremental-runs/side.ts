@@ -15,11 +15,11 @@ import type { RunChoices } from '../../../src/engine/run-context.js';
 import { openBudget } from '../../../src/rate-limit/open-budget.js';
 import { ListService } from './list-service.js';
 
-export const job = 'nights';
+export const job = 'runs';
 
 type Row = Record<string, unknown>;
 
-/** The job's configuration in one night, the same for both sides. */
+/** The job's configuration in one run, the same for both sides. */
 export interface Setup {
   readonly service: Row;
   readonly job: Row;
@@ -30,7 +30,7 @@ export interface Setup {
 /** How a run is cut short. */
 export interface Cut {
   readonly how: 'signal' | 'kill';
-  /** At which request of the night. */
+  /** At which request of the run. */
   readonly atRequest: number;
   /** For a kill: whether it waits for a checkpoint. */
   readonly afterCheckpoint: boolean;

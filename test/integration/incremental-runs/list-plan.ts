@@ -1,9 +1,9 @@
 import type { Dice } from './dice.js';
+import type { Copy, ListModel } from './list-model.js';
 import type { ListPlan, Mishap, Move } from './list-service.js';
-import type { Copy, NightList } from './night-list.js';
 import { anyStyle, plainStyle } from './record-text.js';
 
-export interface NightShape {
+export interface ListShape {
   /** Whether the service treats every chain of pages alike: needed where it is not certain which chains there are. */
   readonly isSteady: boolean;
   /** Whether copies of one key with different values may come in different partitions. */
@@ -13,7 +13,7 @@ export interface NightShape {
 const mishaps: readonly Mishap[] = ['cut', 'broken_record', 'reset', 'unavailable'];
 
 /** Puts further copies of some records elsewhere into the list: the same bytes, or others. */
-function withDuplicates(list: NightList, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Copy[] {
+function withDuplicates(list: ListModel, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Copy[] {
   const all = [...copies];
   const most = dice.pick([1, 1, 2, 6]);
   for (let each = 0; each < most && copies.length > 0; each += 1) {
@@ -26,7 +26,7 @@ function withDuplicates(list: NightList, copies: readonly Copy[], isOrdered: boo
 }
 
 /** The list some time later: a few records are gone, a few have changed, a few are elsewhere. */
-function later(list: NightList, copies: readonly Copy[], { isOrdered }: NightShape, dice: Dice): Copy[] {
+function later(list: ListModel, copies: readonly Copy[], { isOrdered }: ListShape, dice: Dice): Copy[] {
   const all = copies.flatMap((copy) => {
     if (!dice.once(8)) return [copy];
     const changed = list.variant(copy, dice) ?? copy;
@@ -35,7 +35,7 @@ function later(list: NightList, copies: readonly Copy[], { isOrdered }: NightSha
   return dice.once(3) ? dice.shuffled(all) : all;
 }
 
-function movesIn(list: NightList, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Move[] {
+function movesIn(list: ListModel, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Move[] {
   if (copies.length === 0) return [];
   return Array.from({ length: dice.pick([1, 1, 3]) }, () => {
     const copy = dice.pick(copies);
@@ -49,8 +49,8 @@ function movesIn(list: NightList, copies: readonly Copy[], isOrdered: boolean, d
   });
 }
 
-/** What the service does to one index in one night. */
-export function planList(list: NightList, shape: NightShape, dice: Dice): ListPlan {
+/** What the service does to one index in one run. */
+export function planList(list: ListModel, shape: ListShape, dice: Dice): ListPlan {
   const { isSteady, isOrdered } = shape;
   const first = dice.once(3) ? withDuplicates(list, list.copies, isOrdered, dice) : list.copies;
   const isDead = !isSteady && dice.once(6);

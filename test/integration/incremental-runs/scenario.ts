@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { JobReport } from '../../../src/core/run-report.js';
 import { Dice } from './dice.js';
 import { damages, KnownFiles } from './known-damage.js';
+import { ListModel } from './list-model.js';
+import { describePlan, planList } from './list-plan.js';
 import { type ListPlan, partitionValues } from './list-service.js';
-import { NightList } from './night-list.js';
-import { describePlan, planList } from './night-plan.js';
 import { destinationPrint, differences, type Print, printOf, type Reader } from './print.js';
 import { type Cut, type RunResult, type Setup, Side } from './side.js';
 
@@ -16,11 +16,11 @@ type Row = Record<string, unknown>;
 
 export interface SeasonOptions {
   readonly seed: number;
-  readonly nights: number;
+  readonly runs: number;
   /** An empty folder. */
   readonly folder: string;
   readonly reader: Reader;
-  /** One night in so many has a run that is killed, which costs seconds; undefined for none. */
+  /** One run in so many has a run that is killed, which costs seconds; undefined for none. */
   readonly killsOnceIn: number | undefined;
   /** Counts what happened: the names are for people. */
   readonly tally: Map<string, number>;
@@ -28,11 +28,11 @@ export interface SeasonOptions {
   readonly spoil?: (copies: ListPlan) => ListPlan;
 }
 
-/** Two storage folders that read the same lists night after night, one with recognition and one without. */
-export class Season {
+/** Two storage folders that read the same lists run after run, one with recognition and one without. */
+export class Scenario {
   readonly #options: SeasonOptions;
   readonly #dice: Dice;
-  readonly #lists: NightList[];
+  readonly #lists: ListModel[];
   readonly #streams: string[];
   readonly #isOrdered: boolean;
   readonly #isStrict: boolean;
@@ -45,10 +45,10 @@ export class Season {
   #requests = 12;
   /** Whether the filter is not that of the last snapshot: the run must accept that. */
   #isRedefined = false;
-  /** Runs and streams of {@link Season.#rememberWiped} and {@link Season.#rememberChance}. */
+  /** Runs and streams of {@link Scenario.#rememberWiped} and {@link Scenario.#rememberChance}. */
   readonly #wiped = new Set<string>();
   readonly #moments: string[] = [];
-  /** What happened, one line a night; for the message of a failure. */
+  /** What happened, one line a run; for the message of a failure. */
   readonly #diary: string[] = [];
 
   constructor(options: SeasonOptions) {
@@ -60,19 +60,19 @@ export class Season {
     this.#delivers = dice.once(8);
     this.#recognition = dice.once(3) ? { verify_every: '2d' } : {};
     const indexes = dice.once(3) ? ['members', 'others'] : ['members'];
-    this.#lists = indexes.map((index) => new NightList(index, dice.pick([0, 1, 6, 20, 40, 60]), dice.apart()));
+    this.#lists = indexes.map((index) => new ListModel(index, dice.pick([0, 1, 6, 20, 40, 60]), dice.apart()));
     this.#streams = [...indexes, ...(dice.once(4) ? ['by_country'] : [])];
     this.#member = { page_size: dice.pick([1, 3, 7, 10, 25, 100]), confirm_deletes: dice.pick([0, 2, 10_000, 10_000]) };
     if (dice.once(2)) this.#member = { ...this.#member, strings: 'infer' };
   }
 
-  /** @throws {Error} that tells in which night which things differ, and what led there */
+  /** @throws {Error} that tells in which run which things differ, and what led there */
   async run(): Promise<void> {
-    const { folder, nights } = this.#options;
+    const { folder, runs } = this.#options;
     this.#sides = [await Side.open(join(folder, 'with'), true), await Side.open(join(folder, 'without'), false)];
     this.#known = new KnownFiles(this.#sides[0].jobFolder, join(folder, 'kept'));
     try {
-      for (let night = 1; night <= nights; night += 1) await this.#night(night);
+      for (let run = 1; run <= runs; run += 1) await this.#runOnce(run);
       for (const side of this.#sides) {
         const found = await side
           .mismatches()
@@ -86,27 +86,25 @@ export class Season {
   }
 
   get #pair(): [Side, Side] {
-    if (this.#sides === undefined) throw new Error('the season has not begun');
+    if (this.#sides === undefined) throw new Error('the scenario has not begun');
     return this.#sides;
   }
 
   #failure(lines: readonly string[]): Error {
     const { seed, folder, killsOnceIn } = this.#options;
-    // The long form has other dice, and begins above 50 nights.
-    const nights = killsOnceIn === undefined ? 5 : 60;
-    const again = `CDSYNC_TEST_SEED=${seed} CDSYNC_TEST_NIGHTS=${nights} npx vitest run test/integration/incremental-runs/nights.test.ts -t 'season ${seed}'`;
-    return new Error([...lines, `season ${seed} (${folder}); again: ${again}`, ...this.#diary].join('\n'));
+    // The long form has other dice, and begins above 50 runs.
+    const runs = killsOnceIn === undefined ? 5 : 60;
+    const again = `CDSYNC_TEST_SEED=${seed} CDSYNC_TEST_NIGHTS=${runs} npx vitest run test/integration/incremental-runs/incremental-runs.test.ts -t 'scenario ${seed}'`;
+    return new Error([...lines, `scenario ${seed} (${folder}); again: ${again}`, ...this.#diary].join('\n'));
   }
 
-  async #night(night: number): Promise<void> {
+  async #runOnce(run: number): Promise<void> {
     const dice = this.#dice.apart();
     const kind =
-      night === 1
-        ? 'nothing'
-        : dice.pick(['nothing', 'nothing', 'order', 'little', 'little', 'little', 'much'] as const);
+      run === 1 ? 'nothing' : dice.pick(['nothing', 'nothing', 'order', 'little', 'little', 'little', 'much'] as const);
     for (const list of this.#lists) list.evolve(kind);
-    const mended = night === 1 ? [] : await this.#meddle(dice);
-    const cut = night > 1 || dice.once(3) ? this.#cut(dice) : undefined;
+    const mended = run === 1 ? [] : await this.#meddle(dice);
+    const cut = run > 1 || dice.once(3) ? this.#cut(dice) : undefined;
     const shape = {
       isSteady: cut !== undefined && !(cut.how === 'signal' && this.#isOrdered),
       isOrdered: this.#isOrdered,
@@ -118,7 +116,7 @@ export class Season {
     };
     for (const each of [...mended, ...this.#happenings(plans)]) this.#count(each.split(':')[0] ?? each);
     this.#diary.push(
-      `night ${night}, ${new Date(this.#now).toISOString()}: ${kind}${mended.map((each) => `, ${each}`).join('')}`,
+      `run ${run}, ${new Date(this.#now).toISOString()}: ${kind}${mended.map((each) => `, ${each}`).join('')}`,
       `  ${JSON.stringify({ ...choices, cut, member: this.#member, ordered: this.#isOrdered, strict: this.#isStrict })}`,
       ...plans.map((plan) => `  ${describePlan(plan)}`),
     );
@@ -172,7 +170,7 @@ export class Season {
     return dice.once(6) ? { how: 'signal', atRequest, afterCheckpoint: false } : undefined;
   }
 
-  /** What people do between two nights. @returns what was done */
+  /** What people do between two runs. @returns what was done */
   async #meddle(dice: Dice): Promise<string[]> {
     const done: string[] = [];
     const set = (name: string, value: unknown) => {

@@ -102,8 +102,8 @@ function changedAttributes(attributes: Person['attributes'], dice: Dice): [strin
   });
 }
 
-/** A list as it is in one night. It changes from night to night; a record that does not change keeps its bytes. */
-export class NightList {
+/** A list as it is in one run. It changes from run to run; a record that does not change keeps its bytes. */
+export class ListModel {
   readonly index: string;
   readonly #house: Style;
   readonly #dice: Dice;

@@ -14,22 +14,22 @@ export interface List {
   readonly records: number;
   /** Records in a page where a request does not say. */
   readonly pageSize: number;
-  /** The record at a place of the list in a night, as JSON. */
-  readonly record: (at: number, night: number) => string;
+  /** The record at a place of the list in a version, as JSON. */
+  readonly record: (at: number, version: number) => string;
 }
 
 /** One run over a list, and what its report must say of the stream: a bench of something else must not pass for it. */
-export interface Night {
+export interface ListRun {
   readonly what: string;
-  /** Which night's records the list has. */
-  readonly night: number;
+  /** which version of the records the list has. */
+  readonly version: number;
   readonly expects: Readonly<Record<string, number>>;
 }
 
 interface ListService {
   readonly url: string;
-  /** The next responses are of this night. */
-  night: number;
+  /** The next responses are of this version. */
+  version: number;
   stop(): void;
 }
 
@@ -43,14 +43,14 @@ async function serveList({ records, pageSize, record }: List): Promise<ListServi
     if (pathname.endsWith('/indexes')) return respond(indexes);
     const from = Number(searchParams.get('next_token') ?? 0);
     const to = Math.min(records, from + Number(searchParams.get('limit') ?? pageSize));
-    const page = Array.from({ length: to - from }, (_, index) => record(from + index, service.night));
+    const page = Array.from({ length: to - from }, (_, index) => record(from + index, service.version));
     respond(`{"data":[${page.join(',')}],"next_token":"${to < records ? to : ''}"}`);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const service: ListService = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    night: 0,
+    version: 0,
     stop: () => {
       server.closeAllConnections();
       server.close();
@@ -59,11 +59,11 @@ async function serveList({ records, pageSize, record }: List): Promise<ListServi
   return service;
 }
 
-/** Runs one night after the other over a list. @param memoryMb the `memory_mb` of the runs */
-export async function measureNights(
+/** Runs one run after the other over a list. @param memoryMb the `memory_mb` of the runs */
+export async function measureRuns(
   cdsync: string,
   folder: string,
-  { name, list, memoryMb, nights }: { name: string; list: List; memoryMb: number; nights: readonly Night[] },
+  { name, list, memoryMb, runs }: { name: string; list: List; memoryMb: number; runs: readonly ListRun[] },
 ): Promise<Figure[]> {
   const service = await serveList(list);
   const given = { base_url: service.url, tenant_id: 'acme', auth: { token: 'a-token' }, budget: { shared: 'none' } };
@@ -72,8 +72,8 @@ export async function measureNights(
   const config = await writeConfig(folder, name, stream, given, job, { memory_mb: memoryMb });
   const figures: Figure[] = [];
   try {
-    for (const { what, night, expects } of nights) {
-      service.night = night;
+    for (const { what, version, expects } of runs) {
+      service.version = version;
       const usage = await measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet']);
       if (usage.code !== 0) throw new Error(`cdsync run ended with ${usage.code}: ${usage.stdout}`);
       const [told] = JSON.parse(usage.stdout).jobs[0].streams;
