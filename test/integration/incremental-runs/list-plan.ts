@@ -4,7 +4,7 @@ import type { ListPlan, Mishap, Move } from './list-service.js';
 import { anyStyle, plainStyle } from './record-text.js';
 
 export interface ListShape {
-  /** Whether the service treats every chain of pages alike: needed where it is not certain which chains there are. */
+  /** Whether the service handles every chain of pages alike: needed where it is not certain which chains there are. */
   readonly isSteady: boolean;
   /** Whether copies of one key with different values may come in different partitions. */
   readonly isOrdered: boolean;
