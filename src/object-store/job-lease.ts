@@ -152,7 +152,7 @@ export class JobLease {
   }
 
   /**
-   * Renews the lease, with the progress of the run if given.
+   * Renews the lease, with the progress of the run.
    * @throws {CdsyncError} `superseded`, `bucket_unavailable`
    */
   async renew(progress: Partial<Pick<Work, 'base' | 'files' | 'released' | 'is_put_back'>> = {}): Promise<void> {

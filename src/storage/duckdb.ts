@@ -251,13 +251,13 @@ export class Database {
     this.#limits = planMemory(resources).duckdb.other;
   }
 
-  /** @param resources memory that DuckDB may really use; Node's comes on top */
+  /** @param resources the memory that DuckDB may use; Node's is not included */
   static async open(resources: DuckdbLimits): Promise<Database> {
     const { memoryMb, threads } = planMemory(resources).duckdb.other;
     const instance = await DuckDBInstance.create(':memory:', {
       memory_limit: `${memoryMb}MB`,
       threads: String(threads),
-      // By itself, DuckDB would spill into a folder in the working directory, and a crash would leave rows there.
+      // By default, DuckDB would spill into a folder in the working directory, and a crash would leave rows there.
       temp_directory: '',
       // Never fetch an extension from the network without the user's knowledge.
       autoinstall_known_extensions: 'false',
@@ -318,9 +318,8 @@ export class Database {
   }
 
   /**
-   * From now on tables are written for large texts, or as usual again. In a segment of texts that is not compressed, DuckDB gives each
-   * NULL the place of the text before it, so a scan copies a large one up to 2048 times. By itself it compresses with zstd only
-   * where the average is large.
+   * Compresses texts of new tables with zstd, or as usual again. In a segment that is not compressed, a NULL has the position of the
+   * text before it, so a scan copies a large text up to 2048 times. DuckDB chooses zstd only if texts are large on average.
    */
   async compressTexts(isForced: boolean): Promise<void> {
     const session = await this.connect();

@@ -22,7 +22,7 @@ const erasureFile: StateFile<z.infer<typeof erasureSchema>> = {
 };
 
 /**
- * The erasures of a stream, the oldest first. Each has a file of its own, so that deliveries may change one while another is added.
+ * The erasures of a stream, the oldest first. Each has its own file, so that deliveries may change one while another is added.
  * @throws {CdsyncError} `state_unreadable`
  */
 export async function readErasures(layout: JobLayout, stream: string): Promise<Erasure[]> {

@@ -11,7 +11,7 @@ import { noUnchangedRows, standingSchema } from './unchanged-rows.js';
 const finding = z.object({ guard: z.string(), message: z.string(), figures: z.string().optional() });
 const span = z.object({ from: z.string(), to: z.string() });
 
-const nextKnown = z.object({
+const nextCache = z.object({
   fingerprint: z.string(),
   secret: z.string(),
   separator: z.object({ bytes: z.string(), before: z.number(), next: z.number() }).nullable(),
@@ -40,7 +40,7 @@ const heldSchema = z.object({
     standing: standingSchema.default(noUnchangedRows),
   }),
   /** The record cache of the next run, after an approval; left out if there is none. */
-  next_known: nextKnown.optional(),
+  next_known: nextCache.optional(),
 });
 
 /** A stream that a guard has held: everything that its commit needs, except the parts in the same folder. */

@@ -108,7 +108,7 @@ export class JobLayout {
   get startedWorkflows(): string {
     return join(this.private, 'workflows.json');
   }
-  /** What receivers of notifications know of the job. */
+  /** The state of the job's notifications. */
   get told(): string {
     return join(this.private, 'told.json');
   }

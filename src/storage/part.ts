@@ -118,7 +118,7 @@ const rawTable = 'work_raw';
 
 /**
  * Writes the keys of a part into a file, durable on return. It can be recomputed from the part at any time, except for the
- * hashes of the records' bytes: without them the next night converts these records again.
+ * hashes of the records' bytes: without them the next run converts these records again.
  * @param raw the hash of each row's record, four words each
  */
 export async function writeKeys(

@@ -23,7 +23,7 @@ export async function refuseUntrustedLinks(layout: JobLayout): Promise<void> {
   try {
     const folder = await statsOf(layout.folder);
     if (folder === undefined) return;
-    if (!folder.isDirectory()) throw planted(layout, layout.folder, folder);
+    if (!folder.isDirectory()) throw untrustedLink(layout, layout.folder, folder);
     await checkOwnLink(layout, layout.link);
     for (const top of [layout.publishedFolder, layout.parquet, layout.reports]) await check(layout, top, undefined);
     await check(layout, layout.private, await ownersOf(layout));
@@ -39,7 +39,7 @@ async function check(layout: JobLayout, path: string, owners: ReadonlySet<number
   if (owners !== undefined && !owners.has(stats.uid)) throw foreign(layout, path, stats.uid);
   if (stats.isFile()) return;
   if (stats.isSymbolicLink() && isCurrent(layout, path)) return checkOwnLink(layout, path);
-  if (!stats.isDirectory()) throw planted(layout, path, stats);
+  if (!stats.isDirectory()) throw untrustedLink(layout, path, stats);
   const names = await readdir(path).catch(goneAs([]));
   await Promise.all(names.map((name) => check(layout, join(path, name), owners)));
 }
@@ -54,7 +54,7 @@ async function checkOwnLink(layout: JobLayout, path: string): Promise<void> {
   const stats = await statsOf(path);
   if (stats?.isSymbolicLink() !== true) return;
   const target = await readlink(path).catch(goneAs('.'));
-  if (isAbsolute(target) || target.split('/').includes('..')) throw planted(layout, path, stats);
+  if (isAbsolute(target) || target.split('/').includes('..')) throw untrustedLink(layout, path, stats);
 }
 
 /** The users whose files may be in `.cdsync`; undefined if the system has none. */
@@ -95,7 +95,7 @@ function nameOf(layout: JobLayout, path: string): string {
   return relative(dirname(layout.folder), path);
 }
 
-function planted(layout: JobLayout, path: string, stats: Stats): CdsyncError {
+function untrustedLink(layout: JobLayout, path: string, stats: Stats): CdsyncError {
   const kind = stats.isSymbolicLink() ? 'a link' : stats.isFile() ? 'a file' : 'a pipe, a socket or a device';
   return new CdsyncError(`${nameOf(layout, path)} is ${kind}; cdsync keeps its own files there, and follows no links`, {
     code: 'storage_link',

@@ -327,7 +327,7 @@ describe('a cache', () => {
   }
 
   it.each([0.2, 0.45, 0.6])(
-    'whose store went bad (at %d of it) puts nothing of it back, and is brought again',
+    'whose store went bad (at %d of it) uploads nothing of it, and is downloaded again',
     async (where) => {
       const { all, prefix } = await machines();
       await runWell(all, 'b');
@@ -339,7 +339,7 @@ describe('a cache', () => {
       const [stream] = report.jobs[0]?.streams ?? [];
       expect(report.error ?? stream?.error).toMatchObject({
         code: 'state_unreadable',
-        hint: expect.stringContaining('run again: the files of the cache are then compared with the bucket'),
+        hint: expect.stringContaining('run again: cdsync then compares the cache with the bucket'),
       });
       expect(await objectsOfKind(prefix, 'store')).toEqual(before);
       const healed = await runWell(all, 'b');
@@ -369,7 +369,7 @@ describe('a cache', () => {
     expect((await all.cdsync('a', 'verify', '--json')).code).toBe(0);
   });
 
-  it('whose published file went bad is brought again by the second query', async () => {
+  it('whose published file went bad is downloaded again by the second query', async () => {
     const { all } = await machines();
     await runWell(all, 'b');
     const good = await rowsIn(all, 'a');

@@ -238,7 +238,7 @@ describe('what is refused', () => {
     expect(report.error?.message).toContain(`s3://${bucketName}/${prefix}/nightly/state.json`);
   });
 
-  it('is no stale cache: the files that differ are brought again', async () => {
+  it('is not a stale cache: the files that differ are downloaded again', async () => {
     const { all } = await machines();
     await all.runWell('a');
     await space.control('change', { days: 1 });
