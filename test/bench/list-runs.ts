@@ -76,9 +76,9 @@ export async function measureRuns(
       service.version = version;
       const usage = await measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet']);
       if (usage.code !== 0) throw new Error(`cdsync run ended with ${usage.code}: ${usage.stdout}`);
-      const [told] = JSON.parse(usage.stdout).jobs[0].streams;
-      const isOther = Object.entries(expects).some(([key, value]) => told[key] !== value);
-      if (isOther) throw new Error(`${what}: ${JSON.stringify(told)}`);
+      const [stream] = JSON.parse(usage.stdout).jobs[0].streams;
+      const isOther = Object.entries(expects).some(([key, value]) => stream[key] !== value);
+      if (isOther) throw new Error(`${what}: ${JSON.stringify(stream)}`);
       const measured = `${usage.wallSeconds.toFixed(1)} s / ${usage.cpuSeconds.toFixed(1)} s / ${Math.round(usage.peakMb)} MB`;
       process.stderr.write(`${what}: ${measured}\n`);
       figures.push({ what: `${what}, \`memory_mb: ${memoryMb}\`, wall / CPU / peak RSS`, measured });

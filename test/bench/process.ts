@@ -26,14 +26,14 @@ export interface Start {
   readonly onSample?: ((pids: readonly number[]) => void) | undefined;
 }
 
-/** Runs the words as a program, then tells its exit code and, in the format of POSIX `times`, the CPU time of it and its children. */
+/** Runs the words as a program, then reports its exit code and, in the format of POSIX `times`, the CPU time of it and its children. */
 const shell = '"$@" 3>&-; code=$?; times >&3; exit $code';
 
 /** CPU seconds of the shell's children, from the second line of `times`: `0m1.230000s 0m0.040000s`. */
 function cpuOfChildren(times: string): number {
   const line = times.trim().split('\n')[1] ?? '';
   const parts = [...line.matchAll(/(\d+)m([\d.]+)s/g)];
-  if (parts.length !== 2) throw new Error(`the shell told no CPU time: ${times}`);
+  if (parts.length !== 2) throw new Error(`the shell reported no CPU time: ${times}`);
   return parts.reduce((sum, [, minutes, seconds]) => sum + Number(minutes) * 60 + Number(seconds), 0);
 }
 
@@ -86,7 +86,7 @@ export async function measure(command: string, words: readonly string[], start: 
   return { code, stdout, stderr, wallSeconds, cpuSeconds: cpuOfChildren(times), peakMb };
 }
 
-/** The same for a Node program that ends within a second. It tells its CPU time and memory itself. */
+/** The same for a Node program that ends within a second. It reports its CPU time and memory itself. */
 export async function measureShort(
   words: readonly string[],
   env: Record<string, string> = {},
@@ -95,8 +95,8 @@ export async function measureShort(
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
-  const [stdout, stderr, told] = await Promise.all([1, 2, 3].map((place) => text(child.stdio[place] as Readable)));
-  const { userCPUTime, systemCPUTime, maxRSS } = JSON.parse(told || '{}') as NodeJS.ResourceUsage;
+  const [stdout, stderr, usage] = await Promise.all([1, 2, 3].map((place) => text(child.stdio[place] as Readable)));
+  const { userCPUTime, systemCPUTime, maxRSS } = JSON.parse(usage || '{}') as NodeJS.ResourceUsage;
   if (child.exitCode === null) await once(child, 'exit');
   return {
     code: child.exitCode,

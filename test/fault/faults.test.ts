@@ -47,10 +47,10 @@ async function tryOn(lane: Lane, fault: Fault, random: Random, tally: Tally): Pr
     if (await tryFault(baseline, lane, fault, random)) tally.survived += 1;
     else tally.missed += 1;
   } catch (error) {
-    const told = `${fault.name}: ${error instanceof Broken ? error.message : (error as Error).stack}`;
+    const message = `${fault.name}: ${error instanceof Broken ? error.message : (error as Error).stack}`;
     // Print it at once: the suite may take an hour, and be stopped.
-    console.error(told);
-    tally.broken.push(told);
+    console.error(message);
+    tally.broken.push(message);
   }
   tally.seconds += (performance.now() - began) / 1000;
 }

@@ -72,7 +72,7 @@ async function delivered(path: string | undefined): Promise<ReadonlyMap<string, 
   });
 }
 
-/** Reads store, published file, manifests and destination of a job that nobody runs. */
+/** Reads store, published file, manifests and destination of a job without a running process. */
 export async function jobFacts(
   folder: string,
   { job, streams, destination }: { job: string; streams: readonly string[]; destination?: string },
@@ -113,16 +113,16 @@ function streamProblems(report: JobReport, { commits, rows, published, manifests
   const problems: string[] = [];
   for (const stream of report.streams) {
     const { name, status } = stream;
-    const told = `stream ${name} is reported as ${status}`;
+    const claim = `stream ${name} is reported as ${status}`;
     const isCommitted = [...commits].some((line) => line.startsWith(`${report.run_id} ${name} `));
-    if ((status === 'ok') !== isCommitted) problems.push(`${told}, and the store ${isCommitted ? 'has' : 'lacks'} it`);
+    if ((status === 'ok') !== isCommitted) problems.push(`${claim}, and the store ${isCommitted ? 'has' : 'lacks'} it`);
     if (status !== 'ok') continue;
-    if (!commits.has(commitLine(report.run_id, stream))) problems.push(`${told} with other figures than in the store`);
+    if (!commits.has(commitLine(report.run_id, stream))) problems.push(`${claim} with other figures than in the store`);
     const shown = { published: published?.rows.get(name), manifest: manifests.get(name)?.rows };
     // With an error, it is committed and not published.
     const found = { store: rows.get(name), ...(stream.error === null ? shown : {}) };
     for (const [where, count] of Object.entries(found))
-      if (count !== stream.rows) problems.push(`${told} with ${stream.rows} rows, ${where} has ${count}`);
+      if (count !== stream.rows) problems.push(`${claim} with ${stream.rows} rows, ${where} has ${count}`);
   }
   return problems;
 }

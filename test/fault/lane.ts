@@ -198,7 +198,7 @@ export class Lane {
     return { PATH: process.env.PATH ?? '', HOME: join(this.folder, 'home'), TMPDIR: join(this.folder, 'tmp') };
   }
 
-  /** Begins a run; {@link struck} tells whether its strike struck. */
+  /** Begins a run; {@link struck} reports whether its strike struck. */
   async start(options: RunOptions = {}): Promise<ChildProcess> {
     const { strike, wrap, name = 'cdsync' } = options;
     await rm(this.#report, { force: true });

@@ -22,7 +22,7 @@ async function fleet(limit: number, url = server.url()) {
   return { ...service, send: (wishes: object = {}) => send({ shared: { postgres: url }, ...wishes }) };
 }
 
-const all = (senders: readonly Sender[], condition: (counts: Sender['told'][number]) => boolean) =>
+const all = (senders: readonly Sender[], condition: (counts: Sender['reports'][number]) => boolean) =>
   Promise.all(senders.map((each) => each.until(condition)));
 
 it('three workers use one limit together, and never more', async () => {

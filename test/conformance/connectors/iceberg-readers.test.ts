@@ -52,11 +52,11 @@ describe.runIf(isAsked)('readers of an Iceberg table, through its catalog', () =
       const wanted = digest(await subject.published());
       expect(digest(await place.rows('people'))).toBe(wanted);
       const { stdout } = await run(await python(), [script, catalog.url, 'cdp', 'people', store.bareUrl]);
-      const told = stdout
+      const results = stdout
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line) as Record<string, unknown>);
-      expect(told).toEqual([
+      expect(results).toEqual([
         { reader: 'pyiceberg', rows: 95, digest: wanted, older: { '1': 95, '2': 95 } },
         { reader: 'chdb', rows: 95, digest: wanted, older: null },
       ]);

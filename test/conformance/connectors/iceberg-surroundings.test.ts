@@ -56,7 +56,7 @@ describe.skipIf(extensions === undefined)('Iceberg tables in an object store', (
 
   it.each([
     ['has no such bucket', 404, 'NoSuchBucket', 'destination_refused', /no such bucket/],
-    ['lets nobody write', 403, 'AccessDenied', 'destination_permission', /refuses access/],
+    ['denies all writes', 403, 'AccessDenied', 'destination_permission', /refuses access/],
     ['has a wrong secret', 403, 'SignatureDoesNotMatch', 'destination_permission', /refuses access/],
     ['fails', 503, 'SlowDown', 'destination_unavailable', /no response/],
   ])(

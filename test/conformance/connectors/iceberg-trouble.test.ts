@@ -133,10 +133,10 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
   });
 
   it.each([
-    ['a warehouse that is not there', { warehouse: 'nobody' }, 'destination_refused', /no warehouse "nobody"/],
+    ['a warehouse that is not there', { warehouse: 'missing' }, 'destination_refused', /no warehouse "missing"/],
     ['a wrong token', { token: 'wrong' }, 'destination_login', /does not read its configuration \(401\)/],
-    ['a namespace that is not there', { namespace: 'nobody' }, 'destination_refused', /no namespace nobody/],
-    ['a partition by a column that is not there', { partition_by: ['day(nobody)'] }, 'partition_column', /lacks/],
+    ['a namespace that is not there', { namespace: 'missing' }, 'destination_refused', /no namespace missing/],
+    ['a partition by a column that is not there', { partition_by: ['day(missing)'] }, 'partition_column', /lacks/],
     ['extensions that are not there', { extensions: '/nowhere' }, 'duckdb_extension_missing', /there is no avro/],
     ['a path without a catalog', { catalog: 'http://127.0.0.1:1/x' }, 'destination_unavailable', /no response/],
   ])('refuses %s, and changes nothing', async (_, more, wanted, words) => {
@@ -148,7 +148,7 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
         body: JSON.stringify({ error: { message: type, type, code } }),
       });
       if (authorization === 'Bearer wrong') return error(401, 'NotAuthorizedException');
-      return path.includes('warehouse=nobody') ? error(404, 'NoSuchWarehouseException') : pass();
+      return path.includes('warehouse=missing') ? error(404, 'NoSuchWarehouseException') : pass();
     };
     const { code, message, hint } = undelivered(await subject.run(before));
     expect([code, message]).toEqual([wanted, expect.stringMatching(words)]);
@@ -216,7 +216,7 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     await subject.close();
   });
 
-  it('makes the namespace if it is told to', async () => {
+  it('makes the namespace on request', async () => {
     const there = await place({ namespace: 'made_by_cdsync', create_namespace: true });
     const subject = await TestTarget.open({ connector: iceberg, place: there });
     expect(await subject.check()).toMatchObject({ lacks: [], reached: expect.stringContaining('first load creates') });

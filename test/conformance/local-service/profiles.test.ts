@@ -74,7 +74,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     expect(found).toEqual(records);
   });
 
-  it('is empty if filters contradict each other, or match nobody', async () => {
+  it('is empty if filters contradict each other, or match no profile', async () => {
     for (const query of ['filter[country]=US&filter[country]=DE', 'filter[country]=us', 'filter[country]=']) {
       expect(await caller.read(`${members}?${query}&with_total=true`)).toEqual({ data: [], total: 0 });
     }
@@ -164,7 +164,7 @@ describe('GET /indexes/{id}/profiles/{id} (specification, section 4.5)', () => {
   });
 
   it('returns 404 for unknown and deleted profiles, and for profiles of other indexes', async () => {
-    for (const id of ['p-00000000', 'nobody', 'P-1', '%00', '%zz']) {
+    for (const id of ['p-00000000', 'unknown', 'P-1', '%00', '%zz']) {
       expect((await caller.get(`${members}/${id}`)).status).toBe(404);
     }
     const subscribers = `/api/indexes/${await caller.indexId('newsletter_subscribers')}/profiles`;

@@ -103,7 +103,7 @@ describe('POST /events/{stream-id} (specification, section 4.10) returns', () =>
 });
 
 describe('an event', () => {
-  it('makes a profile if nobody has its keys; the profile can be found at once by id and by each key', async () => {
+  it('makes a profile if no profile has its keys; the profile can be found at once by id and by each key', async () => {
     const before = await caller.total();
     const keys = { email: 'new@example.org', phone: '+4912345', member: '7' };
     await caller.event({ event_type: 'signup', keys, attributes: { city: 'Ulm', tags: ['a'] } });
@@ -171,7 +171,7 @@ describe('an event', () => {
     expect(await caller.lookup(event.keys)).toEqual(first);
   });
 
-  it('changes nothing if it belongs to nobody', async () => {
+  it('changes nothing if it belongs to no profile', async () => {
     const before = await caller.total();
     for (const event of [{}, { profile_id: 'p-none' }, { keys: {} }, { keys: ['a'] }, { keys: { email: null } }]) {
       await caller.event(event);
@@ -179,7 +179,7 @@ describe('an event', () => {
     expect(await caller.total()).toBe(before);
   });
 
-  it('gives its profile the keys that nobody has, and does not touch the keys of others', async () => {
+  it('gives its profile the keys that no profile has, and does not touch the keys of others', async () => {
     await caller.event({ keys: { email: 'one@example.org' } });
     await caller.event({ keys: { email: 'two@example.org' } });
     await caller.event({ keys: { email: ['one@example.org', 'two@example.org'], phone: '+1999' } });

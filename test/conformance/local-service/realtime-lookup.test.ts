@@ -125,7 +125,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     expect((await caller.get(`${path}?_enrich=true`)).status).toBe(400);
   });
 
-  it('is 404 for a key that nobody has, and no response repeats its value', async () => {
+  it('is 404 for a key that no profile has, and no response repeats its value', async () => {
     const absent = [
       { email: 'nobody@example.org' },
       { phone: '+19999999999' },
@@ -141,7 +141,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     }
   });
 
-  it('is 404 if keys belong to different profiles, or one of them to nobody', async () => {
+  it('is 404 if keys belong to different profiles, or one of them to none', async () => {
     const { email } = keysOf(known) as { email: string };
     for (const phone of [keysOf(other).phone as string, '+10']) {
       expect((await caller.post(path, { keys: { email, phone } })).status).toBe(404);

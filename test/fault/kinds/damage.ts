@@ -25,7 +25,7 @@ const damages: Readonly<Record<string, Damage>> = {
     await writeOver(path, Math.floor(random() * (size - bytes.length)), bytes);
   },
   gone: (path) => rm(path),
-  foreign: (path) => writeFile(path, 'this was written by somebody else\n'),
+  foreign: (path) => writeFile(path, 'this was written by another program\n'),
   longer: async (path) => writeFile(path, 'and something more', { flag: 'a' }),
 };
 
@@ -121,7 +121,7 @@ const leftovers: Readonly<Record<string, string>> = {
   'a snapshot that never was': 'daily/parquet/members/snapshot/20200101T000000Z-abcdef/00001.parquet',
 };
 
-/** Files that somebody else put there: they disturb nothing, and stay. */
+/** Files of another program: they disturb nothing, and stay. */
 const strangers: Readonly<Record<string, string>> = {
   'a note': 'daily/FOREIGN.txt',
   'a note among the private files': 'daily/.cdsync/FOREIGN',

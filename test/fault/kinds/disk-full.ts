@@ -47,7 +47,7 @@ function full(situation: Situation, freeBytes: number): Fault {
       const ending = expectEnding(await lane.run());
       if (ending.code === 0) return false;
       const others = otherErrors(ending, ['disk_full', 'disk_short']);
-      if (others.length > 0) throw new Broken(`a full disk was told as ${others.join(', ')}`);
+      if (others.length > 0) throw new Broken(`a full disk was reported as ${others.join(', ')}`);
       return true;
     },
     mend: (lane) => mount(lane.storage, 'remount,size=256m'),
@@ -73,7 +73,7 @@ function fills(situation: Situation, at: string): Fault {
       child.kill('SIGCONT');
       const ending = expectEnding(await end);
       const others = otherErrors(ending, ['disk_full', 'disk_short']);
-      if (others.length > 0) throw new Broken(`a full disk was told as ${others.join(', ')}`);
+      if (others.length > 0) throw new Broken(`a full disk was reported as ${others.join(', ')}`);
       return true;
     },
     mend: (lane) => mount(lane.storage, 'remount,size=256m'),

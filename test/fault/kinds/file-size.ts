@@ -11,7 +11,7 @@ function limited(situation: Situation, kib: number): Fault {
       const ending = expectEnding(await lane.run({ wrap }));
       if (ending.code === 0) return false;
       const others = otherErrors(ending, ['disk_full']);
-      if (others.length > 0) throw new Broken(`a file size limit was told as ${others.join(', ')}`);
+      if (others.length > 0) throw new Broken(`a file size limit was reported as ${others.join(', ')}`);
       return true;
     },
   };

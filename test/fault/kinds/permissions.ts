@@ -35,7 +35,7 @@ async function matching(lane: Lane, pattern: RegExp): Promise<string[]> {
 function expectTold(ending: Ending): boolean {
   if (ending.code === 0) return false;
   const others = otherErrors(ending, ['storage_permission']);
-  if (others.length > 0) throw new Broken(`a lack of permission was told as ${others.join(', ')}`);
+  if (others.length > 0) throw new Broken(`a lack of permission was reported as ${others.join(', ')}`);
   return true;
 }
 

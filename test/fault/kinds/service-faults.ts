@@ -61,8 +61,8 @@ const extents: readonly Readonly<Record<string, unknown>>[] = [
 
 /** How many requests the faults of a lane's service have hit. */
 export async function hits(lane: Lane): Promise<number> {
-  const told = await (await lane.askControl('faults')).text();
-  return [...told.matchAll(/"hits":\s*(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
+  const response = await (await lane.askControl('faults')).text();
+  return [...response.matchAll(/"hits":\s*(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 function misbehaving(situation: Situation, fault: ServiceFault): Fault {

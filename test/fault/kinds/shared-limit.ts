@@ -26,13 +26,13 @@ const blows = {
 
 /** Counts of the service: 429s, and the most requests in any second. */
 async function counts(lane: Lane): Promise<{ throttled: number; peak: number }> {
-  const told = (await (await lane.askControl('stats')).json()) as {
+  const stats = (await (await lane.askControl('stats')).json()) as {
     throttled: number;
     peak_per_second: Record<string, { profile?: number }>;
   };
   return {
-    throttled: told.throttled,
-    peak: Math.max(...Object.values(told.peak_per_second).map(({ profile = 0 }) => profile)),
+    throttled: stats.throttled,
+    peak: Math.max(...Object.values(stats.peak_per_second).map(({ profile = 0 }) => profile)),
   };
 }
 
