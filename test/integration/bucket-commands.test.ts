@@ -185,7 +185,7 @@ describe('a workflow whose start a killed run has asked for', () => {
     await done;
     await space.clearFaults();
     const { stderr } = await all.run('b');
-    expect(stderr).toContain('asked for its start; looking whether it has started');
+    expect(stderr).toContain('requested its start; looking whether it has started');
   }, 180_000);
 });
 
