@@ -66,10 +66,10 @@ export async function measureRuns(
   { name, list, memoryMb, runs }: { name: string; list: List; memoryMb: number; runs: readonly ListRun[] },
 ): Promise<Figure[]> {
   const service = await serveList(list);
-  const given = { base_url: service.url, tenant_id: 'acme', auth: { token: 'a-token' }, budget: { shared: 'none' } };
+  const settings = { base_url: service.url, tenant_id: 'acme', auth: { token: 'a-token' }, budget: { shared: 'none' } };
   const job = { guards: { max_changed: '100%' } };
   const stream = { page_size: list.pageSize };
-  const config = await writeConfig(folder, name, stream, given, job, { memory_mb: memoryMb });
+  const config = await writeConfig(folder, name, stream, settings, job, { memory_mb: memoryMb });
   const figures: Figure[] = [];
   try {
     for (const { what, version, expects } of runs) {

@@ -22,7 +22,7 @@ const everything = Object.entries(published).map(([name, { request, version }]) 
 const guarded = everything.filter(([name]) => name !== 'oauthToken');
 const versioned = guarded.filter(([, { version }]) => version !== null);
 
-/** Sends a request with the version that is published for it, and whatever headers are given. */
+/** Sends a request with the version that is published for it, and any other headers. */
 async function ask(
   { method, path, version }: (typeof everything)[number][1],
   headers: Record<string, string | undefined> = {},

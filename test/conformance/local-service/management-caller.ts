@@ -22,8 +22,8 @@ export const lists = [
 export class ManagementCaller extends Caller {
   readonly clock: JumpingClock;
 
-  constructor(clock: JumpingClock, ...given: ConstructorParameters<typeof Caller>) {
-    super(...given);
+  constructor(clock: JumpingClock, ...options: ConstructorParameters<typeof Caller>) {
+    super(...options);
     this.clock = clock;
     this.headers['api-version'] = '2024-04-01';
   }

@@ -136,7 +136,7 @@ describe('GET /campaigns and GET /campaign-drafts', () => {
         ),
       );
     expect(await statuses()).toEqual([200, 404]);
-    for (const [given, expected] of [
+    for (const [fault, expected] of [
       [{ status: 401, message: 'Authentication Required' }, [200, 401]],
       [{ status: 400 }, [200, 400]],
       [{ status: 405 }, [200, 405]],
@@ -144,8 +144,8 @@ describe('GET /campaigns and GET /campaign-drafts', () => {
       [{ under: 'both' }, [200, 200]],
       [{ under: 'none' }, [404, 404]],
     ] as const) {
-      await caller.control('faults', { kind: 'drafts_version', ...given });
-      expect([given, await statuses()]).toEqual([given, expected]);
+      await caller.control('faults', { kind: 'drafts_version', ...fault });
+      expect([fault, await statuses()]).toEqual([fault, expected]);
       await caller.clearFaults();
     }
   });

@@ -12,8 +12,8 @@ export interface Profile {
 
 /** Makes requests to the Real-time API, which needs no version. */
 export class RealtimeCaller extends Caller {
-  constructor(...given: ConstructorParameters<typeof Caller>) {
-    super(...given);
+  constructor(...options: ConstructorParameters<typeof Caller>) {
+    super(...options);
     delete this.headers['api-version'];
   }
 

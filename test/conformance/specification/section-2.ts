@@ -212,9 +212,9 @@ export const section2: Checks = {
   },
 
   '2.6.rows.status': async (setting) => {
-    const given = await errors(setting);
-    expect(given.map(({ status }) => status)).toEqual([400, 401, 404, 405, 404, 400, 409]);
-    for (const { status, body } of given) expect(body.status).toBe(status);
+    const errorsOfAll = await errors(setting);
+    expect(errorsOfAll.map(({ status }) => status)).toEqual([400, 401, 404, 405, 404, 400, 409]);
+    for (const { status, body } of errorsOfAll) expect(body.status).toBe(status);
   },
   '2.6.rows.message': async (setting) => {
     for (const { body } of await errors(setting)) expect(body.message).toMatch(/\w+ \w+/);

@@ -14,14 +14,17 @@ import { type Checks, claimsOf, type Key, Setting } from './setting.js';
 type Form = Record<string, string | undefined>;
 type Headers = Record<string, string | undefined>;
 
-const given = (values: Form) => Object.entries(values).filter(([, value]) => value !== undefined) as [string, string][];
+const defined = (values: Form) =>
+  Object.entries(values).filter(([, value]) => value !== undefined) as [string, string][];
 
-/** A correct exchange, apart from the given changes. */
+/** A correct exchange, apart from these changes. */
 function exchange({ service }: Setting, key: Key, form: Form = {}, headers: Headers = {}): Promise<HttpResult> {
   const right = { grant_type: 'client_credentials', client_id: key.clientId, client_secret: key.clientSecret };
   const sent = { 'x-service-tenant': key.tenant, 'content-type': 'application/x-www-form-urlencoded', ...headers };
-  const body = new URLSearchParams(given({ ...right, ...form })).toString();
-  return fetch(`${service.url}/api/v0/oauth2/token`, { method: 'POST', headers: given(sent), body }).then(readResponse);
+  const body = new URLSearchParams(defined({ ...right, ...form })).toString();
+  return fetch(`${service.url}/api/v0/oauth2/token`, { method: 'POST', headers: defined(sent), body }).then(
+    readResponse,
+  );
 }
 
 /** The request that our client sends to get a token. */
