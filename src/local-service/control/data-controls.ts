@@ -6,7 +6,7 @@ import { lasting, passing } from './control.js';
 
 const tenantName = z.string().default(defaultTenant);
 
-/** Sets records of its own for a tenant's index; it replaces an index of the same name. */
+/** Makes an index of these records; it replaces an index of the same name. */
 const setProfiles = passing(
   'POST profiles',
   z.strictObject({
