@@ -126,7 +126,7 @@ export const columns = option(z.record(z.string().min(1), columnRule), {
 
 type RuledSource = Pick<
   SourceDeclaration,
-  'key' | 'hashesKey' | 'watched' | 'brings' | 'refusedRules' | 'declared' | 'container'
+  'key' | 'hashesKey' | 'watched' | 'coverage' | 'refusedRules' | 'declared' | 'container'
 >;
 
 function keyFindings(rule: Rule, { hashesKey }: RuledSource): { name: string; message: string } | undefined {
@@ -138,7 +138,7 @@ function keyFindings(rule: Rule, { hashesKey }: RuledSource): { name: string; me
 
 /** What is wrong with the rules for one column, if anything. */
 function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonly unknown[]) {
-  const { watched, brings, refusedRules } = source;
+  const { watched, coverage, refusedRules } = source;
   const names = Object.keys(rule);
   const refused = names.find((name) => refusedRules?.names.includes(name));
   if (refused !== undefined) return { name: refused, message: refusedRules?.instead ?? '' };
@@ -148,7 +148,7 @@ function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonl
   }
   const ofKey = key.includes(column) ? keyFindings(rule, source) : undefined;
   if (ofKey !== undefined) return ofKey;
-  const isStale = brings === 'additions' && rule.track === false;
+  const isStale = coverage === 'additions' && rule.track === false;
   return isStale
     ? { name: 'track', message: 'this source reads only new records, so the column cannot be kept up to date' }
     : undefined;

@@ -3,7 +3,7 @@ import type { ColumnRules } from '../columns/column-rules.js';
 import type { StoredColumn } from '../columns/columns.js';
 import type { Clock } from '../core/clock.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
-import { type RecognitionOptions, StreamCache } from '../record-cache/stream-cache.js';
+import { StreamCache, type StreamCacheOptions } from '../record-cache/stream-cache.js';
 import type { Source, Window } from '../sources/source.js';
 import type { Database } from '../storage/duckdb.js';
 import type { JournalState } from '../storage/journal.js';
@@ -51,7 +51,7 @@ export interface ExtractionOptions {
   /** The journal of an earlier process, to resume from. */
   readonly resume: JournalState | undefined;
   /** Given if records are to be recognised, now if possible and by the next night. */
-  readonly recognition: RecognitionOptions | undefined;
+  readonly recognition: StreamCacheOptions | undefined;
   /** Whether to compare even an unpartitioned list with its total. */
   readonly checkTotal: boolean;
 }

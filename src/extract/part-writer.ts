@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { ColumnRules } from '../columns/column-rules.js';
 import type { ColumnSet, StoredColumn } from '../columns/columns.js';
 import { wideColumns } from '../columns/row-hash.js';
-import type { SeenLog } from '../record-cache/cache-hits.js';
+import type { CacheHitsLog } from '../record-cache/cache-hits.js';
 import type { LookedUpPage } from '../record-cache/record-cache.js';
 import { writeFileAtomically } from '../storage/durable.js';
 import type { Counters, Journal, PartitionCursor } from '../storage/journal.js';
@@ -45,7 +45,7 @@ interface PartWriterOptions {
   readonly maker: PartConverter;
   readonly journal: Journal;
   /** Where to note what was recognised; left out: nothing can be. */
-  readonly seen?: SeenLog | undefined;
+  readonly seen?: CacheHitsLog | undefined;
   /** Number of the last part of an earlier process; 0 for none. */
   readonly parts: number;
   /** The counters of the stream so far, including the page just scanned. */
@@ -109,10 +109,10 @@ export class PartWriter {
     if (batch.spool.bytes + batch.rejectedBytes >= partBytes * this.#breadth) await this.#seal();
   }
 
-  #noteHashes(batch: Batch, { raw, runs }: LookedUpPage, partition: string, { attempt }: PartitionCursor): void {
+  #noteHashes(batch: Batch, { raw, hitRuns }: LookedUpPage, partition: string, { attempt }: PartitionCursor): void {
     // If this batch gets no part, the next one has its number, and all of its rows come later.
     const [part, { records }] = [this.#number + 1, batch.spool];
-    for (const { rowsBefore, slots } of runs)
+    for (const { rowsBefore, slots } of hitRuns)
       this.#options.seen?.add({ partition, attempt, part, row: records + rowsBefore, slots });
     batch.raw ??= [];
     batch.raw.push(raw);

@@ -31,7 +31,7 @@ export interface LiveCounters extends RequestCounts {
 /** The result of reading a stream. */
 export interface ReadResult {
   /** Records that were read again unchanged from the previous snapshot; they are in no part. */
-  readonly standing: UnchangedRows;
+  readonly unchangedRows: UnchangedRows;
   /** Parts that have rows, in the order of their numbers. */
   readonly parts: readonly Part[];
   /** The columns of all parts, with types wide enough for all their values. */
@@ -69,7 +69,7 @@ export function collectReadResult(
   for (const part of state.parts) merged.merge(ColumnSet.restore(part.columns));
   const filesOf = (number: number) => partFiles(join(folder, 'parts'), number);
   return {
-    standing: noUnchangedRows,
+    unchangedRows: noUnchangedRows,
     parts: state.parts
       .filter(({ rows }) => rows > 0)
       .map((part) => {
@@ -173,8 +173,8 @@ async function restoreKeys(
 }
 
 /** How many records were read, each counted once. Rows of attempts that were given up do not count: they are not part of the result. */
-export async function distinctKeys(database: Database, { parts, standing, dropped }: ReadResult): Promise<number> {
-  const { known } = standing;
+export async function distinctKeys(database: Database, { parts, unchangedRows, dropped }: ReadResult): Promise<number> {
+  const { known } = unchangedRows;
   if (known !== null && known.unseenPath === null && parts.length === 0) return known.rows;
   const session = await database.connect();
   try {

@@ -170,8 +170,8 @@ export class ServiceReader {
     return this.#options.source.key;
   }
 
-  get brings(): Source['brings'] {
-    return this.#options.source.brings;
+  get coverage(): Source['coverage'] {
+    return this.#options.source.coverage;
   }
 
   /**
@@ -186,7 +186,7 @@ export class ServiceReader {
       const read = windows.map((each) => ({ ...each, isEmpty: !this.#intake.brought(each) }));
       return settled({ covered, read, beganMs: Date.parse(began), certainMs: source.certainMs });
     }
-    return source.kind === 'list' && source.brings === 'additions' ? [{ from: began, to: began }] : undefined;
+    return source.kind === 'list' && source.coverage === 'additions' ? [{ from: began, to: began }] : undefined;
   }
 
   /** The list, to be checked against its own total; undefined if the total is not needed. */
@@ -296,7 +296,7 @@ export class ServiceReader {
 
   /** The hashes that it recognises records by; undefined if there are none. */
   get hashTable(): RecordHashTable | undefined {
-    return this.#recognition?.recogniser.known;
+    return this.#recognition?.records.table;
   }
 
   /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */
@@ -333,8 +333,8 @@ export class ServiceReader {
     const { parts, counters, dropped } = found;
     const connect = () => this.#options.database.connect();
     const given = { records: counters.recognised, dropped };
-    const { standing, superseded } = await this.#recognition.standing(connect, state, parts, given);
-    return { ...found, standing, dropped: [...dropped, ...superseded] };
+    const { unchangedRows, superseded } = await this.#recognition.unchangedRows(connect, state, parts, given);
+    return { ...found, unchangedRows, dropped: [...dropped, ...superseded] };
   }
 
   async close(): Promise<void> {

@@ -149,14 +149,14 @@ export class StreamSink {
         const view = { isFirst: cursor.pages === 1, isFiltered: filter.length > 0 };
         const scanned = await this.#add((each) => this.#scan(scanner, each, view), page, name, cursor);
         for (const attribute of scanned.judged) this.#judged.add(attribute);
-        const recognised = 'recognised' in scanned ? scanned.recognised : 0;
-        const records = scanned.records + recognised;
+        const hits = 'hits' in scanned ? scanned.hits : 0;
+        const records = scanned.records + hits;
         if (records > 0) this.#brought.add(name);
         const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
         return { records, bringsNew };
       },
       restart: (attempt) => {
-        this.#options.recognition?.restarted();
+        this.#options.recognition?.noteRestart();
         return this.#writer.note({ type: 'attempt', partition: name, attempt });
       },
     };
@@ -172,8 +172,7 @@ export class StreamSink {
     const { records, rejects } = await this.#writer.add(
       () => {
         const whole = { body, start: 0, end: body.length };
-        const page =
-          this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
+        const page = this.#options.recognition?.records.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
         if (page.records + page.rejects.length !== 1 || page.mismatches !== 0) return notKept(page);
         this.#options.live.read += 1;
         this.#options.live.kept += page.records;
@@ -214,7 +213,7 @@ export class StreamSink {
     const { recognition } = this.#options;
     return recognition === undefined
       ? scanner.scan(page.body, page.start, page.end)
-      : recognition.recogniser.scan(scanner, page, view);
+      : recognition.records.scan(scanner, page, view);
   }
 
   /**
@@ -223,9 +222,9 @@ export class StreamSink {
    * @param isExact whether the first page without anything new already matters
    */
   #bringsNew(page: PageToWrite, chain: number, isExact: boolean): boolean {
-    const isFresh = 'recognised' in page && page.isFresh && !isExact;
-    const recognised = 'recognised' in page && !isFresh && this.#seen.add(page.knownHashes, chain);
-    return this.#seen.add(page.keyHashes, chain) || recognised || isFresh;
+    const isFresh = 'hits' in page && page.hasNewHits && !isExact;
+    const hits = 'hits' in page && !isFresh && this.#seen.add(page.hitHashes, chain);
+    return this.#seen.add(page.keyHashes, chain) || hits || isFresh;
   }
 
   #add(
@@ -246,11 +245,11 @@ export class StreamSink {
 
   #count(page: PageToWrite, missing: number): void {
     const { live } = this.#options;
-    const recognised = 'recognised' in page ? page.recognised : 0;
+    const hits = 'hits' in page ? page.hits : 0;
     live.pages += 1;
-    live.recognised += recognised;
-    live.read += page.records + page.rejects.length + recognised;
-    live.kept += page.records + recognised;
+    live.recognised += hits;
+    live.read += page.records + page.rejects.length + hits;
+    live.kept += page.records + hits;
     live.rejected += page.rejects.length;
     live.replaced += page.replaced;
     live.missing += missing;

@@ -10,16 +10,16 @@ import { RecordHashTable } from './hash-table.js';
 const headerSchema = z.object({
   version: z.literal(1),
   hash_version: z.literal(recordHashVersion),
-  /** Changes with every known file. */
+  /** Changes with every cache file. */
   id: z.string().regex(/^[0-9a-f]{32}$/),
-  /** The store, and the run whose commit of the stream its records are. */
+  /** The store, and the run that committed the cached records. */
   store_id: z.string(),
   run_id: z.string(),
-  /** Digest of all that decides what becomes of a record's bytes. */
+  /** Digest of everything that decides how a record's bytes are converted. */
   fingerprint: z.string(),
   /** Of the hash, in hex. */
   secret: z.string(),
-  /** Where records probably end; null if that is not known. */
+  /** The separator of the records; null if it is unknown. */
   separator: z.object({ bytes: z.string(), before: z.number(), next: z.number() }).nullable(),
   /** When every record was last converted and compared: ISO 8601. */
   verified_at: z.string(),
@@ -32,20 +32,20 @@ const headerSchema = z.object({
   keys: z.object({ rows: z.number(), sha256: z.string() }),
 });
 
-/** What a known file says about itself. */
+/** The header of a cache file. */
 export type CacheHeader = z.infer<typeof headerSchema>;
 
-/** A known file, read. */
+/** The content of a cache file. */
 export interface CacheFile {
   readonly header: CacheHeader;
-  readonly set: RecordHashTable;
+  readonly table: RecordHashTable;
 }
 
-/** Why a known file cannot be used, in words. */
+/** A cache file that cannot be used; its message says why. */
 export class UnusableCache extends Error {}
 
 const magic = Buffer.from('cdsync known\n');
-/** Header and magic number fill it up, so that the image begins at a multiple of a page. */
+/** Bytes of magic number and header together, so that the image begins at a multiple of a page. */
 const headerBytes = 4096;
 const readBytes = 1 << 24;
 
@@ -53,7 +53,7 @@ function digest(content: string): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-/** Views of an image, in its order. Node hashes no more than 2 GB at once, and has no Buffer of more than 4 GB. */
+/** Consecutive views of an image, because Node limits the bytes of a hash update and of a Buffer. */
 function* viewsOf({ buffer, byteOffset, byteLength }: Uint32Array): Generator<Buffer> {
   for (let from = 0; from < byteLength; from += readBytes)
     yield Buffer.from(buffer, byteOffset + from, Math.min(readBytes, byteLength - from));
@@ -65,12 +65,12 @@ function digestOf(words: Uint32Array): string {
   return hash.digest('hex');
 }
 
-/** The paths of a known file and its keys in a folder. */
+/** The paths of a cache file and its keys in a folder. */
 export function cachePaths(folder: string): { readonly image: string; keys(id: string): string } {
   return { image: join(folder, 'known.bin'), keys: (id) => join(folder, `${id}.parquet`) };
 }
 
-/** Writes the image and its header; durable on return, but its name is not. @returns the header, complete */
+/** Writes the image and its header and syncs them, but not the folder. @returns the complete header */
 export async function writeCacheFile(
   path: string,
   { words, slots, count }: RecordHashTable,
@@ -80,7 +80,7 @@ export async function writeCacheFile(
   const header: CacheHeader = { version: 1, hash_version: recordHashVersion, ...about, count, slots, sha256 };
   const json = JSON.stringify(header);
   const text = Buffer.from(`${json}\n${digest(json)}\n`);
-  if (magic.length + text.length > headerBytes) throw new RangeError('the header of a known file is too long');
+  if (magic.length + text.length > headerBytes) throw new RangeError('the header of a cache file is too long');
   const head = Buffer.alloc(headerBytes);
   magic.copy(head);
   text.copy(head, magic.length);
@@ -98,7 +98,7 @@ export async function writeCacheFile(
 async function readFull(handle: FileHandle, target: Buffer, position: number): Promise<void> {
   for (let done = 0; done < target.length; ) {
     const { bytesRead } = await handle.read(target, done, Math.min(readBytes, target.length - done), position + done);
-    if (bytesRead === 0) throw new UnusableCache('the known file is cut short');
+    if (bytesRead === 0) throw new UnusableCache('the cache file is cut short');
     done += bytesRead;
   }
 }
@@ -106,17 +106,17 @@ async function readFull(handle: FileHandle, target: Buffer, position: number): P
 async function readHeader(handle: FileHandle): Promise<CacheHeader> {
   const head = Buffer.alloc(headerBytes);
   await readFull(handle, head, 0);
-  if (head.compare(magic, 0, magic.length, 0, magic.length) !== 0) throw new UnusableCache('the known file is damaged');
+  if (head.compare(magic, 0, magic.length, 0, magic.length) !== 0) throw new UnusableCache('the cache file is damaged');
   const [json = '', sum] = head.toString('utf8', magic.length).split('\n');
-  if (digest(json) !== sum) throw new UnusableCache('the known file is damaged');
+  if (digest(json) !== sum) throw new UnusableCache('the cache file is damaged');
   const header = headerSchema.safeParse(JSON.parse(json));
-  if (!header.success) throw new UnusableCache('another version of cdsync has written the known file');
+  if (!header.success) throw new UnusableCache('another version of cdsync has written the cache file');
   return header.data;
 }
 
 /**
- * Reads a known file.
- * @param accept looks at the header before anything else is read; what it throws ends the reading
+ * Reads a cache file.
+ * @param accept checks the header before anything else is read, and throws if the file must not be used
  * @returns undefined if there is none
  * @throws {UnusableCache} if it is damaged, of another version, or cannot be read
  */
@@ -131,34 +131,34 @@ export async function readCacheFile(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw new UnusableCache(`the known file cannot be read (${code})`);
+    throw new UnusableCache(`the cache file cannot be read (${code})`);
   }
   try {
     const header = await readHeader(handle);
     accept(header);
     const imageBytes = header.slots * hashWords * Uint32Array.BYTES_PER_ELEMENT;
-    if ((await handle.stat()).size !== headerBytes + imageBytes) throw new UnusableCache('the known file is cut short');
+    if ((await handle.stat()).size !== headerBytes + imageBytes) throw new UnusableCache('the cache file is cut short');
     const words = new Uint32Array(header.slots * hashWords);
     let position = headerBytes;
     for (const view of viewsOf(words)) {
       await readFull(handle, view, position);
       position += view.length;
     }
-    if (digestOf(words) !== header.sha256) throw new UnusableCache('the known file is damaged');
+    if (digestOf(words) !== header.sha256) throw new UnusableCache('the cache file is damaged');
     const sha256 = await sha256OfFile(keys(header.id)).catch(() => undefined);
-    if (sha256 !== header.keys.sha256) throw new UnusableCache('the keys of the known file are missing or damaged');
-    return { header, set: new RecordHashTable(words, header.count) };
+    if (sha256 !== header.keys.sha256) throw new UnusableCache('the keys of the cache file are missing or damaged');
+    return { header, table: new RecordHashTable(words, header.count) };
   } catch (error) {
     if (error instanceof UnusableCache) throw error;
     throw new UnusableCache(
-      `the known file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`,
+      `the cache file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`,
     );
   } finally {
     await handle.close();
   }
 }
 
-/** Links a known file into another folder, which must exist, so that it stays while that folder does. */
+/** Links a cache file into another, existing folder, so that the file remains as long as that folder. */
 export async function linkCacheFile(from: string, to: string, id: string): Promise<void> {
   const [source, target] = [cachePaths(from), cachePaths(to)];
   for (const [path, copy] of [
@@ -172,7 +172,7 @@ export async function linkCacheFile(from: string, to: string, id: string): Promi
   await syncFolder(to);
 }
 
-/** Moves a finished known file to where the next run looks for it, and removes the one before. */
+/** Moves a complete cache file to the folder that the next run reads, and removes the previous one. */
 export async function promoteCacheFile(from: string, to: string, id: string): Promise<void> {
   const [source, target] = [cachePaths(from), cachePaths(to)];
   await mkdir(to, { recursive: true, mode: 0o700 });
@@ -189,16 +189,17 @@ async function keepOnly(folder: string, id: string): Promise<void> {
   }
 }
 
-/** Removes what cannot be used of the known files of all streams, whose folders are in this one. */
+/** Removes what cannot be used of the cache files of all streams, whose folders are in this one. */
 export async function cleanCacheFiles(folder: string): Promise<void> {
   for (const stream of await readdir(folder).catch(() => [])) {
     const own = join(folder, stream);
-    const known = await readCacheFile(own, () => undefined).catch(() => undefined);
-    if (known === undefined) await rm(own, { recursive: true, force: true });
-    else await keepOnly(own, known.header.id);
+    const cache = await readCacheFile(own, () => undefined).catch(() => undefined);
+    if (cache === undefined) await rm(own, { recursive: true, force: true });
+    else await keepOnly(own, cache.header.id);
   }
 }
 
+/** Removes the cache file of a stream. */
 export async function removeCacheFile(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
 }

@@ -3,35 +3,35 @@ import { crc32 } from 'node:zlib';
 import { openFlags, writeWhole } from '../storage/durable.js';
 
 const wordBytes = Uint32Array.BYTES_PER_ELEMENT;
-/** In place of a partition's number: what follows is the name of the next partition. */
+/** In place of a partition's number: the name of a partition follows. */
 const nameMark = 0xffff_ffff;
-/** Words before the slots of a run: partition, attempt, part, rows, number of slots. */
+/** Words before the slots of an entry: partition, attempt, part, rows, number of slots. */
 const headWords = 5;
 /** Words before the bytes of a name: mark, number, length. */
 const nameWords = 3;
 const chunkBytes = 1 << 20;
 
-/** Recognised records that came one after the other. */
+/** Adjacent cache hits of one partition. */
 export interface CacheHits {
   readonly partition: string;
   readonly attempt: number;
-  /** They came before row `row` of part `part`, and after all rows before it. */
+  /** They were read before row `row` of part `part`, and after all earlier rows. */
   readonly part: number;
   readonly row: number;
-  /** Their slots in the known set. */
+  /** Their slots in the hash table. */
   readonly slots: ArrayLike<number>;
 }
 
 /**
- * Which records a reading has recognised, in the order in which they came: a file beside the journal, of 32-bit numbers, with a
- * checksum after each run. A line of the journal names the length that the file had; what is after that does not count.
+ * The cache hits of a reading, in their order: a file beside the journal, of 32-bit numbers, with a checksum after each entry. A line
+ * of the journal has the length of the file; bytes after it do not count.
  */
-export class SeenLog {
+export class CacheHitsLog {
   readonly #handle: FileHandle;
   readonly #partitions = new Map<string, number>();
   #words = new Uint32Array(chunkBytes / wordBytes);
   #used = 0;
-  /** Bytes in the file and in what is being written. */
+  /** Bytes in the file, including unfinished writes. */
   #length: number;
   #written: Promise<unknown> = Promise.resolve();
   #isSynced = true;
@@ -42,12 +42,13 @@ export class SeenLog {
   }
 
   /** Cuts the log to `length` bytes and opens it for appending. Names are written again. */
-  static async open(path: string, length: number): Promise<SeenLog> {
+  static async open(path: string, length: number): Promise<CacheHitsLog> {
     const handle = await open(path, openFlags.update, 0o600);
     await handle.truncate(length);
-    return new SeenLog(handle, length);
+    return new CacheHitsLog(handle, length);
   }
 
+  /** Adds hits; they are durable after {@link sync}. */
   add({ partition, attempt, part, row, slots }: CacheHits): void {
     const number = this.#partition(partition);
     this.#append([number, attempt, part, row, slots.length], slots);
@@ -86,10 +87,10 @@ export class SeenLog {
   #append(head: readonly number[], rest: ArrayLike<number>): void {
     const size = head.length + rest.length;
     this.#reserve(size + 1);
-    const record = this.#words.subarray(this.#used, this.#used + size + 1);
-    record.set(head);
-    record.set(rest, head.length);
-    record[size] = checksum(record);
+    const entry = this.#words.subarray(this.#used, this.#used + size + 1);
+    entry.set(head);
+    entry.set(rest, head.length);
+    entry[size] = checksum(entry);
     this.#used += size + 1;
   }
 
@@ -107,14 +108,14 @@ export class SeenLog {
     this.#length += bytes.length;
     this.#isSynced = false;
     this.#written = this.#written.then(() => writeWhole(this.#handle, bytes, bytes.length, position));
-    // The next sync awaits it and meets its failure. Until then it must not count as unhandled.
+    // The next sync awaits the write and throws its error. Until then the rejection must not count as unhandled.
     this.#written.catch(() => undefined);
   }
 }
 
-/** Of a record without its last word, which is the checksum. */
-function checksum(record: Uint32Array): number {
-  return crc32(Buffer.from(record.buffer, record.byteOffset, record.byteLength - wordBytes));
+/** The checksum of an entry: of all its words but the last, which is the checksum itself. */
+function checksum(entry: Uint32Array): number {
+  return crc32(Buffer.from(entry.buffer, entry.byteOffset, entry.byteLength - wordBytes));
 }
 
 async function readAt(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
@@ -125,10 +126,10 @@ async function readAt(handle: FileHandle, bytes: Buffer, position: number): Prom
   }
 }
 
-/** The runs in the first `length` bytes of a log. @throws {RangeError} if that is no log, or is damaged */
+/** The hits in the first `length` bytes of a log. @throws {RangeError} if the log is damaged or not a log */
 export async function* readCacheHits(path: string, length: number): AsyncGenerator<CacheHits> {
   const names = new Map<number, string>();
-  for await (const words of records(path, length)) {
+  for await (const words of entries(path, length)) {
     if (words[0] === nameMark) {
       const bytes = Buffer.from(words.slice(nameWords).buffer);
       names.set(words[1] as number, bytes.toString('utf8', 0, words[2]));
@@ -141,8 +142,8 @@ export async function* readCacheHits(path: string, length: number): AsyncGenerat
   }
 }
 
-/** How many words the record has that begins here, its checksum included; undefined if its head is not whole. */
-function recordWords(words: Uint32Array, at: number): number | undefined {
+/** Number of words of the entry at this position, with its checksum; undefined if its head is incomplete. */
+function entryWords(words: Uint32Array, at: number): number | undefined {
   if (words[at] === nameMark) {
     const bytes = words[at + 2];
     return bytes === undefined ? undefined : nameWords + Math.ceil(bytes / wordBytes) + 1;
@@ -151,7 +152,7 @@ function recordWords(words: Uint32Array, at: number): number | undefined {
   return slots === undefined ? undefined : headWords + slots + 1;
 }
 
-async function* records(path: string, length: number): AsyncGenerator<Uint32Array> {
+async function* entries(path: string, length: number): AsyncGenerator<Uint32Array> {
   const handle = await open(path, 'r');
   try {
     let rest = new Uint32Array(0);
@@ -164,16 +165,16 @@ async function* records(path: string, length: number): AsyncGenerator<Uint32Arra
       words.set(new Uint32Array(chunk.buffer, chunk.byteOffset, chunk.length / wordBytes), rest.length);
       let at = 0;
       for (;;) {
-        const size = recordWords(words, at);
+        const size = entryWords(words, at);
         if (size === undefined || at + size > words.length) break;
-        const record = words.subarray(at, at + size);
-        if (record.at(-1) !== checksum(record)) throw new RangeError('the log is damaged');
-        yield record;
+        const entry = words.subarray(at, at + size);
+        if (entry.at(-1) !== checksum(entry)) throw new RangeError('the log is damaged');
+        yield entry;
         at += size;
       }
       rest = words.slice(at);
     }
-    if (rest.length > 0) throw new RangeError('the log ends inside of a record');
+    if (rest.length > 0) throw new RangeError('the log ends inside an entry');
   } finally {
     await handle.close();
   }

@@ -5,24 +5,24 @@ import type { RecordHashTable } from './hash-table.js';
 
 const { closeBrace, closeBracket, comma, openBrace, quote } = jsonBytes;
 
-/** How much of a record's beginning may belong to a separator. */
+/** A separator contains at most this many bytes of the next record. */
 const longestPrefix = 64;
 
 /**
- * The bytes between two records of a list, as far as all records have them: the closing brackets of one, the comma, and
- * the next one's beginning up to the first value (`}},{"id":`). Where they stand, a record probably ends.
+ * The bytes between two records that are the same in the whole list: the closing brackets, the comma, and the next record up to its
+ * first value (`}},{"id":`). A record probably ends at each occurrence.
  */
 export interface RecordSeparator {
   readonly bytes: Buffer;
-  /** How many of the bytes belong to the record before the comma. */
+  /** Number of the bytes that belong to the record before the comma. */
   readonly before: number;
-  /** At which of the bytes the next record begins. */
+  /** Index of the byte at which the next record begins. */
   readonly next: number;
 }
 
 /**
- * Finds the separator of a list from two records that follow each other in it, with a comma and spaces between them.
- * @param first where the first of them begins; it ends at `end`, and the second begins at `next`
+ * Finds the separator of a list from two adjacent records with a comma and white space between them.
+ * @param first start of the first record; it ends at `end`, and the second begins at `next`
  * @returns undefined if the records are not objects that begin with a member
  */
 export function findSeparator(body: Buffer, first: number, end: number, next: number): RecordSeparator | undefined {
@@ -47,50 +47,50 @@ function endOfName(body: Buffer, object: number): number | undefined {
   return close < 0 || close - object > longestPrefix ? undefined : close + 1;
 }
 
-/** In place of a slot: the slice is not known. */
-export const unknown = -1;
+/** In place of a slot: the range is not in the cache. */
+export const missed = -1;
 
 /**
- * The slices of a page that may be its records, each looked up in the known set. A guess is only as good as its separator:
- * take the known slices for records only if a scanner confirms that each unknown one is a whole record. Then every slice begins
- * where a record surely begins, and bytes that are known are known as a whole record.
+ * Ranges of a page that are probably its records, each looked up in the hash table of the record cache. The guess depends on the
+ * separator: hits count as records only after a scanner confirmed that each missed range is one whole record. Then every range
+ * begins at a record, and the bytes of a hit were a whole record before.
  */
 export class RecordRanges {
-  readonly #known: RecordHashTable;
+  readonly #table: RecordHashTable;
   readonly #hash: RecordHash;
   #bounds = new Uint32Array(2048);
   #slots = new Int32Array(1024);
   #hashes = new Uint32Array(4096);
   #count = 0;
-  #unknown = 0;
+  #misses = 0;
 
-  constructor(known: RecordHashTable, hash: RecordHash) {
-    this.#known = known;
+  constructor(table: RecordHashTable, hash: RecordHash) {
+    this.#table = table;
     this.#hash = hash;
   }
 
-  /** Number of slices of the last page. */
+  /** Number of ranges of the last page. */
   get count(): number {
     return this.#count;
   }
-  /** Number of slices of the last page that are not known. */
-  get unknown(): number {
-    return this.#unknown;
+  /** Number of ranges of the last page that are not in the cache. */
+  get misses(): number {
+    return this.#misses;
   }
-  /** Where each slice of the last page begins and ends. */
+  /** Start and end of each range of the last page. */
   get bounds(): Uint32Array {
     return this.#bounds;
   }
-  /** The slot of each slice of the last page in the known set, or {@link unknown}. */
+  /** The slot of each range of the last page in the hash table, or {@link missed}. */
   get slots(): Int32Array {
     return this.#slots;
   }
-  /** The hash of each slice of the last page. */
+  /** The hash of each range of the last page. */
   get hashes(): Uint32Array {
     return this.#hashes;
   }
 
-  /** Cuts a list at its separators. @param from where the inside of the list begins; it ends at `to` */
+  /** Cuts a list at its separators. @param from start of the list's content; it ends at `to` */
   guess(body: Buffer, from: number, to: number, { bytes, before, next }: RecordSeparator): void {
     this.#count = 0;
     let begin = skipSpace(body, from);
@@ -105,7 +105,7 @@ export class RecordRanges {
     this.#lookUp(body);
   }
 
-  /** Takes slices that a scanner has found. @param bounds where each begins and ends */
+  /** Takes the ranges of a scanner. @param bounds start and end of each */
   take(body: Buffer, bounds: Uint32Array): void {
     this.#count = 0;
     for (let at = 0; at < bounds.length; at += 2) this.#add(bounds[at] as number, bounds[at + 1] as number);
@@ -117,14 +117,14 @@ export class RecordRanges {
     const [bounds, hashes, slots, count] = [this.#bounds, this.#hashes, this.#slots, this.#count];
     for (let index = 0; index < count; index += 1)
       this.#hash.write(view, bounds[2 * index] as number, bounds[2 * index + 1] as number, hashes, index * hashWords);
-    // All hashes first: the look-ups then wait for memory side by side.
-    let missing = 0;
+    // The look-ups run after all hashes, so that their waits for memory overlap.
+    let misses = 0;
     for (let index = 0; index < count; index += 1) {
-      const slot = this.#known.find(hashes, index * hashWords);
+      const slot = this.#table.find(hashes, index * hashWords);
       slots[index] = slot;
-      if (slot === unknown) missing += 1;
+      if (slot === missed) misses += 1;
     }
-    this.#unknown = missing;
+    this.#misses = misses;
   }
 
   #add(from: number, to: number): void {

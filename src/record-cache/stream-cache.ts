@@ -15,33 +15,33 @@ import {
   readCacheFile,
   UnusableCache,
 } from './cache-file.js';
-import { readCacheHits, SeenLog } from './cache-hits.js';
+import { CacheHitsLog, readCacheHits } from './cache-hits.js';
 import { RecordCache } from './record-cache.js';
 import type { RecordSeparator } from './record-ranges.js';
 
-/** What a reading needs to recognise the records of an earlier night. */
-export interface RecognitionOptions {
-  /** The folder of the known file. */
+/** How a reading uses the record cache of the last snapshot. */
+export interface StreamCacheOptions {
+  /** The folder of the cache file. */
   readonly folder: string;
-  /** Digest of all that decides what becomes of a record's bytes. */
+  /** Digest of everything that decides how a record's bytes are converted. */
   readonly fingerprint: string;
-  /** Judges a known file. @throws {UnusableCache} why it must not be used */
+  /** Checks a cache file. @throws {UnusableCache} with the reason, if it must not be used */
   accept(header: CacheHeader): void;
 }
 
-/** What the next night needs to recognise the records of this one. */
+/** The properties of the next run's record cache. */
 export interface NextCache {
   readonly fingerprint: string;
   /** Of the hash, in hex. */
   readonly secret: string;
   readonly separator: CacheHeader['separator'];
-  /** When every record was last converted and compared, before this reading: ISO 8601; null: this reading has converted all. */
+  /** When every record was last converted and compared before this reading, ISO 8601; null: this reading converted all. */
   readonly verifiedAt: string | null;
 }
 
-/** The rows that stand, and those of parts that do not count because the same key came again later, as it was. */
+/** The unchanged rows, and the rows of parts that do not count because a later record with their key was a cache hit. */
 interface UnchangedParts {
-  readonly standing: UnchangedRows;
+  readonly unchangedRows: UnchangedRows;
   readonly superseded: readonly DroppedRows[];
 }
 
@@ -51,7 +51,7 @@ interface KeyedPart {
   readonly keysPath: string;
 }
 
-/** A row of a part whose key also came as a recognised record. */
+/** A row of a part whose key was also a cache hit. */
 interface Copy {
   readonly part: number;
   readonly row: number;
@@ -61,89 +61,89 @@ function logPath(folder: string): string {
   return join(folder, 'seen.log');
 }
 
-/** The recognition of one stream in one run: its hash, what it knows, and what of that has come. */
+/** The record cache of one stream in one run: the hashes of the last snapshot, the hits so far, and their log. */
 export class StreamCache {
-  readonly recogniser: RecordCache;
-  readonly log: SeenLog | undefined;
-  /** Why no record was recognised, in words; undefined if some could be. */
+  readonly records: RecordCache;
+  readonly log: CacheHitsLog | undefined;
+  /** Why there is no cache, in words; undefined if there is one. */
   readonly reason: string | undefined;
   readonly #folder: string;
   readonly #secret: Buffer;
   readonly #base: CacheFile | undefined;
   readonly #fingerprint: string | undefined;
-  /** Whether records count as seen that only dropped attempts have brought. */
+  /** Whether hits of dropped attempts may still count. */
   #isStale = false;
 
-  private constructor(given: {
+  private constructor(start: {
     readonly folder: string;
     readonly secret: Buffer;
     readonly base: CacheFile | undefined;
-    readonly log: SeenLog | undefined;
+    readonly log: CacheHitsLog | undefined;
     readonly reason: string | undefined;
-    readonly options: RecognitionOptions | undefined;
+    readonly options: StreamCacheOptions | undefined;
   }) {
-    const { folder, secret, base, options, log, reason } = given;
+    const { folder, secret, base, options, log, reason } = start;
     this.#folder = folder;
     this.#secret = secret;
     this.#base = base;
     this.#fingerprint = options?.fingerprint;
     this.log = log;
     this.reason = reason;
-    this.recogniser = new RecordCache(
+    this.records = new RecordCache(
       new RecordHasher(secret),
-      base && { known: base.set, separator: separatorIn(base.header) },
+      base && { table: base.table, separator: separatorIn(base.header) },
     );
   }
 
   /**
-   * Begins with what the last night has left, or without.
-   * @param folder the stream's folder in the run: it gets links, so that a later process resumes with the same
+   * Begins with the cache of the last run, or without one.
+   * @param folder the stream's folder in the run; it gets links to the cache file, so that a resuming process has the same cache
    */
-  static async begin(folder: string, options: RecognitionOptions): Promise<StreamCache> {
+  static async begin(folder: string, options: StreamCacheOptions): Promise<StreamCache> {
     try {
       const base = await readCacheFile(options.folder, (header) => options.accept(header));
-      if (base === undefined) return StreamCache.#without(folder, options, 'nothing is known yet');
+      if (base === undefined) return StreamCache.#without(folder, options, 'there is no record cache yet');
       await linkCacheFile(options.folder, folder, base.header.id);
-      const log = await SeenLog.open(logPath(folder), 0);
+      const log = await CacheHitsLog.open(logPath(folder), 0);
       const secret = Buffer.from(base.header.secret, 'hex');
       return new StreamCache({ folder, secret, base, log, reason: undefined, options });
     } catch (error) {
       if (error instanceof UnusableCache) return StreamCache.#without(folder, options, error.message);
       const { code } = error as NodeJS.ErrnoException;
       if (code === undefined) throw error;
-      return StreamCache.#without(folder, options, `what is known cannot be linked (${code})`);
+      return StreamCache.#without(folder, options, `the record cache cannot be linked (${code})`);
     }
   }
 
-  static #without(folder: string, options: RecognitionOptions, reason: string): StreamCache {
+  static #without(folder: string, options: StreamCacheOptions, reason: string): StreamCache {
     const [base, log] = [undefined, undefined];
     return new StreamCache({ folder, secret: randomBytes(secretBytes), base, log, reason, options });
   }
 
   /**
-   * Goes on as the journal says; undefined if that is impossible, so that the reading must begin again.
-   * @param options undefined if the present options do not recognise: what the journal has recognised still counts
+   * Continues from the journal; undefined if that is impossible, so that the reading must begin again.
+   * @param options undefined if the present options turn the cache off; the hits in the journal still count
    */
   static async resume(
     folder: string,
     { start, cursors, seen }: JournalState,
-    options: RecognitionOptions | undefined,
+    options: StreamCacheOptions | undefined,
   ): Promise<StreamCache | 'off' | undefined> {
     const { recognition } = start;
     if (recognition === undefined) return 'off';
     const secret = Buffer.from(recognition.secret, 'hex');
     if (secret.length !== secretBytes) return undefined;
     if (recognition.base === null) {
-      const reason = 'the reading that is resumed recognised nothing';
+      const reason = 'the resumed reading has no record cache';
       return new StreamCache({ folder, secret, base: undefined, log: undefined, reason, options });
     }
-    let log: SeenLog | undefined;
+    let log: CacheHitsLog | undefined;
     try {
       const base = await readCacheFile(folder, ({ id }) => {
         if (id !== recognition.base) throw new UnusableCache('it is another one');
       });
       if (base === undefined) return undefined;
-      log = await SeenLog.open(logPath(folder), seen);
+      log = await CacheHitsLog.open(logPath(folder), seen);
       const resumed = new StreamCache({ folder, secret, base, log, reason: undefined, options });
       await resumed.#replay(cursors, seen);
       return resumed;
@@ -154,14 +154,14 @@ export class StreamCache {
     }
   }
 
-  /** What the journal must remember of it. */
+  /** The cache's entry in the journal. */
   get journaled(): { readonly base: string | null; readonly secret: string } {
     return { base: this.#base?.header.id ?? null, secret: this.#secret.toString('hex') };
   }
 
-  /** Undefined if the present options do not recognise. */
+  /** The properties of the next run's cache; undefined if the present options turn it off. */
   get next(): NextCache | undefined {
-    const { separator } = this.recogniser;
+    const { separator } = this.records;
     if (this.#fingerprint === undefined) return undefined;
     return {
       fingerprint: this.#fingerprint,
@@ -171,37 +171,37 @@ export class StreamCache {
     };
   }
 
-  /** A partition starts again: what its earlier attempts have seen no longer counts. */
-  restarted(): void {
+  /** Notes that a partition starts again: the hits of its earlier attempts no longer count. */
+  noteRestart(): void {
     this.#isStale = true;
   }
 
   /**
-   * What stands after everything that is in the journal.
-   * @param records number of records that were recognised
+   * The unchanged rows, according to the journal.
+   * @param records number of hits
    * @throws {CdsyncError} what DuckDB throws
    */
-  async standing(
+  async unchangedRows(
     connect: () => Promise<Session>,
     { cursors, seen }: JournalState,
     parts: readonly KeyedPart[],
     { records, dropped }: { readonly records: number; readonly dropped: readonly DroppedRows[] },
   ): Promise<UnchangedParts> {
     const base = this.#base;
-    if (base === undefined) return { standing: { ...noUnchangedRows, records }, superseded: [] };
+    if (base === undefined) return { unchangedRows: { ...noUnchangedRows, records }, superseded: [] };
     if (this.#isStale) await this.#replay(cursors, seen);
-    const { count, words } = this.#unseenHashes(base);
+    const { count, words } = this.#missedHashes(base);
     const known = { keysPath: cachePaths(this.#folder).keys(base.header.id), rows: base.header.keys.rows };
     if (count === 0 && parts.length === 0) {
-      return { standing: { records, known: { ...known, unseenPath: null } }, superseded: [] };
+      return { unchangedRows: { records, known: { ...known, unseenPath: null } }, superseded: [] };
     }
     const session = await connect();
     try {
-      const unseenPath = count === 0 ? null : await this.#writeUnseen(session, words);
+      const unseenPath = count === 0 ? null : await this.#writeMissed(session, words);
       const rows = { ...known, unseenPath };
       const superseded =
         parts.length === 0 ? [] : await this.#superseded(session, parts, { rows, seen, cursors, dropped });
-      return { standing: { records, known: rows }, superseded };
+      return { unchangedRows: { records, known: rows }, superseded };
     } finally {
       session.close();
     }
@@ -212,28 +212,28 @@ export class StreamCache {
   }
 
   async #replay(cursors: JournalState['cursors'], length: number): Promise<void> {
-    this.recogniser.clear();
+    this.records.clearHits();
     for await (const { partition, attempt, slots } of readCacheHits(logPath(this.#folder), length)) {
       if (attempt < (cursors.get(partition)?.attempt ?? 1)) continue;
-      for (let index = 0; index < slots.length; index += 1) this.recogniser.see(slots[index] as number);
+      for (let index = 0; index < slots.length; index += 1) this.records.addHit(slots[index] as number);
     }
     this.#isStale = false;
   }
 
-  #unseenHashes({ set }: CacheFile): { readonly count: number; readonly words: Uint32Array } {
+  #missedHashes({ table }: CacheFile): { readonly count: number; readonly words: Uint32Array } {
     let count = 0;
-    for (let slot = 0; slot < set.slots; slot += 1) if (set.has(slot) && !this.recogniser.hasSeen(slot)) count += 1;
+    for (let slot = 0; slot < table.slots; slot += 1) if (table.has(slot) && !this.records.hasHit(slot)) count += 1;
     const words = new Uint32Array(count * hashWords);
     let at = 0;
-    for (let slot = 0; slot < set.slots && at < words.length; slot += 1) {
-      if (!set.has(slot) || this.recogniser.hasSeen(slot)) continue;
-      words.set(set.words.subarray(slot * hashWords, (slot + 1) * hashWords), at);
+    for (let slot = 0; slot < table.slots && at < words.length; slot += 1) {
+      if (!table.has(slot) || this.records.hasHit(slot)) continue;
+      words.set(table.words.subarray(slot * hashWords, (slot + 1) * hashWords), at);
       at += hashWords;
     }
     return { count, words };
   }
 
-  async #writeUnseen(session: Session, words: Uint32Array): Promise<string> {
+  async #writeMissed(session: Session, words: Uint32Array): Promise<string> {
     const path = join(this.#folder, 'unseen.parquet');
     await session.run('CREATE OR REPLACE TEMP TABLE work_unseen (raw_hi UBIGINT, raw_lo UBIGINT)');
     await session.appendWords('work_unseen', words, hashWords / 2);
@@ -242,7 +242,7 @@ export class StreamCache {
     return path;
   }
 
-  /** Rows of parts whose key came again later as a recognised record: the copy read last counts. */
+  /** Rows of parts whose key was a cache hit later: the copy read last counts. */
   async #superseded(
     session: Session,
     parts: readonly KeyedPart[],
@@ -261,28 +261,28 @@ export class StreamCache {
     const copies = new Map<number, Copy[]>();
     for await (const { part, row, hi, lo } of found) {
       const copy = { part: Number(part), row: Number(row) };
-      if (of.dropped.some((gone) => gone.part === copy.part && copy.row >= gone.from && copy.row < gone.to)) continue;
+      if (of.dropped.some((each) => each.part === copy.part && copy.row >= each.from && copy.row < each.to)) continue;
       const slot = this.#slotOf(BigInt(String(hi)), BigInt(String(lo)));
       const known = copies.get(slot);
       if (known === undefined) copies.set(slot, [copy]);
       else known.push(copy);
     }
     if (copies.size === 0) return [];
-    const last = await this.#lastSeen(copies, of);
+    const last = await this.#lastHits(copies, of);
     return [...copies].flatMap(([slot, rows]) => {
-      const seen = last.get(slot);
-      if (seen === undefined || rows.some((copy) => isAfter(copy, seen))) return [];
+      const hit = last.get(slot);
+      if (hit === undefined || rows.some((copy) => isAfter(copy, hit))) return [];
       return rows.map(({ part, row }) => ({ part, from: row, to: row + 1 }));
     });
   }
 
   #slotOf(hi: bigint, lo: bigint): number {
     const words = new Uint32Array(new BigUint64Array([hi, lo]).buffer);
-    return this.#base?.set.find(words, 0) ?? -1;
+    return this.#base?.table.find(words, 0) ?? -1;
   }
 
-  /** Where each of these records came last. */
-  async #lastSeen(
+  /** The position of the last hit of each slot. */
+  async #lastHits(
     wanted: ReadonlyMap<number, unknown>,
     { seen, cursors }: { readonly seen: number; readonly cursors: JournalState['cursors'] },
   ): Promise<Map<number, Copy>> {
@@ -298,9 +298,9 @@ export class StreamCache {
   }
 }
 
-/** Whether a row was read after a recognised record, of which `seen.row` rows of the part came before. */
-function isAfter({ part, row }: Copy, seen: Copy): boolean {
-  return part > seen.part || (part === seen.part && row >= seen.row);
+/** Whether a row was read after a hit, which follows the first `hit.row` rows of its part. */
+function isAfter({ part, row }: Copy, hit: Copy): boolean {
+  return part > hit.part || (part === hit.part && row >= hit.row);
 }
 
 function separatorIn({ separator }: CacheHeader): RecordSeparator | undefined {

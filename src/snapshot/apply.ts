@@ -196,7 +196,7 @@ async function applyKeys(
 ): Promise<void> {
   const table = keysTable(task.stream);
   const { session } = store;
-  if (task.standing.known === null && (rebuild || !hashesComparable(task))) {
+  if (task.unchangedRows.known === null && (rebuild || !hashesComparable(task))) {
     await session.run(`CREATE OR REPLACE TABLE ${table} AS SELECT key, hash FROM ${keys}`);
     return;
   }

@@ -26,7 +26,7 @@ export interface CacheUpdate {
   readonly separator: CacheHeader['separator'];
   /** Digest of all that decides what becomes of a record's bytes. */
   readonly fingerprint: string;
-  readonly standing: CachedRows | null;
+  readonly cachedRows: CachedRows | null;
   /** The hashes that the reading recognised by, to be changed; undefined: a new set is made. */
   readonly set: RecordHashTable | undefined;
   /** The keys files of the parts. */
@@ -57,12 +57,12 @@ function rowsThatCame({ tables }: CacheUpdateTask, { keysPaths }: CacheUpdate): 
 
 /** SQL for (key, raw_hi, raw_lo) of the rows of the new snapshot. */
 function rowsNow(task: CacheUpdateTask, known: CacheUpdate): string {
-  const { keysPaths, standing } = known;
+  const { keysPaths, cachedRows } = known;
   const selects: string[] = [];
   if (keysPaths.length > 0) selects.push(rowsThatCame(task, known));
-  if (standing !== null)
+  if (cachedRows !== null)
     selects.push(
-      `SELECT key, raw_hi, raw_lo FROM (${hitRowsSql(standing)}) WHERE key NOT IN (${replacedKeys(task.tables)})`,
+      `SELECT key, raw_hi, raw_lo FROM (${hitRowsSql(cachedRows)}) WHERE key NOT IN (${replacedKeys(task.tables)})`,
     );
   return selects.length > 0
     ? selects.join(' UNION ALL ')
@@ -102,15 +102,15 @@ async function updatedSet(
   known: CacheUpdate,
   rows: number,
 ): Promise<RecordHashTable | undefined> {
-  const { set, standing, keysPaths } = known;
+  const { set, cachedRows, keysPaths } = known;
   // If two rows share a hash, it must stay as long as one of them does.
-  if (set === undefined || standing === null || set.count !== standing.rows) return undefined;
-  const { keysPath, unseenPath } = standing;
+  if (set === undefined || cachedRows === null || set.count !== cachedRows.rows) return undefined;
+  const { keysPath, unseenPath } = cachedRows;
   const replaced = `SELECT raw_hi, raw_lo FROM read_parquet(${fileText(keysPath)}) WHERE key IN (${replacedKeys(task.tables)})`;
   await eachHash(store, replaced, (hash) => set.remove(hash, 0));
   if (unseenPath !== null)
     await eachHash(store, `FROM read_parquet(${fileText(unseenPath)})`, (hash) => set.remove(hash, 0));
-  if (!set.hasRoom(rows - set.count)) return undefined;
+  if (!set.hasCapacity(rows - set.count)) return undefined;
   if (keysPaths.length > 0) {
     const came = `SELECT raw_hi, raw_lo FROM (${rowsThatCame(task, known)})`;
     await eachHash(store, came, (hash) => set.add(hash, 0));

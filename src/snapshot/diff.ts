@@ -18,7 +18,7 @@ export interface Difference {
   /** Those of the unchanged rows whose untracked columns have other values than before. */
   readonly refreshed: number;
   /** Those of the unchanged rows that were recognised, so that the parts lack them. */
-  readonly standing: number;
+  readonly cached: number;
   /** Rows of the new snapshot. */
   readonly rows: number;
 }
@@ -35,9 +35,9 @@ export interface DiffTask {
   /** Rows in the files of the reading. */
   readonly rows: number;
   /** `everything`: rows that the reading lacks are deleted. `additions`: the reading did not ask for them. */
-  readonly brings: 'everything' | 'additions';
+  readonly coverage: 'everything' | 'additions';
   /** Rows of the previous snapshot that the reading met again unchanged; its files lack them. */
-  readonly standing: UnchangedRows;
+  readonly unchangedRows: UnchangedRows;
   /** The Parquet files of the previous snapshot, if only they have the sign of each zero. */
   readonly signedFiles?: readonly string[] | undefined;
 }
@@ -50,10 +50,10 @@ export function previousRows({ stream, signedFiles }: Pick<DiffTask, 'stream' | 
 /** Whether the files of the reading are the whole snapshot, so that it needs no row of the previous one. */
 export function isComplete({
   previous,
-  brings,
-  standing,
-}: Pick<DiffTask, 'previous' | 'brings' | 'standing'>): boolean {
-  return previous === undefined || (brings === 'everything' && standing.known === null);
+  coverage,
+  unchangedRows,
+}: Pick<DiffTask, 'previous' | 'coverage' | 'unchangedRows'>): boolean {
+  return previous === undefined || (coverage === 'everything' && unchangedRows.known === null);
 }
 
 /** Whether the stored hashes are what the present columns would give. */
@@ -104,10 +104,10 @@ export async function completeKeys(session: Session, task: DiffTask, { keys }: W
  * SQL for the changes of a reading against stored keys and their hashes.
  * @param bucket which keys to compare
  */
-function changesAgainst(stored: string, { brings }: DiffTask, { keys }: WorkTables, bucket = 'true'): string {
+function changesAgainst(stored: string, { coverage }: DiffTask, { keys }: WorkTables, bucket = 'true'): string {
   return `SELECT coalesce(n.key, o.key) AS key,
        CASE WHEN o.key IS NULL THEN 'insert' WHEN n.key IS NULL THEN 'delete' ELSE 'update' END AS op
-     FROM (FROM ${keys} WHERE ${bucket}) AS n ${brings === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN
+     FROM (FROM ${keys} WHERE ${bucket}) AS n ${coverage === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN
        (FROM (${stored}) WHERE ${bucket}) AS o ON n.key = o.key
      WHERE n.hash IS DISTINCT FROM o.hash OR n.key IS NULL OR o.key IS NULL`;
 }
@@ -117,7 +117,7 @@ function changesAgainst(stored: string, { brings }: DiffTask, { keys }: WorkTabl
  * @returns the number of rows that stand
  * @throws {CdsyncError} `unbalanced` if these rows are not the previous snapshot
  */
-async function diffStanding(
+async function diffUncached(
   session: Session,
   task: DiffTask & { readonly previous: StreamState },
   known: CachedRows,
@@ -133,12 +133,12 @@ async function diffStanding(
   await session.run(`CREATE OR REPLACE TEMP TABLE ${old} AS ${storedKeys(task, candidates)}`);
   await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${changesAgainst(`FROM ${old}`, task, tables)}`);
   const compared = await session.number(`SELECT count(*) FROM ${old}`);
-  const standing = await session.number(
+  const cached = await session.number(
     `SELECT count(*) FROM (${hitRowsSql(known)}) WHERE key NOT IN (SELECT key FROM ${candidates})`,
   );
-  if (standing + compared === previous.rows) return standing;
+  if (cached + compared === previous.rows) return cached;
   throw new CdsyncError(
-    `${standing} rows were recognised and ${compared} compared, but the last snapshot has ${previous.rows}`,
+    `${cached} rows were recognised and ${compared} compared, but the last snapshot has ${previous.rows}`,
     {
       code: 'unbalanced',
       stream,
@@ -166,14 +166,14 @@ async function diffAll(session: Session, task: DiffTask, tables: WorkTables): Pr
 
 /** @returns the number of rows that stand */
 async function findChanges(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
-  const { previous, standing, rows } = task;
-  const { known } = standing;
+  const { previous, unchangedRows, rows } = task;
+  const { known } = unchangedRows;
   if (known === null || previous === undefined) {
     await diffAll(session, task, tables);
     return 0;
   }
   const allStand = rows === 0 && known.unseenPath === null && known.rows === previous.rows;
-  if (!allStand) return diffStanding(session, { ...task, previous }, known, tables);
+  if (!allStand) return diffUncached(session, { ...task, previous }, known, tables);
   await session.run(`CREATE OR REPLACE TEMP TABLE ${tables.changed} (key VARCHAR, op VARCHAR)`);
   return known.rows;
 }
@@ -183,7 +183,7 @@ async function findChanges(session: Session, task: DiffTask, tables: WorkTables)
  * @throws {CdsyncError} `unbalanced` if a row that should stand is not in the previous snapshot
  */
 export async function diff(session: Session, task: DiffTask, tables: WorkTables): Promise<Difference> {
-  const standing = await findChanges(session, task, tables);
+  const cached = await findChanges(session, task, tables);
   const counts = new Map(
     (await session.rows(`SELECT op, count(*) AS rows FROM ${tables.changed} GROUP BY op`)).map(({ op, rows }) => [
       op,
@@ -192,9 +192,9 @@ export async function diff(session: Session, task: DiffTask, tables: WorkTables)
   );
   const inserted = task.previous === undefined ? task.rows : (counts.get('insert') ?? 0);
   const updated = counts.get('update') ?? 0;
-  const rows = task.brings === 'everything' ? task.rows + standing : (task.previous?.rows ?? 0) + inserted;
+  const rows = task.coverage === 'everything' ? task.rows + cached : (task.previous?.rows ?? 0) + inserted;
   const deleted = counts.get('delete') ?? 0;
-  return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, standing, rows };
+  return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, cached, rows };
 }
 
 /** How many of the unchanged rows have other values in untracked columns. */

@@ -66,12 +66,12 @@ export function snapshotRows(
   const { columns, files, addition, again } = task;
   const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))})`;
   if (addition === undefined && again === undefined) return read;
-  const stored = standingRows(task, replacedKeys(tables), { form: 'table' });
+  const stored = unchangedRowsSql(task, replacedKeys(tables), { form: 'table' });
   return files.length === 0 ? stored : `${read} UNION ALL ${stored}`;
 }
 
 /** SQL for the rows of the previous snapshot, with the present columns, whose keys are not among those of a query. */
-function standingRows(
+function unchangedRowsSql(
   task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'signedFiles'>,
   replaced: string,
   { form, where = 'true' }: { readonly form: 'table' | 'file'; readonly where?: string },
@@ -113,17 +113,17 @@ export async function writeSnapshotFiles(
     const came = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
     const path = join(folder, 'parts', 'addition.parquet');
     const addition = inserted === 0 ? [] : [await writeParquet(store.session, came, path, form)];
-    if (replacesKeys && task.brings === 'additions') await completeKeys(store.session, task, tables);
+    if (replacesKeys && task.coverage === 'additions') await completeKeys(store.session, task, tables);
     return { files: read, addition, again: undefined };
   }
-  if (task.brings === 'additions') await completeKeys(store.session, task, tables);
+  if (task.coverage === 'additions') await completeKeys(store.session, task, tables);
   const replaced = join(folder, 'replaced.parquet');
   await copyToParquet(store.session, replacedKeys(tables), replaced, { compression: 'snappy' });
   const halves = await halvesOf(store.session, task);
   const again = halves.map((where, index) => {
     const keys = `SELECT key FROM read_parquet(${fileText(replaced)})`;
-    const standing = standingRows(task, keys, { form: 'file', where });
-    const query = index > 0 || read.length === 0 ? standing : `SELECT ${names} FROM ${files} UNION ALL ${standing}`;
+    const unchanged = unchangedRowsSql(task, keys, { form: 'file', where });
+    const query = index > 0 || read.length === 0 ? unchanged : `SELECT ${names} FROM ${files} UNION ALL ${unchanged}`;
     return { query, path: join(folder, 'parts', `whole-${index + 1}.parquet`), form };
   });
   return { files: read, addition: undefined, again };

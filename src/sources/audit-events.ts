@@ -9,7 +9,7 @@ export const auditEvents = source({
   options: windowOptions(),
   notDefining: windowOptionNames,
   group: 'management',
-  brings: 'additions',
+  coverage: 'additions',
   declared: [
     { field: 'event_id', type: 'VARCHAR' },
     { field: 'event_type', type: 'VARCHAR' },

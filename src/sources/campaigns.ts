@@ -7,7 +7,7 @@ import type { RecordFacts } from './source.js';
 
 /** What the campaigns and their drafts have in common. */
 const facts: RecordFacts = {
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'name', type: 'VARCHAR' },

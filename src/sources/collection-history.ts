@@ -24,7 +24,7 @@ export const collectionHistory = source({
     scale: choice(['minute', 'hour', 'day'], { description: 'Width of a bucket.', example: 'hour' }).prefault('day'),
   },
   group: 'realtime',
-  brings: 'additions',
+  coverage: 'additions',
   declared: [
     { field: 'collection', type: 'VARCHAR' },
     { field: 'scale', type: 'VARCHAR' },

@@ -8,7 +8,7 @@ export const collectionStats = source({
   description: 'One sample of the statistics of a collection in each run.',
   options: { collection },
   group: 'realtime',
-  brings: 'additions',
+  coverage: 'additions',
   declared: [
     { field: 'collection', type: 'VARCHAR' },
     { field: 'sampled_at', type: 'TIMESTAMP WITH TIME ZONE' },

@@ -128,7 +128,7 @@ const defaultConfirmDeletes = 10_000;
 export interface StreamSource extends ReadOptions {
   readonly group: ApiGroup | null;
   readonly key: readonly string[];
-  readonly brings: 'everything' | 'additions';
+  readonly coverage: 'everything' | 'additions';
   /** The options that decide which records the stream has. */
   readonly definition: Readonly<Record<string, unknown>>;
   /** Records asked for in a page; undefined: `service.page_size` decides. */
@@ -151,10 +151,10 @@ function definingOptions({ options: shape, notDefining = [] }: SourceDeclaration
 
 /** @param options of the stream, in camelCase, defaults filled in */
 export function streamSource(declaration: SourceDeclaration, options: Options): StreamSource {
-  const { name, group, declared, container, brings, pages, watched = [] } = declaration;
+  const { name, group, declared, container, coverage, pages, watched = [] } = declaration;
   const definition = definingOptions(declaration, options);
   const key = 'option' in declaration.key ? (options[declaration.key.option] as readonly string[]) : declaration.key;
-  const facts = { name, declared, container, key, brings };
+  const facts = { name, declared, container, key, coverage };
   const { open, isUnfinished } = declaration;
   return {
     filter: new Map(),
@@ -167,7 +167,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     ...declaration.manners?.(options),
     group,
     key,
-    brings,
+    coverage,
     definition,
     pageSize: (options.pageSize as number | undefined) ?? pages?.size,
     details: declaration.details,

@@ -10,7 +10,7 @@ const name = 'index_profiles';
 
 /** Profiles of an index, however they are asked for. */
 export const profileFacts: RecordFacts = {
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'index_id', type: 'VARCHAR' },

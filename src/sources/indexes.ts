@@ -7,7 +7,7 @@ export const indexes = source({
   description: 'The indexes of the tenant.',
   options: {},
   group: 'profile',
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'name', type: 'VARCHAR' },

@@ -14,7 +14,7 @@ export const ingestJobs = source({
   options: windowOptions(certainDays),
   notDefining: windowOptionNames,
   group: 'management',
-  brings: 'additions',
+  coverage: 'additions',
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'workflow_id', type: 'VARCHAR' },

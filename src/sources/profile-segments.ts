@@ -10,7 +10,7 @@ export const profileSegments = source({
   // An id that is no longer listed is a delete.
   notDefining: ['ids'],
   group: 'realtime',
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'profile_id', type: 'VARCHAR' },
     { field: 'segment_id', type: 'VARCHAR' },

@@ -65,7 +65,7 @@ export const realtimeProfiles = source({
   // An id or a key that is no longer listed is a delete.
   notDefining: ['ids', 'keys', 'enrich', 'method'],
   group: 'realtime',
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'profile_id', type: 'VARCHAR' },
     { field: 'collection_id', type: 'VARCHAR' },

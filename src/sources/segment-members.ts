@@ -6,7 +6,7 @@ import { completeSource, type ListSource, type ListSourceInput, type RecordFacts
 const name = 'segment_members';
 
 const facts: RecordFacts = {
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'segment_id', type: 'VARCHAR' },
     { field: 'profile_id', type: 'VARCHAR' },

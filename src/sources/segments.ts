@@ -7,7 +7,7 @@ export const segments = source({
   description: 'The segments of the tenant.',
   options: {},
   group: 'management',
-  brings: 'everything',
+  coverage: 'everything',
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'name', type: 'VARCHAR' },

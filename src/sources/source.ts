@@ -25,7 +25,7 @@ export interface RecordFacts {
   /** Columns that make the key. */
   readonly key: readonly string[];
   /** `everything`: a known record that a reading does not bring is gone. `additions`: a reading adds to what is known. */
-  readonly brings: 'everything' | 'additions';
+  readonly coverage: 'everything' | 'additions';
 }
 
 interface SourceFacts extends RecordFacts {
@@ -122,10 +122,10 @@ export type SourceInput = ListSourceInput | Given<WindowedSource> | Given<KeyedS
 
 /** Makes a source from its declaration and from what opening it gave. */
 export function completeSource<G extends SourceInput>(
-  { name, declared, container, key, brings }: RecordFacts & { readonly name: string },
+  { name, declared, container, key, coverage }: RecordFacts & { readonly name: string },
   given: G,
   definition: Readonly<Record<string, unknown>>,
 ) {
   const { asked = definition, resolved = {}, added = {} } = given;
-  return { ...given, declared, container, key, brings, resolved, added, identity: { source: name, ...asked } };
+  return { ...given, declared, container, key, coverage, resolved, added, identity: { source: name, ...asked } };
 }

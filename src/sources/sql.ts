@@ -19,7 +19,7 @@ export const sql = source({
     }),
   },
   group: null,
-  brings: 'everything',
+  coverage: 'everything',
   declared: [],
   container: null,
   key: { option: 'key' },

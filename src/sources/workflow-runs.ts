@@ -29,7 +29,7 @@ export const workflowRuns = source({
   options: windowOptions(),
   notDefining: windowOptionNames,
   group: 'management',
-  brings: 'additions',
+  coverage: 'additions',
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'state', type: 'VARCHAR' },

@@ -56,7 +56,7 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
 function heldReader({ layout, database }: RunContext, held: HeldStream): StreamReader {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
-  const { read } = held;
+  const { standing, ...read } = held.read;
   const extracted: ReadResult = {
     ...read,
     parts: read.parts.map((part) => ({
@@ -65,13 +65,13 @@ function heldReader({ layout, database }: RunContext, held: HeldStream): StreamR
       keysPath: inParts(basename(part.keysPath)),
     })),
     rejects: read.rejects.map((path) => inParts(basename(path))),
-    standing: { ...read.standing, known: read.standing.known && inFolder(read.standing.known, folder) },
+    unchangedRows: { ...standing, known: standing.known && inFolder(standing.known, folder) },
   };
   return {
     live: { ...noCounters },
     resumed: false,
     key: held.key,
-    brings: held.brings,
+    coverage: held.brings,
     covered: held.covered,
     confirmable: undefined,
     nextCache: held.next_known,

@@ -99,7 +99,7 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   const isAuto = config.reads.partitionBy === 'auto';
   const partition = configuredSplit(config, values);
   // If a source returns only additions, the size of the last snapshot does not predict the next reading.
-  const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
+  const known = source.coverage === 'everything' ? (previous?.rows ?? null) : null;
   const total = await count(
     counting,
     source.page({ token: null, limit: 1, filter: config.reads.filter, withTotal: true }),

@@ -77,7 +77,7 @@ export class ReadingInvalidated extends Error {
  * @throws {ReadingInvalidated}
  */
 function refuseLostTexts(
-  { parts, standing: cached, columns }: ReadResult,
+  { parts, unchangedRows: cached, columns }: ReadResult,
   now: readonly StoredColumn[],
   previous: StreamState | undefined,
 ): void {
@@ -159,9 +159,9 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   const read = previous === undefined ? withFiltered(enforced, config) : enforced;
   refuseLostTexts(received, read.columns, previous);
   const tables = workTables(config.name);
-  const { key, brings } = reader;
+  const { key, coverage } = reader;
   const duckdb = hashVersion(before.duckdbVersion);
-  if (read.standing.known !== null && !hashesComparable({ previous, columns: read.columns, hashVersion: duckdb }))
+  if (read.unchangedRows.known !== null && !hashesComparable({ previous, columns: read.columns, hashVersion: duckdb }))
     throw new ReadingInvalidated();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const { keysAtOnce } = planMemory(context.config.resources);
@@ -177,8 +177,8 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     hashVersion: duckdb,
     keysAtOnce,
     rows: unified.rows,
-    brings,
-    standing: read.standing,
+    coverage,
+    unchangedRows: read.unchangedRows,
     signedFiles: signed,
   };
   const difference = await diff(store.session, diffed, tables);
@@ -188,7 +188,7 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
 
 /** An empty result after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
 function isSuspiciouslyEmpty({ config, previous, reader }: ComparisonTask, { difference }: Compared): boolean {
-  const mayBe = reader.brings === 'additions' || previous === undefined || previous.rows === 0;
+  const mayBe = reader.coverage === 'additions' || previous === undefined || previous.rows === 0;
   const holds = config.guards.minRows !== 0 && config.guards.action === 'hold';
   return !mayBe && difference.rows === 0 && holds;
 }
@@ -332,7 +332,7 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     task: apply,
     tables,
     changes: [],
-    duplicates: countDuplicates(read, unified) + read.standing.records - difference.standing,
+    duplicates: countDuplicates(read, unified) + read.unchangedRows.records - difference.cached,
     recordBytes: read.counters.bytes / Math.max(1, read.counters.read),
     maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
     discarded,
@@ -352,15 +352,15 @@ export async function compareStream(context: CompareContext, input: CompareTask)
 /** The update of the record cache; `the same` if all records were cache hits. */
 function cacheUpdateOf(
   { reader, folder, run }: ComparisonTask,
-  { parts, standing }: ReadResult,
+  { parts, unchangedRows }: ReadResult,
 ): StreamCommit['known'] {
   const { nextCache: next } = reader;
   if (next === undefined) return 'nothing';
-  const { known } = standing;
+  const { known } = unchangedRows;
   if (known !== null && known.unseenPath === null && parts.length === 0) return 'the same';
   return {
     ...next,
-    standing: known,
+    cachedRows: known,
     set: reader.hashTable,
     keysPaths: parts.map(({ keysPath }) => keysPath),
     folder,

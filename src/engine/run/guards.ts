@@ -63,7 +63,7 @@ function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
 
 /** Limits on changes; they pass if there is no earlier snapshot. */
 async function changeGuards({ config, commit, store, checksChanges }: GuardTask): Promise<GuardFinding[]> {
-  const { previous, difference, brings } = commit.task;
+  const { previous, difference, coverage } = commit.task;
   if (!checksChanges || previous === undefined || previous.rows === 0) return [];
   const { maxDeleted, maxChanged } = config.guards;
   const findings: GuardFinding[] = [];
@@ -79,7 +79,7 @@ async function changeGuards({ config, commit, store, checksChanges }: GuardTask)
     const message = `${figures}: ${keys.join(', ')}${deleted > keys.length ? ', …' : ''}`;
     findings.push({ guard: 'max_deleted', message, figures });
   }
-  const changed = deleted + updated + (brings === 'everything' ? inserted : 0);
+  const changed = deleted + updated + (coverage === 'everything' ? inserted : 0);
   if (exceeds(changed, maxChanged, previous.rows)) {
     const counts = `${formatCounted(changed, 'change')} on ${formatCounted(previous.rows, 'row')}`;
     const message = overLimit(counts, { found: changed, whole: previous.rows, limit: maxChanged, unit: 'change' });

@@ -57,7 +57,7 @@ function queryText({ name, reads }: QueryReaderOptions['config']): string {
 /** Reads the rows of a query over other streams. */
 export class QueryReader implements StreamReader {
   readonly resumed = false;
-  readonly brings = 'everything';
+  readonly coverage = 'everything';
   readonly covered = undefined;
   readonly confirmable = undefined;
   readonly live = { ...noCounters };
@@ -126,7 +126,7 @@ export class QueryReader implements StreamReader {
       leftOut: all.filter((column) => !found.includes(column)).map(({ name }) => ({ place: 'envelope', field: name })),
       counters: this.live,
       dropped: [],
-      standing: noUnchangedRows,
+      unchangedRows: noUnchangedRows,
       rejects: [],
     };
   }

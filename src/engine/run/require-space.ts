@@ -123,7 +123,7 @@ function sizeOf({ snapshot }: StreamState): { rows: number; bytes: number } {
 
 /** Streams whose every record is read in each run. */
 function readInFull({ reads }: StreamConfig): boolean {
-  return reads.brings === 'everything';
+  return reads.coverage === 'everything';
 }
 
 /** The size of the last snapshots of streams that are read in full, and the free space. */

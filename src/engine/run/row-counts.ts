@@ -16,14 +16,14 @@ export function countDuplicates(
  */
 export function checkRowCounts(
   stream: string,
-  read: Pick<ReadResult, 'counters' | 'dropped' | 'standing'>,
+  read: Pick<ReadResult, 'counters' | 'dropped' | 'unchangedRows'>,
   unified: Pick<Unified, 'rows' | 'duplicates'>,
 ): void {
-  const { counters, standing } = read;
+  const { counters, unchangedRows } = read;
   const { rows } = unified;
   const copies = countDuplicates(read, unified);
-  if (counters.read === rows + copies + counters.rejected + standing.records) return;
-  const unchanged = standing.records === 0 ? '' : ` ${standing.records} unchanged rows,`;
+  if (counters.read === rows + copies + counters.rejected + unchangedRows.records) return;
+  const unchanged = unchangedRows.records === 0 ? '' : ` ${unchangedRows.records} unchanged rows,`;
   throw new CdsyncError(
     `${counters.read} records were read, but these are ${rows} rows,${unchanged} ${copies} duplicates and ${counters.rejected} rejects`,
     { code: 'unbalanced', stream, hint: 'nothing was committed; run again, and report it if it stays' },

@@ -26,7 +26,7 @@ export interface StreamReader {
   readonly resumed: boolean;
   readonly key: readonly string[];
   /** `everything`: an absent key is a deleted record. `additions`: it was only not requested. */
-  readonly brings: 'everything' | 'additions';
+  readonly coverage: 'everything' | 'additions';
   /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
   readonly covered: readonly CoveredSpan[] | undefined;
   /** How a list is read in parts; undefined if it is read as one. */

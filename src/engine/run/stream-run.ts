@@ -132,7 +132,7 @@ export class StreamRun {
     const progress = this.#progress;
     if (progress !== undefined) {
       progress.live = reader.live;
-      progress.expectedRows = reader.total ?? (reader.brings === 'everything' ? previous?.rows : undefined);
+      progress.expectedRows = reader.total ?? (reader.coverage === 'everything' ? previous?.rows : undefined);
       progress.resumed = reader.resumed;
     }
     await reader.read();
@@ -209,7 +209,7 @@ export class StreamRun {
     const seen = { columns: read.columns, leftOut: read.leftOut };
     const taken = refuseTakenNames(rules, seen, previous?.columns);
     // Cache hits, and records of earlier runs, do not show which columns a rule drops.
-    const isPart = !isFirst && (read.standing.records > 0 || commit.task.brings === 'additions');
+    const isPart = !isFirst && (read.unchangedRows.records > 0 || commit.task.coverage === 'additions');
     const before = isPart ? await unmatchedBefore(this.#context.layout, this.name) : undefined;
     const unknown = unknownColumns(config, rules, seen).filter(
       ({ name, isRule }) => !isRule || config.columns[name]?.drop !== true || before === undefined || before.has(name),
@@ -275,6 +275,7 @@ export class StreamRun {
     if (compared === undefined || reader === undefined || !this.isHeld) return;
     const { previous } = compared.commit.task;
     const { covered } = reader;
+    const { unchangedRows, ...read } = compared.read;
     await writeHeld(this.#context.layout, {
       version: 1,
       stream: this.name,
@@ -284,9 +285,9 @@ export class StreamRun {
       previous: previous === undefined ? null : { run_id: previous.run_id, sequence: previous.sequence },
       definition: compared.commit.definition,
       key: [...reader.key],
-      brings: reader.brings,
+      brings: reader.coverage,
       ...(covered === undefined ? {} : { covered: [...covered] }),
-      read: JSON.parse(JSON.stringify(compared.read)),
+      read: JSON.parse(JSON.stringify({ ...read, standing: unchangedRows })),
       ...(reader.nextCache === undefined ? {} : { next_known: reader.nextCache }),
     });
     this.#isKept = true;

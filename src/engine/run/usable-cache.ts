@@ -5,7 +5,7 @@ import { hashVersion } from '../../columns/row-hash.js';
 import type { StreamConfig } from '../../config/config.js';
 import { formatDuration } from '../../core/quantities.js';
 import { type CacheHeader, UnusableCache } from '../../record-cache/cache-file.js';
-import type { RecognitionOptions } from '../../record-cache/stream-cache.js';
+import type { StreamCacheOptions } from '../../record-cache/stream-cache.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Source } from '../../sources/source.js';
 import { partVersion } from '../../storage/part.js';
@@ -47,11 +47,11 @@ function recordFingerprint(
  * How a stream uses its record cache; undefined if it has none. Only a list returns all of its records in every run, and records
  * with values that a contract discards must be reported in every run.
  */
-export function cacheOptionsFor(context: RunContext, task: CacheTask): RecognitionOptions | undefined {
+export function cacheOptionsFor(context: RunContext, task: CacheTask): StreamCacheOptions | undefined {
   const { config, source } = task;
   const { columns, types } = config.contract;
   const discards = [columns, types].some((action) => action.startsWith('discard'));
-  if (!context.job.recognition.enabled || source.kind !== 'list' || source.brings === 'additions' || discards)
+  if (!context.job.recognition.enabled || source.kind !== 'list' || source.coverage === 'additions' || discards)
     return undefined;
   const fingerprint = recordFingerprint(context, task);
   return {

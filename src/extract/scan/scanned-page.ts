@@ -45,7 +45,7 @@ export interface ScannedPage {
   /** Where each record begins and ends in the body that was scanned, whatever became of it. */
   readonly bounds: Uint32Array;
   /** The {@link RecordOutcome} of each record. */
-  readonly fates: Uint8Array;
+  readonly outcomes: Uint8Array;
   /** Two 32-bit hashes of each kept record's key. */
   readonly keyHashes: Uint32Array;
   /** Number of bytes that {@link ScannedPage.write} writes. */
@@ -87,7 +87,7 @@ export class PageBuilder {
   #maxRecordBytes = 0;
   #hashes = new Uint32Array(256);
   #bounds = new Uint32Array(256);
-  #fates = new Uint8Array(128);
+  #outcomes = new Uint8Array(128);
   /** Number of records, rejected ones included. */
   #all = 0;
   /** Replacements for the bytes from `from` to `to`, in the order of the body. */
@@ -136,19 +136,19 @@ export class PageBuilder {
   /** The record kept last has text in place of what is no Unicode. */
   countReplaced(): void {
     this.replaced += 1;
-    this.#fates[this.#all - 1] = RecordOutcome.replaced;
+    this.#outcomes[this.#all - 1] = RecordOutcome.replaced;
   }
 
-  #note(from: number, to: number, fate: number): void {
-    if (this.#all === this.#fates.length) {
-      const [bounds, fates] = [new Uint32Array(this.#all * 4), new Uint8Array(this.#all * 2)];
+  #note(from: number, to: number, outcome: number): void {
+    if (this.#all === this.#outcomes.length) {
+      const [bounds, outcomes] = [new Uint32Array(this.#all * 4), new Uint8Array(this.#all * 2)];
       bounds.set(this.#bounds);
-      fates.set(this.#fates);
-      [this.#bounds, this.#fates] = [bounds, fates];
+      outcomes.set(this.#outcomes);
+      [this.#bounds, this.#outcomes] = [bounds, outcomes];
     }
     this.#bounds[this.#all * 2] = from;
     this.#bounds[this.#all * 2 + 1] = to;
-    this.#fates[this.#all] = fate;
+    this.#outcomes[this.#all] = outcome;
     this.#all += 1;
   }
 
@@ -197,7 +197,7 @@ export class PageBuilder {
       mismatchedAttribute: this.mismatchedAttribute,
       judged: this.judged,
       bounds: this.#bounds.subarray(0, this.#all * 2),
-      fates: this.#fates.subarray(0, this.#all),
+      outcomes: this.#outcomes.subarray(0, this.#all),
       keyHashes: this.#hashes.subarray(0, this.#records * 2),
       byteLength: this.#records === 0 ? 0 : to - from + grown,
       maxRecordBytes: this.#maxRecordBytes,

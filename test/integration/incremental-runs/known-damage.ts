@@ -77,15 +77,15 @@ export class KnownFiles {
       const folder = join(this.#folder, stream);
       const known = await readCacheFile(folder, () => undefined).catch(() => undefined);
       if (known === undefined) continue;
-      const { header, set } = known;
+      const { header, table } = known;
       const rows = await reader.rows(`SELECT DISTINCT raw_hi, raw_lo FROM '${cachePaths(folder).keys(header.id)}'`);
       const words = new BigUint64Array(2);
       const missing = rows.filter(({ raw_hi, raw_lo }) => {
         words.set([BigInt(String(raw_hi)), BigInt(String(raw_lo))]);
-        return set.find(new Uint32Array(words.buffer), 0) < 0;
+        return table.find(new Uint32Array(words.buffer), 0) < 0;
       });
-      if (missing.length > 0 || set.count !== rows.length)
-        found.push(`known ${stream}: ${set.count} hashes for ${rows.length}, ${missing.length} missing`);
+      if (missing.length > 0 || table.count !== rows.length)
+        found.push(`known ${stream}: ${table.count} hashes for ${rows.length}, ${missing.length} missing`);
     }
     return found;
   }

@@ -83,7 +83,7 @@ const tags = source({
   },
   notDefining: ['patience_ms'],
   group: 'management',
-  brings: 'everything',
+  coverage: 'everything',
   declared: [{ field: 'tag', type: 'VARCHAR' }],
   container: null,
   key: ['tag'],

@@ -23,7 +23,7 @@ interface Change {
   readonly deleted?: number;
   readonly read?: number;
   readonly rejected?: number;
-  readonly brings?: 'everything' | 'additions';
+  readonly coverage?: 'everything' | 'additions';
   readonly checksChanges?: boolean;
 }
 
@@ -45,7 +45,14 @@ async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
   const rows = (before ?? 0) + inserted - deleted;
   const difference = { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, rows };
   const previous = before === undefined ? undefined : { rows: before };
-  const task = { stream: 'members', previous, difference, rows, brings: change.brings ?? 'everything', columns: [] };
+  const task = {
+    stream: 'members',
+    previous,
+    difference,
+    rows,
+    coverage: change.coverage ?? 'everything',
+    columns: [],
+  };
   const findings = await evaluateGuards({
     config: guarding({ ...nothingElse, ...guards }),
     commit: { task, tables } as unknown as StreamCommit,
@@ -107,7 +114,7 @@ describe('max_changed', () => {
 
   test('does not count additions to a list that only grows', async () => {
     const limit = { maxChanged: { count: 3 } };
-    const grows = { before: 10, brings: 'additions' } as const;
+    const grows = { before: 10, coverage: 'additions' } as const;
     expect(await judgeChange({ ...grows, inserted: 1000, updated: 3 }, limit)).toEqual([]);
     expect(await judgeChange({ ...grows, inserted: 1000, updated: 4 }, limit)).toEqual(['max_changed']);
   });
@@ -232,9 +239,9 @@ describe('guards over the rows themselves', () => {
   });
 
   test('see rows of a list that grows beside those that only came', async () => {
-    await snapshots.run('growing', [{ id: 'a', n: 1 }], { brings: 'additions' });
+    await snapshots.run('growing', [{ id: 'a', n: 1 }], { coverage: 'additions' });
     const run = await snapshots.nextRun();
-    const commit = await snapshots.compare(run, 'growing', [{ id: 'b', n: 1 }], { brings: 'additions' });
+    const commit = await snapshots.compare(run, 'growing', [{ id: 'b', n: 1 }], { coverage: 'additions' });
     const store = await snapshots.store();
     const config = guarding({ unique: ['n'] });
     const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });

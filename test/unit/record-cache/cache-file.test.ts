@@ -24,7 +24,7 @@ const anyone = () => undefined;
 const id = 'a'.repeat(32);
 const hashes = Array.from({ length: 200 }, (_, index) => Uint32Array.from([index * 7919, index + 1, index, 5]));
 
-/** Writes a known file of 200 hashes, with its keys. */
+/** Writes a cache file of 200 hashes, with its keys. */
 async function write(own = id): Promise<void> {
   const set = RecordHashTable.empty(hashes.length);
   for (const hash of hashes) set.add(hash, 0);
@@ -43,13 +43,13 @@ async function write(own = id): Promise<void> {
   });
 }
 
-describe('a known file', () => {
+describe('a cache file', () => {
   test('has every hash that was written, and no other', async () => {
     await write();
     const found = await readCacheFile(folder, anyone);
     expect(found?.header).toMatchObject({ id, count: 200, separator: { before: 2, next: 3 } });
-    expect(hashes.every((hash) => (found?.set.find(hash, 0) ?? -1) >= 0)).toBe(true);
-    expect(found?.set.find(Uint32Array.from([7919, 3, 1, 5]), 0)).toBe(-1);
+    expect(hashes.every((hash) => (found?.table.find(hash, 0) ?? -1) >= 0)).toBe(true);
+    expect(found?.table.find(Uint32Array.from([7919, 3, 1, 5]), 0)).toBe(-1);
   });
 
   test('is not used if any of its bytes is another', async () => {
@@ -84,7 +84,7 @@ describe('a known file', () => {
   test('is not used without its keys', async () => {
     await write();
     await writeFile(cachePaths(folder).keys(id), 'others');
-    await expect(readCacheFile(folder, anyone)).rejects.toThrow('keys of the known file are missing');
+    await expect(readCacheFile(folder, anyone)).rejects.toThrow('keys of the cache file are missing');
   });
 
   test('stays in a folder that has links to it when another takes its place', async () => {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type CacheHits, readCacheHits, SeenLog } from '../../../src/record-cache/cache-hits.js';
+import { type CacheHits, CacheHitsLog, readCacheHits } from '../../../src/record-cache/cache-hits.js';
 
-const open = SeenLog.open;
+const open = CacheHitsLog.open;
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'cdsync-test-'));
@@ -28,8 +28,8 @@ async function read(path: string, length: number): Promise<CacheHits[]> {
   return found;
 }
 
-describe('the log of what was recognised', () => {
-  test('gives back what was added before each sync, whatever came after it', async () => {
+describe('the log of cache hits', () => {
+  test('returns the hits before each sync, and none after it', async () => {
     let files = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(run, { maxLength: 5 }), { maxLength: 4 }), async (batches) => {
@@ -49,7 +49,7 @@ describe('the log of what was recognised', () => {
     );
   });
 
-  test('goes on behind the length that the journal names', async () => {
+  test('continues after the length that the journal has', async () => {
     const path = join(folder, 'log');
     const entry = (part: number): CacheHits => ({ partition: '*', attempt: 1, part, row: 0, slots: [part] });
     const first = await open(path, 0);
@@ -92,6 +92,6 @@ describe('the log of what was recognised', () => {
     await log.close();
     expect((await read(path, length)).map((each) => each.slots.length)).toEqual([300_000, 300_000, 300_000]);
     await expect(read(path, length + 4)).rejects.toThrow('too short');
-    await expect(read(path, length - 4)).rejects.toThrow('inside of a record');
+    await expect(read(path, length - 4)).rejects.toThrow('inside an entry');
   });
 });

@@ -11,13 +11,13 @@ const crowded = fc.tuple(
 );
 const steps = fc.array(fc.record({ adds: fc.boolean(), hash: crowded }), { maxLength: 200 });
 
-describe('a known set', () => {
-  it('has what was added and not removed, in any order of both', () => {
+describe('a hash table', () => {
+  it('has all added hashes that were not removed', () => {
     fc.assert(
-      fc.property(steps, (given) => {
+      fc.property(steps, (actions) => {
         const set = RecordHashTable.empty(45);
         const model = new Set<string>();
-        for (const { adds, hash } of given) {
+        for (const { adds, hash } of actions) {
           const words = Uint32Array.from(hash);
           const name = hash.join();
           if (adds) {
@@ -41,13 +41,13 @@ describe('a known set', () => {
     );
   });
 
-  it('takes a tenth more than it was made for, and says before whether more have room', () => {
+  it('takes a tenth more hashes than its capacity, and reports before whether more fit', () => {
     const set = RecordHashTable.empty(1000);
     const word = (index: number) => Uint32Array.of(index * 4_000_000, 1, 0, 0);
     for (let index = 0; index < 1000; index += 1) set.add(word(index), 0);
-    expect(set.hasRoom(100)).toBe(true);
+    expect(set.hasCapacity(100)).toBe(true);
     for (let index = 1000; index < 1100; index += 1) set.add(Uint32Array.of(index * 3_900_001, 2, 0, 0), 0);
-    expect(set.hasRoom(100)).toBe(false);
+    expect(set.hasCapacity(100)).toBe(false);
     expect(() => {
       for (let index = 1100; index < 1200; index += 1) set.add(Uint32Array.of(index, 3, 0, 0), 0);
     }).toThrow(RangeError);

@@ -16,9 +16,9 @@ it('a page with a large value keeps no memory after the next page', async () => 
   const cached = Buffer.from('{"id":"a"}');
   const hash = new Uint32Array(4);
   hasher.write(new DataView(cached.buffer, cached.byteOffset, cached.length), 0, cached.length, hash, 0);
-  const known = RecordHashTable.empty(10);
-  known.add(hash, 0);
-  const cache = new RecordCache(hasher, { known, separator: undefined });
+  const table = RecordHashTable.empty(10);
+  table.add(hash, 0);
+  const cache = new RecordCache(hasher, { table, separator: undefined });
   const scanner = new RecordScanner(new ColumnSet([]), { container: null, key: ['id'], filter: new Map() });
   const scan = (text: string) => {
     const body = Buffer.from(`${cached},{"id":"b","text":"${text}"}`);

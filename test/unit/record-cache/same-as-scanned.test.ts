@@ -40,7 +40,7 @@ const members = fc.oneof(
 );
 const spaces = fc.constantFrom('', '', '', ' ', '\n');
 
-/** Records: most are objects with a key first; some have it elsewhere, or are none that can be kept. */
+/** Records: most are objects with a key first; some have the key later, or cannot be kept. */
 const records = fc.oneof(
   {
     weight: 8,
@@ -61,7 +61,7 @@ const lists = fc.array(fc.tuple(records, commas), { minLength: 1, maxLength: 12 
 const joined = (list: readonly (readonly [string, string])[]) =>
   list.map(([record, comma], at) => (at === list.length - 1 ? record : record + comma)).join('');
 
-/** What a night that has read these records leaves to the next. */
+/** The record cache after a run that read these records. */
 function known(list: string): {
   readonly set: RecordHashTable;
   readonly separator: RecordSeparator | undefined;
@@ -69,10 +69,10 @@ function known(list: string): {
 } {
   const first = new RecordCache(hash);
   const { body, ...cut } = page(list);
-  const { raw, bounds, fates } = first.scan(scanner(), { body, ...cut }, view);
+  const { raw, bounds, outcomes } = first.scan(scanner(), { body, ...cut }, view);
   const set = RecordHashTable.empty(raw.length / hashWords);
   const textOf = new Map<number, string>();
-  const kept = [...fates].flatMap((fate, at) => (fate === 0 ? [] : [at]));
+  const kept = [...outcomes].flatMap((outcome, at) => (outcome === 0 ? [] : [at]));
   for (let row = 0; row < raw.length / hashWords; row += 1) {
     if (raw[row * hashWords + 1] === 0) continue;
     set.add(raw, row * hashWords);
@@ -82,50 +82,50 @@ function known(list: string): {
   return { set, separator: first.separator, textOf };
 }
 
-/** The records of a page as recognition has found them, in their order, as values; rejected ones apart. */
-function found(recogniser: RecordCache, textOf: Map<number, string>, list: string) {
-  const { runs, records: rows, recognised, rejects, ...scanned } = recogniser.scan(scanner(), page(list), view);
+/** The records of a page as the cache returns them, in their order, as values, and the rejected ones. */
+function found(cache: RecordCache, textOf: Map<number, string>, list: string) {
+  const { hitRuns, records: rows, hits, rejects, ...scanned } = cache.scan(scanner(), page(list), view);
   const target = Buffer.alloc(scanned.byteLength);
   scanned.write(target, 0);
   const fresh = JSON.parse(`[${target.toString()}]`) as unknown[];
   expect(fresh.length).toBe(rows);
   const all: unknown[] = [];
   let row = 0;
-  for (const { rowsBefore, slots } of runs) {
+  for (const { rowsBefore, slots } of hitRuns) {
     all.push(...fresh.slice(row, rowsBefore));
     row = rowsBefore;
     all.push(...slots.map((slot) => JSON.parse(textOf.get(slot) as string) as unknown));
   }
   all.push(...fresh.slice(row));
-  expect(all.length).toBe(rows + recognised);
-  return { all, rejected: rejects.map(({ position, reason }) => [position, reason]), recognised };
+  expect(all.length).toBe(rows + hits);
+  return { all, rejected: rejects.map(({ position, reason }) => [position, reason]), hits };
 }
 
-function plainly(list: string) {
+function withoutCache(list: string) {
   const { rejects } = scanner().scan(Buffer.from(list), 0, Buffer.byteLength(list));
   const places = new Set(rejects.map(({ position }) => position));
   const parsed = (JSON.parse(`[${list}]`) as unknown[]).filter((_, position) => !places.has(position));
   return { all: parsed, rejected: rejects.map(({ position, reason }) => [position, reason]) };
 }
 
-describe('a recogniser', () => {
-  it('finds the records that JSON has, in their order, whatever is known and wherever it cuts', () => {
-    let recognisedAtAll = 0;
+describe('a cache', () => {
+  it('finds the records that JSON has, in their order, for any cache and any separator', () => {
+    let allHits = 0;
     fc.assert(
       fc.property(lists, lists, fc.array(fc.nat()), (before, others, order) => {
         const { set, separator, textOf } = known(joined(before));
         const all = [...before, ...others];
         const list = joined([...order.map((at) => all[at % all.length] as (typeof all)[0]), ...others]);
-        const { recognised, ...seen } = found(new RecordCache(hash, { known: set, separator }), textOf, list);
-        recognisedAtAll += recognised;
-        expect(seen).toEqual(plainly(list));
+        const { hits, ...records } = found(new RecordCache(hash, { table: set, separator }), textOf, list);
+        allHits += hits;
+        expect(records).toEqual(withoutCache(list));
       }),
       { numRuns: 700 },
     );
-    expect(recognisedAtAll).toBeGreaterThan(500);
+    expect(allHits).toBeGreaterThan(500);
   });
 
-  it('recognises nothing of a page that is no JSON: the page is refused as it would be without', () => {
+  it('has no hits on a page that is not JSON, and rejects it like the scanner', () => {
     fc.assert(
       fc.property(
         lists,
@@ -146,9 +146,9 @@ describe('a recogniser', () => {
               throw error;
             }
           };
-          const recogniser = new RecordCache(hash, { known: set, separator });
+          const cache = new RecordCache(hash, { table: set, separator });
           const body = page(list);
-          expect(isRefused(() => recogniser.scan(scanner(), body, view))).toBe(
+          expect(isRefused(() => cache.scan(scanner(), body, view))).toBe(
             isRefused(() => scanner().scan(body.body, 0, body.end)),
           );
         },
@@ -157,7 +157,7 @@ describe('a recogniser', () => {
     );
   });
 
-  it('takes a wrong separator for what it is: a guess', () => {
+  it('does not trust the separator', () => {
     fc.assert(
       fc.property(
         lists,
@@ -170,24 +170,24 @@ describe('a recogniser', () => {
           const next = 1 + (a % bytes.length);
           const separator = { bytes: Buffer.from(bytes), before: b % next, next };
           const list = joined([...others, ...before]);
-          const { recognised, ...seen } = found(new RecordCache(hash, { known: set, separator }), textOf, list);
-          expect(recognised).toBeLessThanOrEqual(others.length + before.length);
-          expect(seen).toEqual(plainly(list));
+          const { hits, ...records } = found(new RecordCache(hash, { table: set, separator }), textOf, list);
+          expect(hits).toBeLessThanOrEqual(others.length + before.length);
+          expect(records).toEqual(withoutCache(list));
         },
       ),
       { numRuns: 700 },
     );
   });
 
-  it('is not disturbed by what it has copied of an earlier page', () => {
+  it('ignores bytes of an earlier page', () => {
     const old = ['{"id":"a","n":1}', '{"id":"b","n":1}'];
     const { set, separator } = known(old.join());
-    const recogniser = new RecordCache(hash, { known: set, separator });
-    const recognised = (...list: string[]) => recogniser.scan(scanner(), page(list.join()), view).recognised;
+    const cache = new RecordCache(hash, { table: set, separator });
+    const hitsOf = (...list: string[]) => cache.scan(scanner(), page(list.join()), view).hits;
     const short = '{"id":"c","n":2}';
-    // A space stands where the shorter record ends.
+    // There is a space where the shorter record ends.
     const long = `{"id":"d","a":"${' '.repeat(40)}"}`;
-    expect(recognised(long, ...old)).toBe(2);
-    expect(recognised(short, ...old)).toBe(2);
+    expect(hitsOf(long, ...old)).toBe(2);
+    expect(hitsOf(short, ...old)).toBe(2);
   });
 });

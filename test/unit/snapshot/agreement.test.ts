@@ -32,7 +32,7 @@ const run: fc.Arbitrary<Step> = fc.record({
   kind: fc.constant('run' as const),
   rows,
   options: fc.record({
-    brings: fc.constantFrom('everything' as const, 'everything' as const, 'additions' as const),
+    coverage: fc.constantFrom('everything' as const, 'everything' as const, 'additions' as const),
     untracked: fc.constantFrom([], [], ['w']),
     dropped: fc.constantFrom<string[]>([], [], [], ['v']),
     rowsInPart: fc.integer({ min: 1, max: 3 }),

@@ -126,12 +126,12 @@ describe('a commit', () => {
 });
 
 describe('a snapshot that grows', () => {
-  const brings: ReadingOptions = { brings: 'additions' };
+  const additions: ReadingOptions = { coverage: 'additions' };
 
   test('gets one more file if rows were only inserted, and leaves the others alone', async () => {
-    await snapshots.run('events', many(0, 3), brings);
+    await snapshots.run('events', many(0, 3), additions);
     await snapshots.publish();
-    const { task } = await snapshots.run('events', many(2, 5), brings);
+    const { task } = await snapshots.run('events', many(2, 5), additions);
     expect(task.addition?.map(({ rows }) => rows)).toEqual([2]);
     const { snapshot } = (await snapshots.state()).streams.get('events') ?? { snapshot: [] };
     expect(snapshot.map(({ rows }) => rows)).toEqual([3, 2]);
@@ -139,8 +139,8 @@ describe('a snapshot that grows', () => {
   });
 
   test('adds nothing if no row came', async () => {
-    await snapshots.run('events', many(0, 3), brings);
-    const { task, sequence } = await snapshots.run('events', [], brings);
+    await snapshots.run('events', many(0, 3), additions);
+    const { task, sequence } = await snapshots.run('events', [], additions);
     expect({ addition: task.addition, sequence }).toEqual({ addition: [], sequence: 1 });
   });
 
@@ -149,8 +149,8 @@ describe('a snapshot that grows', () => {
     ['a column came', { id: 'p9', n: 9, tier: 'x' }],
     ['a type widened', { id: 'p9', n: 9.5 }],
   ])('is rewritten as a whole if %s', async (_, row) => {
-    await snapshots.run('events', many(0, 3), brings);
-    const { task } = await snapshots.run('events', [row], brings);
+    await snapshots.run('events', many(0, 3), additions);
+    const { task } = await snapshots.run('events', [row], additions);
     expect(task.addition).toBeUndefined();
     expect(task.again).toBeDefined();
     const stands = new Map([...many(0, 3), row].map((each) => [each.id, each]));
@@ -161,9 +161,9 @@ describe('a snapshot that grows', () => {
   });
 
   test('is written again only by the commit, for it may be held', async () => {
-    await snapshots.run('events', many(0, 30), brings);
+    await snapshots.run('events', many(0, 30), additions);
     const run = await snapshots.nextRun();
-    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
+    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], additions);
     const [{ path } = { path: '' }] = commit.task.again ?? [];
     expect(await statOrUndefined(path)).toBeUndefined();
     await snapshots.commit(run, [commit]);
@@ -172,10 +172,10 @@ describe('a snapshot that grows', () => {
   });
 
   test('is not committed if its file cannot be written', async () => {
-    await snapshots.run('events', many(0, 30), brings);
+    await snapshots.run('events', many(0, 30), additions);
     const before = await snapshots.rows('events');
     const run = await snapshots.nextRun();
-    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
+    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], additions);
     const { again } = commit.task;
     if (again === undefined) throw new Error('the file was written already');
     const nowhere = again.map((file) => ({ ...file, path: join(snapshots.layout.folder, 'nowhere', 'whole.parquet') }));
@@ -187,8 +187,8 @@ describe('a snapshot that grows', () => {
 
   test('has two files if it is long, each row in one of them', async () => {
     const rows = many(0, 100_001);
-    await snapshots.run('events', rows, brings);
-    const { task } = await snapshots.run('events', [{ id: 'p1', n: -1 }], brings);
+    await snapshots.run('events', rows, additions);
+    const { task } = await snapshots.run('events', [{ id: 'p1', n: -1 }], additions);
     expect(task.again).toHaveLength(2);
     const { snapshot } = (await snapshots.state()).streams.get('events') ?? { snapshot: [] };
     expect(snapshot.every(({ rows: count }) => count > 40_000)).toBe(true);
@@ -199,26 +199,26 @@ describe('a snapshot that grows', () => {
   });
 
   test('stops writing its file if the commit fails otherwise', async () => {
-    await snapshots.run('events', many(0, 30), brings);
+    await snapshots.run('events', many(0, 30), additions);
     const run = await snapshots.nextRun();
-    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
+    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], additions);
     const failing = { ...commit, task: { ...commit.task, changesPath: join(snapshots.layout.folder, 'none.parquet') } };
     await expect(snapshots.commit(run, [failing])).rejects.toMatchObject({ code: 'database_failed' });
     // Nothing uses the store any more, so it can be closed and opened again.
     await snapshots.detach();
-    expect((await snapshots.run('events', [{ id: 'p1', n: -1 }], brings)).sequence).toBe(2);
+    expect((await snapshots.run('events', [{ id: 'p1', n: -1 }], additions)).sequence).toBe(2);
   });
 
   test('is rewritten as a whole once it has many files', async () => {
-    await snapshots.run('events', many(0, 1), brings);
+    await snapshots.run('events', many(0, 1), additions);
     const state = (await snapshots.state()).streams.get('events');
     const [file] = state?.snapshot ?? [];
     if (state === undefined || file === undefined) throw new Error('nothing was committed');
     const store = await snapshots.store();
     await store.rememberStream({ ...state, snapshot: Array.from({ length: 63 }, () => file) });
-    expect((await snapshots.run('events', many(1, 2), brings)).task.addition).toHaveLength(1);
+    expect((await snapshots.run('events', many(1, 2), additions)).task.addition).toHaveLength(1);
     expect((await snapshots.state()).streams.get('events')?.snapshot).toHaveLength(64);
-    expect((await snapshots.run('events', many(2, 3), brings)).task.addition).toBeUndefined();
+    expect((await snapshots.run('events', many(2, 3), additions)).task.addition).toBeUndefined();
     expect((await snapshots.state()).streams.get('events')?.snapshot).toHaveLength(1);
     expect(await snapshots.rows('events')).toHaveLength(3);
   });

@@ -61,8 +61,8 @@ describe('current', () => {
     expect(await read([`${current()}/*.parquet`])).toEqual(rowsOf(1, 'a'));
     runs.push(await next(rowsOf(2, 'a', 'b', 'c'), { rowsInPart: 1 }));
     expect(await read([`${current()}/*.parquet`])).toEqual(rowsOf(2, 'a', 'b', 'c'));
-    runs.push(await next(rowsOf(3, 'd'), { brings: 'additions' }));
-    runs.push(await next(rowsOf(4, 'e'), { brings: 'additions' }));
+    runs.push(await next(rowsOf(3, 'd'), { coverage: 'additions' }));
+    runs.push(await next(rowsOf(4, 'e'), { coverage: 'additions' }));
     expect(await readlink(current())).toBe(`snapshot/${runs[3]}`);
     expect(await read([`${current()}/*.parquet`])).toEqual([
       ...rowsOf(2, 'a', 'b', 'c'),
@@ -82,7 +82,7 @@ describe('current', () => {
   test('takes no space for the files that two snapshots share', async () => {
     const first = await next(rowsOf(1, 'a'));
     const { ino } = await stat(join(snapshots.layout.snapshot(stream, first), '00001.parquet'));
-    await next(rowsOf(1, 'b'), { brings: 'additions' });
+    await next(rowsOf(1, 'b'), { coverage: 'additions' });
     expect((await stat(join(current(), '00001.parquet'))).ino).toBe(ino);
   });
 
@@ -90,7 +90,7 @@ describe('current', () => {
   const kinds: Readonly<Record<string, (n: number) => Promise<string>>> = {
     'one file': (n) => next(rowsOf(n, 'a', 'b', 'c')),
     'several files': (n) => next(rowsOf(n, 'a', 'b', 'c'), { rowsInPart: 1 }),
-    'more rows': (n) => next(rowsOf(n, `d${n}`), { brings: 'additions' }),
+    'more rows': (n) => next(rowsOf(n, `d${n}`), { coverage: 'additions' }),
   };
 
   test.each(Object.keys(kinds).flatMap((before) => Object.keys(kinds).map((after) => [before, after])))(
@@ -161,7 +161,7 @@ describe('current', () => {
 });
 
 test('a snapshot whose files lie in the folders of several runs, as earlier versions left it, is gathered in one', async () => {
-  const runs = [await next(rowsOf(1, 'a')), await next(rowsOf(2, 'b'), { brings: 'additions' })];
+  const runs = [await next(rowsOf(1, 'a')), await next(rowsOf(2, 'b'), { coverage: 'additions' })];
   const [first = '', last = ''] = runs;
   // As it was: each run's file in the folder of its run, and both called 00001.parquet.
   const { layout } = snapshots;

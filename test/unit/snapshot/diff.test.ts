@@ -33,7 +33,7 @@ function content(row: GivenRow, without: readonly string[] = []): string {
   return JSON.stringify(told.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], brings: 'everything' | 'additions') {
+function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], coverage: 'everything' | 'additions') {
   const found = { inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
   for (const row of now) {
     const known = before.get(String(row.id));
@@ -42,7 +42,7 @@ function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], 
     else found.updated += 1;
   }
   const absent = before.size - found.updated - found.unchanged;
-  if (brings === 'everything') found.deleted = absent;
+  if (coverage === 'everything') found.deleted = absent;
   else found.unchanged += absent;
   return found;
 }
@@ -65,17 +65,17 @@ describe('what changed', () => {
     ['additions', oneKeyAtOnce],
   ] as const)(
     'is what a model in plain JavaScript says, for readings that bring %s, whatever types the columns widen to (%d MB)',
-    async (brings, memoryMb) => {
+    async (coverage, memoryMb) => {
       await fc.assert(
         fc.asyncProperty(fc.array(list, { minLength: 2, maxLength: 4 }), async (readings) => {
           const own = await Snapshots.open();
           try {
             const before = new Map<string, GivenRow>();
             for (const rows of readings) {
-              const expected = model(before, rows, brings);
-              const { task } = await own.run('members', rows, { brings, memoryMb });
+              const expected = model(before, rows, coverage);
+              const { task } = await own.run('members', rows, { coverage, memoryMb });
               expect(task.difference).toMatchObject(expected);
-              if (brings === 'everything') before.clear();
+              if (coverage === 'everything') before.clear();
               for (const row of rows) before.set(String(row.id), row);
               const stored = await own.rows('members');
               expect(task.rows).toBe(before.size);
@@ -102,7 +102,7 @@ describe('what changed', () => {
               return { ...before.get(String(row.id)), ...Object.fromEntries(told) };
             });
             const expected = model(before, merged, 'additions');
-            const options = { brings: 'additions', details: ['a', 'b'], rowsInPart: 2 } as const;
+            const options = { coverage: 'additions', details: ['a', 'b'], rowsInPart: 2 } as const;
             const { task } = await own.run('members', rows, options);
             expect(task.difference).toMatchObject(expected);
             for (const row of merged) before.set(String(row.id), row);
@@ -124,7 +124,7 @@ describe('what changed', () => {
 
   test('is everything on the first run', async () => {
     const { task } = await snapshots.run(newStream(), [{ id: 'a' }, { id: 'b' }]);
-    const none = { updated: 0, deleted: 0, unchanged: 0, refreshed: 0, standing: 0 };
+    const none = { updated: 0, deleted: 0, unchanged: 0, refreshed: 0, cached: 0 };
     expect(task.difference).toEqual({ inserted: 2, ...none, rows: 2 });
   });
 

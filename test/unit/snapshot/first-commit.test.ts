@@ -99,7 +99,7 @@ const night = fc.record({
   rows,
   historyMs: fc.constantFrom(30 * 60_000, 90 * 60_000, 150 * 60_000, 100 * hour, 100 * hour),
   dropped: fc.constantFrom<string[]>([], [], [], ['v']),
-  brings: fc.constantFrom('everything' as const, 'everything' as const, 'additions' as const),
+  coverage: fc.constantFrom('everything' as const, 'everything' as const, 'additions' as const),
   rowsInPart: fc.integer({ min: 1, max: 3 }),
   forgets: fc.constantFrom(undefined, undefined, undefined, 'a', 'b'),
 });

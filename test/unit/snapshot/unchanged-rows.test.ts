@@ -30,7 +30,7 @@ async function content(own: Snapshots) {
   };
 }
 
-const nights = fc.array(
+const runs = fc.array(
   fc.dictionary(
     fc.constantFrom('a', 'b', 'c', "it's", ...Array.from({ length: 12 }, (_, index) => `k${index}`)),
     fc.integer({ min: 0, max: 2 }),
@@ -38,27 +38,27 @@ const nights = fc.array(
   ),
   { minLength: 2, maxLength: 3 },
 );
-type Night = Readonly<Record<string, number>>;
+type Rows = Readonly<Record<string, number>>;
 
-function rowsOf(night: Night, without: readonly string[] = []): GivenRow[] {
-  return Object.entries(night)
+function rowsOf(now: Rows, without: readonly string[] = []): GivenRow[] {
+  return Object.entries(now)
     .filter(([id]) => !without.includes(id))
     .map(([id, n]) => ({ id, n }));
 }
 
 describe('a reading whose parts hold only what changed', () => {
   test('leaves the same rows, hashes, files and changes as one whose parts hold everything', async () => {
-    const read = async (given: readonly Night[], leavesOut: boolean) => {
+    const resultsOf = async (each: readonly Rows[], leavesOut: boolean) => {
       const own = await Snapshots.open();
       try {
         const found: unknown[] = [];
-        let before: Night = {};
-        for (const night of given) {
-          const standing = leavesOut ? Object.keys(night).filter((id) => before[id] === night[id]) : [];
-          const { task } = await own.run(stream, rowsOf(night, standing), { standing });
-          const { standing: _, ...difference } = task.difference;
+        let before: Rows = {};
+        for (const now of each) {
+          const unchanged = leavesOut ? Object.keys(now).filter((id) => before[id] === now[id]) : [];
+          const { task } = await own.run(stream, rowsOf(now, unchanged), { unchanged });
+          const { cached: _, ...difference } = task.difference;
           found.push(difference, await content(own));
-          before = night;
+          before = now;
         }
         return found;
       } finally {
@@ -66,36 +66,36 @@ describe('a reading whose parts hold only what changed', () => {
       }
     };
     await fc.assert(
-      fc.asyncProperty(nights, async (given) => {
-        expect(await read(given, true)).toEqual(await read(given, false));
+      fc.asyncProperty(runs, async (read) => {
+        expect(await resultsOf(read, true)).toEqual(await resultsOf(read, false));
       }),
       { numRuns: 5 },
     );
   });
 
-  test('is refused if a row that should stand is missing', async () => {
+  test('is refused if an unchanged row is missing', async () => {
     await snapshots.run(stream, [{ id: 'a', n: 1 }]);
-    await expect(snapshots.run(stream, [], { standing: ['a', 'b'] })).rejects.toMatchObject({ code: 'unbalanced' });
+    await expect(snapshots.run(stream, [], { unchanged: ['a', 'b'] })).rejects.toMatchObject({ code: 'unbalanced' });
   });
 });
 
 describe('a reading that only adds', () => {
-  const brings = 'additions' as const;
+  const coverage = 'additions' as const;
 
   test('keeps the hashes of all rows when the way to compute them changes', async () => {
-    await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { brings });
+    await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { coverage });
     await snapshots.publish();
-    await snapshots.run(stream, rowsOf({ c: 3 }), { brings, duckdbVersion: 'next' });
+    await snapshots.run(stream, rowsOf({ c: 3 }), { coverage, duckdbVersion: 'next' });
     const { hashes, files } = await content(snapshots);
     expect(hashes.map(({ key }) => key)).toEqual(['a', 'b', 'c']);
     expect(files).toEqual(rowsOf({ a: 1, b: 2, c: 3 }));
-    const again = await snapshots.run(stream, rowsOf({ a: 1 }), { brings, duckdbVersion: 'next' });
+    const again = await snapshots.run(stream, rowsOf({ a: 1 }), { coverage, duckdbVersion: 'next' });
     expect(again.task.difference).toMatchObject({ inserted: 0, updated: 0, unchanged: 3 });
   });
 
   test('keeps untracked columns up to date', async () => {
-    await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { brings, untracked: ['n'] });
-    const { task } = await snapshots.run(stream, rowsOf({ a: 9 }), { brings, untracked: ['n'] });
+    await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { coverage, untracked: ['n'] });
+    const { task } = await snapshots.run(stream, rowsOf({ a: 9 }), { coverage, untracked: ['n'] });
     expect(task.difference).toMatchObject({ inserted: 0, updated: 0, refreshed: 1 });
     const { rows, files } = await content(snapshots);
     expect([rows, files]).toEqual([rowsOf({ a: 9, b: 2 }), rowsOf({ a: 9, b: 2 })]);
@@ -105,15 +105,15 @@ describe('a reading that only adds', () => {
 describe('the balance of a reading', () => {
   const counters = { ...noCounters, read: 10, rejected: 1 };
   const dropped = [{ part: 1, from: 2, to: 4 }];
-  const standing = { records: 3, known: null };
+  const unchangedRows = { records: 3, known: null };
 
-  test('counts rows, copies, rejects, rows read again and rows that stand', () => {
-    checkRowCounts(stream, { counters, dropped, standing }, { rows: 3, duplicates: 1 });
-    expect(() => checkRowCounts(stream, { counters, dropped, standing }, { rows: 4, duplicates: 1 })).toThrow(
+  test('counts rows, copies, rejects, rows read again and unchanged rows', () => {
+    checkRowCounts(stream, { counters, dropped, unchangedRows }, { rows: 3, duplicates: 1 });
+    expect(() => checkRowCounts(stream, { counters, dropped, unchangedRows }, { rows: 4, duplicates: 1 })).toThrow(
       '4 rows, 3 unchanged rows, 3 duplicates',
     );
     expect(() =>
-      checkRowCounts(stream, { counters, dropped, standing: noUnchangedRows }, { rows: 3, duplicates: 1 }),
+      checkRowCounts(stream, { counters, dropped, unchangedRows: noUnchangedRows }, { rows: 3, duplicates: 1 }),
     ).toThrow('3 rows, 3 duplicates and 1 rejects');
   });
 });
