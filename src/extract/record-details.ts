@@ -4,7 +4,8 @@ import { isAskable } from '../api/request.js';
 import type { WindowedSource } from '../sources/source.js';
 import { type FetchContext, onlyPage, type PageBytes, type PageFetcher, pageOf } from './page-fetcher.js';
 import { jsonBytes } from './scan/bytes.js';
-import { copyTrimmed, skipSpace, skipValue, strictText } from './scan/json-bytes.js';
+import { type ExactValue, parseExact, writeExact } from './scan/exact-json.js';
+import { copyTrimmed, maxDepth, skipSpace, skipValue, strictText } from './scan/json-bytes.js';
 
 /** If so many answers bring nothing that pages lack, and none has brought more, the service has no details to give. */
 const mostFruitless = 3;
@@ -170,12 +171,20 @@ function recordsOf({ body, start, end }: PageBytes): { id: string | undefined; b
   return records;
 }
 
+/** The members of a record, with numbers as they were written; undefined if it is not an object, or not valid JSON. */
+function membersOf(bytes: Buffer): ReadonlyMap<string, ExactValue> | undefined {
+  const { end, depth } = skipValue(bytes, skipSpace(bytes, 0));
+  if (end < 0 || depth > maxDepth) return undefined;
+  const value = parseExact(strictText(bytes));
+  return value instanceof Map ? value : undefined;
+}
+
 /** The details, and before them the fields that only the overview has: an absent field replaces none. */
 function withOverview(details: Buffer, overview: Buffer): Buffer {
-  const known = objectOf(details) ?? {};
-  const lacking = Object.entries(objectOf(overview) ?? {}).filter(([name]) => !Object.hasOwn(known, name));
-  if (lacking.length === 0) return details;
-  const fields = JSON.stringify(Object.fromEntries(lacking)).slice(0, -1);
+  const known = membersOf(details) ?? new Map();
+  const missing = [...(membersOf(overview) ?? [])].filter(([name]) => !known.has(name));
+  if (missing.length === 0) return details;
+  const fields = writeExact(new Map(missing)).slice(0, -1);
   const rest = details.subarray(details.indexOf('{') + 1);
-  return Buffer.concat([Buffer.from(Object.keys(known).length === 0 ? fields : `${fields},`), rest]);
+  return Buffer.concat([Buffer.from(known.size === 0 ? fields : `${fields},`), rest]);
 }

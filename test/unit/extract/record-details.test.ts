@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import { describe, expect, it } from 'vitest';
 import { type ServiceClient, ServiceError } from '../../../src/api/client.js';
 import type { Operation } from '../../../src/api/request.js';
-import type { FetchContext } from '../../../src/extract/page-fetcher.js';
+import { type FetchContext, onlyPage } from '../../../src/extract/page-fetcher.js';
 import { DetailedFetcher, RecordDetails, type StoredRecords } from '../../../src/extract/record-details.js';
 import type { WindowedSource } from '../../../src/sources/source.js';
 
@@ -64,6 +64,11 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
       expect(whole).toMatchObject({ nextToken: 'next', total: 7 });
       return rows(whole);
     },
+    text: async (overview: string) => {
+      const body = Buffer.from(overview);
+      const page = { ...onlyPage, body, start: 0, end: body.length, issuedAt: '' };
+      return (await record.complete(page, context)).body.toString();
+    },
     single: async (id: string) => {
       const { missing, ...page } = await record.single(id, context);
       return { rows: rows(page), missing };
@@ -74,6 +79,12 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
 describe('a page whose records lack their details', () => {
   it('frees the memory of its body if a request for them fails for good', async () => {
     expect(await details(() => 500).releases()).toBe(1);
+  });
+
+  it('keeps each digit of the fields that only the list has', async () => {
+    const { text } = details(() => '{"id":"a","error":"e"}');
+    const fields = '"rows":12345678901234567890,"share":1.0,"more":{"n":[0.10,9007199254740993]}';
+    expect(await text(`{"id":"a",${fields}}`)).toBe(`{${fields},"id":"a","error":"e"}`);
   });
 
   it('stays as it is if no URL can carry the id', async () => {
