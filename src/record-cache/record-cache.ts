@@ -109,7 +109,7 @@ export class RecordCache {
     const whole = this.scanAll(scanner, page);
     if (whole.mismatches > 0) return whole;
     ranges.take(body, whole.bounds);
-    if (ranges.misses === ranges.count) return this.scanAll(scanner, page);
+    if (ranges.misses === ranges.count) return whole;
     return this.#scanMisses(scanner, page, ranges) ?? this.scanAll(scanner, page);
   }
 
