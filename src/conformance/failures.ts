@@ -35,7 +35,7 @@ function withLoad(
   };
 }
 
-/** A load whose data breaks off after the first file, as in a crash of this process. */
+/** A load whose data breaks off after the first file or batch, as in a crash of this process. */
 function brokenOff(load: Load): Load {
   const { data } = load;
   const broken = () => {
@@ -52,6 +52,12 @@ function brokenOff(load: Load): Load {
       async *files() {
         for await (const file of data.files()) {
           yield file;
+          broken();
+        }
+      },
+      async *batches() {
+        for await (const batch of data.batches()) {
+          yield batch;
           broken();
         }
       },

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { RecordBatch } from 'apache-arrow';
 import { rowKey } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
@@ -100,6 +101,24 @@ export class PieceData implements LoadData {
       yield file;
       progress(this.handedOver);
       await rm(file.path, { force: true });
+    }
+  }
+
+  async *batches(): AsyncGenerator<RecordBatch> {
+    const { session, pieces, handover, progress } = this.#task;
+    // Apache Arrow has a hundred modules, and most loads do not need it.
+    const { arrowBatches } = await import('./arrow-batches.js');
+    for (const { query, rows } of pieces) {
+      const task: RowsTask = { query, search: { nul: true }, late: [] };
+      this.#handed.push({ task });
+      let arrived = 0;
+      for await (const batch of arrowBatches(session, exportSql(handover, task), this.columns)) {
+        arrived += batch.numRows;
+        this.handedOver += batch.numRows;
+        yield batch;
+        progress(this.handedOver);
+      }
+      await this.#findRejects(task, rows - arrived);
     }
   }
 

@@ -1,3 +1,4 @@
+import type { RecordBatch } from 'apache-arrow';
 import type { ColumnType, StreamColumn } from './column-type.js';
 
 /** Limits of a column of the destination. Rows with values beyond them are refused before they are sent. */
@@ -133,7 +134,7 @@ export type Write =
 export interface LoadColumn extends StreamColumn {
   /** The type of the destination's column; for `_op` in a merge, the type that the staging table needs. */
   readonly targetType: string;
-  /** The type of the values in files: {@link StreamColumn.type}, or that of {@link ColumnMapping.as}. */
+  /** The type of the values in files and batches: {@link StreamColumn.type}, or that of {@link ColumnMapping.as}. */
   readonly handedOverAs: ColumnType;
 }
 
@@ -152,9 +153,9 @@ export interface DataFile {
   refuse(row: number, why: { readonly column?: string | undefined; readonly reason: string }): Promise<DataFile>;
 }
 
-/** The rows of one load. Read them once. */
+/** The rows of one load. Read them once, either as files or as batches. */
 export interface LoadData {
-  /** The columns, in the order that files have. */
+  /** The columns, in the order that files and batches have. */
   readonly columns: readonly LoadColumn[];
   /** The number of rows before any is refused. */
   readonly rows: number;
@@ -162,6 +163,8 @@ export interface LoadData {
   readonly handedOver: number;
   /** Files in the format that the connector declares. Each is written while the one before it is loaded. */
   files(): AsyncIterable<DataFile>;
+  /** Arrow batches, for a connector that sends row by row: JSON and decimals as Utf8, timestamps in microseconds. */
+  batches(): AsyncIterable<RecordBatch>;
 }
 
 /** A check of the written rows, before the load is committed. */

@@ -69,7 +69,7 @@ function loadOf(parts: Partial<Load> = {}): Load {
     erase: [],
     undo: undefined,
     supersedes: [],
-    data: { columns: [column], rows: 0, handedOver: 0, files: async function* () {} },
+    data: { columns: [column], rows: 0, handedOver: 0, files: async function* () {}, batches: async function* () {} },
     readBack: undefined,
     id: '2:new',
     isReload: false,
