@@ -137,7 +137,7 @@ export class Lane {
   async configure({
     hasRules,
     profileLimit,
-    retry = { patience: '1s', max_delay_ms: 100 },
+    retry = { patience: '2s', max_delay_ms: 100 },
     name = 'cdsync',
     storage = './data',
   }: Configuration): Promise<void> {
@@ -149,7 +149,7 @@ export class Lane {
         tenant_id: tenantId,
         auth: { token },
         retry,
-        timeouts_ms: { connect: 1000, first_byte: 1500, body: 1500, total: 4000 },
+        timeouts_ms: { connect: 1000, first_byte: 3000, body: 1500, total: 5000 },
         rate_limits: { management: 1000, ...(profileLimit === undefined ? {} : { profile: profileLimit }) },
         concurrency: 4,
       },
