@@ -26,10 +26,10 @@ interface AfterSurroundings {
   readonly notice: (line: string) => void;
 }
 
-type WorkflowRun = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
+type EndedRun = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
 
 /** A word of a command, with the facts of the run in their places. */
-function filledWord(word: string, { job, runId, status, report }: WorkflowRun): string {
+function filledWord(word: string, { job, runId, status, report }: EndedRun): string {
   const facts: Record<string, string> = { job, run_id: runId ?? '', status, report: report ?? '' };
   return word.replace(/\{(job|run_id|status|report)\}/g, (_, name: string) => facts[name] as string);
 }
@@ -37,7 +37,7 @@ function filledWord(word: string, { job, runId, status, report }: WorkflowRun): 
 /** The environment of a command: that of cdsync without its secrets, and the facts of the run. */
 function commandEnvironment(
   { env, secretVariables }: Pick<AfterSurroundings, 'env' | 'secretVariables'>,
-  { job, runId, status, report }: WorkflowRun,
+  { job, runId, status, report }: EndedRun,
 ): Record<string, string | undefined> {
   const own = Object.entries(env).filter(([name]) => !secretVariables.includes(name));
   const facts = { CDSYNC_JOB: job, CDSYNC_RUN_ID: runId ?? '', CDSYNC_STATUS: status, CDSYNC_REPORT: report ?? '' };
@@ -47,7 +47,7 @@ function commandEnvironment(
 /** Runs the commands one after the other. It never throws: what goes wrong with one is a notice. */
 export async function runAfter(
   commands: readonly AfterCommand[],
-  run: WorkflowRun,
+  run: EndedRun,
   surroundings: AfterSurroundings,
 ): Promise<void> {
   const { signal, notice } = surroundings;
@@ -64,7 +64,7 @@ export async function runAfter(
 /** @returns what went wrong, to follow the name of the program */
 async function runCommand(
   { run: words, deadline }: AfterCommand,
-  run: WorkflowRun,
+  run: EndedRun,
   surroundings: AfterSurroundings,
 ): Promise<string | undefined> {
   const { folder, signal, notice } = surroundings;
@@ -136,13 +136,15 @@ class Stopping {
 
 /** Waits for the end of a command. @returns what went wrong */
 async function endOf(child: ChildProcess, stop: Stopping): Promise<string | undefined> {
+  // A stream is closed before its last line is shown: only this event is late enough.
+  const closed = new Promise((resolve) => child.once('close', resolve));
   const ended = await new Promise<{ error?: NodeJS.ErrnoException; code?: number | null; signal?: string | null }>(
     (resolve) => {
       child.once('error', (error) => resolve({ error }));
       child.once('exit', (code, signal) => resolve({ code, signal }));
     },
   );
-  await closedWithin(child, outputMs);
+  await closedWithin(child, closed, outputMs);
   if (stop.reason !== undefined) return stop.reason;
   if (ended.error !== undefined) return `could not be started: ${startFailure(ended.error)}`;
   if (ended.signal != null) return `was ended by ${ended.signal}`;
@@ -155,18 +157,15 @@ function startFailure({ code }: NodeJS.ErrnoException): string {
   return code ?? 'unknown error';
 }
 
-/** Waits until all output was read, but not for what stays in the background and keeps it open. */
-async function closedWithin(child: ChildProcess, ms: number): Promise<void> {
-  const streams = [child.stdout, child.stderr].filter((each) => each !== null);
-  if (streams.every((each) => each.closed)) return;
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    child.once('close', () => {
-      clearTimeout(timer);
-      resolve();
-    });
+/** Waits until all output was read, but not for a background process that keeps it open. */
+async function closedWithin(child: ChildProcess, closed: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLong = new Promise((resolve) => {
+    timer = setTimeout(resolve, ms);
   });
-  for (const stream of streams) stream.destroy();
+  await Promise.race([closed, tooLong]);
+  clearTimeout(timer);
+  for (const stream of [child.stdout, child.stderr]) stream?.destroy();
 }
 
 /** Shows the lines of a command's outputs, up to a number, and of each line as much as people read. */
