@@ -20,8 +20,9 @@ import {
   RequestHeaders,
   requestTarget,
 } from './request.js';
+import type { ResponseBody } from './response-body.js';
 import { ResponseCheck, requireJsonObject } from './response-check.js';
-import type { Release, ServiceResponse } from './response-reader.js';
+import type { ServiceResponse } from './response-reader.js';
 import { AttemptFailure, failedExchange, RetryAfterNotices, Trial } from './retry.js';
 import { MalformedBodyError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
@@ -46,17 +47,11 @@ export interface ServiceClientOptions {
   readonly bodyBytes?: number;
 }
 
-/** The parts of an answer that a decoder gets besides its body. */
-export interface ResponseHead extends Pick<ServiceResponse, 'status' | 'headers'> {
-  /**
-   * Keeps the body counted against the memory for bodies; without it, it counts until the decoder has returned.
-   * @returns a function that ends that; see {@link Release}
-   */
-  keep(): Release;
-}
+/** The parts of a response that a decoder gets besides its body. */
+type ResponseHead = Pick<ServiceResponse, 'status' | 'headers'>;
 
-/** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client asks again. */
-export type Decode<T> = (body: Buffer, answer: ResponseHead) => T;
+/** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client sends the request again. */
+export type Decode<T> = (body: Buffer, head: ResponseHead) => T;
 
 export interface SendOptions {
   readonly signal: AbortSignal;
@@ -71,7 +66,7 @@ const mostNewTokens = 2;
 /** One call of {@link ServiceClient.send}, over all its attempts. */
 interface PendingRequest<T> extends SendOptions {
   readonly operation: Operation;
-  readonly decode: Decode<T>;
+  readonly take: (response: ServiceResponse) => T;
   target: string;
   readonly body: string | null;
   readonly version: string | null;
@@ -162,17 +157,38 @@ export class ServiceClient {
   }
 
   /**
-   * Sends a request and decodes its answer. `decode` gets the whole body of an answer of status 200 to 299, decompressed, and
-   * owns it. If it refuses the body as malformed, the client asks again.
+   * Sends a request and decodes its response. `decode` gets the whole body of a response of status 200 to 299, decompressed. If it
+   * rejects the body as malformed, the client sends the request again.
    * @throws {ServiceError} if the request was refused or failed for good
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts; `token_unusable`; any other error of `decode`
    */
-  async send<T>(operation: Operation, decode: Decode<T>, options: SendOptions): Promise<T> {
+  send<T>(operation: Operation, decode: Decode<T>, options: SendOptions): Promise<T> {
+    const take = (response: ServiceResponse) => {
+      const decoded = decode(response.body.bytes, response);
+      response.body.dispose();
+      return decoded;
+    };
+    return this.#send(operation, take, options);
+  }
+
+  /**
+   * The same for a page whose bytes are used after `cut`: the caller owns the returned `response`, and must dispose of it.
+   * @throws as {@link send}
+   */
+  sendPage<T>(
+    operation: Operation,
+    cut: (body: Buffer) => T,
+    options: SendOptions,
+  ): Promise<T & { readonly response: ResponseBody }> {
+    return this.#send(operation, ({ body }) => ({ ...cut(body.bytes), response: body }), options);
+  }
+
+  async #send<T>(operation: Operation, take: PendingRequest<T>['take'], options: SendOptions): Promise<T> {
     const { meter } = options;
     const signal = this.#untilClosed(options.signal);
     const pending: PendingRequest<T> = {
       operation,
-      decode,
+      take,
       signal,
       meter,
       target: requestTarget(this.#spellings.spelled(operation)),
@@ -333,14 +349,14 @@ export class ServiceClient {
         throw this.#failure(new TransportError('first_byte_timeout', error), pending.operation, sent);
       throw error;
     }
-    meter.bytes += answer.body.length;
+    meter.bytes += answer.body.bytes.length;
     this.#deprecations.notice(pending.operation.group, pending.version, answer.headers);
     this.#noteDate(answer.headers.date);
     if (answer.status < 200 || answer.status > 299) {
-      answer.release();
+      answer.body.dispose();
       throw await this.#refusal(pending, answer, token);
     }
-    pending.atOnce.answered(this.#clock.monotonic() - sentAt, answer.body.length);
+    pending.atOnce.answered(this.#clock.monotonic() - sentAt, answer.body.bytes.length);
     return this.#decode(pending, answer);
   }
 
@@ -378,21 +394,15 @@ export class ServiceClient {
     return (await this.#tokens.renew(token, signal)) ? failure.andAgain('at_once') : failure;
   }
 
-  #decode<T>({ operation, decode }: PendingRequest<T>, answer: ServiceResponse): T {
-    const { status, headers, body, release } = answer;
-    let isKept = false;
-    const keep = () => {
-      isKept = true;
-      return release;
-    };
+  #decode<T>({ operation, take }: PendingRequest<T>, answer: ServiceResponse): T {
+    const { body } = answer;
     try {
-      if (operation.method === 'GET' || body.length > 0) requireJsonObject(body);
-      const decoded = decode(body, { status, headers, keep });
+      if (operation.method === 'GET' || body.bytes.length > 0) requireJsonObject(body.bytes);
+      const taken = take(answer);
       this.#check.understood();
-      if (!isKept) release();
-      return decoded;
+      return taken;
     } catch (error) {
-      release();
+      body.dispose();
       if (!(error instanceof MalformedBodyError || error instanceof SyntaxError)) throw error;
       throw this.#check.malformed(operation, answer, error, isIdempotent(operation));
     }

@@ -201,14 +201,14 @@ async function attempt(context: OauthContext, request: WireRequest, signal: Abor
     if (!(error instanceof TransportError)) throw error;
     throw failedExchange(error, { label, host: transport.host, sent, idempotent: true, option });
   }
-  answer.release();
+  answer.body.dispose();
   if (answer.status !== 200 && answer.status !== 201) throw refusal(context, answer);
   return issued(answer, label);
 }
 
 function issued({ body }: ServiceResponse, label: string): IssuedToken {
   try {
-    const { access_token, expires_in } = tokenAnswer(body);
+    const { access_token, expires_in } = tokenAnswer(body.bytes);
     const token = usableToken(access_token, 'the token that the service issued');
     return { token, lifetimeMs: expires_in === undefined ? tokenLifetimeMs(token) : expires_in * 1000 };
   } catch (error) {

@@ -39,6 +39,28 @@ export class BufferPool {
 }
 
 /**
+ * The whole body of a response, decompressed. It counts against the memory for bodies until its owner disposes of it: the client, or
+ * the caller of {@link ServiceClient.sendPage}.
+ */
+export class ResponseBody {
+  readonly bytes: Buffer;
+  #end: ((isReusable: boolean) => void) | undefined;
+
+  /** @param end called once; `isReusable`: no code reads the bytes again, so another response may be written into their memory */
+  constructor(bytes: Buffer, end: (isReusable: boolean) => void) {
+    this.bytes = bytes;
+    this.#end = end;
+  }
+
+  /** Ends the ownership; later calls do nothing. @param reuse if all needed bytes are copied, so that their memory may be reused */
+  dispose(reuse?: 'reuse'): void {
+    const end = this.#end;
+    this.#end = undefined;
+    end?.(reuse !== undefined);
+  }
+}
+
+/**
  * Collects a body in one buffer. A list of chunks would take the memory twice in the end, and much more where each chunk
  * has few bytes.
  */

@@ -112,7 +112,7 @@ export class ResponseCheck {
     cause: Error,
     idempotent: boolean,
   ): AttemptFailure {
-    const html = looksLikeHtml(body, headers['content-type']);
+    const html = looksLikeHtml(body.bytes, headers['content-type']);
     const reason = html ? 'it is a web page' : cause instanceof SyntaxError ? 'it is not JSON' : cause.message;
     const toError = (attempts: number) => {
       const tries = attempts > 1 ? `, tried ${attempts} times` : '';

@@ -1,24 +1,16 @@
 import type { Dispatcher } from 'undici';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
-import { BodyBuilder } from './response-body.js';
+import { BodyBuilder, type ResponseBody } from './response-body.js';
 import { exchangeFailure, TransportError, WithheldError } from './transport-error.js';
 
 /** Headers by lower-case name; a header that came several times is a list. */
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/**
- * Gives back what a body takes of the memory for bodies.
- * @param reuse the next answer may be written into the body's own memory: nobody looks at it again
- */
-export type Release = (reuse?: 'reuse') => void;
-
 export interface ServiceResponse {
   readonly status: number;
   readonly headers: ResponseHeaders;
-  /** The receiver owns it. It counts against the memory for bodies until {@link release} is called. */
-  readonly body: Buffer;
-  /** Later calls do nothing. */
-  readonly release: Release;
+  /** The receiver owns it, and must dispose of it. */
+  readonly body: ResponseBody;
 }
 
 /** Tells the sender of one request how far it has come. Neither function may throw. */
@@ -32,7 +24,8 @@ export interface ExchangeObserver {
 }
 
 /** An answer as it came over the connection, with the place that its body takes. */
-export interface RawAnswer extends Omit<ServiceResponse, 'release'> {
+export interface RawAnswer extends Omit<ServiceResponse, 'body'> {
+  readonly body: Buffer;
   readonly place: BodyAllocation;
 }
 

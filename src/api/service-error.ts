@@ -322,11 +322,11 @@ interface ServiceSaid {
   readonly traceId?: string | undefined;
 }
 
-function readErrorBody({ body }: ServiceResponse, redact: (text: string) => string): ServiceSaid {
-  if (body.length > maxErrorBodyBytes) return {};
+function readErrorBody({ body: { bytes } }: ServiceResponse, redact: (text: string) => string): ServiceSaid {
+  if (bytes.length > maxErrorBodyBytes) return {};
   let parsed: unknown;
   try {
-    parsed = JSON.parse(body.toString('utf8'));
+    parsed = JSON.parse(bytes.toString('utf8'));
   } catch {
     return {};
   }

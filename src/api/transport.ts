@@ -9,13 +9,8 @@ import { byProxy, proxyFor } from '../core/proxy.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import { maxConcurrency } from '../rate-limit/concurrency.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
-import {
-  type ExchangeObserver,
-  type RawAnswer,
-  type Release,
-  ResponseReader,
-  type ServiceResponse,
-} from './response-reader.js';
+import { ResponseBody } from './response-body.js';
+import { type ExchangeObserver, type RawAnswer, ResponseReader, type ServiceResponse } from './response-reader.js';
 import { TransportError } from './transport-error.js';
 
 const inflate = promisify(gunzip);
@@ -192,22 +187,18 @@ export class Transport {
     try {
       const body = await decodeBody(raw, signal);
       place.settle(body.length);
-      return { ...answer, body, release: this.#releaseOf(body, place) };
+      return { ...answer, body: this.#owned(body, place) };
     } catch (error) {
       place.release();
       throw error;
     }
   }
 
-  #releaseOf(body: Buffer, place: BodyAllocation): Release {
-    let isOver = false;
-    return (reuse) => {
-      // By a second call, the memory may be that of another body.
-      if (isOver) return;
-      isOver = true;
+  #owned(body: Buffer, place: BodyAllocation): ResponseBody {
+    return new ResponseBody(body, (isReusable) => {
       place.release();
-      if (reuse !== undefined) this.#room.pool.giveBack(body);
-    };
+      if (isReusable) this.#room.pool.giveBack(body);
+    });
   }
 
   /** Ends all connections; requests that are under way fail as `closed`. */

@@ -125,7 +125,6 @@ export class KeyedFetcher implements PageFetcher {
         takesLimit: isPage,
         isFirst: asked === null,
         send: (limit) => client.send(request.operation({ token: asked, limit }), decode, { signal, meter }),
-        letGo: () => undefined,
       }).catch((error) => Promise.reject(asked !== null && mayBeDeadToken(error) ? new DeadToken(error) : error));
       pages.push(records);
       token = nextToken;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { RequestCounts } from '../api/client.js';
+import type { ResponseBody } from '../api/response-body.js';
 import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
@@ -78,8 +79,8 @@ export class PageChain {
   #fruitless = 0;
   /** Journaled with each cursor: a list without an end must also end if every run reads only some of its pages. */
   #empty: number;
-  /** Of the pages that came and are not yet taken in. */
-  readonly #held = new Set<() => void>();
+  /** Bodies of pages that were fetched, and are not yet in the sink. */
+  readonly #held = new Set<ResponseBody>();
   #isOver = false;
 
   constructor(task: ReadTask, context: ChainContext) {
@@ -96,7 +97,7 @@ export class PageChain {
       await this.#readAll();
     } finally {
       this.#isOver = true;
-      for (const release of this.#held) release();
+      for (const response of this.#held) response.dispose();
     }
   }
 
@@ -125,7 +126,7 @@ export class PageChain {
       } catch (error) {
         if (!(error instanceof MalformedPageError)) throw error;
         // It must not take the memory that this page needs once more.
-        await pending.then(({ release }) => release()).catch(() => undefined);
+        await pending.then((other) => this.#dispose(other)).catch(() => undefined);
         page = await this.#takeInAgain(token, page, error);
         if (page.nextToken !== null && page.nextToken !== next) pending = this.#fetch(page.nextToken);
       }
@@ -136,8 +137,8 @@ export class PageChain {
 
   async #fetch(token: string | null): Promise<PageBytes> {
     const page = await this.#context.fetcher.fetch(token);
-    if (this.#isOver) page.release();
-    else this.#held.add(page.release);
+    if (this.#isOver) page.response?.dispose();
+    else if (page.response !== undefined) this.#held.add(page.response);
     return page;
   }
 
@@ -178,16 +179,17 @@ export class PageChain {
   async #takeIn(page: PageBytes): Promise<void> {
     try {
       await this.#judge(page);
-      this.#letGo(page, 'reuse');
+      this.#dispose(page, 'reuse');
     } catch (error) {
-      if (!(error instanceof MalformedPageError)) this.#letGo(page);
+      if (!(error instanceof MalformedPageError)) this.#dispose(page);
       throw error;
     }
   }
 
-  #letGo({ release }: PageBytes, reuse?: 'reuse'): void {
-    release(reuse);
-    this.#held.delete(release);
+  #dispose({ response }: PageBytes, reuse?: 'reuse'): void {
+    if (response === undefined) return;
+    response.dispose(reuse);
+    this.#held.delete(response);
   }
 
   /** Hands the page to the intake, and ends the chain if that found something wrong. */
@@ -231,7 +233,7 @@ export class PageChain {
       await this.#takeIn(exact);
       return exact;
     }
-    this.#letGo(first);
+    this.#dispose(first);
     for (let refetch = 1; refetch <= maxRefetches; refetch += 1) {
       this.#context.meter.retries += 1;
       const page = await this.#fetch(token);
@@ -240,7 +242,7 @@ export class PageChain {
         return page;
       } catch (again) {
         if (!(again instanceof MalformedPageError)) throw again;
-        this.#letGo(page);
+        this.#dispose(page);
         failure = again;
       }
     }

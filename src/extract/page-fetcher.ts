@@ -1,12 +1,6 @@
-import {
-  MalformedBodyError,
-  type RequestCounts,
-  type ResponseHead,
-  type ServiceClient,
-  ServiceError,
-} from '../api/client.js';
+import { MalformedBodyError, type RequestCounts, type ServiceClient, ServiceError } from '../api/client.js';
 import type { Operation } from '../api/request.js';
-import type { Release } from '../api/response-reader.js';
+import type { ResponseBody } from '../api/response-body.js';
 import type { Clock } from '../core/clock.js';
 import type { ListSource } from '../sources/source.js';
 import { jsonBytes } from './scan/bytes.js';
@@ -27,11 +21,8 @@ export interface PageBytes extends PageCut {
   readonly missing: number;
   /** Keys that no request can be made for. */
   readonly unaskable?: readonly string[];
-  /**
-   * Call it when the page is taken in, or of no use: until then its body counts against the memory for bodies. The body's memory
-   * may be reused only when all of its records are copied.
-   */
-  readonly release: Release;
+  /** The response whose memory the page takes, if it has one. The owner of the page must dispose of it. */
+  readonly response?: ResponseBody | undefined;
 }
 
 const separator = Buffer.from(',');
@@ -44,7 +35,7 @@ export function pageOf(records: readonly Buffer[], page: Omit<PageBytes, 'body' 
 }
 
 /** What a page has that is all there is, and whose body is not that of an answer. */
-export const onlyPage = { nextToken: null, total: null, missing: 0, release: () => undefined } as const;
+export const onlyPage = { nextToken: null, total: null, missing: 0 } as const;
 
 /** Gets the pages of one partition. */
 export interface PageFetcher {
@@ -114,14 +105,14 @@ interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
   readonly isFirst: boolean;
   readonly send: (limit: number) => Promise<T>;
   /** Called with a page that is of no use. */
-  readonly letGo: (page: T) => void;
+  readonly drop?: (page: T) => void;
 }
 
 /**
  * Asks for a page, with smaller and smaller sizes while that may help. A refusal of a first page may be meant for its size or for
  * something else: its version, its filter. Only the smallest page tells, so that is asked for next.
  */
-export async function askSized<T>({ pageSize, takesLimit, isFirst, send, letGo }: PageSizing<T>): Promise<T> {
+export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }: PageSizing<T>): Promise<T> {
   let isProven = false;
   for (;;) {
     const { limit } = pageSize;
@@ -137,7 +128,8 @@ export async function askSized<T>({ pageSize, takesLimit, isFirst, send, letGo }
           if (again instanceof ServiceError && again.status === 404) pageSize.accepted = Number.POSITIVE_INFINITY;
           throw isSizeRefusal(again, minPageSize, pageSize) ? error : again;
         });
-        letGo(await smallest);
+        const page = await smallest;
+        drop?.(page);
         isProven = true;
       }
       if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
@@ -183,7 +175,7 @@ export class ListFetcher implements PageFetcher {
   readonly #context: FetchContext;
   readonly #operation: (request: ListRequest) => Operation;
   readonly #takesLimit: boolean;
-  readonly #cut: (body: Buffer, head: ResponseHead) => PageCut & Pick<PageBytes, 'body' | 'release'>;
+  readonly #cut: (body: Buffer) => PageCut & Pick<PageBytes, 'body'>;
 
   constructor(
     context: FetchContext,
@@ -195,11 +187,11 @@ export class ListFetcher implements PageFetcher {
     this.#takesLimit = takesLimit;
     this.#cut =
       Object.keys(added).length === 0
-        ? (body, { keep }) => ({ ...cutOrRetry(body, cutPage), release: keep() })
-        : (body, { keep }) => {
+        ? (body) => cutOrRetry(body, cutPage)
+        : (body) => {
             const page = cutOrRetry(body, cutPageExactly);
             const records = withFields(body, page.start, page.end, added);
-            return { ...page, body: records, start: 0, end: records.length, release: keep() };
+            return { ...page, body: records, start: 0, end: records.length };
           };
   }
 
@@ -209,8 +201,8 @@ export class ListFetcher implements PageFetcher {
       pageSize,
       takesLimit: this.#takesLimit,
       isFirst: token === null,
-      send: (limit) => client.send(this.#operation({ token, limit }), this.#cut, { signal, meter }),
-      letGo: ({ release }) => release(),
+      send: (limit) => client.sendPage(this.#operation({ token, limit }), this.#cut, { signal, meter }),
+      drop: ({ response }) => response.dispose(),
     });
     return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
   }
@@ -240,7 +232,7 @@ export class CycleDetector {
   }
 }
 
-/** An answer to a request without parameters. Release its page, whole or not. */
+/** The response to a request without parameters. The caller owns its page, whole or not. */
 interface SinglePage {
   /** Without its page token. */
   readonly page: PageBytes;
@@ -254,11 +246,11 @@ export async function fetchSinglePage(
   { plain, added }: Pick<ListSource, 'plain' | 'added'>,
 ): Promise<SinglePage> {
   if (plain === undefined) throw new TypeError('this list takes parameters');
-  const cut = (body: Buffer, { keep }: ResponseHead) => ({ ...cutOrRetry(body, cutPageExactly), release: keep() });
-  const { body, start, end, nextToken, total, release } = await client.send(plain(), cut, { signal, meter });
+  const cut = (body: Buffer) => cutOrRetry(body, cutPageExactly);
+  const { body, start, end, nextToken, total, response } = await client.sendPage(plain(), cut, { signal, meter });
   const records = withFields(body, start, end, added);
   const issuedAt = new Date(clock.now()).toISOString();
-  const page = { body: records, start: 0, end: records.length, nextToken: null, total, issuedAt, missing: 0, release };
+  const page = { body: records, start: 0, end: records.length, nextToken: null, total, issuedAt, missing: 0, response };
   return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };
 }
 
@@ -273,7 +265,7 @@ export function singlePageFetcher(first: SinglePage, again: () => Promise<Single
       }
       const { page, isWhole } = await again();
       if (isWhole) return page;
-      page.release();
+      page.response?.dispose();
       throw new MalformedPageError('the whole list, as before');
     },
   };

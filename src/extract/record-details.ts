@@ -136,7 +136,7 @@ export class DetailedFetcher implements PageFetcher {
     try {
       return await this.#details.complete(page, this.#context);
     } catch (error) {
-      page.release();
+      page.response?.dispose();
       throw error;
     }
   }

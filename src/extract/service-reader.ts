@@ -227,7 +227,7 @@ export class ServiceReader {
     const ask = () => fetchSinglePage(context, source);
     const answer = await ask();
     if (!answer.isWhole) {
-      answer.page.release();
+      answer.page.response?.dispose();
       return false;
     }
     const fetcher = singlePageFetcher(answer, ask);

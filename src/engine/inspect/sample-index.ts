@@ -45,7 +45,7 @@ async function readSample(explorer: ServiceBrowser, source: ListSource, size: nu
   do {
     const page = await fetcher.fetch(token);
     sample.take(page.body, page.start, page.end);
-    page.release();
+    page.response?.dispose();
     token = page.nextToken;
     pages -= 1;
   } while (token !== null && sample.records < size && pages > 0);

@@ -110,7 +110,7 @@ class WholeOrPages implements PageFetcher {
     if (token !== null) return this.#pages.fetch(token);
     const { page, isWhole } = await fetchSinglePage(this.#context, this.#source);
     if (isWhole) return page;
-    page.release();
+    page.response?.dispose();
     return this.#pages.fetch(null);
   }
 }
@@ -126,7 +126,7 @@ async function takePage(
     try {
       return { page, scanned: scanner.scan(page.body, page.start, page.end) };
     } catch (error) {
-      page.release();
+      page.response?.dispose();
       if (!(error instanceof MalformedPageError) || attempt === attempts) throw error;
     }
   }
@@ -163,7 +163,7 @@ async function take(
   do {
     const began = clock.monotonic();
     const { page, scanned } = await takePage(fetcher, token, scanner);
-    page.release();
+    page.response?.dispose();
     trips.push(clock.monotonic() - began);
     refuseMismatch(scanned);
     pages.push(page);

@@ -82,12 +82,12 @@ describe('The room for bodies', () => {
       const { client, abort, meter } = testClient(serviceOptions(service.baseUrl), { bodyBytes: 4 * MB });
       let kept = 0;
       const bodies = Array.from({ length: 8 }, async () => {
-        const release = await client.send(list, (_, { keep }) => keep(), { signal: abort.signal, meter });
+        const { response } = await client.sendPage(list, () => ({}), { signal: abort.signal, meter });
         kept += 1;
         expect(kept).toBe(1);
         await new Promise((resolve) => setImmediate(resolve));
         kept -= 1;
-        release();
+        response.dispose();
       });
       await Promise.all(bodies);
       expect(meter).toMatchObject({ requests: 8, retries: 0 });
@@ -120,12 +120,12 @@ describe('The room for bodies', () => {
     const service = await scriptedService(ways['an unknown length']?.(page(3 * MB)) as Reply);
     const { client, abort, meter, failure } = testClient(serviceOptions(service.baseUrl), { bodyBytes: 4 * MB });
     const { signal } = new AbortController();
-    const release = await client.send(list, (_, { keep }) => keep(), { signal, meter });
+    const { response } = await client.sendPage(list, () => ({}), { signal, meter });
     const waiting = Array.from({ length: 5 }, () => failure(list));
     while (service.received.length < 2) await new Promise((resolve) => setImmediate(resolve));
     abort.abort();
     for (const error of await Promise.all(waiting)) expect(error).toMatchObject({ code: 'interrupted' });
-    release();
+    response.dispose();
     await client.send(list, () => undefined, { signal, meter });
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/api/client.js';
+import { ResponseBody } from '../../../src/api/response-body.js';
 import { CdsyncError } from '../../../src/core/errors.js';
 import { PageChain, type PageSink, type ReadTask, readTaskSchema } from '../../../src/extract/page-chain.js';
 import type { PageBytes } from '../../../src/extract/page-fetcher.js';
@@ -22,10 +23,10 @@ function page(nextToken: string | null, text = 'x'): PageBytes {
   const body = Buffer.from(text);
   const issuedAt = '2026-11-22T00:00:00.000Z';
   // Memory that may be reused gets other content at once.
-  const release = (reuse?: 'reuse') => {
-    if (reuse !== undefined) body.fill(reused);
-  };
-  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0, release };
+  const response = new ResponseBody(body, (isReusable) => {
+    if (isReusable) body.fill(reused);
+  });
+  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0, response };
 }
 
 function refusal(status = 400): ServiceError {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { profilesPageOperation } from '../../../src/api/profile-api.js';
+import { ResponseBody } from '../../../src/api/response-body.js';
 import { ListFetcher, onlyPage, singlePageFetcher } from '../../../src/extract/page-fetcher.js';
 import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
@@ -23,10 +24,10 @@ async function fetcher(bytes: number) {
 
 it('A page that is too large for the memory is asked for again with half as many records, also in the middle of a list', async () => {
   const { fetching, pageSize, limits } = await fetcher(6_000);
-  (await fetching.fetch('a')).release();
+  (await fetching.fetch('a')).response?.dispose();
   expect(limits()).toEqual(['400', '200', '100']);
   expect(pageSize.limit).toBe(100);
-  (await fetching.fetch('b')).release();
+  (await fetching.fetch('b')).response?.dispose();
   expect(limits()).toHaveLength(4);
 });
 
@@ -48,7 +49,7 @@ it.each([400, 404, 413, 414, 416, 422])('A page size that is refused with %i is 
     ({ token, limit }) => profilesPageOperation({ indexId: 'i', nextToken: token, limit }),
     { added: {}, takesLimit: true },
   );
-  (await fetching.fetch(null)).release();
+  (await fetching.fetch(null)).response?.dispose();
   expect(pageSize.limit).toBe(100);
 });
 
@@ -68,10 +69,10 @@ it('A list that does not exist is asked for once more, with the smallest page', 
 
 it('A list in one page is never taken from a second answer that is only a part of it', async () => {
   let released = 0;
-  const release = () => {
+  const response = new ResponseBody(Buffer.from('{}'), () => {
     released += 1;
-  };
-  const page = { ...onlyPage, body: Buffer.from('{}'), start: 0, end: 2, issuedAt: '', release };
+  });
+  const page = { ...onlyPage, body: response.bytes, start: 0, end: 2, issuedAt: '', response };
   const part = { page, isWhole: false };
   const fetching = singlePageFetcher({ page, isWhole: true }, async () => part);
   expect(await fetching.fetch(null)).toBe(page);

@@ -41,7 +41,7 @@ async function fetchers(reply: Reply, changes: Partial<ServiceOptions> = {}) {
 describe.each(['list', 'keyed'] as const)('a refused first page of a %s', (kind) => {
   it('is halved until the service takes it, once the smallest has shown that its size is the reason', async () => {
     const found = await fetchers(takes(120));
-    (await found[kind].fetch(null)).release();
+    (await found[kind].fetch(null)).response?.dispose();
     expect(found.limits()).toEqual([400, 25, 200, 100]);
     expect(found.pageSize.limit).toBe(100);
   });

@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import { describe, expect, it } from 'vitest';
 import { type ServiceClient, ServiceError } from '../../../src/api/client.js';
 import type { Operation } from '../../../src/api/request.js';
+import { ResponseBody } from '../../../src/api/response-body.js';
 import { type FetchContext, onlyPage } from '../../../src/extract/page-fetcher.js';
 import { DetailedFetcher, RecordDetails, type StoredRecords } from '../../../src/extract/record-details.js';
 import type { WindowedSource } from '../../../src/sources/source.js';
@@ -39,10 +40,10 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
     releases: async () => {
       let count = 0;
       const body = Buffer.from('{"id":"a"}');
-      const release = () => {
+      const response = new ResponseBody(body, () => {
         count += 1;
-      };
-      const page = { body, start: 0, end: body.length, nextToken: null, total: 1, issuedAt: '', missing: 0, release };
+      });
+      const page = { ...onlyPage, body, start: 0, end: body.length, issuedAt: '', response };
       const fetcher = new DetailedFetcher(context, { fetch: async () => page }, record);
       await expect(fetcher.fetch(null)).rejects.toBeInstanceOf(ServiceError);
       return count;
@@ -58,7 +59,6 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
         total: 7,
         issuedAt: '',
         missing: 0,
-        release: () => undefined,
       };
       const whole = await record.complete(page, context);
       expect(whole).toMatchObject({ nextToken: 'next', total: 7 });
