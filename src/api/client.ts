@@ -47,11 +47,8 @@ export interface ServiceClientOptions {
   readonly bodyBytes?: number;
 }
 
-/** The parts of a response that a decoder gets besides its body. */
-type ResponseHead = Pick<ServiceResponse, 'status' | 'headers'>;
-
 /** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client sends the request again. */
-export type Decode<T> = (body: Buffer, head: ResponseHead) => T;
+export type Decode<T> = (body: Buffer, head: Pick<ServiceResponse, 'status' | 'headers'>) => T;
 
 export interface SendOptions {
   readonly signal: AbortSignal;
@@ -124,22 +121,10 @@ export class ServiceClient {
     this.#retry = { ...service.retry, patienceMs };
     this.#random = random;
     this.#waitNotices = new RetryAfterNotices(tell, clock);
-    this.#tokens = openTokenSource({
-      service,
-      clock,
-      userAgent,
-      transport: this.#oauthTransport,
-    });
+    this.#tokens = openTokenSource({ service, clock, userAgent, transport: this.#oauthTransport });
     this.#headers = new RequestHeaders(service, userAgent);
-    this.#groups = new ApiGroups({
-      service,
-      retry: this.#retry,
-      clock,
-      random,
-      budget,
-      bodyBytes: this.#room.bytes,
-      tell,
-    });
+    const { bytes } = this.#room;
+    this.#groups = new ApiGroups({ service, retry: this.#retry, clock, random, budget, bodyBytes: bytes, tell });
     this.#check = new ResponseCheck(service.auth.type, this.#tokens, clock);
     this.#deprecations = new Deprecations(tell);
     this.#spellings = new PathSpellings(service.baseUrl);
