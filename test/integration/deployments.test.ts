@@ -138,11 +138,11 @@ describe('ingest jobs', () => {
       await deployment({ kind: 'ingest_forgets', older });
       await space.configure('ingests', ingests(), { service });
       const few = await space.cdsync(['run', 'ingests.json']);
-      expect(few.stderr).not.toContain('may not answer');
+      expect(few.stderr).not.toContain('may only have');
       const { rows } = await read();
       await space.configure('ingests', ingests(daysAgo(21)), { service });
       const wide = await space.cdsync(['run', 'ingests.json']);
-      expect(wide.stderr.match(/may not answer for more than the last 7 days/g)).toHaveLength(1);
+      expect(wide.stderr.match(/may only have those of the last 7 days/g)).toHaveLength(1);
       // The service remembers again.
       await space.clearFaults();
       const all = await read();
