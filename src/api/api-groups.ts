@@ -14,10 +14,10 @@ interface ApiGroupsOptions {
   readonly budget: Budget;
   /** Memory for all bodies, in bytes. */
   readonly bodyBytes: number;
-  readonly tell: (notice: string) => void;
+  readonly notice: (notice: string) => void;
 }
 
-/** What the requests of one API group share: their limit, how many are under way, and whether the service answers. */
+/** What the requests of one API group share: their limit, how many are under way, and whether the service responds. */
 export class ApiGroups {
   readonly #options: ApiGroupsOptions;
   readonly #allowances = new Map<ApiGroup, RateLimiter>();
@@ -54,14 +54,14 @@ export class ApiGroups {
   availability(group: ApiGroup): Availability {
     let found = this.#availability.get(group);
     if (found === undefined) {
-      const { retry, clock, random, tell } = this.#options;
+      const { retry, clock, random, notice } = this.#options;
       found = new Availability({
         ...retry,
         name: apiNames[group],
         clock,
         random,
         contact: this.#contact,
-        tell,
+        notice,
         onEnd: () => this.atOnce(group).restart(),
         onAsked: (ms) => this.allowance(group).pause(ms),
       });
@@ -70,7 +70,7 @@ export class ApiGroups {
     return found;
   }
 
-  /** The groups that do not answer at present. */
+  /** The groups that do not respond at present. */
   outages(): OutageView[] {
     return [...this.#availability.values()].flatMap(({ outage }) => outage ?? []);
   }

@@ -27,8 +27,8 @@ interface AvailabilityOptions extends RetryOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly contact: Contact;
-  readonly tell: (notice: string) => void;
-  /** The service answers again. */
+  readonly notice: (notice: string) => void;
+  /** The service responds again. */
   readonly onEnd: () => void;
   /** In an outage, the service asks to wait. */
   readonly onAsked: (ms: number) => void;
@@ -41,7 +41,7 @@ interface Waiting {
 }
 
 /**
- * Whether an API group of the service answers. All requests of the group share it:
+ * Whether an API group of the service responds. All requests of the group share it:
  *
  * - *up*: requests are sent. One that fails while others succeed is tried again after growing pauses, alone.
  * - *outage*: it begins when as many requests in a row have failed as are under way, at most four. Then one request at a time
@@ -87,7 +87,7 @@ export class Availability {
   }
 
   /**
-   * Waits until a request may be sent: during an outage, until it is its turn to probe or the service answers again.
+   * Waits until a request may be sent: during an outage, until it is its turn to probe or the service responds again.
    * @throws {ServiceError} `service_unavailable` if the patience is spent
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
@@ -206,9 +206,9 @@ export class Availability {
     this.#rowBeganAt = this.#row === 0 ? trial.triedAt : Math.min(this.#rowBeganAt, trial.triedAt);
     this.#row += 1;
     if (this.#row < Math.min(mostInRow, underWay)) return;
-    const { name, clock, tell } = this.#options;
+    const { name, clock, notice } = this.#options;
     const since = Math.max(this.#succeededAt, this.#rowBeganAt);
-    this.#outage = new Outage({ name, clock, tell, since, requests: this.#row - 1 });
+    this.#outage = new Outage({ name, clock, notice, since, requests: this.#row - 1 });
     this.#outage.failed(failure, trial.attempts);
     this.#pause(this.#outage, failure, now);
   }
@@ -237,7 +237,7 @@ export class Availability {
     this.#arm();
   }
 
-  /** Each gets an error of its own, because the engine notes in it whose it is. */
+  /** Each gets its own error, because the engine notes in it whose it is. */
   #spend(outage: Outage, now: number): void {
     const all = [...this.#waiting];
     this.#waiting.clear();
@@ -248,7 +248,7 @@ export class Availability {
     for (const { reject } of all) reject(outage.spent());
   }
 
-  /** What is left of the patience. */
+  /** The rest of the patience. */
   #left(outage: Outage, now: number): number {
     const { patienceMs, contact } = this.#options;
     const most = !contact.made && outage.last?.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
@@ -308,7 +308,7 @@ export class Availability {
     this.#timer = undefined;
   }
 
-  /** The request that failed first probes first; one that has probed comes after the others. */
+  /** The request that failed first probes first; one that has probed follows after the others. */
   #probe(): void {
     let next: Waiting | undefined;
     for (const waiting of this.#waiting) if (next === undefined || isBefore(waiting.trial, next.trial)) next = waiting;

@@ -4,12 +4,12 @@ import { BufferPool, maxBodyBytes } from './response-body.js';
 import { TransportError } from './transport-error.js';
 
 /**
- * The memory for bodies of answers: those that are being read or inflated, and those that wait to be taken in. A body that
- * finds no room waits, and its connection with it; while one waits, no new request should begin ({@link calm}).
+ * The memory for bodies of responses: those that are being read or inflated, and those that wait to be taken in. A body that
+ * finds no memory waits, and its connection with it; while one waits, no new request should begin ({@link calm}).
  *
- * Nothing waits for ever: of the bodies that are not yet whole, the one that came first need not wait for the others, only
+ * Nothing waits for ever: of the bodies that are not yet complete, the first one need not wait for the others, only
  * for whole bodies, which others take in without any request. So the bodies take `bytes`, and twice as much at the very
- * most, where many of unknown size have outgrown the room together.
+ * most, where many of unknown size have outgrown the memory together.
  */
 export class BodyMemory {
   /** The bytes of all bodies together, and the most that one may have. */
@@ -20,7 +20,7 @@ export class BodyMemory {
   /** The part of it that whole bodies have. */
   #settled = 0;
   #waiting = 0;
-  /** Bodies that are not yet whole, in the order in which their answers began. */
+  /** Bodies that are not yet whole, in the order in which their responses began. */
   readonly #growing = new Set<BodyAllocation>();
   #calm: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
@@ -34,20 +34,20 @@ export class BodyMemory {
     return this.#used;
   }
 
-  /** A place for the body of an answer that begins now. */
+  /** A place for the body of a response that begins now. */
   enter(): BodyAllocation {
     const place = new BodyAllocation(this);
     this.#growing.add(place);
     return place;
   }
 
-  /** Undefined if no body waits for room; otherwise a promise of the moment when none does. */
+  /** Undefined if no body waits for memory; otherwise a promise of the moment when none does. */
   get calm(): Promise<void> | undefined {
     if (this.#waiting === 0) return undefined;
     if (this.#calm === undefined) {
       let resolve = () => {};
-      const promise = new Promise<void>((given) => {
-        resolve = given;
+      const promise = new Promise<void>((settle) => {
+        resolve = settle;
       });
       this.#calm = { promise, resolve };
     }
@@ -64,7 +64,7 @@ export class BodyMemory {
     return true;
   }
 
-  /** For places only: the body is whole, and needs `spare` bytes of its own no more. */
+  /** For places only: the body is whole, and no longer needs `spare` of its bytes. */
   settle(place: BodyAllocation, spare: number): void {
     this.#growing.delete(place);
     this.#used -= spare;
@@ -102,21 +102,21 @@ export class BodyMemory {
   }
 }
 
-/** What one body has of the room. Whoever has it must {@link release} it in the end. */
+/** The part of the memory that one body has. Its owner must {@link release} it in the end. */
 export class BodyAllocation {
-  readonly #room: BodyMemory;
+  readonly #memory: BodyMemory;
   #bytes = 0;
   #wanted = 0;
-  #onRoom: (() => void) | undefined;
+  #onFree: (() => void) | undefined;
   #isReleased = false;
 
-  constructor(room: BodyMemory) {
-    this.#room = room;
+  constructor(memory: BodyMemory) {
+    this.#memory = memory;
   }
 
   /** The most that it may have. */
   get most(): number {
-    return this.#room.most;
+    return this.#memory.most;
   }
 
   get bytes(): number {
@@ -130,21 +130,21 @@ export class BodyAllocation {
 
   /**
    * Asks for `bytes` in all. While it waits for some, further calls change nothing.
-   * @param onRoom called later if it must wait for them
+   * @param onFree called later if it must wait for them
    * @returns whether it has them now
    * @throws {TransportError} `too_large` if it may never have that much
    */
-  claim(bytes: number, onRoom: () => void): boolean {
+  claim(bytes: number, onFree: () => void): boolean {
     const more = bytes - this.#bytes;
     if (more <= 0 || this.#isReleased) return true;
     if (this.#wanted > 0) return false;
     if (bytes > this.most) throw new TransportError('too_large', undefined, this.most);
-    if (this.#room.grow(this, more)) {
+    if (this.#memory.grow(this, more)) {
       this.#bytes = bytes;
       return true;
     }
     this.#wanted = more;
-    this.#onRoom = onRoom;
+    this.#onFree = onFree;
     return false;
   }
 
@@ -161,28 +161,28 @@ export class BodyAllocation {
     }
   }
 
-  /** For the room only: it has the bytes that it waited for. */
+  /** Called by the memory: the bytes that it waited for are its own. */
   granted(): void {
     this.#bytes += this.#wanted;
     this.#wanted = 0;
-    const told = this.#onRoom;
-    this.#onRoom = undefined;
-    told?.();
+    const onFree = this.#onFree;
+    this.#onFree = undefined;
+    onFree?.();
   }
 
-  /** The body is whole. It keeps its `bytes`, gives back what it has beyond them, and lets others grow. */
+  /** The body is whole. It keeps its `bytes`, gives back all beyond them, and lets others grow. */
   settle(bytes: number): void {
     const spare = Math.max(0, this.#bytes - bytes);
     this.#bytes -= spare;
-    this.#room.settle(this, spare);
+    this.#memory.settle(this, spare);
   }
 
   /** Gives everything back; later calls do nothing. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
-    this.#room.leave(this);
+    this.#memory.leave(this);
     this.#wanted = 0;
-    this.#onRoom = undefined;
+    this.#onFree = undefined;
   }
 }

@@ -77,7 +77,7 @@ interface PendingRequest<T> extends SendOptions {
   refusedTokens: number;
 }
 
-/** What an attempt needs to be sent. */
+/** Everything that one attempt sends. */
 interface Clearance {
   readonly permit: Permit;
   readonly token: string;
@@ -91,7 +91,7 @@ interface Clearance {
  */
 export class ServiceClient {
   readonly #transport: Transport;
-  /** To the token endpoint, which may be on a host of its own. */
+  /** To the token endpoint, which may be on its own host. */
   readonly #oauthTransport: Transport;
   readonly #tokens: TokenSource;
   readonly #headers: RequestHeaders;
@@ -106,31 +106,31 @@ export class ServiceClient {
   readonly #check: ResponseCheck;
   readonly #deprecations: Deprecations;
   readonly #spellings: PathSpellings;
-  readonly #room: BodyMemory;
+  readonly #memory: BodyMemory;
   #aheadMs: number | undefined;
 
   constructor(options: ServiceClientOptions) {
     const { service, clock, random = Math.random, onNotice, budget, bodyBytes = 192_000_000 } = options;
     const userAgent = `cdsync/${packageVersion()}`;
     this.#clock = clock;
-    this.#room = new BodyMemory(bodyBytes);
-    this.#transport = new Transport(service, this.#room);
-    this.#oauthTransport = oauthTransport(service, this.#transport, this.#room);
-    const tell = onNotice ?? (() => undefined);
+    this.#memory = new BodyMemory(bodyBytes);
+    this.#transport = new Transport(service, this.#memory);
+    this.#oauthTransport = oauthTransport(service, this.#transport, this.#memory);
+    const notice = onNotice ?? (() => undefined);
     const patienceMs = Math.min(service.retry.patienceMs, options.mostPatienceMs ?? Number.POSITIVE_INFINITY);
     this.#retry = { ...service.retry, patienceMs };
     this.#random = random;
-    this.#waitNotices = new RetryAfterNotices(tell, clock);
+    this.#waitNotices = new RetryAfterNotices(notice, clock);
     this.#tokens = openTokenSource({ service, clock, userAgent, transport: this.#oauthTransport });
     this.#headers = new RequestHeaders(service, userAgent);
-    const { bytes } = this.#room;
-    this.#groups = new ApiGroups({ service, retry: this.#retry, clock, random, budget, bodyBytes: bytes, tell });
+    const { bytes } = this.#memory;
+    this.#groups = new ApiGroups({ service, retry: this.#retry, clock, random, budget, bodyBytes: bytes, notice });
     this.#check = new ResponseCheck(service.auth.type, this.#tokens, clock);
-    this.#deprecations = new Deprecations(tell);
+    this.#deprecations = new Deprecations(notice);
     this.#spellings = new PathSpellings(service.baseUrl);
   }
 
-  /** How far this machine's clock is ahead of the service's, by the first answer with a date. */
+  /** How far this machine's clock is ahead of the service's, by the first response with a date. */
   get aheadMs(): number | undefined {
     return this.#aheadMs;
   }
@@ -226,7 +226,7 @@ export class ServiceClient {
     return ms;
   }
 
-  /** Waits until the request may be sent: no outage, not too many under way, room for its body, a permit, a token. */
+  /** Waits until the request may be sent: no outage, not too many under way, memory for its body, a permit, a token. */
   async #enter(pending: PendingRequest<unknown>): Promise<Clearance | { readonly failure: AttemptFailure }> {
     const { availability, trial, atOnce, allowance, signal } = pending;
     for (;;) {
@@ -235,7 +235,7 @@ export class ServiceClient {
       let permit: Permit | undefined;
       try {
         // While bodies wait for memory, another request would only hold its connection.
-        for (let calm = this.#room.calm; calm !== undefined; calm = this.#room.calm) await abortable(calm, signal);
+        for (let calm = this.#memory.calm; calm !== undefined; calm = this.#memory.calm) await abortable(calm, signal);
         if (!availability.holds(trial)) permit = await allowance.acquire(signal);
         if (permit !== undefined && !availability.holds(trial)) {
           availability.begins(trial);
@@ -258,7 +258,7 @@ export class ServiceClient {
     }
   }
 
-  /** The groups that do not answer at present. */
+  /** The groups that do not respond at present. */
   outages(): OutageView[] {
     return this.#groups.outages();
   }
@@ -314,16 +314,16 @@ export class ServiceClient {
     const signal = availability.probeSignal(trial, pending.signal);
     let sent = false;
     let sentAt = 0;
-    let answer: ServiceResponse;
+    let response: ServiceResponse;
     try {
-      answer = await this.#transport.exchange(this.#wireRequest(pending, token), signal, {
+      response = await this.#transport.exchange(this.#wireRequest(pending, token), signal, {
         maySend: () => permit.isLapsed !== true,
         onSent: () => {
           sent = true;
           sentAt = this.#clock.monotonic();
           meter.requests += 1;
         },
-        onAnswer: () => permit.answered(),
+        onResponse: () => permit.answered(),
       });
     } catch (error) {
       if (sent) permit.failed();
@@ -334,15 +334,15 @@ export class ServiceClient {
         throw this.#failure(new TransportError('first_byte_timeout', error), pending.operation, sent);
       throw error;
     }
-    meter.bytes += answer.body.bytes.length;
-    this.#deprecations.notice(pending.operation.group, pending.version, answer.headers);
-    this.#noteDate(answer.headers.date);
-    if (answer.status < 200 || answer.status > 299) {
-      answer.body.dispose();
-      throw await this.#refusal(pending, answer, token);
+    meter.bytes += response.body.bytes.length;
+    this.#deprecations.notice(pending.operation.group, pending.version, response.headers);
+    this.#noteDate(response.headers.date);
+    if (response.status < 200 || response.status > 299) {
+      response.body.dispose();
+      throw await this.#refusal(pending, response, token);
     }
-    pending.atOnce.answered(this.#clock.monotonic() - sentAt, answer.body.bytes.length);
-    return this.#decode(pending, answer);
+    pending.atOnce.answered(this.#clock.monotonic() - sentAt, response.body.bytes.length);
+    return this.#decode(pending, response);
   }
 
   #wireRequest({ operation, target, body, version }: PendingRequest<unknown>, token: string): WireRequest {
@@ -355,20 +355,20 @@ export class ServiceClient {
     return failedExchange(failure, { label: operation.label, host, sent, idempotent: isIdempotent(operation) });
   }
 
-  /** The failure for an answer that is not a success; the allowance and the token source learn of it too. */
-  async #refusal<T>(pending: PendingRequest<T>, answer: ServiceResponse, token: string): Promise<AttemptFailure> {
+  /** The failure for a response that is not a success; the allowance and the token source learn of it too. */
+  async #refusal<T>(pending: PendingRequest<T>, response: ServiceResponse, token: string): Promise<AttemptFailure> {
     const { operation, allowance, meter, signal } = pending;
-    const failure = this.#check.refusal(operation, answer, isIdempotent(operation));
-    if (!pending.respelled && this.#spellings.learn(operation, pending.target, answer)) {
+    const failure = this.#check.refusal(operation, response, isIdempotent(operation));
+    if (!pending.respelled && this.#spellings.learn(operation, pending.target, response)) {
       pending.respelled = true;
       pending.target = requestTarget(this.#spellings.spelled(operation));
       return failure.andAgain('at_once');
     }
-    if (answer.status === 429) {
+    if (response.status === 429) {
       meter.throttled += 1;
       allowance.throttled(failure.waitMs > this.#retry.patienceMs ? 0 : failure.waitMs);
     }
-    if (answer.status !== 401) {
+    if (response.status !== 401) {
       pending.refusedTokens = 0;
       return failure;
     }
@@ -379,17 +379,17 @@ export class ServiceClient {
     return (await this.#tokens.renew(token, signal)) ? failure.andAgain('at_once') : failure;
   }
 
-  #decode<T>({ operation, take }: PendingRequest<T>, answer: ServiceResponse): T {
-    const { body } = answer;
+  #decode<T>({ operation, take }: PendingRequest<T>, response: ServiceResponse): T {
+    const { body } = response;
     try {
       if (operation.method === 'GET' || body.bytes.length > 0) requireJsonObject(body.bytes);
-      const taken = take(answer);
+      const taken = take(response);
       this.#check.understood();
       return taken;
     } catch (error) {
       body.dispose();
       if (!(error instanceof MalformedBodyError || error instanceof SyntaxError)) throw error;
-      throw this.#check.malformed(operation, answer, error, isIdempotent(operation));
+      throw this.#check.malformed(operation, response, error, isIdempotent(operation));
     }
   }
 }

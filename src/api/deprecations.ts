@@ -3,13 +3,13 @@ import { parseMoment } from '../core/quantities.js';
 import type { ApiGroup } from '../core/service-options.js';
 import type { ResponseHeaders } from './response-reader.js';
 
-/** Notes the API versions whose end the service announces, and tells of each once. */
+/** Notes the API versions whose end the service announces, and reports each once. */
 export class Deprecations {
-  readonly #tell: (notice: string) => void;
+  readonly #notice: (notice: string) => void;
   readonly #found = new Map<string, Deprecation>();
 
-  constructor(tell: (notice: string) => void) {
-    this.#tell = tell;
+  constructor(notice: (notice: string) => void) {
+    this.#notice = notice;
   }
 
   /** Every announcement so far. */
@@ -17,7 +17,7 @@ export class Deprecations {
     return [...this.#found.values()];
   }
 
-  /** Looks at the `Deprecation` and `Sunset` headers of an answer (published facts, Everywhere). */
+  /** Looks at the `Deprecation` and `Sunset` headers of a response (published facts, Everywhere). */
   notice(api: ApiGroup, version: string | null, headers: ResponseHeaders): void {
     const deprecated = said(headers.deprecation);
     const sunset = said(headers.sunset);
@@ -26,7 +26,7 @@ export class Deprecations {
     if (this.#found.has(key)) return;
     const found = { api, version, deprecated, sunset };
     this.#found.set(key, found);
-    this.#tell(`warning: ${deprecationLine(found)}`);
+    this.#notice(`warning: ${deprecationLine(found)}`);
   }
 }
 
@@ -34,7 +34,7 @@ export class Deprecations {
 const denials = new Set(['', 'false', '?0', '0', 'no']);
 
 /**
- * A header's value: a date as ISO 8601 (UTC), `true` without one, any other text as it came, cut to 100 characters. Null: nothing
+ * A header's value: a date as ISO 8601 (UTC), `true` without one, any other text unchanged, cut to 100 characters. Null: nothing
  * is announced.
  */
 function said(value: string | string[] | undefined): string | null {

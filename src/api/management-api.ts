@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { given, objectDecoder, type PageRequest, pageDecoder, paging, type QueryParameters } from './paging.js';
+import { definedParameters, objectDecoder, type PageRequest, pageDecoder, paging, type QueryParameters } from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 
 const text = z.string().nullish();
@@ -45,7 +45,7 @@ const workflowRun = z.looseObject({
 
 /**
  * One run of a workflow; states seen: scheduled, started, in progress, stopping, stopped, succeeded, failed, canceled. Lists
- * and the overview may bring only `id`, `name`, `state`, `type`, `tenant`, `created_at` and `ended_at`.
+ * and the overview may return only `id`, `name`, `state`, `type`, `tenant`, `created_at` and `ended_at`.
  */
 export type WorkflowRun = z.infer<typeof workflowRun>;
 
@@ -62,7 +62,7 @@ interface AuditEventsRequest extends PageRequest {
 
 /** One page of audit events, up to 1000 (specification, section 4.11). */
 export function auditEventsPageOperation({ happenedFrom, happenedTo, ...page }: AuditEventsRequest): Operation {
-  const bounds = given({ happened_from: happenedFrom, happened_to: happenedTo });
+  const bounds = definedParameters({ happened_from: happenedFrom, happened_to: happenedTo });
   return read('/audit-events', '/audit-events', [...bounds, ...paging(page)]);
 }
 
@@ -71,7 +71,7 @@ export interface CampaignsRequest extends PageRequest {
 }
 
 function campaignsQuery({ destinationDataTemplateId, ...page }: CampaignsRequest): QueryParameters {
-  return [...given({ destination_data_template_id: destinationDataTemplateId }), ...paging(page)];
+  return [...definedParameters({ destination_data_template_id: destinationDataTemplateId }), ...paging(page)];
 }
 
 /** One page of campaigns (specification, section 4.11). */
@@ -100,11 +100,11 @@ interface IngestJobsRequest {
 }
 
 /**
- * All ingest jobs of a window (specification, section 4.11). The endpoint takes no limit and no token; a token in its answer
+ * All ingest jobs of a window (specification, section 4.11). The endpoint takes no limit and no token; a token in its response
  * is not for use (published facts, Management API).
  */
 export function ingestJobsOperation({ createdFrom, createdTo }: IngestJobsRequest): Operation {
-  return read('/ingest/jobs', '/ingest/jobs', given({ created_from: createdFrom, created_to: createdTo }));
+  return read('/ingest/jobs', '/ingest/jobs', definedParameters({ created_from: createdFrom, created_to: createdTo }));
 }
 
 /** One ingest job (specification, section 4.11). @throws {CdsyncError} `invalid_id` */
@@ -126,7 +126,7 @@ export interface WorkflowRunsRequest extends PageRequest {
 /** One page of workflow runs (specification, section 4.11); {@link readWorkflowRuns} decodes it. */
 export function workflowRunsPageOperation(request: WorkflowRunsRequest): Operation {
   const { createdFrom, createdTo, endedFrom, endedTo, state, type, ...page } = request;
-  const bounds = given({
+  const bounds = definedParameters({
     created_from: createdFrom,
     created_to: createdTo,
     ended_from: endedFrom,
@@ -139,7 +139,7 @@ export function workflowRunsPageOperation(request: WorkflowRunsRequest): Operati
 
 /** One workflow run (specification, section 4.11); {@link readWorkflowRun} decodes it. @throws {CdsyncError} `invalid_id` */
 export function getWorkflowRunOperation(id: string, view?: 'overview' | 'verbose'): Operation {
-  return read(`/workflow/runs/${pathSegment(id)}`, '/workflow/runs/{id}', given({ view }));
+  return read(`/workflow/runs/${pathSegment(id)}`, '/workflow/runs/{id}', definedParameters({ view }));
 }
 
 export interface StartWorkflowRequest {
@@ -148,7 +148,7 @@ export interface StartWorkflowRequest {
   readonly rangeFrom?: string | undefined;
   /** Excluded; only together with {@link StartWorkflowRequest.rangeFrom}. */
   readonly rangeTo?: string | undefined;
-  /** Left out: what the workflow's own schedule says. */
+  /** Left out: as the workflow's own schedule says. */
   readonly runMode?: 'source' | 'refresh' | 'full' | undefined;
 }
 
@@ -163,7 +163,7 @@ export function startWorkflowOperation(
   const path = spelling === 'slash' ? '/workflow/runs/' : '/workflow/runs';
   const body = Object.fromEntries([
     ['config_id', configId],
-    ...given({ range_from: rangeFrom, range_to: rangeTo, run_mode: runMode }),
+    ...definedParameters({ range_from: rangeFrom, range_to: rangeTo, run_mode: runMode }),
   ]);
   return { group: 'management', method: 'POST', path, body, label: `POST ${path}` };
 }
@@ -178,5 +178,5 @@ export function stopWorkflowOperation(id: string): Operation {
 export const readSegments = pageDecoder<Segment>(segment);
 /** Decodes {@link workflowRunsPageOperation}. @throws {MalformedBodyError} */
 export const readWorkflowRuns = pageDecoder<WorkflowRun>(workflowRun);
-/** Decodes the operations that answer with one workflow run. @throws {MalformedBodyError} */
+/** Decodes the operations that respond with one workflow run. @throws {MalformedBodyError} */
 export const readWorkflowRun = objectDecoder<WorkflowRun>(workflowRun);

@@ -43,7 +43,7 @@ interface KeptToken {
 /**
  * Tokens from OAuth client credentials (specification, section 4.9). States: *none* until the first request; *fresh*; *due*:
  * requests still use the old token while one renewal is under way; *ended*: requests wait for the renewal. A 401 makes the
- * refused token *ended*, unless another has replaced it meanwhile.
+ * refused token *ended*, unless another has replaced it since.
  */
 class OauthToken implements TokenSource {
   readonly #exchange: (signal: AbortSignal) => Promise<IssuedToken>;
@@ -126,7 +126,7 @@ class OauthToken implements TokenSource {
 const usualPath = '/api/v0/oauth2/token';
 
 /** The unit of `expires_in` is not specified; services send seconds (published facts, OAuth). */
-const tokenAnswer = objectDecoder(
+const tokenResponse = objectDecoder(
   z.object({ access_token: z.string().min(1), expires_in: z.coerce.number().positive().optional().catch(undefined) }),
 );
 
@@ -143,7 +143,7 @@ interface OauthContext {
 
 /**
  * Exchanges client credentials for an access token, in one attempt (specification, section 4.9).
- * @throws {AttemptFailure} `oauth_failed`, of kind `auth` if the credentials were refused; the error of a request without an answer
+ * @throws {AttemptFailure} `oauth_failed`, of kind `auth` if the credentials were refused; the error of a request without a response
  * @throws {CdsyncError} `interrupted`
  */
 function exchangeCredentials(context: OauthContext, signal: AbortSignal): Promise<IssuedToken> {
@@ -192,23 +192,23 @@ async function attempt(context: OauthContext, request: WireRequest, signal: Abor
     onSent: () => {
       sent = true;
     },
-    onAnswer: () => undefined,
+    onResponse: () => undefined,
   };
-  let answer: ServiceResponse;
+  let response: ServiceResponse;
   try {
-    answer = await transport.exchange(request, signal, observer);
+    response = await transport.exchange(request, signal, observer);
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
     throw failedExchange(error, { label, host: transport.host, sent, idempotent: true, option });
   }
-  answer.body.dispose();
-  if (answer.status !== 200 && answer.status !== 201) throw refusal(context, answer);
-  return issued(answer, label);
+  response.body.dispose();
+  if (response.status !== 200 && response.status !== 201) throw refusal(context, response);
+  return issued(response, label);
 }
 
 function issued({ body }: ServiceResponse, label: string): IssuedToken {
   try {
-    const { access_token, expires_in } = tokenAnswer(body.bytes);
+    const { access_token, expires_in } = tokenResponse(body.bytes);
     const token = usableToken(access_token, 'the token that the service issued');
     return { token, lifetimeMs: expires_in === undefined ? tokenLifetimeMs(token) : expires_in * 1000 };
   } catch (error) {
@@ -227,17 +227,17 @@ const notFoundHints: Record<AddressOption, string> = {
   oauth_token_url: 'is `oauth_token_url` right? It is the whole URL of the token endpoint',
 };
 
-function refusal({ clientSecret, now, service }: OauthContext, answer: ServiceResponse): AttemptFailure {
+function refusal({ clientSecret, now, service }: OauthContext, response: ServiceResponse): AttemptFailure {
   const { label, option } = endpointOf(service);
-  const { status, headers } = answer;
+  const { status, headers } = response;
   const about = { shows: shownBy(status), reason: `${status} from the token endpoint` };
   if (status >= 300 && status < 400)
-    return new AttemptFailure(() => redirectError(answer, label, option), { again: 'never', ...about });
+    return new AttemptFailure(() => redirectError(response, label, option), { again: 'never', ...about });
   const toError = (attempts: number) => {
     const redact = redactor([clientSecret]);
-    const error = statusError(answer, { label, attempts, auth: 'client_credentials', permissions: undefined, redact });
+    const error = statusError(response, { label, attempts, auth: 'client_credentials', permissions: undefined, redact });
     const refused = status === 400 || status === 401 || status === 403;
-    // Without its status: whoever judges the status of an answer asks about the operation, not about its token.
+    // Without its status: a caller that checks a status asks about the operation, not about its token.
     return new ServiceError(error.message, {
       code: 'oauth_failed',
       serviceMessage: error.serviceMessage,

@@ -15,11 +15,11 @@ export interface OutageView {
   readonly name: string;
   readonly ms: number;
   readonly requests: number;
-  /** The last status, or why no answer came. */
+  /** The last status, or why there was no response. */
   readonly last: string;
 }
 
-/** An outage of one API group: how long, how many requests, what came last. It writes the notices about itself. */
+/** An outage of one API group: how long, how many requests, the last failure. It writes the notices about itself. */
 export class Outage {
   readonly name: string;
   readonly since: number;
@@ -32,16 +32,16 @@ export class Outage {
   /** The error of all who wait, once the patience is spent. */
   spent: (() => Error) | undefined;
   readonly #clock: Clock;
-  readonly #tell: (notice: string) => void;
+  readonly #notice: (notice: string) => void;
   #pauses = 0;
-  #toldAt: number | undefined;
+  #noticedAt: number | undefined;
   #left = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(begun: {
     readonly name: string;
     readonly clock: Clock;
-    readonly tell: (notice: string) => void;
+    readonly notice: (notice: string) => void;
     /** The last success, or the first of the requests that failed, whichever is later. */
     readonly since: number;
     readonly requests: number;
@@ -50,11 +50,11 @@ export class Outage {
     this.since = begun.since;
     this.requests = begun.requests;
     this.#clock = begun.clock;
-    this.#tell = begun.tell;
+    this.#notice = begun.notice;
   }
 
   get isShown(): boolean {
-    return this.#toldAt !== undefined;
+    return this.#noticedAt !== undefined;
   }
 
   view(now: number): OutageView {
@@ -76,7 +76,7 @@ export class Outage {
   /** Requests wait for the next probe; `leftMs` of the patience are left. */
   waits(leftMs: number, { waitMs }: AttemptFailure): void {
     this.#left = this.#clock.monotonic() + leftMs;
-    const isFirst = this.#toldAt === undefined;
+    const isFirst = this.#noticedAt === undefined;
     if (isFirst && this.#pauses < 2 && waitMs <= longWaitMs) return;
     if (!isFirst && !this.#isDue) return;
     this.#say(waitMs > longWaitMs ? `; it asked to wait ${formatDuration(waitMs)}` : '');
@@ -84,11 +84,11 @@ export class Outage {
     this.#timer ??= setInterval(() => this.#isDue && this.#say(''), lookMs).unref();
   }
 
-  /** The service answers again. */
+  /** The service responds again. */
   end(now: number): void {
     this.close();
-    if (this.#toldAt === undefined) return;
-    this.#tell(
+    if (this.#noticedAt === undefined) return;
+    this.#notice(
       `the ${this.name} answers again, after ${formatDuration(now - this.since)} and ${formatCounted(this.requests, 'failed request')}`,
     );
   }
@@ -99,15 +99,15 @@ export class Outage {
   }
 
   get #isDue(): boolean {
-    return this.spent === undefined && this.#clock.monotonic() - (this.#toldAt ?? 0) >= repeatMs;
+    return this.spent === undefined && this.#clock.monotonic() - (this.#noticedAt ?? 0) >= repeatMs;
   }
 
   #say(more: string): void {
     const now = this.#clock.monotonic();
-    this.#toldAt = now;
+    this.#noticedAt = now;
     const { ms, requests, last } = this.view(now);
     const left = formatDuration(Math.max(0, this.#left - now));
-    this.#tell(
+    this.#notice(
       `waiting for the ${this.name}: no success for ${formatDuration(ms)}, ${formatCounted(requests, 'failed request')}, last: ${last}${more}. cdsync waits for up to ${left} more`,
     );
   }

@@ -23,7 +23,7 @@ export function paging({ nextToken, limit, withTotal }: PageRequest): QueryParam
 }
 
 /** The parameters that are defined, under the service's names. */
-export function given(parameters: Readonly<Record<string, string | undefined>>): QueryParameters {
+export function definedParameters(parameters: Readonly<Record<string, string | undefined>>): QueryParameters {
   return Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { given, objectDecoder, type PageRequest, paging, type QueryParameters } from './paging.js';
+import { definedParameters, objectDecoder, type PageRequest, paging, type QueryParameters } from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 
 const text = z.string().nullish();
@@ -30,7 +30,7 @@ function read(
 }
 
 /**
- * Sends one event to a stream (specification, sections 4.10 and 6). The answers 202 and 204 have no body. An event that is
+ * Sends one event to a stream (specification, sections 4.10 and 6). The responses 202 and 204 have no body. An event that is
  * sent twice may count twice.
  * @param event a JSON object of at most 64 KB, or its text
  * @throws {CdsyncError} `invalid_id`
@@ -77,7 +77,7 @@ export function lookupProfileOperation(collectionId: string, { keys, enrich }: L
  * @throws {CdsyncError} `invalid_id`
  */
 export function lookupProfileByGetOperation(collectionId: string, { keys, enrich }: LookupRequest): Operation {
-  const query = [...given(keys), ...given({ _enrich: enrich ? 'true' : undefined })];
+  const query = [...definedParameters(keys), ...definedParameters({ _enrich: enrich ? 'true' : undefined })];
   const path = `/lookup/${pathSegment(collectionId)}/keychain`;
   return read(path, '/lookup/{collection-id}/keychain', { query, permissions: readsProfiles });
 }
@@ -92,7 +92,7 @@ export function getRealtimeProfileOperation(
   { enrich }: { enrich?: boolean } = {},
 ): Operation {
   const path = `/profiles/${pathSegment(collectionId)}/${pathSegment(profileId)}`;
-  const query = given({ enrich: enrich ? 'true' : undefined });
+  const query = definedParameters({ enrich: enrich ? 'true' : undefined });
   return read(path, '/profiles/{collection-id}/{profile-id}', { query, permissions: readsProfiles });
 }
 
@@ -107,7 +107,7 @@ export function profileSegmentsPageOperation(collectionId: string, profileId: st
 }
 
 /**
- * One page of the members of a real-time segment (specification, section 4.10). On some deployments the next token brings
+ * One page of the members of a real-time segment (specification, section 4.10). On some deployments the next token returns
  * the first page again.
  * @throws {CdsyncError} `invalid_id`
  */
@@ -139,7 +139,7 @@ export function collectionHistoryOperation(
   { scale, after, before }: CollectionHistoryRequest = {},
 ): Operation {
   const path = `/collections/${pathSegment(collectionId)}/history`;
-  const query = given({ scale, after, before });
+  const query = definedParameters({ scale, after, before });
   return read(path, '/collections/{collection-id}/history', { query, permissions: ['profile-collections:read'] });
 }
 

@@ -31,7 +31,7 @@ export interface RequestCounts {
   /** Sent, retries included. */
   requests: number;
   retries: number;
-  /** Answers of status 429. */
+  /** Responses of status 429. */
   throttled: number;
   /** Bodies after decompression. */
   bytes: number;
@@ -153,7 +153,7 @@ export class PathSpellings {
   /**
    * Looks at a redirect.
    * @param target path and query that were sent, without the path of the base URL
-   * @returns whether it leads to the other spelling, which is then learned
+   * @returns whether it points to the other spelling, which is then learned
    */
   learn({ label }: Operation, target: string, { status, headers: { location } }: ServiceResponse): boolean {
     if (!sendsOn.has(status) || typeof location !== 'string') return false;

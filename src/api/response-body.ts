@@ -27,7 +27,7 @@ export class BufferPool {
     return buffer;
   }
 
-  /** Takes the memory of a body back: nobody may look at it again. Does nothing if it is not from here, or is already back. */
+  /** Takes the memory of a body back: no one may look at it again. Does nothing if it is not from here, or is already back. */
   giveBack({ buffer: memory }: Buffer): void {
     const buffer = this.#lent.get(memory);
     if (buffer === undefined) return;

@@ -18,7 +18,7 @@ function isBlank(byte: number | undefined): boolean {
 }
 
 /**
- * Checks both ends of a body: every answer of the service is one JSON object. This costs almost nothing, and catches web
+ * Checks both ends of a body: every response of the service is one JSON object. This costs almost nothing, and catches web
  * pages of proxies and bodies that were cut off without a stated length; the decoder checks the rest.
  * @throws {MalformedBodyError}
  */
@@ -68,7 +68,7 @@ export class ResponseCheck {
   readonly #auth: AuthOptions['type'];
   readonly #tokens: TokenSource;
   readonly #clock: Clock;
-  /** Whether any answer was ever usable. Before that, a web page (of a proxy) is not asked for again and again. */
+  /** Whether any response was ever usable. Before that, a web page (of a proxy) is not asked for again and again. */
   #understood = false;
 
   constructor(auth: AuthOptions['type'], tokens: TokenSource, clock: Clock) {
@@ -77,21 +77,21 @@ export class ResponseCheck {
     this.#clock = clock;
   }
 
-  /** Call it after each decoded answer. */
+  /** Call it after each decoded response. */
   understood(): void {
     this.#understood = true;
   }
 
-  /** The failure for an answer whose status is not a success. */
-  refusal(operation: Operation, answer: ServiceResponse, idempotent: boolean): AttemptFailure {
-    const { status, headers } = answer;
+  /** The failure for a response whose status is not a success. */
+  refusal(operation: Operation, response: ServiceResponse, idempotent: boolean): AttemptFailure {
+    const { status, headers } = response;
     const { label, permissions, permissionInstead, group } = operation;
     const about = { shows: shownBy(status), reason: String(status) };
     if (status >= 300 && status < 400)
-      return new AttemptFailure(() => redirectError(answer, label), { again: 'never', ...about });
+      return new AttemptFailure(() => redirectError(response, label), { again: 'never', ...about });
     const toError = (attempts: number) => {
       const redact = this.#redactor(operation);
-      return statusError(answer, {
+      return statusError(response, {
         label,
         group,
         attempts,
@@ -105,7 +105,7 @@ export class ResponseCheck {
     return new AttemptFailure(toError, { again: againAfter(status, idempotent, group), waitMs, ...about });
   }
 
-  /** The failure for a success whose body is not what the operation should answer. */
+  /** The failure for a success whose body is not of the operation's shape. */
   malformed(
     operation: Operation,
     { body, headers, status }: ServiceResponse,

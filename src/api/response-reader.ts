@@ -3,7 +3,7 @@ import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { BodyBuilder, type ResponseBody } from './response-body.js';
 import { exchangeFailure, TransportError, WithheldError } from './transport-error.js';
 
-/** Headers by lower-case name; a header that came several times is a list. */
+/** Headers by lower-case name; a header that was sent several times is a list. */
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface ServiceResponse {
@@ -13,35 +13,35 @@ export interface ServiceResponse {
   readonly body: ResponseBody;
 }
 
-/** Tells the sender of one request how far it has come. Neither function may throw. */
+/** Reports the progress of one request to its sender. Neither function may throw. */
 export interface ExchangeObserver {
   /** Asked when the connection is there: whether the request may still be written to it. If not, nothing is sent. */
   readonly maySend?: () => boolean;
   /** The request goes onto a connection now; not called if there never was one. */
   readonly onSent: () => void;
-  /** The answer has begun. */
-  readonly onAnswer: () => void;
+  /** The response has begun. */
+  readonly onResponse: () => void;
 }
 
-/** An answer as it came over the connection, with the place that its body takes. */
-export interface RawAnswer extends Omit<ServiceResponse, 'body'> {
+/** A response as received, with the place that its body takes. */
+export interface RawResponse extends Omit<ServiceResponse, 'body'> {
   readonly body: Buffer;
   readonly place: BodyAllocation;
 }
 
 interface CollectorOptions {
   readonly observer: ExchangeObserver;
-  readonly room: BodyMemory;
-  /** From the request to the end of the answer; time in which the body waits for room does not count. */
+  readonly memory: BodyMemory;
+  /** From the request to the end of the response; time in which the body waits for memory does not count. */
   readonly totalMs: number;
-  readonly resolve: (answer: RawAnswer) => void;
+  readonly resolve: (response: RawResponse) => void;
   readonly reject: (error: Error) => void;
 }
 
-/** A body of unknown length gets room in steps: as much again as it has, within these bounds. */
+/** A body of unknown length gets memory in steps: as much again as it has, within these bounds. */
 const step = { least: 64 * 1024, most: 4 * 1024 * 1024 };
 
-/** Collects the answer to one request; settles its promise exactly once, and immediately when `abort` is called. */
+/** Collects the response to one request; settles its promise exactly once, and immediately when `abort` is called. */
 export class ResponseReader implements Dispatcher.DispatchHandler {
   readonly #options: CollectorOptions;
   #controller: Dispatcher.DispatchController | undefined;
@@ -82,15 +82,15 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    // An informational answer (103 Early Hints) is not the answer proper.
+    // An informational response (103 Early Hints) is not the response proper.
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
-    this.#options.observer.onAnswer();
+    this.#options.observer.onResponse();
     const length = headers['content-length'];
     const stated = typeof length === 'string' && /^\d+$/.test(length) ? Number(length) : 0;
-    this.#place = this.#options.room.enter();
-    this.#body = new BodyBuilder(Math.min(stated, this.#place.most), this.#options.room.pool);
+    this.#place = this.#options.memory.enter();
+    this.#body = new BodyBuilder(Math.min(stated, this.#place.most), this.#options.memory.pool);
     this.#claim(controller, stated);
   }
 
@@ -118,12 +118,12 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
     return { place: this.#place as BodyAllocation, body: this.#body as BodyBuilder };
   }
 
-  /** Asks for room; if there is none, nothing more is read from the connection until there is. */
+  /** Asks for memory; until there is some, nothing more is read from the connection. */
   #claim(controller: Dispatcher.DispatchController, bytes: number): void {
-    // Room may come while another connection is being read: undici reads one at a time.
-    const onRoom = () => setImmediate(() => this.#goOn(controller));
+    // Memory may become free while another connection is being read: undici reads one at a time.
+    const onFree = () => setImmediate(() => this.#goOn(controller));
     try {
-      if (this.#place?.claim(bytes, onRoom) !== false || controller.paused) return;
+      if (this.#place?.claim(bytes, onFree) !== false || controller.paused) return;
       this.#disarmDeadline();
       controller.pause();
     } catch (error) {

@@ -10,7 +10,7 @@ export type RetryOptions = ServiceOptions['retry'];
 
 /** Before any request has succeeded, a connection that cannot be made has this long: the address is probably wrong. */
 export const connectPatienceMs = 20_000;
-/** An answer that cannot be read is asked for this often while others can be read. */
+/** A response that cannot be read is asked for this often while others can be read. */
 export const mostUnreadable = 8;
 
 /** The longest pause before the first retry of one request; it doubles with each further one. */
@@ -38,8 +38,8 @@ export function outagePauseMs(
 
 /**
  * Milliseconds that `Retry-After` asks to wait, given as seconds or as a date; undefined if the header is missing or
- * unreadable. A date is compared with the answer's own `Date`, so that clocks need not agree.
- * @param now the time of day in milliseconds, used if the answer has no `Date`
+ * unreadable. A date is compared with the response's own `Date`, so that clocks need not agree.
+ * @param now the time of day in milliseconds, used if the response has no `Date`
  */
 export function retryAfterMs(headers: ResponseHeaders, now: number): number | undefined {
   const value = headers['retry-after'];
@@ -57,11 +57,11 @@ export function retryAfterMs(headers: ResponseHeaders, now: number): number | un
  * - `never`: another attempt cannot succeed, or could do something twice.
  * - `at_once`: the reason is gone, for example the token was renewed.
  * - `later`: after a pause, for as long as `retry.patience` allows.
- * - `when_allowed`: the same for a 429, which the budget answers too.
+ * - `when_allowed`: the same for a 429, which the budget responds too.
  */
 export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
 
-/** What a failure shows of the service: that it is away, that it answers, or neither (a 401, a 429). */
+/** A failure as a sign of the service's state: that it is away, that it responds, or neither (a 401, a 429). */
 export type Shows = 'away' | 'alive' | 'nothing';
 
 interface AttemptFailureDetails {
@@ -71,7 +71,7 @@ interface AttemptFailureDetails {
   readonly reason: string;
   /** There was no connection, or what answered was not the service: before the first success, the address may be wrong. */
   readonly isUnconnected?: boolean;
-  /** The answer was whole, but cannot be read. */
+  /** The response was whole, but cannot be read. */
   readonly isUnreadable?: boolean;
   /** Milliseconds that the service asked to wait. */
   readonly waitMs?: number | undefined;
@@ -114,7 +114,7 @@ interface FailureCircumstances {
   readonly option?: AddressOption;
 }
 
-/** @returns the value to throw for an exchange that brought no answer */
+/** @returns the value to throw for an exchange that returned no response */
 export function failedExchange(
   failure: TransportError,
   circumstances: FailureCircumstances,
@@ -153,25 +153,25 @@ export class Trial {
 
 /** Shorter waits are not worth a line. */
 const shortestMs = 5_000;
-/** Requests that were under way together are refused one after the other, and each is told to wait. */
+/** Requests that were under way together are refused one after the other, and each response asks to wait. */
 const sameWithinMs = 2_000;
 
 /** Says that the service asked to wait, once for each wait, when it begins: otherwise nothing would seem to happen. */
 export class RetryAfterNotices {
-  readonly #tell: (notice: string) => void;
+  readonly #notice: (notice: string) => void;
   readonly #clock: Clock;
-  #toldUntil = Number.NEGATIVE_INFINITY;
+  #noticedUntil = Number.NEGATIVE_INFINITY;
 
-  constructor(tell: (notice: string) => void, clock: Clock) {
-    this.#tell = tell;
+  constructor(notice: (notice: string) => void, clock: Clock) {
+    this.#notice = notice;
     this.#clock = clock;
   }
 
-  /** @param ms how long the service asked to wait @param status of its answer */
+  /** @param ms how long the service asked to wait @param status of its response */
   begins(ms: number, status: number): void {
     const until = this.#clock.monotonic() + ms;
-    if (ms <= shortestMs || until <= this.#toldUntil + sameWithinMs) return;
-    this.#toldUntil = until;
-    this.#tell(`waiting ${formatDuration(ms)}: the service asked for it (${status})`);
+    if (ms <= shortestMs || until <= this.#noticedUntil + sameWithinMs) return;
+    this.#noticedUntil = until;
+    this.#notice(`waiting ${formatDuration(ms)}: the service asked for it (${status})`);
   }
 }

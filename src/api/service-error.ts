@@ -26,7 +26,7 @@ interface ServiceErrorDetails extends ErrorDetails {
  */
 export class ServiceError extends CdsyncError {
   declare readonly code: ErrorCode;
-  /** The status of the answer; undefined if none came. */
+  /** The status of the response; undefined without a response. */
   readonly status: number | undefined;
   /** The service's own message, shortened, without the client's secrets and without the request's values. */
   readonly serviceMessage: string | undefined;
@@ -44,9 +44,9 @@ export class ServiceError extends CdsyncError {
   }
 }
 
-/** A `decode` throws it if the body is not what the operation should answer; the client then asks again. */
+/** A `decode` throws it if the body is not of the operation's shape; the client then asks again. */
 export class MalformedBodyError extends CdsyncError {
-  /** @param reason what is wrong with the body, without any of its contents: `it is not JSON` */
+  /** @param reason the fault of the body, without any of its contents: `it is not JSON` */
   constructor(reason: string, cause?: unknown) {
     super(reason, { code: 'malformed_response', cause });
     this.name = 'MalformedBodyError';
@@ -159,12 +159,12 @@ export function isPassing(reason: Exclude<TransportErrorReason, 'closed'>): bool
   return reason === 'tls' || errorType(wordings[reason].code).kind === 'retryable';
 }
 
-/** Whether no connection came about, so that the address may be wrong. */
+/** Whether no connection was made, so that the address may be wrong. */
 export function isUnconnected(reason: TransportErrorReason): boolean {
   return ['dns', 'refused', 'connect_timeout', 'tls', 'proxy'].includes(reason);
 }
 
-/** The error that users see for an exchange that brought no answer. */
+/** The error that users see for an exchange that returned no response. */
 export function failureError(
   failure: TransportError,
   reason: Exclude<TransportErrorReason, 'closed'>,
@@ -185,12 +185,12 @@ export function failureError(
 const maxErrorBodyBytes = 64 * 1024;
 
 const text = z.string().optional().catch(undefined);
-/** Specification, section 2.6; every member is optional, because proxies answer too. */
+/** Specification, section 2.6; every member is optional, because proxies respond too. */
 const errorBody = z.object({
   message: text,
   request_id: text,
   trace_id: text,
-  // OAuth endpoints answer with these instead (RFC 6749, section 5.2).
+  // OAuth endpoints respond with these instead (RFC 6749, section 5.2).
   error: text,
   error_description: text,
 });
@@ -210,15 +210,15 @@ interface StatusContext {
   readonly hint?: string | undefined;
 }
 
-/** Whether the same request may get another answer later; true for 429. */
+/** Whether the same request may get another response later; true for 429. */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
 }
 
-/** The error that users see for an answer that is not a success. */
-export function statusError(answer: ServiceResponse, context: StatusContext): ServiceError {
-  const { status } = answer;
-  const said = readErrorBody(answer, context.redact);
+/** The error that users see for a response that is not a success. */
+export function statusError(response: ServiceResponse, context: StatusContext): ServiceError {
+  const { status } = response;
+  const said = readErrorBody(response, context.redact);
   const ids = [
     said.requestId === undefined ? '' : `request id ${said.requestId}`,
     said.traceId === undefined ? '' : `trace id ${said.traceId}`,
@@ -241,7 +241,7 @@ export function statusError(answer: ServiceResponse, context: StatusContext): Se
   });
 }
 
-/** The error for a redirect. cdsync never follows one: that would send the token elsewhere. */
+/** The error for a redirect. cdsync never follows one: that would send the token to another host. */
 export function redirectError(
   { status, headers }: ServiceResponse,
   label: string,

@@ -15,7 +15,7 @@ export interface TokenSource {
    */
   obtain(signal: AbortSignal): Promise<string>;
   /**
-   * Call it when the service answers 401 to a token. Calls share one renewal at a time.
+   * Call it when the service responds 401 to a token. Calls share one renewal at a time.
    * @returns whether there is another token to try
    */
   renew(refused: string, signal: AbortSignal): Promise<boolean>;

@@ -1,15 +1,15 @@
 import { errors } from 'undici';
 
 /**
- * Why an exchange brought no answer:
+ * Why an exchange returned no response:
  * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
  * - `proxy`, `proxy_login`: a proxy is between, and made no connection; nothing was sent.
- * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stalled.
- * - `total_timeout`: the answer kept coming, but not fast enough.
- * - `lost`: the connection broke before the answer began.
- * - `torn`: the answer broke off, or its compression is broken.
+ * - `first_byte_timeout`, `body_timeout`: the response did not begin, or stalled.
+ * - `total_timeout`: the response kept coming, but not fast enough.
+ * - `lost`: the connection broke before the response began.
+ * - `torn`: the response broke off, or its compression is broken.
  * - `encoded`: the body is compressed in a way that was not asked for.
- * - `too_large`: the answer is larger than the client accepts, before or after decompression.
+ * - `too_large`: the response is larger than the client accepts, before or after decompression.
  * - `closed`: the client was closed.
  * - `unsendable`: HTTP cannot carry the request; a defect of the caller.
  */
@@ -30,7 +30,7 @@ export type TransportErrorReason =
   | 'closed'
   | 'unsendable';
 
-/** An exchange without a whole answer; never leaves the client. */
+/** An exchange without a whole response; never leaves the client. */
 export class TransportError extends Error {
   readonly reason: TransportErrorReason;
   /** The code of Node or undici, for messages: `ECONNREFUSED`. */
@@ -72,15 +72,15 @@ const byCode: Readonly<Record<string, TransportErrorReason>> = {
 const tlsCode =
   /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO$)/;
 
-/** @param answerBegan whether the status line and the headers had come */
-export function exchangeFailure(cause: unknown, answerBegan: boolean): TransportError {
+/** @param responseBegan whether the status line and the headers had come */
+export function exchangeFailure(cause: unknown, responseBegan: boolean): TransportError {
   const code = codeOf(cause) ?? '';
   // undici's parser error keeps the bytes that it could not read, which may hold personal data.
   if (cause instanceof errors.HTTPParserError) delete (cause as { data?: unknown }).data;
   const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
   if (known !== undefined) return new TransportError(known, cause);
-  if (code === 'ETIMEDOUT' && !answerBegan) return new TransportError('connect_timeout', cause);
-  return new TransportError(answerBegan ? 'torn' : 'lost', cause);
+  if (code === 'ETIMEDOUT' && !responseBegan) return new TransportError('connect_timeout', cause);
+  return new TransportError(responseBegan ? 'torn' : 'lost', cause);
 }
 
 function codeOf(cause: unknown): string | undefined {

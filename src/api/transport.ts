@@ -10,7 +10,7 @@ import type { ServiceOptions } from '../core/service-options.js';
 import { maxConcurrency } from '../rate-limit/concurrency.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { ResponseBody } from './response-body.js';
-import { type ExchangeObserver, type RawAnswer, ResponseReader, type ServiceResponse } from './response-reader.js';
+import { type ExchangeObserver, type RawResponse, ResponseReader, type ServiceResponse } from './response-reader.js';
 import { TransportError } from './transport-error.js';
 
 const inflate = promisify(gunzip);
@@ -18,10 +18,10 @@ const inflate = promisify(gunzip);
 const leastChunk = 64 * 1024;
 
 /**
- * Inflates a gzip body in its place. Room is taken first: for the size that the end of the body states (RFC 1952, section
- * 2.3.1), or, where that is not true, for the largest body there may be. So a bomb never takes more than the room.
+ * Inflates a gzip body in its place. Memory is taken first: for the size that the end of the body states (RFC 1952, section
+ * 2.3.1), or, if that is not true, for the largest body there may be. So a bomb never takes more than the memory.
  * @throws {TransportError} `too_large`, `torn`
- * @throws {CdsyncError} `interrupted` while it waits for room
+ * @throws {CdsyncError} `interrupted` while it waits for memory
  */
 async function inflateBody(body: Buffer, place: BodyAllocation, signal: AbortSignal): Promise<Buffer> {
   const most = place.most - body.length;
@@ -59,11 +59,11 @@ function codings(header: string | string[] | undefined): string[] {
 }
 
 /**
- * The body of an answer as the service meant it: decompressed, without a byte order mark at its head.
+ * The body of a response as the service meant it: decompressed, without a byte order mark at its head.
  * @throws {TransportError} `torn`, `encoded`, `too_large`
- * @throws {CdsyncError} `interrupted` as soon as the signal aborts while it waits for room
+ * @throws {CdsyncError} `interrupted` as soon as the signal aborts while it waits for memory
  */
-async function decodeBody({ headers, body: received, place }: RawAnswer, signal: AbortSignal): Promise<Buffer> {
+async function decodeBody({ headers, body: received, place }: RawResponse, signal: AbortSignal): Promise<Buffer> {
   let body = received;
   for (const coding of body.length === 0 ? [] : codings(headers['content-encoding'])) {
     if (coding !== 'gzip' && coding !== 'x-gzip') {
@@ -79,7 +79,7 @@ const blankLine = '\r\n\r\n';
 /** A head longer than this is no `100 Continue`. */
 const maxHeadBytes = 16_384;
 
-/** Position after all whole `100 Continue` at the head of an answer; undefined if more bytes must come to decide. */
+/** Position after all whole `100 Continue` at the head of a response; undefined if more bytes must come to decide. */
 function afterContinues(bytes: Buffer): number | undefined {
   let from = 0;
   for (;;) {
@@ -92,8 +92,8 @@ function afterContinues(bytes: Buffer): number | undefined {
 }
 
 /**
- * Takes `100 Continue` away from the head of each answer on a connection. A server may send it unasked (RFC 9110, section
- * 15.2), but undici takes it for a bad answer and ends the connection. Other 1xx answers undici handles itself.
+ * Takes `100 Continue` away from the head of each response on a connection. A server may send it unasked (RFC 9110, section
+ * 15.2), but undici takes it for a bad response and ends the connection. Other 1xx responses undici handles itself.
  * The connection must send one request at a time.
  */
 function stripContinueResponses(socket: Socket): Socket {
@@ -101,13 +101,13 @@ function stripContinueResponses(socket: Socket): Socket {
   const write = socket.write.bind(socket) as (...words: unknown[]) => boolean;
   let isHead = true;
   let held: Buffer | undefined;
-  // An answer begins after what was sent; from then on, the same bytes may be part of a body.
+  // A response begins after the request; from then on, the same bytes may be part of a body.
   socket.write = ((...words: unknown[]) => {
     isHead = true;
     return write(...words);
   }) as Socket['write'];
   socket.read = (size?: number) => {
-    // Node itself reads nothing in this way, to fill its buffer: what is there must stay there.
+    // Node itself reads nothing in this way, to fill its buffer: bytes that are there must stay.
     if (size === 0) return read(0);
     for (;;) {
       const chunk = read();
@@ -134,11 +134,11 @@ export interface WireRequest {
 }
 
 /**
- * The connections to one base URL: sends a request once and returns its whole answer. Follows no redirects, retries
- * nothing, judges no status.
+ * The connections to one base URL: sends a request once and returns its whole response. Follows no redirects, retries
+ * nothing, checks no status.
  *
- * Timeouts: `connect` for a connection with its TLS handshake; `firstByte` from the end of the request to the answer's
- * headers; `body` for any pause within the body; `total` for the whole answer, however steadily its bytes come. undici
+ * Timeouts: `connect` for a connection with its TLS handshake; `firstByte` from the end of the request to the response's
+ * headers; `body` for any pause within the body; `total` for the whole response, however steadily its bytes come. undici
  * measures `firstByte` and `body` with a coarse timer: they may fire up to a second late.
  */
 export class Transport {
@@ -146,18 +146,18 @@ export class Transport {
   readonly host: string;
   readonly #pool: Pool;
   readonly #basePath: string;
-  readonly #room: BodyMemory;
+  readonly #memory: BodyMemory;
   readonly #totalMs: number;
 
   /**
-   * @param room where bodies are collected
+   * @param memory where bodies are collected
    * @throws {CdsyncError} `proxy_invalid`
    */
   constructor(
     { baseUrl, timeoutsMs, concurrency }: Pick<ServiceOptions, 'baseUrl' | 'timeoutsMs' | 'concurrency'>,
-    room: BodyMemory,
+    memory: BodyMemory,
   ) {
-    this.#room = room;
+    this.#memory = memory;
     this.#totalMs = timeoutsMs.total;
     const url = new URL(baseUrl);
     this.host = url.host;
@@ -183,11 +183,11 @@ export class Transport {
    */
   async exchange(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<ServiceResponse> {
     const raw = await this.#dispatch(request, signal, observer);
-    const { place, ...answer } = raw;
+    const { place, ...response } = raw;
     try {
       const body = await decodeBody(raw, signal);
       place.settle(body.length);
-      return { ...answer, body: this.#owned(body, place) };
+      return { ...response, body: this.#owned(body, place) };
     } catch (error) {
       place.release();
       throw error;
@@ -197,7 +197,7 @@ export class Transport {
   #owned(body: Buffer, place: BodyAllocation): ResponseBody {
     return new ResponseBody(body, (isReusable) => {
       place.release();
-      if (isReusable) this.#room.pool.giveBack(body);
+      if (isReusable) this.#memory.pool.giveBack(body);
     });
   }
 
@@ -206,16 +206,16 @@ export class Transport {
     await this.#pool.destroy();
   }
 
-  #dispatch(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<RawAnswer> {
+  #dispatch(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<RawResponse> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) throw interrupted(signal.reason);
       const collector = new ResponseReader({
         observer,
-        room: this.#room,
+        memory: this.#memory,
         totalMs: this.#totalMs,
-        resolve: (answer) => {
+        resolve: (response) => {
           release();
-          resolve(answer);
+          resolve(response);
         },
         reject: (error) => {
           release();
@@ -233,9 +233,9 @@ export class Transport {
   }
 }
 
-/** The transport to the token endpoint, which may be on a host of its own. */
-export function oauthTransport(service: ServiceOptions, usual: Transport, room: BodyMemory): Transport {
+/** The transport to the token endpoint, which may be on its own host. */
+export function oauthTransport(service: ServiceOptions, usual: Transport, memory: BodyMemory): Transport {
   const { oauthTokenUrl } = service;
   if (oauthTokenUrl === undefined) return usual;
-  return new Transport({ ...service, baseUrl: new URL(oauthTokenUrl).origin, concurrency: 1 }, room);
+  return new Transport({ ...service, baseUrl: new URL(oauthTokenUrl).origin, concurrency: 1 }, memory);
 }

@@ -23,7 +23,7 @@ export interface ExtractionOptions {
   readonly windows: readonly Window[];
   /** For such a list: keys of the unfinished records. */
   readonly unfinished: readonly string[];
-  /** For such a list whose pages leave out details: what the last snapshot has of it. */
+  /** For such a list whose pages leave out details: the last snapshot's records of it. */
   readonly known: StoredRecords;
   readonly notice: (line: string) => void;
   /** The requests that opening the stream took. If the reading cannot begin, its own requests are added. */
@@ -50,23 +50,23 @@ export interface ExtractionOptions {
   readonly rules: ColumnRules;
   /** The journal of an earlier process, to resume from. */
   readonly resume: JournalState | undefined;
-  /** Given if records are to be recognised, now if possible and by the next night. */
+  /** Given if records must be cached, now if possible and by the next run. */
   readonly recognition: StreamCacheOptions | undefined;
   /** Whether to compare even an unpartitioned list with its total. */
   readonly checkTotal: boolean;
 }
 
 /** Prepares the folder of a stream. Resumes from the journal if everything that it names is still there. */
-export async function beginExtraction(given: ExtractionOptions): Promise<{
+export async function beginExtraction(options: ExtractionOptions): Promise<{
   readonly resume: JournalState | undefined;
   readonly recognition: StreamCache | undefined;
 }> {
-  const { folder, source, database } = given;
-  const goesOn = given.resume && (await StreamCache.resume(folder, given.resume, given.recognition));
-  const resume = goesOn === undefined ? undefined : given.resume;
+  const { folder, source, database } = options;
+  const goesOn = options.resume && (await StreamCache.resume(folder, options.resume, options.recognition));
+  const resume = goesOn === undefined ? undefined : options.resume;
   if (await preparePartsFolder(folder, resume, source.key, database))
     return { resume, recognition: goesOn === 'off' ? undefined : goesOn };
   if (goesOn !== 'off') await goesOn?.close();
-  const recognition = given.recognition && (await StreamCache.begin(folder, given.recognition));
+  const recognition = options.recognition && (await StreamCache.begin(folder, options.recognition));
   return { resume: undefined, recognition };
 }

@@ -13,7 +13,7 @@ export interface CountedRead {
   /** The total before the reading; null if the service gave none, or if it is not asked before it must be. */
   readonly totalAtStart: number | null;
   /**
-   * Takes in the answer to a request without parameters, if it is the whole list. Left out: the endpoint is not asked so.
+   * Takes in the response to a request without parameters, if it is the whole list. Left out: the endpoint is not asked so.
    * @returns whether it was
    */
   readInOneAnswer?: (() => Promise<boolean>) | undefined;
@@ -23,18 +23,18 @@ export interface CountedRead {
   pageSize(): number;
   /** The total now; null if the service gives none. */
   total(): Promise<number | null>;
-  /** The different keys that the partitions had brought when an earlier process began the pass over the whole list; undefined if none did. */
+  /** The different keys that the partitions had returned when an earlier process began the pass over the whole list; undefined if none did. */
   readonly cameBefore: number | undefined;
   /** Reads partitions to their last page. @param came of a pass over the whole list: {@link cameBefore} */
   read(
     partitions: readonly Partition[],
     options?: { readonly pageSize?: number; readonly came?: number },
   ): Promise<void>;
-  /** How many different keys came so far. */
+  /** How many different keys were read so far. */
   distinctKeys(): Promise<number>;
-  /** Told if it was to be compared with its total, and the service gave none. */
+  /** Called if the list should be compared with its total, and the service gave none. */
   hasNoTotal(): void;
-  /** Told if the partitions seemed to leave records out: how many came by the pass over the whole list. */
+  /** Called if the partitions seemed to leave records out: how many the pass over the whole list returned. */
   missed(records: number): void;
 }
 
@@ -56,7 +56,7 @@ async function complete(list: CountedRead): Promise<void> {
   const wanted = await wantedRecords(list);
   if (list.checkTotal && wanted === null) list.hasNoTotal();
   const came = list.cameBefore ?? (await list.distinctKeys());
-  // A few records may have been deleted meanwhile. But a total far below the count cannot show that partitions left none out.
+  // A few records may have been deleted since. But a total far below the count cannot show that partitions left none out.
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
   if (list.cameBefore === undefined && wanted !== null && came >= wanted && came <= most) return;
   await list.read([{ kind: isPartitioned ? 'whole' : 'again' }], isPartitioned ? { came } : {});
@@ -74,7 +74,7 @@ async function complete(list: CountedRead): Promise<void> {
   );
 }
 
-/** Says what would help if the service takes no parameters, and yet did not answer with the whole list. */
+/** Says what would help if the service takes no parameters, and yet did not respond with the whole list. */
 async function readInPages(list: CountedRead): Promise<void> {
   try {
     const totalAtStart = list.totalAtStart ?? (await list.total());
@@ -89,7 +89,7 @@ async function readInPages(list: CountedRead): Promise<void> {
   }
 }
 
-/** Reads a list whose page tokens may lead back to its start. The second reading asks for one page large enough for all. */
+/** Reads a list whose page tokens may point back to its start. The second reading asks for one page large enough for all. */
 async function readByTotal(list: CountedRead): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
   const wanted = await wantedRecords(list);

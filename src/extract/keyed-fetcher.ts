@@ -27,7 +27,7 @@ const mostPageBytes = 8_000_000;
 /** What became of a key: its records, or why there are none. */
 type Asked = readonly Buffer[] | 'missing' | { readonly unaskable: string };
 
-interface Answered {
+interface KeyedResponse {
   /** Records, separated by commas. */
   readonly records: Buffer;
   readonly nextToken: string | null;
@@ -66,9 +66,9 @@ export class KeyedFetcher implements PageFetcher {
       return records;
     };
     const asked = this.#requests.slice(next).map((request) => this.#limit(() => ask(request)));
-    let answers: Asked[];
+    let results: Asked[];
     try {
-      answers = await Promise.all(asked);
+      results = await Promise.all(asked);
     } catch (error) {
       // The other requests are of no use now. The first error is the one to report.
       stop.abort();
@@ -76,15 +76,15 @@ export class KeyedFetcher implements PageFetcher {
       throw error;
     }
     const issuedAt = new Date(this.#context.clock.now()).toISOString();
-    const records = answers.flatMap((answer) => (Array.isArray(answer) ? answer : []));
-    const unaskable = answers.flatMap((answer) =>
-      typeof answer === 'object' && 'unaskable' in answer ? answer.unaskable : [],
+    const records = results.flatMap((result) => (Array.isArray(result) ? result : []));
+    const unaskable = results.flatMap((result) =>
+      typeof result === 'object' && 'unaskable' in result ? result.unaskable : [],
     );
     return pageOf(records, {
       ...onlyPage,
       nextToken: next < this.#requests.length ? String(next) : null,
       issuedAt,
-      missing: answers.filter((answer) => answer === 'missing').length,
+      missing: results.filter((result) => result === 'missing').length,
       unaskable,
     });
   }
@@ -113,14 +113,14 @@ export class KeyedFetcher implements PageFetcher {
    */
   async #pages(request: KeyedRequest, signal: AbortSignal): Promise<Buffer[]> {
     const { client, meter, pageSize } = this.#context;
-    const isPage = request.answers === 'page';
+    const isPage = request.returns === 'page';
     const decode = (body: Buffer) => (isPage ? readPage(body, request) : readRecord(body, request));
     const guard = new CycleDetector();
     const pages: Buffer[] = [];
     let token: string | null = null;
     do {
       const asked: string | null = token;
-      const { records, nextToken }: Answered = await askSized({
+      const { records, nextToken }: KeyedResponse = await askSized({
         pageSize,
         takesLimit: isPage,
         isFirst: asked === null,
@@ -149,12 +149,12 @@ function deadToken(cause: unknown): CdsyncError {
   });
 }
 
-function readPage(body: Buffer, { added }: KeyedRequest): Answered {
+function readPage(body: Buffer, { added }: KeyedRequest): KeyedResponse {
   const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
   return { records: withFields(body, start, end, added), nextToken };
 }
 
-function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
+function readRecord(body: Buffer, { added, expected }: KeyedRequest): KeyedResponse {
   const bytes = copyTrimmed(body);
   const record: unknown = JSON.parse(strictText(bytes));
   const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);

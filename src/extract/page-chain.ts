@@ -29,12 +29,12 @@ export const readTaskSchema = z.object({
  */
 export type ReadTask = z.infer<typeof readTaskSchema>;
 
-/** What the intake found on a page. */
+/** What the sink found on a page. */
 interface PageOutcome {
   /** Number of records that are kept. */
   readonly records: number;
   /** Whether any of their keys is new to this attempt of the task. */
-  readonly bringsNew: boolean;
+  readonly hasNew: boolean;
 }
 
 /**
@@ -49,7 +49,7 @@ export interface PageSink {
    * @throws {CdsyncError} `filter_ignored` if records do not match the filter; nothing of the page was kept
    */
   take(page: PageBytes, cursor: PartitionCursor): Promise<PageOutcome>;
-  /** Drops everything that earlier attempts brought; durable on return. */
+  /** Drops everything that earlier attempts returned; durable on return. */
   restart(attempt: number): Promise<void>;
 }
 
@@ -62,13 +62,13 @@ const maxRefetches = 3;
 
 interface ChainContext {
   readonly fetcher: PageFetcher;
-  readonly intake: PageSink;
+  readonly sink: PageSink;
   readonly meter: RequestCounts;
 }
 
 /**
  * Reads one task from its cursor to its last page. It asks for each page as soon as its token is known, while the
- * intake still takes the previous page.
+ * sink still takes the previous page.
  */
 export class PageChain {
   readonly #context: ChainContext;
@@ -109,7 +109,7 @@ export class PageChain {
       try {
         page = await pending;
       } catch (error) {
-        // The token of a chunk of keys is cdsync's own; what the service refused is a key.
+        // The token of a chunk of keys is cdsync's own; the service refused a key.
         if (token === null || this.#task.partition.kind === 'keys' || !mayBeDeadToken(error)) throw error;
         page = await this.#startAgain(error);
         token = null;
@@ -160,7 +160,7 @@ export class PageChain {
     this.#fruitless = 0;
     this.#empty = 0;
     this.#guard = new CycleDetector();
-    await this.#context.intake.restart(this.#attempt);
+    await this.#context.sink.restart(this.#attempt);
     return page;
   }
 
@@ -178,7 +178,7 @@ export class PageChain {
   /** @throws {MalformedPageError} then the page is still held */
   async #takeIn(page: PageBytes): Promise<void> {
     try {
-      await this.#judge(page);
+      await this.#passOn(page);
       this.#dispose(page, 'reuse');
     } catch (error) {
       if (!(error instanceof MalformedPageError)) this.#dispose(page);
@@ -192,9 +192,9 @@ export class PageChain {
     this.#held.delete(response);
   }
 
-  /** Hands the page to the intake, and ends the chain if that found something wrong. */
-  async #judge(page: PageBytes): Promise<void> {
-    const taken = await this.#context.intake.take(page, {
+  /** Hands the page to the sink, and ends the chain if the sink found a fault. */
+  async #passOn(page: PageBytes): Promise<void> {
+    const taken = await this.#context.sink.take(page, {
       token: page.nextToken,
       issued_at: page.issuedAt,
       pages: this.#pages + 1,
@@ -206,7 +206,7 @@ export class PageChain {
     this.#pages += 1;
     if (taken.records === 0) return this.#refuseEndless();
     this.#empty = 0;
-    this.#fruitless = taken.bringsNew ? 0 : this.#fruitless + 1;
+    this.#fruitless = taken.hasNew ? 0 : this.#fruitless + 1;
     if (this.#fruitless < (this.#task.distrustsTokens ? 1 : maxPagesWithoutNewKey)) return;
     throw this.#failure(
       'page_loop',

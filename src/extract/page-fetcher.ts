@@ -12,7 +12,7 @@ const { closeBrace, comma, openBrace } = jsonBytes;
 /** If the service refuses a first page, or a page is larger than the memory allows, its size is halved, but never below this. */
 const minPageSize = 25;
 
-/** A page as it came, with its records not yet scanned. */
+/** A page as received, with its records not yet scanned. */
 export interface PageBytes extends PageCut {
   readonly body: Buffer;
   /** When the service issued the token: ISO 8601, by the clock of cdsync. */
@@ -34,7 +34,7 @@ export function pageOf(records: readonly Buffer[], page: Omit<PageBytes, 'body' 
   return { ...page, body, start: 0, end: body.length };
 }
 
-/** What a page has that is all there is, and whose body is not that of an answer. */
+/** The rest of a page that is the only one, and whose body is not that of a response. */
 export const onlyPage = { nextToken: null, total: null, missing: 0 } as const;
 
 /** Gets the pages of one partition. */
@@ -110,7 +110,7 @@ interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
 
 /**
  * Asks for a page, with smaller and smaller sizes while that may help. A refusal of a first page may be meant for its size or for
- * something else: its version, its filter. Only the smallest page tells, so that is asked for next.
+ * something else: its version, its filter. Only the smallest page shows which, so it is requested next.
  */
 export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }: PageSizing<T>): Promise<T> {
   let isProven = false;
@@ -254,13 +254,13 @@ export async function fetchSinglePage(
   return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };
 }
 
-/** Gives this answer first. If it must be fetched again, that answer too must be the whole list. */
+/** Gives this response first. If it must be fetched again, that respond too must be the whole list. */
 export function singlePageFetcher(first: SinglePage, again: () => Promise<SinglePage>): PageFetcher {
-  let isGiven = false;
+  let isUsed = false;
   return {
     fetch: async () => {
-      if (!isGiven) {
-        isGiven = true;
+      if (!isUsed) {
+        isUsed = true;
         return first.page;
       }
       const { page, isWhole } = await again();

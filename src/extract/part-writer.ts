@@ -20,15 +20,15 @@ const firstPartsMs = [250, 1_000];
 /** How many batches may wait for their conversion or be in it; more would only fill the disk. */
 const pendingBatches = 3;
 
-/** Pages that become one part, and how far they bring each partition. */
+/** Pages that become one part, and how far they return each partition. */
 interface Batch {
-  readonly spool: StagingFile;
+  readonly stagingFile: StagingFile;
   segments: [partition: string, attempt: number, rows: number][];
   cursors: Record<string, PartitionCursor>;
   rejects: Reject[];
   rejectedBytes: number;
   maxRecordBytes: number;
-  /** The hashes of the spooled records, page by page; undefined if they are not hashed. */
+  /** The hashes of the staged records, page by page; undefined if they are not hashed. */
   raw: Uint32Array[] | undefined;
   /** The counters of the stream after the last of these pages. */
   counters: Counters;
@@ -44,7 +44,7 @@ interface PartWriterOptions {
   readonly rules: ColumnRules;
   readonly maker: PartConverter;
   readonly journal: Journal;
-  /** Where to note what was recognised; left out: nothing can be. */
+  /** Where to note the cache hits; left out: there are none. */
   readonly seen?: CacheHitsLog | undefined;
   /** Number of the last part of an earlier process; 0 for none. */
   readonly parts: number;
@@ -60,7 +60,7 @@ function columnsNow(columns: ColumnSet) {
   };
 }
 
-/** A scanned page, with what was recognised if the stream's records are hashed. */
+/** A scanned page, with its cache hits if the stream's records are hashed. */
 export type PageToWrite = ScannedPage | LookedUpPage;
 
 /**
@@ -87,7 +87,7 @@ export class PartWriter {
   }
 
   /**
-   * Takes in one page. It calls `scan` when the turn of this page comes, so that columns grow in the order of the records.
+   * Takes in one page. It calls `scan` when it is this page's turn, so that columns grow in the order of the records.
    * It waits while the conversion lags behind.
    */
   add<P extends PageToWrite>(scan: () => P, partition: string, cursor: PartitionCursor): Promise<P> {
@@ -100,18 +100,18 @@ export class PartWriter {
   }
 
   async #takeIn(page: PageToWrite, partition: string, cursor: PartitionCursor): Promise<void> {
-    if (this.#batch !== undefined && this.#becameText()) await this.#seal();
+    if (this.#batch !== undefined && this.#becameJson()) await this.#seal();
     const batch = this.#current();
     if ('raw' in page) this.#noteHashes(batch, page, partition, cursor);
-    await batch.spool.append(page);
+    await batch.stagingFile.append(page);
     this.#rememberColumns();
     this.#count(batch, page, partition, cursor);
-    if (batch.spool.bytes + batch.rejectedBytes >= partBytes * this.#breadth) await this.#seal();
+    if (batch.stagingFile.bytes + batch.rejectedBytes >= partBytes * this.#breadth) await this.#seal();
   }
 
   #noteHashes(batch: Batch, { raw, hitRuns }: LookedUpPage, partition: string, { attempt }: PartitionCursor): void {
     // If this batch gets no part, the next one has its number, and all of its rows come later.
-    const [part, { records }] = [this.#number + 1, batch.spool];
+    const [part, { records }] = [this.#number + 1, batch.stagingFile];
     for (const { rowsBefore, slots } of hitRuns)
       this.#options.seen?.add({ partition, attempt, part, row: records + rowsBefore, slots });
     batch.raw ??= [];
@@ -139,7 +139,7 @@ export class PartWriter {
     );
   }
 
-  /** Closes the spools. Pages that were not flushed are dropped. */
+  /** Closes the staging files. Pages that were not flushed are dropped. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#turn.catch(() => undefined);
@@ -168,10 +168,10 @@ export class PartWriter {
 
   #current(): Batch {
     if (this.#batch !== undefined) return this.#batch;
-    const spool = this.#spare.pop() ?? this.#addFile();
-    spool.reset();
+    const stagingFile = this.#spare.pop() ?? this.#addFile();
+    stagingFile.reset();
     this.#batch = {
-      spool,
+      stagingFile,
       segments: [],
       cursors: {},
       rejects: [],
@@ -193,13 +193,13 @@ export class PartWriter {
     return file;
   }
 
-  /** Each column of a file takes longer than the values of a few rows: so many times as large and as late are parts of many columns. */
+  /** Each column of a file takes longer than the values of a few rows: that many times as large and as late are parts of many columns. */
   get #breadth(): number {
     return Math.min(10, Math.max(1, this.#options.columns.list.length / wideColumns));
   }
 
-  /** Whether a column became JSON. Records spooled before have other values in it, so they cannot share the next part. */
-  #becameText(): boolean {
+  /** Whether a column became JSON. Records staged before have other values in it, so they cannot share the next part. */
+  #becameJson(): boolean {
     const { columns } = this.#options;
     if (columns.version === this.#seen.version) return false;
     const now = new Map(columns.list.map(({ name, type }) => [name, type]));
@@ -230,14 +230,14 @@ export class PartWriter {
     if (batch === undefined) return;
     clearTimeout(this.#timer);
     this.#batch = undefined;
-    if (batch.spool.records > 0) await batch.spool.finish();
+    if (batch.stagingFile.records > 0) await batch.stagingFile.finish();
     const { stored } = this.#seen;
     const { counters } = batch;
-    const number = batch.spool.records > 0 || batch.rejects.length > 0 ? ++this.#number : undefined;
+    const number = batch.stagingFile.records > 0 || batch.rejects.length > 0 ? ++this.#number : undefined;
     const part = number === undefined ? Promise.resolve(null) : this.#makePart(batch, number, stored);
     const before = this.#journaled;
     const journaled = Promise.all([part, this.#options.seen?.sync(), before]).then(async ([made, seen]) => {
-      this.#spare.push(batch.spool);
+      this.#spare.push(batch.stagingFile);
       const known = seen === undefined ? {} : { seen };
       await this.#options.journal.append({
         type: 'checkpoint',
@@ -260,7 +260,7 @@ export class PartWriter {
       await writeFileAtomically(files.rejectsPath, `${lines.join('\n')}\n`);
     }
     const { segments, maxRecordBytes } = batch;
-    const { path: spool, records } = batch.spool;
+    const { path: stagingFile, records } = batch.stagingFile;
     const leftOut = rules.leaveOut(columns);
     const common = {
       number,
@@ -271,7 +271,7 @@ export class PartWriter {
     };
     if (records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(columns) };
     const raw = batch.raw && joined(batch.raw);
-    const sealed = { spool, records, maxRecordBytes, columns, rules, key, number, files, compression, raw };
+    const sealed = { stagingFile, records, maxRecordBytes, columns, rules, key, number, files, compression, raw };
     return { ...common, ...(await maker.make(sealed)) };
   }
 

@@ -7,7 +7,7 @@ import type { SplitPart } from '../sources/splits.js';
 export const partitionSchema = z.discriminatedUnion('kind', [
   /** The list, unpartitioned. */
   z.object({ kind: z.literal('whole') }),
-  /** The list in one answer to a request without parameters. */
+  /** The list in one response to a request without parameters. */
   z.object({ kind: z.literal('answer') }),
   /** The list once more, unpartitioned, to find records that the first reading missed. */
   z.object({ kind: z.literal('again') }),
@@ -21,7 +21,7 @@ export const partitionSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('record'), key: z.string() }),
   /** A chunk of the records that are requested by key, numbered from 0. */
   z.object({ kind: z.literal('keys'), chunk: z.number() }),
-  /** Records that were requested one by one because a reading did not bring them. */
+  /** Records that were requested one by one because a reading did not return them. */
   z.object({ kind: z.literal('single') }),
 ]);
 

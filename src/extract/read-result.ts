@@ -85,7 +85,7 @@ export function collectReadResult(
 }
 
 /**
- * Prepares a stream's folders. If a journal is given, it checks the files that the journal names, and removes all others. If a
+ * Prepares a stream's folders. With a journal, it checks the files that the journal names, and removes all others. If a
  * named file is damaged, or no journal is given, it removes everything.
  * @returns whether the reading can resume from the journal
  */

@@ -7,12 +7,12 @@ import { jsonBytes } from './scan/bytes.js';
 import { type ExactValue, parseExact, writeExact } from './scan/exact-json.js';
 import { copyTrimmed, maxDepth, skipSpace, skipValue, strictText } from './scan/json-bytes.js';
 
-/** If so many answers bring nothing that pages lack, and none has brought more, the service has no details to give. */
+/** If that many responses return nothing that pages lack, and none has returned more, the service has no details to give. */
 const mostFruitless = 3;
 
-/** What the last snapshot has of a list whose pages leave out details. */
+/** The last snapshot's records of a list whose pages leave out details. */
 export interface StoredRecords {
-  /** Keys that a page brings in vain: the snapshot has all of them, or they are read by id. */
+  /** Keys that a page need not return: the snapshot has all of them, or they are read by id. */
   readonly skipped: ReadonlySet<string>;
   /** Keys of records that have ended, and that the snapshot has without their details. */
   readonly undetailed: ReadonlySet<string>;
@@ -28,16 +28,16 @@ interface DetailsOptions {
 
 /**
  * Asks for the details of records: the fields that pages leave out ({@link WindowedSource.details}). One for all tasks of a
- * stream. If the service refuses, what the list says is kept, and one notice tells it.
+ * stream. If the service refuses, the list's own fields are kept, and one notice reports it.
  */
 export class RecordDetails {
   readonly #options: DetailsOptions;
   readonly #overview: ReadonlySet<string>;
-  /** Until one answer has brought more, requests go one after the other: most of them may be in vain. */
+  /** Until one response has returned more, requests go one after the other: most of them may be useless. */
   readonly #firstOnes = pLimit(1);
   #fruitless = 0;
   #isFruitful = false;
-  #isTold = false;
+  #isNoticed = false;
 
   constructor(options: DetailsOptions) {
     this.#options = options;
@@ -91,7 +91,7 @@ export class RecordDetails {
     } catch (error) {
       if (!(error instanceof ServiceError) || (error.status !== 400 && error.status !== 404)) throw error;
       this.#fruitless += 1;
-      this.#tell(error);
+      this.#notice(error);
       return undefined;
     }
   }
@@ -112,9 +112,9 @@ export class RecordDetails {
     else this.#fruitless += 1;
   }
 
-  #tell(error: ServiceError): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
+  #notice(error: ServiceError): void {
+    if (this.#isNoticed) return;
+    this.#isNoticed = true;
     this.#options.notice(`${error.message}: of such records, what their list says is kept`);
   }
 }
@@ -156,7 +156,7 @@ function idOf(bytes: Buffer): string | undefined {
   return typeof id === 'string' && id.isWellFormed() ? id : undefined;
 }
 
-/** The records of a page, each with its id if it has one. What is no JSON ends the list: the scanner will refuse it. */
+/** The records of a page, each with its id if it has one. Text that is not JSON ends the list: the scanner will refuse it. */
 function recordsOf({ body, start, end }: PageBytes): { id: string | undefined; bytes: Buffer }[] {
   const records: { id: string | undefined; bytes: Buffer }[] = [];
   let at = skipSpace(body, start);

@@ -29,7 +29,7 @@ const requestCounts = ['requests', 'retries', 'throttled', 'bytes'] as const;
 export interface ReadingSplit {
   readonly attributes: readonly string[];
   readonly chains: number;
-  /** How many records only one more pass over the whole list has brought; null if the parts were enough. */
+  /** How many records only one more pass over the whole list has returned; null if the parts were enough. */
   readonly missed: number | null;
 }
 
@@ -38,7 +38,7 @@ export class ServiceReader {
   readonly live: LiveCounters;
   readonly #options: ExtractionOptions;
   readonly #journal: Journal;
-  readonly #intake: StreamSink;
+  readonly #sink: StreamSink;
   readonly #runner: TaskRunner;
   readonly #recognition: StreamCache | undefined;
   readonly #cursors: ReadonlyMap<string, PartitionCursor>;
@@ -70,7 +70,7 @@ export class ServiceReader {
     for (const name of requestCounts) this.live[name] += options.meter[name];
     this.#earlierMs = this.live.milliseconds;
     this.#began = clock.monotonic();
-    this.#intake = new StreamSink({
+    this.#sink = new StreamSink({
       ...options,
       journal,
       live: this.live,
@@ -87,14 +87,14 @@ export class ServiceReader {
       known,
       notice,
       labelOf: ({ partition }) => this.#labelOf(partition),
-      intakeOf: (task) => this.#intake.of(task),
+      sinkOf: (task) => this.#sink.of(task),
     });
   }
 
   /** Prepares the folder. Resumes from `resume` if that is given and its parts are undamaged. */
-  static async begin(given: ExtractionOptions): Promise<ServiceReader> {
-    const { resume, recognition } = await beginExtraction(given);
-    const options = { ...given, resume };
+  static async begin(requested: ExtractionOptions): Promise<ServiceReader> {
+    const { resume, recognition } = await beginExtraction(requested);
+    const options = { ...requested, resume };
     const { startedAt, stream, fingerprint, folder } = options;
     const partitions = resume?.start.partitions.map(partitionNamed) ?? partitionsOf(options);
     const journal = await Journal.open(folder, resume);
@@ -103,7 +103,7 @@ export class ServiceReader {
     if (resume !== undefined) return extraction;
     try {
       const counted = extraction.#counted;
-      // Where one answer may be the whole list, the service may refuse to be asked for a total.
+      // Where one response may be the whole list, the service may refuse to be asked for a total.
       const total = counted === undefined || counted.readInOneAnswer !== undefined ? null : await counted.total();
       const names = partitions.map(partitionName);
       const version = recognition?.journaled.base ? 2 : 1;
@@ -134,8 +134,8 @@ export class ServiceReader {
     const parts = this.#partitions.filter(isListPart);
     const [first] = parts;
     if (first === undefined) return undefined;
-    const { partition: given } = this.#options;
-    const configured = given !== undefined && 'attribute' in given ? [given.attribute] : [];
+    const { partition } = this.#options;
+    const configured = partition !== undefined && 'attribute' in partition ? [partition.attribute] : [];
     const attributes = first.kind === 'values' ? first.values.map(([attribute]) => attribute) : configured;
     return { attributes, chains: parts.length, missed: this.#missed };
   }
@@ -183,7 +183,7 @@ export class ServiceReader {
     const began = resume?.start.started_at ?? startedAt;
     if (source.kind === 'windowed') {
       const windows = this.#partitions.filter((each) => each.kind === 'window');
-      const read = windows.map((each) => ({ ...each, isEmpty: !this.#intake.brought(each) }));
+      const read = windows.map((each) => ({ ...each, isEmpty: !this.#sink.received(each) }));
       return settled({ covered, read, beganMs: Date.parse(began), certainMs: source.certainMs });
     }
     return source.kind === 'list' && source.coverage === 'additions' ? [{ from: began, to: began }] : undefined;
@@ -225,13 +225,13 @@ export class ServiceReader {
     const { client, clock, signal, pageSize } = this.#options;
     const context = { client, clock, signal, meter: this.live, pageSize: { limit: pageSize } };
     const ask = () => fetchSinglePage(context, source);
-    const answer = await ask();
-    if (!answer.isWhole) {
-      answer.page.response?.dispose();
+    const response = await ask();
+    if (!response.isWhole) {
+      response.page.response?.dispose();
       return false;
     }
-    const fetcher = singlePageFetcher(answer, ask);
-    await new PageChain(task, { fetcher, meter: this.live, intake: this.#intake.of(task) }).read();
+    const fetcher = singlePageFetcher(response, ask);
+    await new PageChain(task, { fetcher, meter: this.live, sink: this.#sink.of(task) }).read();
     return true;
   }
 
@@ -252,9 +252,9 @@ export class ServiceReader {
   /** A filter on an attribute that none of the records has was ignored: by it, the service had to leave all of them out. */
   #requireFiltered(): void {
     const { source, filter } = this.#options;
-    // Records that were recognised were looked at when they were scanned.
+    // Records that were cached were looked at when they were scanned.
     if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0) return;
-    const [attribute] = this.#intake.unjudged(filter.keys());
+    const [attribute] = this.#sink.unevaluated(filter.keys());
     if (attribute === undefined) return;
     throw new CdsyncError(`${this.live.kept} records came for the filter on "${attribute}", and none of them has it`, {
       code: 'filter_ignored',
@@ -262,7 +262,7 @@ export class ServiceReader {
     });
   }
 
-  /** Where none of the keys exists, that of which they were asked may not exist either. */
+  /** If none of the keys exists, the parent that was asked for them may not exist either. */
   async #requireOwner(): Promise<void> {
     const { source, client, signal } = this.#options;
     const { kept, missing, read } = this.live;
@@ -284,17 +284,17 @@ export class ServiceReader {
     };
   }
 
-  /** Why no record was recognised, in words; undefined if some could be, or if that was never wanted. */
+  /** Why no record was cached, in words; undefined if some could be, or if that was never wanted. */
   get cacheUnusedBecause(): string | undefined {
     return this.#recognition?.reason;
   }
 
-  /** What the next night needs to recognise these records; undefined if it shall not. */
+  /** The hashes from which the next run's record cache is made; undefined without one. */
   get nextCache(): NextCache | undefined {
     return this.#recognition?.next;
   }
 
-  /** The hashes that it recognises records by; undefined if there are none. */
+  /** The hashes of the record cache; undefined if there are none. */
   get hashTable(): RecordHashTable | undefined {
     return this.#recognition?.records.table;
   }
@@ -307,7 +307,7 @@ export class ServiceReader {
   /**
    * Adds a record that was requested by its key.
    * @returns whether it is kept, among the records or the rejects; false if it no longer matches the stream's filter
-   * @throws {CdsyncError} `malformed_response` if the answer is not the record with that key
+   * @throws {CdsyncError} `malformed_response` if the response is not the record with that key
    */
   async addSingle(key: string, body: Buffer): Promise<boolean> {
     const { filter, stream, source } = this.#options;
@@ -320,25 +320,25 @@ export class ServiceReader {
       });
     }
     if (!hasAttributes(body, source, filter.keys())) return false;
-    return this.#intake.addSingle(body, [...filter]);
+    return this.#sink.addSingle(body, [...filter]);
   }
 
   /** Everything read so far, all of it in parts. More may be added afterwards. */
   async extracted(): Promise<ReadResult> {
-    await this.#intake.flush();
+    await this.#sink.flush();
     const state = await Journal.read(this.#options.folder);
     if (state === undefined) throw new Error('the journal of a running extraction is gone');
-    const found = collectReadResult(this.#options.folder, state, this.#intake, this.counters());
+    const found = collectReadResult(this.#options.folder, state, this.#sink, this.counters());
     if (this.#recognition === undefined) return found;
     const { parts, counters, dropped } = found;
     const connect = () => this.#options.database.connect();
-    const given = { records: counters.recognised, dropped };
-    const { unchangedRows, superseded } = await this.#recognition.unchangedRows(connect, state, parts, given);
+    const totals = { records: counters.recognised, dropped };
+    const { unchangedRows, superseded } = await this.#recognition.unchangedRows(connect, state, parts, totals);
     return { ...found, unchangedRows, dropped: [...dropped, ...superseded] };
   }
 
   async close(): Promise<void> {
-    await this.#intake.close();
+    await this.#sink.close();
     await this.#recognition?.close();
     await this.#journal.close();
   }
@@ -371,14 +371,14 @@ export class ServiceReader {
   async #checkpointed(work: () => Promise<void>): Promise<void> {
     try {
       await work();
-      await this.#intake.flush();
+      await this.#sink.flush();
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= this.#options.stream;
       // The first error is the one to report. If the checkpoint fails too, a later run only reads more again.
-      await this.#intake.flush().catch(() => undefined);
-      await this.#intake.spent(this.counters()).catch(() => undefined);
-      if (!error.resumable) await this.#intake.fail(error.code).catch(() => undefined);
+      await this.#sink.flush().catch(() => undefined);
+      await this.#sink.spent(this.counters()).catch(() => undefined);
+      if (!error.resumable) await this.#sink.fail(error.code).catch(() => undefined);
       throw error;
     }
   }

@@ -25,7 +25,7 @@ import { RecordScanner } from './scan/record-scanner.js';
 const bloomWords = 1 << 22;
 
 /**
- * A Bloom filter of the keys that a stream's page chains have brought. It never takes a known key for new. It may take a new
+ * A Bloom filter of the keys that a stream's page chains have returned. It never takes a known key for new. It may take a new
  * key for known, the more often the more keys it has. But a hundred pages in a row are safe: even with 100 million keys, the
  * chance that all their new keys seem known is below 10^-7.
  */
@@ -73,7 +73,7 @@ interface StreamSinkOptions {
   readonly rules: ColumnRules;
   readonly converter: PartConverter;
   readonly compression: ParquetCompression;
-  /** Given if records are hashed, and recognised if they can be. */
+  /** Given if records are hashed, and cached if they can be. */
   readonly recognition: StreamCache | undefined;
   /** Counters to update with every page. */
   readonly live: LiveCounters;
@@ -90,15 +90,15 @@ export class StreamSink {
   readonly #columns: ColumnSet;
   readonly #writer: PartWriter;
   readonly #seen = new BloomFilter();
-  readonly #brought: Set<string>;
+  readonly #received: Set<string>;
   /** The attributes of filters that any record had a value in. */
-  readonly #judged = new Set<string>();
+  readonly #evaluated = new Set<string>();
 
   constructor(options: StreamSinkOptions) {
     this.#options = options;
     this.#columns = startingColumns(options);
     const parts = options.resume?.parts ?? [];
-    this.#brought = new Set(parts.flatMap(({ segments }) => segments.map(([partition]) => partition)));
+    this.#received = new Set(parts.flatMap(({ segments }) => segments.map(([partition]) => partition)));
     const { folder, source, compression, rules, converter, journal, resume, recognition, counters } = options;
     this.#writer = new PartWriter({
       folder: join(folder, 'parts'),
@@ -125,22 +125,22 @@ export class StreamSink {
     return this.#options.rules.leaveOut(this.#columns.store());
   }
 
-  /** Whether this partition has brought any record. */
-  brought(partition: Partition): boolean {
-    return this.#brought.has(partitionName(partition));
+  /** Whether this partition has returned any record. */
+  received(partition: Partition): boolean {
+    return this.#received.has(partitionName(partition));
   }
 
   /** Which of a filter's attributes no record has: the service may have ignored the filter on them. */
-  unjudged(attributes: Iterable<string>): string[] {
-    // What an earlier process has read is in the columns of its parts.
+  unevaluated(attributes: Iterable<string>): string[] {
+    // Attributes that an earlier process has read are in the columns of its parts.
     const parts = this.#options.resume?.parts ?? [];
     const earlier = parts.flatMap(({ columns, left_out: leftOut = [] }) => [...columns, ...leftOut]);
     return [...attributes].filter(
-      (name) => !this.#judged.has(name) && !earlier.some(({ place, field }) => place === 'attribute' && field === name),
+      (name) => !this.#evaluated.has(name) && !earlier.some(({ place, field }) => place === 'attribute' && field === name),
     );
   }
 
-  /** The intake of one task. */
+  /** The sink of one task. */
   of({ partition, ordinal, filter, distrustsTokens }: ReadTask): PageSink {
     const name = partitionName(partition);
     const scanner = this.#scanner(filter);
@@ -148,12 +148,12 @@ export class StreamSink {
       take: async (page, cursor) => {
         const view = { isFirst: cursor.pages === 1, isFiltered: filter.length > 0 };
         const scanned = await this.#add((each) => this.#scan(scanner, each, view), page, name, cursor);
-        for (const attribute of scanned.judged) this.#judged.add(attribute);
+        for (const attribute of scanned.evaluated) this.#evaluated.add(attribute);
         const hits = 'hits' in scanned ? scanned.hits : 0;
         const records = scanned.records + hits;
-        if (records > 0) this.#brought.add(name);
-        const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
-        return { records, bringsNew };
+        if (records > 0) this.#received.add(name);
+        const hasNew = this.#hasNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
+        return { records, hasNew };
       },
       restart: (attempt) => {
         this.#options.recognition?.noteRestart();
@@ -217,11 +217,11 @@ export class StreamSink {
   }
 
   /**
-   * Whether a key is new to the chain; of a record that is recognised, its bytes stand for its key. A record that is new to the run
+   * Whether a key is new to the chain; the bytes of a cached record are taken for its key. A record that is new to the run
    * is new to every chain, so it need not be remembered: a circle is then noticed in its second round, not in its first.
    * @param isExact whether the first page without anything new already matters
    */
-  #bringsNew(page: PageToWrite, chain: number, isExact: boolean): boolean {
+  #hasNew(page: PageToWrite, chain: number, isExact: boolean): boolean {
     const isFresh = 'hits' in page && page.hasNewHits && !isExact;
     const hits = 'hits' in page && !isFresh && this.#seen.add(page.hitHashes, chain);
     return this.#seen.add(page.keyHashes, chain) || hits || isFresh;

@@ -41,7 +41,7 @@ function taskFetcher(
   const one = source.kind === 'windowed' ? source.one : undefined;
   if (partition.kind === 'record' && one !== undefined) {
     const { key } = partition;
-    return new KeyedFetcher(context, [{ operation: () => one(key), answers: 'record', added }], {
+    return new KeyedFetcher(context, [{ operation: () => one(key), returns: 'record', added }], {
       mayMiss: true,
       limit,
     });
@@ -58,12 +58,12 @@ interface TaskRunnerOptions extends Omit<FetchContext, 'pageSize'> {
   readonly source: Source;
   /** How many chains, and how many requests for single records, run at once. */
   readonly atOnce: ConcurrencyController;
-  /** For a list whose pages leave out details: what the last snapshot has of it. */
+  /** For a list whose pages leave out details: the last snapshot's records of it. */
   readonly known: StoredRecords;
   readonly notice: (line: string) => void;
   /** What messages call the partition of a task; undefined if it is the whole list. */
   labelOf(task: ReadTask): string | undefined;
-  intakeOf(task: ReadTask): PageSink;
+  sinkOf(task: ReadTask): PageSink;
 }
 
 /** Reads tasks of one stream, several at once. */
@@ -133,10 +133,10 @@ export class TaskRunner {
   }
 
   #read(task: ReadTask, signal: AbortSignal): Promise<void> {
-    const { source, client, clock, meter, intakeOf } = this.#options;
+    const { source, client, clock, meter, sinkOf } = this.#options;
     const context = { client, clock, signal, meter, pageSize: this.pageSize(task.pageSize) };
     const fetcher = taskFetcher(task, source, context, this.#requestLimit, this.#details);
-    return new PageChain(task, { fetcher, meter, intake: intakeOf(task) }).read();
+    return new PageChain(task, { fetcher, meter, sink: sinkOf(task) }).read();
   }
 }
 

@@ -15,28 +15,28 @@ import {
 import { copyTrimmed } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 
-/** The answer for a window this short counts as whole, whatever comes with it. */
+/** The response for a window this short counts as complete, whatever else it has. */
 const shortestMs = 1_000;
-/** So many halvings of one window prove no service complete. */
+/** That many halvings of one window prove no service complete. */
 const mostHalvings = 500;
 
 /** How much later than {@link WindowedSource.certainMs} ago a refused window begins when it is asked for again: clocks differ. */
 const margins = [60_000, 3_600_000];
 
-/** The service's smallest default for the size of a page (published facts, Profile API). No answer is cut off before. */
+/** The service's smallest default for the size of a page (published facts, Profile API). No response is cut off before. */
 const smallestPage = 25;
 
-interface Answer {
+interface WindowResponse {
   /** Records, separated by commas. */
   readonly records: Buffer;
   readonly keys: ReadonlySet<string>;
-  /** Whether a page token came with it. It is not for use, but the answer may not be the whole window. */
+  /** Whether it has a page token. It is not for use, but the response may not be the whole window. */
   readonly hasToken: boolean;
 }
 
 /**
- * Fetches a window whose one answer is all of it (specification, section 4.11), as one page. No page token is ever sent. If
- * one comes, both halves of the window are asked for as well; if they bring records that the whole left out, they replace it,
+ * Fetches a window whose one response is all of it (specification, section 4.11), as one page. No page token is ever sent. If
+ * one comes, both halves of the window are asked for as well; if they return records that the whole left out, they replace it,
  * and each of them is proved in the same way.
  */
 class WholeWindowFetcher implements PageFetcher {
@@ -59,7 +59,7 @@ class WholeWindowFetcher implements PageFetcher {
   }
 
   /** Asks for a window; if the service refuses one that begins too long ago, for its recent part. */
-  async #read(window: Window, [margin, ...others] = margins): Promise<Answer[]> {
+  async #read(window: Window, [margin, ...others] = margins): Promise<WindowResponse[]> {
     try {
       return await this.#proved(window, await this.#ask(window));
     } catch (error) {
@@ -71,31 +71,31 @@ class WholeWindowFetcher implements PageFetcher {
     }
   }
 
-  /** The answers that together are the whole window. */
-  async #proved(window: Window, answer: Answer): Promise<Answer[]> {
-    const halves = answer.hasToken ? halvesOf(window) : [];
+  /** The responses that together are the whole window. */
+  async #proved(window: Window, response: WindowResponse): Promise<WindowResponse[]> {
+    const halves = response.hasToken ? halvesOf(window) : [];
     const asked = await Promise.all(halves.map((half) => this.#ask(half)));
-    if (provesWhole(answer, asked)) return [answer];
+    if (provesWhole(response, asked)) return [response];
     this.#halvings += 1;
     if (this.#halvings > mostHalvings) throw this.#endless();
-    const parts: Answer[] = [];
-    for (const [index, half] of halves.entries()) parts.push(...(await this.#proved(half, asked[index] as Answer)));
-    const brought = new Set(parts.flatMap(({ keys }) => [...keys]));
-    return lacksNone(brought, [answer]) ? parts : [answer, ...parts];
+    const parts: WindowResponse[] = [];
+    for (const [index, half] of halves.entries()) parts.push(...(await this.#proved(half, asked[index] as WindowResponse)));
+    const received = new Set(parts.flatMap(({ keys }) => [...keys]));
+    return lacksNone(received, [response]) ? parts : [response, ...parts];
   }
 
   #endless(): CdsyncError {
     const { from, to } = this.#window;
     return new CdsyncError(`parts of the window from ${from} to ${to} keep bringing records that its answer left out`, {
       code: 'page_loop',
-      hint: 'the service leaves records out of its answers, and more of them the oftener it is asked; report it to the service',
+      hint: 'the service leaves records out of its responses, and more of them the oftener it is asked; report it to the service',
     });
   }
 
-  #ask(window: Window): Promise<Answer> {
+  #ask(window: Window): Promise<WindowResponse> {
     const { client, meter, signal } = this.#context;
     const { key, added } = this.#source;
-    const decode = (body: Buffer): Answer => {
+    const decode = (body: Buffer): WindowResponse => {
       const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
       const records = copyTrimmed(withFields(body, start, end, added));
       return { records, keys: keysOf(records, key), hasToken: nextToken !== null };
@@ -110,7 +110,7 @@ function windowRequest(source: WindowedSource, window: Window, request: ListRequ
   return source.page({ ...request, filter: new Map(), withTotal: false, window });
 }
 
-/** Returns the fetcher for a window: page by page, or its one answer. */
+/** Returns the fetcher for a window: page by page, or its one response. */
 export function windowFetcher(context: FetchContext, source: WindowedSource, window: Window): PageFetcher {
   if (!source.takesLimit) return new WholeWindowFetcher(context, source, window);
   const page = (request: ListRequest) => windowRequest(source, window, request);
@@ -128,17 +128,17 @@ function halvesOf({ from, to }: Window): Window[] {
 }
 
 /**
- * Whether the answers for its halves prove an answer whole: they bring nothing new. But if all of many records are in one half,
- * both answers may have been cut off in the same place.
+ * Whether the responses for its halves prove a response whole: they return nothing new. But if all of many records are in one half,
+ * both responses may have been cut off in the same place.
  */
-function provesWhole({ keys }: Answer, halves: readonly Answer[]): boolean {
+function provesWhole({ keys }: WindowResponse, halves: readonly WindowResponse[]): boolean {
   const isSuspect = keys.size >= smallestPage && halves.some((half) => half.keys.size === 0);
   return !isSuspect && lacksNone(keys, halves);
 }
 
-/** Whether none of these answers has a record that is not known. */
-function lacksNone(known: ReadonlySet<string>, answers: readonly Answer[]): boolean {
-  return answers.every(({ keys }) => [...keys].every((key) => known.has(key)));
+/** Whether none of these responses has a record that is not known. */
+function lacksNone(known: ReadonlySet<string>, responses: readonly WindowResponse[]): boolean {
+  return responses.every(({ keys }) => [...keys].every((key) => known.has(key)));
 }
 
 /** @throws {SyntaxError} if the records are not JSON: then the client asks again */

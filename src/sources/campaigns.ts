@@ -87,10 +87,10 @@ export async function draftsVersion({ client, signal, meter, notice, service }: 
 }
 
 function neither(...refused: readonly (readonly [version: string, error: ServiceError])[]): ServiceError {
-  const answers = refused.map(([version, error]) => `under version ${version}: ${error.message}`);
+  const refusals = refused.map(([version, error]) => `under version ${version}: ${error.message}`);
   // A 401 to both is what a bad token gets, too. Any other answer shows that the token is accepted.
   const [, told] = refused.find(([, { status }]) => status !== 401) ?? (refused[0] as [string, ServiceError]);
-  return new ServiceError(`the service shows no campaign drafts; ${answers.join('; ')}`, {
+  return new ServiceError(`the service shows no campaign drafts; ${refusals.join('; ')}`, {
     code: told.code,
     kind: told.kind,
     status: told.status,

@@ -22,7 +22,7 @@ export const collectionStats = source({
     requests: [
       {
         operation: () => collectionStatsOperation(of),
-        answers: 'record',
+        returns: 'record',
         added: { collection: of, sampled_at: new Date(now).toISOString() },
       },
     ],

@@ -33,7 +33,7 @@ export const profileSegments = source({
       requests: wanted.map((id) => ({
         key: id,
         operation: ({ token, limit }) => profileSegmentsPageOperation(asked, id, { nextToken: token, limit }),
-        answers: 'page',
+        returns: 'page',
         added: { profile_id: id },
       })),
     };

@@ -31,7 +31,7 @@ export const profiles = source({
       requests: wanted.map((id) => ({
         key: id,
         operation: () => getProfileOperation(indexId, id),
-        answers: 'record',
+        returns: 'record',
         added: {},
         expected: { id },
       })),

@@ -24,7 +24,7 @@ function requests({ collection: of, enrich, method, ids: byId, keys }: RealtimeP
     (id): KeyedRequest => ({
       key: id,
       operation: () => getRealtimeProfileOperation(of, id, { enrich }),
-      answers: 'record',
+      returns: 'record',
       added: {},
       expected: { profile_id: id },
     }),
@@ -33,7 +33,7 @@ function requests({ collection: of, enrich, method, ids: byId, keys }: RealtimeP
   const lookups = (keys ?? []).map(
     (each): KeyedRequest => ({
       operation: () => lookup(of, { keys: each, enrich }),
-      answers: 'record',
+      returns: 'record',
       added: {},
     }),
   );

@@ -84,7 +84,7 @@ export interface KeyedRequest {
   readonly key?: string;
   operation(request: { readonly token: string | null; readonly limit: number }): Operation;
   /** Whether the answer is a page of records or one record. */
-  readonly answers: 'page' | 'record';
+  readonly returns: 'page' | 'record';
   readonly added: Readonly<Record<string, string>>;
   /** Fields that the record must have, with these values. */
   readonly expected?: Readonly<Record<string, string>>;

@@ -10,10 +10,10 @@ import type { Database, Session } from '../../storage/duckdb.js';
 import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
 import { keysVersion, type PartFiles, type PartRecord, writeKeys } from '../../storage/part.js';
 
-/** Scanned and spooled records that are ready to become a part. */
+/** Scanned and staged records that are ready to become a part. */
 interface SealedBatch {
   /** Path of the file with the JSON array of the records. */
-  readonly spool: string;
+  readonly stagingFile: string;
   readonly records: number;
   /** Size of the longest record, or more. */
   readonly maxRecordBytes: number;
@@ -27,7 +27,7 @@ interface SealedBatch {
   /** Where to write the part. */
   readonly files: PartFiles;
   readonly compression: ParquetCompression;
-  /** The hash of each record's bytes, four words each; left out: the records shall not be recognised. */
+  /** The hash of each record's bytes, four words each; left out: the records shall not be cached. */
   readonly raw?: Uint32Array | undefined;
 }
 
@@ -47,27 +47,27 @@ export interface PartConverter {
   make(batch: SealedBatch): Promise<ConvertedPart>;
 }
 
-/** The type with which a column is read from the spool: VARCHAR if the scanner wrote its values as text. */
-function spooledType({ type, declared, form }: Column): string {
+/** The type with which a column is read from the staging file: VARCHAR if the scanner wrote its values as text. */
+function stagedType({ type, declared, form }: Column): string {
   return declared !== undefined || form !== undefined || type === 'JSON' ? 'VARCHAR' : type;
 }
 
-function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: number): string {
-  const typed = columns.map((column) => `${quoteIdentifier(column.name)}: ${sqlText(spooledType(column))}`);
+function readStagingFile(columns: readonly Column[], stagingFile: string, maxRecordBytes: number): string {
+  const typed = columns.map((column) => `${quoteIdentifier(column.name)}: ${sqlText(stagedType(column))}`);
   const largest = Math.max(16_777_216, maxRecordBytes * 2);
-  return `read_json(${fileText(spool)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largest})`;
+  return `read_json(${fileText(stagingFile)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largest})`;
 }
 
-/** SQL for the kept value of a spooled column. */
+/** SQL for the kept value of a staged column. */
 function selected(column: Column, treatment: ColumnMask | undefined): string {
   const name = quoteIdentifier(column.name);
   if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
-    const type = spooledType(column);
+    const type = stagedType(column);
     const isText = column.type === 'JSON' && column.declared === undefined;
     return `${maskedValueSql(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, treatment)} AS ${name}`;
   }
   if (column.form !== undefined) return `${column.form.typed(name, 'file')} AS ${name}`;
-  const needsCast = column.fileType !== spooledType(column);
+  const needsCast = column.fileType !== stagedType(column);
   if (column.former !== undefined) return `${formerText(name, column.former)} AS ${name}`;
   if (needsCast && column.declared !== undefined) return `nullif(${name}, '')::${column.fileType} AS ${name}`;
   return needsCast ? `${name}::${column.fileType} AS ${name}` : name;
@@ -77,7 +77,7 @@ function selected(column: Column, treatment: ColumnMask | undefined): string {
 export class Converter implements PartConverter {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
-  /** DuckDB has room for 2048 values of each column in every step of a statement, so wide batches come one by one. */
+  /** DuckDB reserves 2048 values of each column in every step of a statement, so wide batches are converted one by one. */
   readonly #wide = pLimit(1);
   readonly #idle: Session[] = [];
 
@@ -109,15 +109,15 @@ export class Converter implements PartConverter {
 }
 
 /**
- * Makes a declared column text if a value does not fit its declared type, so that the value is kept as it came.
- * @param source SQL for rows with at least the given columns, as they were read from the spool
+ * Makes a declared column text if a value does not fit its declared type, so that the value is kept unchanged.
+ * @param source SQL for rows with at least the given columns, as they were read from the staging file
  */
 async function dropMismatchedTypes(
   session: Session,
   set: ColumnSet,
   source: (columns: readonly Column[]) => string,
 ): Promise<void> {
-  const declared = set.list.filter((column) => column.type !== spooledType(column) && column.declared !== undefined);
+  const declared = set.list.filter((column) => column.type !== stagedType(column) && column.declared !== undefined);
   if (declared.length === 0) return;
   const counts = declared.map((column) => {
     const name = quoteIdentifier(column.name);
@@ -130,16 +130,16 @@ async function dropMismatchedTypes(
   }
 }
 
-/** SQL for rows with the `kept` columns, from a `source` with the columns as they were `read` from the spool. */
+/** SQL for rows with the `kept` columns, from a `source` with the columns as they were `read` from the staging file. */
 function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string {
   const values = kept.list.map(({ place, field, treatment }) => selected(read.get(place, field) as Column, treatment));
   return `SELECT ${values.join(', ')} FROM ${source}`;
 }
 
 async function convertOn(session: Session, batch: SealedBatch): Promise<ConvertedPart> {
-  const { spool, records, maxRecordBytes, rules, key, number, files, compression, raw } = batch;
+  const { stagingFile, records, maxRecordBytes, rules, key, number, files, compression, raw } = batch;
   const set = ColumnSet.restore(batch.columns);
-  const source = (columns: readonly Column[]) => readSpool(columns, spool, maxRecordBytes);
+  const source = (columns: readonly Column[]) => readStagingFile(columns, stagingFile, maxRecordBytes);
   await dropMismatchedTypes(session, set, source);
   const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
@@ -149,7 +149,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
     keepsZeroSigns: holdNegativeZero(kept.store()),
   });
   if (rows !== records || (raw !== undefined && raw.length !== records * hashWords)) {
-    throw new CdsyncError(`a part holds ${rows} rows, but its spool has ${records} records`, {
+    throw new CdsyncError(`a part holds ${rows} rows, but its staging file has ${records} records`, {
       code: 'conversion_failed',
       hint: 'run again; if it stays, report it with the version of cdsync',
     });
@@ -172,7 +172,7 @@ function conversionError(error: unknown): CdsyncError {
 
 /** The structure of the records, as DuckDB's `from_json` takes it. */
 function structure(columns: readonly Column[]): string {
-  return JSON.stringify([Object.fromEntries(columns.map((column) => [column.name, spooledType(column)]))]);
+  return JSON.stringify([Object.fromEntries(columns.map((column) => [column.name, stagedType(column)]))]);
 }
 
 /** Rows in the form in which a run would keep them. */

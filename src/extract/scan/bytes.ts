@@ -1,5 +1,5 @@
 /**
- * Names for the bytes of JSON. A file copies those that it needs to constants of its own: V8 compiles these as numbers, but
+ * Names for the bytes of JSON. A file copies those that it needs to its own constants: V8 compiles these as numbers, but
  * reads imported ones again each time, which makes scanning 15 % slower.
  */
 export const jsonBytes = {

@@ -176,7 +176,7 @@ export function canonicalString(text: string): string {
  * The canonical form of a number in JSON columns:
  * - an integer: digit for digit;
  * - another number: the shortest text that reads back the same; a whole one like an integer, since a DOUBLE column would not
- *   tell them apart;
+ *   distinguish them;
  * - a number beyond the range of a double, or too close to zero for one: as received.
  */
 export function canonicalNumber(text: string): string {

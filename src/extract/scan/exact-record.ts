@@ -24,10 +24,10 @@ interface ExactRecord {
   /** The attribute whose value does not match the filter; null if all match. */
   readonly mismatch: string | null;
   /** The attributes of the filter that it has a value in. */
-  readonly judged: readonly string[];
+  readonly evaluated: readonly string[];
 }
 
-/** Whether a value matches a filter. A missing value and an object cannot be judged, so they match. */
+/** Whether a value matches a filter. A missing value and an object cannot be compared, so they match. */
 export function matchesFilter(value: ExactValue | undefined, wanted: string): boolean {
   if (value === undefined || value === null || value instanceof Map) return true;
   if (Array.isArray(value)) return value.length === 0 || value.some((item) => matchesFilter(item, wanted));
@@ -36,11 +36,11 @@ export function matchesFilter(value: ExactValue | undefined, wanted: string): bo
 }
 
 /**
- * JSON text of a value for its column in the spool. For a JSON column this is a string with the canonical text. But if such a
+ * JSON text of a value for its column in the staging file. For a JSON column this is a string with the canonical text. But if such a
  * column may still get a type, it is the canonical text itself, which DuckDB can read both as that type and as the same text.
  * @param isFree the result of {@link staysJson} for the column
  */
-export function spooled(value: ExactValue, { type, declared }: Column, isFree: boolean): string {
+export function stagedValue(value: ExactValue, { type, declared }: Column, isFree: boolean): string {
   if (value === null) return 'null';
   if (type !== 'JSON' && (declared === undefined || typeof value === 'string')) return writeExact(value);
   const text = canonicalJson(value);
@@ -48,10 +48,10 @@ export function spooled(value: ExactValue, { type, declared }: Column, isFree: b
 }
 
 function rejected(key: string | null, reason: string, column: string | null = null): ExactRecord {
-  return { reject: { key, reason, column }, text: '', keys: [], replaced: false, mismatch: null, judged: [] };
+  return { reject: { key, reason, column }, text: '', keys: [], replaced: false, mismatch: null, evaluated: [] };
 }
 
-function spoolMembers(
+function stagedMembers(
   columns: ColumnSet,
   place: ColumnOrigin,
   members: ReadonlyMap<string, ExactValue>,
@@ -68,7 +68,7 @@ function spoolMembers(
       isFree = staysJson(column);
     }
     if (!isFree && typeof value === 'string') columns.addText(column, value);
-    texts.push(`${JSON.stringify(column.name)}:${spooled(value, column, isFree)}`);
+    texts.push(`${JSON.stringify(column.name)}:${stagedValue(value, column, isFree)}`);
   }
   return texts;
 }
@@ -97,24 +97,24 @@ export function exactRecord(source: string, columns: ColumnSet, { container, key
     const value = (parsed as typeof record).get(field);
     if (value === undefined || value === null || value === '') return rejected(null, 'key_missing', field);
     if (typeof value !== 'string') return rejected(null, 'key_not_text', field);
-    // With U+FFFD in place of what is no Unicode, two keys could become one.
+    // With U+FFFD in place of invalid Unicode, two keys could become one.
     if (!value.isWellFormed()) return rejected(null, 'key_not_unicode', field);
     keys.push(value);
   }
   const attributes = container === null ? new Map() : attributesOf(record.get(container));
   if (attributes === undefined) return rejected(keys.join(' '), 'attributes_not_an_object', container);
-  const texts = spoolMembers(columns, 'envelope', record, container);
-  // In the spool the attributes stand beside the fields of the record; see RecordScanner.
-  texts.push(...spoolMembers(columns, 'attribute', attributes, null));
-  const judged = container === null ? record : attributes;
-  const mismatch = [...filter].find(([attribute, wanted]) => !matchesFilter(judged.get(attribute), wanted));
+  const texts = stagedMembers(columns, 'envelope', record, container);
+  // In the staging file the attributes are beside the fields of the record; see RecordScanner.
+  texts.push(...stagedMembers(columns, 'attribute', attributes, null));
+  const values = container === null ? record : attributes;
+  const mismatch = [...filter].find(([attribute, wanted]) => !matchesFilter(values.get(attribute), wanted));
   return {
     reject: undefined,
     text: `{${texts.join(',')}}`,
     keys,
     replaced,
     mismatch: mismatch?.[0] ?? null,
-    judged: [...filter.keys()].filter((attribute) => (judged.get(attribute) ?? null) !== null),
+    evaluated: [...filter.keys()].filter((attribute) => (values.get(attribute) ?? null) !== null),
   };
 }
 

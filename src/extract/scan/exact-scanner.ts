@@ -40,7 +40,7 @@ export function takeExactly(
   }
   builder.replace(at, end, Buffer.from(record.text), hash1, hash2);
   if (record.replaced) builder.countReplaced();
-  for (const attribute of record.judged) builder.judged.add(attribute);
+  for (const attribute of record.evaluated) builder.evaluated.add(attribute);
   if (record.mismatch !== null) {
     builder.mismatches += 1;
     builder.mismatchedAttribute ??= record.mismatch;

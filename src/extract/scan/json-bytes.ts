@@ -49,7 +49,7 @@ export function skipSpace(bytes: Uint8Array, at: number): number {
 }
 
 /**
- * A copy without the white space around it. What outlives the request that brought it must not hold the memory of its body,
+ * A copy without the white space around it. What outlives the request that returned it must not hold the memory of its body,
  * which counts only until then, and may be much larger.
  */
 export function copyTrimmed(bytes: Buffer): Buffer {
@@ -249,13 +249,13 @@ const sign = Buffer.from('\ufffd');
 
 /**
  * What bytes that are no UTF-8 have become. Behind the escaped high half of a pair it stays: a low half there would make a character
- * of both that nobody sent, and the high half is alone, which says enough.
+ * of both that no one sent, and the high half is alone, which says enough.
  */
 const replaced = /((?<=(?<!\\)(?:\\\\)*\\u[dD][89abAB][\da-fA-F]{2})\ufffd)|\ufffd/g;
 
 /**
  * The text of JSON bytes. Where they are not UTF-8, it has half of a surrogate pair, which no UTF-8 can give: so a value with
- * such bytes is told from one that has U+FFFD, and needs the same care as one with an escaped half of a pair.
+ * such bytes is distinguished from one that has U+FFFD, and needs the same care as one with an escaped half of a pair.
  */
 export function strictText(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString('utf8');

@@ -134,7 +134,7 @@ function readHead(body: Buffer): Head | undefined {
   return undefined;
 }
 
-function judged(start: number, end: number, members: ReadonlyMap<string, unknown>): PageCut {
+function checkedCut(start: number, end: number, members: ReadonlyMap<string, unknown>): PageCut {
   const token = members.get('next_token');
   if (token !== undefined && token !== null && typeof token !== 'string') {
     throw new MalformedPageError('a string or null as next_token');
@@ -164,7 +164,7 @@ export function cutPageExactly(body: Buffer): PageCut {
   }
   if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing after the object');
   if (data === undefined) throw new MalformedPageError('an object with a list "data"');
-  return judged(data.start, data.end, members);
+  return checkedCut(data.start, data.end, members);
 }
 
 function scalar(body: Buffer, from: number, end: number): unknown {
@@ -184,5 +184,5 @@ export function cutPage(body: Buffer): PageCut {
   // Members after the records win: of repeated names the last counts.
   const members = new Map([...head.members, ...tail.members]);
   // Without a token, the end found may belong to another list after the records, with the token before that list.
-  return members.has('next_token') ? judged(head.start, tail.end, members) : cutPageExactly(body);
+  return members.has('next_token') ? checkedCut(head.start, tail.end, members) : cutPageExactly(body);
 }

@@ -3,7 +3,7 @@ import { emptyShape, Kind } from '../../columns/column-shape.js';
 import type { Column, ColumnSet } from '../../columns/columns.js';
 import { jsonBytes } from './bytes.js';
 import { hasLoneSurrogate, numberKind, parseExact } from './exact-json.js';
-import { matchesFilter, spooled } from './exact-record.js';
+import { matchesFilter, stagedValue } from './exact-record.js';
 import { takeExactly } from './exact-scanner.js';
 import {
   falseWord,
@@ -230,8 +230,8 @@ export class RecordScanner implements PageScanner {
     if (known === undefined) return undefined;
     const slot = slots.add(name, raw, known);
     slot.isKey = isRecord && key.includes(name);
-    const isJudged = container === null ? isRecord : slots === this.#attributes;
-    slot.wanted = isJudged ? filter.get(name) : undefined;
+    const isFiltered = container === null ? isRecord : slots === this.#attributes;
+    slot.wanted = isFiltered ? filter.get(name) : undefined;
     slot.wantedRaw = slot.wanted === undefined ? undefined : Buffer.from(JSON.stringify(slot.wanted));
     slot.refresh();
     return slot;
@@ -284,7 +284,7 @@ export class RecordScanner implements PageScanner {
   }
 
   #nested(slot: Slot, at: number, byte: number): number {
-    if (slot.isFree) return this.#untold(at);
+    if (slot.isFree) return this.#anyValue(at);
     this.#depth += 1;
     if (this.#depth > maxFastDepth) return -1;
     let end: number;
@@ -294,8 +294,8 @@ export class RecordScanner implements PageScanner {
     return end;
   }
 
-  /** Walks over a value of which only the text matters. */
-  #untold(at: number): number {
+  /** Walks over a value whose text alone matters. */
+  #anyValue(at: number): number {
     const { end, depth } = skipValue(this.#bytes, at);
     return depth > maxFastDepth ? -1 : end;
   }
@@ -314,7 +314,7 @@ export class RecordScanner implements PageScanner {
   }
 
   /**
-   * Attributes, whose opening brace is at `at`. In the spool they stand beside the fields of the record: DuckDB needs memory for
+   * Attributes, whose opening brace is at `at`. In the staging file they are beside the fields of the record: DuckDB needs memory for
    * the square of a struct's fields to take it apart.
    */
   #flattened(at: number): number {
@@ -357,7 +357,7 @@ export class RecordScanner implements PageScanner {
     if (slot.renamed !== undefined) {
       this.#builder.patch(nameFrom, skipString(this.#bytes, nameFrom + 1), slot.renamed);
     }
-    if (slot.wanted !== undefined) this.#judge(slot, slot.wanted, column.field, from, to);
+    if (slot.wanted !== undefined) this.#match(slot, slot.wanted, column.field, from, to);
     const first = this.#bytes[from];
     if (!slot.asText || first === letterN || (first === quote && column.type !== 'JSON')) return true;
     const plain = decodePlainText(this.#bytes, from, to);
@@ -367,12 +367,12 @@ export class RecordScanner implements PageScanner {
     }
     const value = parseExact(this.#bytes.toString('utf8', from, to));
     if (hasLoneSurrogate(value)) return false;
-    this.#builder.patch(from, to, Buffer.from(spooled(value, column, slot.isFree)));
+    this.#builder.patch(from, to, Buffer.from(stagedValue(value, column, slot.isFree)));
     return true;
   }
 
-  #judge(slot: Slot, wanted: string, attribute: string, from: number, to: number): void {
-    if (this.#bytes[from] !== letterN) this.#builder.judged.add(attribute);
+  #match(slot: Slot, wanted: string, attribute: string, from: number, to: number): void {
+    if (this.#bytes[from] !== letterN) this.#builder.evaluated.add(attribute);
     if (!this.#matches(slot, wanted, from, to)) this.#mismatch ??= attribute;
   }
 

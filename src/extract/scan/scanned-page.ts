@@ -1,6 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 
-/** A malformed page; a second request may bring an intact one. The message says what was expected, never what was found. */
+/** A malformed page; a second request may return an intact one. The message says the expected form, never the value found. */
 export class MalformedPageError extends CdsyncError {
   constructor(expected: string) {
     super(`the page is malformed: expected ${expected}`, {
@@ -26,11 +26,11 @@ export interface Reject {
 export const RecordOutcome = {
   rejected: 0,
   kept: 1,
-  /** Kept with U+FFFD in place of what is no Unicode. */
+  /** Kept with U+FFFD in place of invalid Unicode. */
   replaced: 2,
 } as const;
 
-/** The checked records of one page, ready to copy into a spool. */
+/** The checked records of one page, ready to copy into a staging file. */
 export interface ScannedPage {
   /** Number of kept records. */
   readonly records: number;
@@ -41,7 +41,7 @@ export interface ScannedPage {
   readonly mismatches: number;
   readonly mismatchedAttribute: string | null;
   /** The attributes of the filter that any of its records has a value in. */
-  readonly judged: ReadonlySet<string>;
+  readonly evaluated: ReadonlySet<string>;
   /** Where each record begins and ends in the body that was scanned, whatever became of it. */
   readonly bounds: Uint32Array;
   /** The {@link RecordOutcome} of each record. */
@@ -56,13 +56,13 @@ export interface ScannedPage {
   write(target: Buffer, offset: number): number;
 }
 
-/** Checks the records of a page, and prepares them for a spool; see RecordScanner. */
+/** Checks the records of a page, and prepares them for a staging file; see RecordScanner. */
 export interface PageScanner {
   /** @param start where the inside of the page's `data` array begins; `end` is where it ends, without the brackets */
   scan(body: Buffer, start: number, end: number): ScannedPage;
 }
 
-/** What a scanner looks for. */
+/** The columns, keys and filters that a scanner looks for. */
 export interface ScanOptions {
   /** The member whose own members become columns; null if all members are columns. */
   readonly container: 'attributes' | null;
@@ -81,7 +81,7 @@ export class PageBuilder {
   replaced = 0;
   mismatches = 0;
   mismatchedAttribute: string | null = null;
-  readonly judged = new Set<string>();
+  readonly evaluated = new Set<string>();
   #body: Buffer;
   #records = 0;
   #maxRecordBytes = 0;
@@ -133,7 +133,7 @@ export class PageBuilder {
     this.keep(from, to, hash1, hash2);
   }
 
-  /** The record kept last has text in place of what is no Unicode. */
+  /** The record kept last has text in place of invalid Unicode. */
   countReplaced(): void {
     this.replaced += 1;
     this.#outcomes[this.#all - 1] = RecordOutcome.replaced;
@@ -195,7 +195,7 @@ export class PageBuilder {
       replaced: this.replaced,
       mismatches: this.mismatches,
       mismatchedAttribute: this.mismatchedAttribute,
-      judged: this.judged,
+      evaluated: this.evaluated,
       bounds: this.#bounds.subarray(0, this.#all * 2),
       outcomes: this.#outcomes.subarray(0, this.#all),
       keyHashes: this.#hashes.subarray(0, this.#records * 2),

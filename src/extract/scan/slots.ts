@@ -36,7 +36,7 @@ export class Slot {
   wantedRaw: Buffer | undefined;
   /** The column's name as JSON, if it differs from the member's. */
   renamed: Buffer | undefined;
-  /** Whether its values go into the spool as text. */
+  /** Whether its values go into the staging file as text. */
   asText = false;
   /** Whether its column stays JSON, so that the kinds of its values do not matter. */
   isFree = false;
@@ -73,10 +73,10 @@ export class Slot {
   }
 }
 
-/** What is known of a name: the shape of its values, and its column if it has one. */
+/** One name: the shape of its values, and its column if it has one. */
 type Known = { readonly shape: Shape; readonly column: Column | undefined };
 
-/** The known members of the objects at one place, in the order in which they first came. Most objects keep that order. */
+/** The known members of the objects at one place, in the order in which they first appeared. Most objects keep that order. */
 export class Slots {
   readonly #list: Slot[] = [];
   readonly #byName = new Map<string, Slot>();

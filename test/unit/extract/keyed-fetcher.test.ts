@@ -14,7 +14,7 @@ async function fetcherOf(reply: Reply, requests: readonly KeyedRequest[], atOnce
 
 const segmentsOfOne: KeyedRequest = {
   operation: ({ token, limit }) => profileSegmentsPageOperation('col-1', 'p-1', { nextToken: token, limit }),
-  answers: 'page',
+  returns: 'page',
   added: { profile_id: 'p-1' },
 };
 
@@ -38,7 +38,7 @@ it.each([1, 3, 40])(
       response.end(JSON.stringify({ id, text: 'x'.repeat(1_000_000) }));
     };
     const operationOf = (key: string) => () => getRealtimeProfileOperation('col-1', key);
-    const requests = keys.map((key) => ({ operation: operationOf(key), answers: 'record' as const, added: {} }));
+    const requests = keys.map((key) => ({ operation: operationOf(key), returns: 'record' as const, added: {} }));
     const { fetcher, service } = await fetcherOf(reply, requests, atOnce);
     const came: string[] = [];
     let missing = 0;

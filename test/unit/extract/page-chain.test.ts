@@ -54,13 +54,13 @@ async function read(
         return answer;
       },
     },
-    intake: {
-      take: async (given, cursor) => {
-        expect(given.body.includes(reused)).toBe(false);
-        const found = taken(given, takes++);
+    sink: {
+      take: async (page, cursor) => {
+        expect(page.body.includes(reused)).toBe(false);
+        const found = taken(page, takes++);
         if (found instanceof Error) throw found;
         log.push(cursor);
-        return { records: 1, bringsNew: true, ...found };
+        return { records: 1, hasNew: true, ...found };
       },
       restart: async (attempt) => {
         log.push({ restart: attempt });
@@ -165,20 +165,20 @@ describe('a chain of pages', () => {
       }),
     );
     const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
-    const fruitless = await read(whole, endless, (_, index) => ({ bringsNew: index < 5 }));
+    const fruitless = await read(whole, endless, (_, index) => ({ hasNew: index < 5 }));
     expect(fruitless.error).toMatchObject({ code: 'page_loop' });
     expect(fruitless.log).toHaveLength(105);
     const empty = await read(
       whole,
       (token) => page(token === '150' ? null : String(Number(token ?? 0) + 1)),
-      () => ({ records: 0, bringsNew: false }),
+      () => ({ records: 0, hasNew: false }),
     );
     expect(empty.error).toBeUndefined();
   });
 
   it('ends after a thousand empty pages in a row, however many runs read them', async () => {
     const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
-    const nothing = () => ({ records: 0, bringsNew: false });
+    const nothing = () => ({ records: 0, hasNew: false });
     const found = await read(whole, endless, nothing);
     expect(found.error).toMatchObject({ code: 'page_loop', message: '1,000 pages in a row came without a record' });
     expect(found.log).toHaveLength(1000);
@@ -196,7 +196,7 @@ describe('a chain of pages', () => {
 
   it('ends at the first page without a new key if tokens are not trusted', async () => {
     const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
-    const found = await read({ ...whole, distrustsTokens: true }, endless, (_, index) => ({ bringsNew: index < 2 }));
+    const found = await read({ ...whole, distrustsTokens: true }, endless, (_, index) => ({ hasNew: index < 2 }));
     expect(found.error).toMatchObject({ code: 'page_loop' });
     expect(found.log).toHaveLength(3);
   });

@@ -30,7 +30,7 @@ async function fetchers(reply: Reply, changes: Partial<ServiceOptions> = {}) {
   const request = {
     operation: ({ token, limit }: { token: string | null; limit: number }) =>
       profileSegmentsPageOperation('col-1', 'p-1', { nextToken: token, limit }),
-    answers: 'page' as const,
+    returns: 'page' as const,
     added: { profile_id: 'p-1' },
   };
   const keyed = new KeyedFetcher(context, [request], { mayMiss: true, limit: pLimit(1) });

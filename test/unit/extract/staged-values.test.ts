@@ -21,7 +21,7 @@ let database: Database;
 let session: Session;
 let converter: Converter;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cdsync-spooled-'));
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-staged-'));
   database = await Database.open({ memoryMb: 256, threads: 1 });
   session = await database.connect();
   converter = new Converter(database, 1);
@@ -36,13 +36,13 @@ afterAll(async () => {
 type Rows = Map<string, Map<string, string | null>>;
 
 /** Reads one batch with DuckDB: the attributes of each row as JSON text. */
-async function load(spool: StagingFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
-  await spool.finish();
+async function load(stagingFile: StagingFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
+  await stagingFile.finish();
   const files = partFiles(folder, 1);
   const part = files.path;
   await converter.make({
-    spool: spool.path,
-    records: spool.records,
+    stagingFile: stagingFile.path,
+    records: stagingFile.records,
     maxRecordBytes,
     columns: columns.store(),
     rules: new ColumnRules(new Map()),
@@ -72,7 +72,7 @@ async function throughDuckdb(
 ): Promise<{ rows: Rows; columns: ColumnSet }> {
   const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
   const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
-  const spool = new StagingFile(join(folder, 'spool.json'));
+  const stagingFile = new StagingFile(join(folder, 'spool.json'));
   const rows: Rows = new Map();
   let before = ColumnSet.restore(columns.store());
   let maxRecordBytes = 0;
@@ -80,16 +80,16 @@ async function throughDuckdb(
     const body = Buffer.from(text);
     const page = scanner.scan(body, 0, body.length);
     const typed = ({ place, field, type }: Column) => type === 'JSON' && before.get(place, field)?.type !== 'JSON';
-    if (spool.records > 0 && columns.list.some(typed)) {
-      await load(spool, before, maxRecordBytes, rows);
-      spool.reset();
+    if (stagingFile.records > 0 && columns.list.some(typed)) {
+      await load(stagingFile, before, maxRecordBytes, rows);
+      stagingFile.reset();
     }
-    await spool.append(page);
+    await stagingFile.append(page);
     maxRecordBytes = Math.max(maxRecordBytes, page.maxRecordBytes);
     before = ColumnSet.restore(columns.store());
   }
-  if (spool.records > 0) await load(spool, columns, maxRecordBytes, rows);
-  await spool.close();
+  if (stagingFile.records > 0) await load(stagingFile, columns, maxRecordBytes, rows);
+  await stagingFile.close();
   return { rows, columns };
 }
 
@@ -166,13 +166,13 @@ describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
     });
     const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
     const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
-    const spool = new StagingFile(join(folder, 'zeros.json'));
+    const stagingFile = new StagingFile(join(folder, 'zeros.json'));
     for (const from of [0, 20]) {
       const body = Buffer.from(records.slice(from, from + 20).join(','));
-      await spool.append(scanner.scan(body, 0, body.length));
+      await stagingFile.append(scanner.scan(body, 0, body.length));
     }
-    await load(spool, columns, 1000, new Map());
-    await spool.close();
+    await load(stagingFile, columns, 1000, new Map());
+    await stagingFile.close();
     const found = new Map<string, unknown[]>();
     await parquetRead({
       file: await asyncBufferFromFile(partFiles(folder, 1).path),
