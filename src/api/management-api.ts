@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { definedParameters, objectDecoder, type PageRequest, pageDecoder, paging, type QueryParameters } from './paging.js';
+import {
+  definedParameters,
+  objectDecoder,
+  type PageRequest,
+  pageDecoder,
+  paging,
+  type QueryParameters,
+} from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 
 const text = z.string().nullish();

@@ -235,7 +235,13 @@ function refusal({ clientSecret, now, service }: OauthContext, response: Service
     return new AttemptFailure(() => redirectError(response, label, option), { again: 'never', ...about });
   const toError = (attempts: number) => {
     const redact = redactor([clientSecret]);
-    const error = statusError(response, { label, attempts, auth: 'client_credentials', permissions: undefined, redact });
+    const error = statusError(response, {
+      label,
+      attempts,
+      auth: 'client_credentials',
+      permissions: undefined,
+      redact,
+    });
     const refused = status === 400 || status === 401 || status === 403;
     // Without its status: a caller that checks a status asks about the operation, not about its token.
     return new ServiceError(error.message, {

@@ -1,10 +1,10 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
 import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, usageError } from './output.js';
 
-/** A command: the options that it adds to those of `Given`, and what it does with them. */
-export interface Command<Given, Taken> {
-  builder(parser: Argv<Given>): Argv<Taken>;
-  handler(args: ArgumentsCamelCase<Taken>): void | Promise<void>;
+/** A command: the options that it adds to those of `Before`, and what it does with them. */
+export interface Command<Before, After> {
+  builder(parser: Argv<Before>): Argv<After>;
+  handler(args: ArgumentsCamelCase<After>): void | Promise<void>;
 }
 
 /** Options of the commands that work on one job of a configuration. */

@@ -62,7 +62,7 @@ async function check(args: CheckArguments, output: Output): Promise<number> {
           withEngine(config, { ...options, place }, (engine) => checkJob(engine, job, args)),
         ),
       document: (checked) => checked,
-      tell: (checked) => {
+      print: (checked) => {
         for (const line of checkLines(checked)) output.advice(line);
         if (checked.status === 'ok') return { code: 0 };
         return { code: exitCodeOfCheck(checked), next: nextAfterCheck(checked) };

@@ -66,7 +66,7 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
     })
     .demandCommand(1, 'no command was given')
     .strict()
-    .check((given, options) => refuseRepeated(given, options as unknown as { array: readonly string[] }))
+    .check((args, options) => refuseRepeated(args, options as unknown as { array: readonly string[] }))
     .check((_, options) => refuseValues(words, options as unknown as { boolean: readonly string[] }))
     .recommendCommands()
     .version(packageVersion())
@@ -92,10 +92,8 @@ function asUsageError(thrown: unknown, words: readonly string[]): unknown {
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
-function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { array: readonly string[] }): true {
-  const repeated = Object.keys(given).find(
-    (name) => Array.isArray(given[name]) && name !== '_' && !array.includes(name),
-  );
+function refuseRepeated(args: Readonly<Record<string, unknown>>, { array }: { array: readonly string[] }): true {
+  const repeated = Object.keys(args).find((name) => Array.isArray(args[name]) && name !== '_' && !array.includes(name));
   if (repeated === undefined) return true;
   const flag = repeated.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   throw usageError(`--${flag} was given more than once`, 'leave one of them');

@@ -13,12 +13,12 @@ const usageLines: Readonly<Record<string, string>> = {
 };
 
 /** A command with its help. Its file is loaded only when the command is used: loading is most of the start-up time. */
-function command<Given, Taken>(
+function command<Before, After>(
   usage: string,
   describe: string,
-  load: () => Promise<Command<Given, Taken>>,
+  load: () => Promise<Command<Before, After>>,
 ): CommandModule {
-  const module: CommandModule<Given, Taken> = {
+  const module: CommandModule<Before, After> = {
     command: usage,
     describe,
     builder: async (parser) => (await load()).builder(parser.usage(`$0 ${usageLines[usage] ?? usage}\n\n${describe}`)),

@@ -51,7 +51,7 @@ export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> 
   const options: OptionWord[] = [];
   const commands: CommandModule[] = [];
   const choices: string[] = [];
-  const note: Record<string, (...given: never[]) => void> = {
+  const note: Record<string, (...args: never[]) => void> = {
     option: (name: string, declared: Declared) => options.push(optionWord(name, declared)),
     options: (all: Readonly<Record<string, Declared>>) => {
       for (const [name, declared] of Object.entries(all)) options.push(optionWord(name, declared));
@@ -64,8 +64,8 @@ export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> 
     get: (_, name) =>
       name === 'then'
         ? undefined
-        : (...given: never[]) => {
-            note[String(name)]?.(...given);
+        : (...args: never[]) => {
+            note[String(name)]?.(...args);
             return parser;
           },
   });
@@ -131,7 +131,7 @@ interface Found {
   /** The command's words: not its name, no options, no values of options. */
   readonly positionals: readonly string[];
   /** Options before the cursor. */
-  readonly given: ReadonlyMap<string, readonly string[]>;
+  readonly options: ReadonlyMap<string, readonly string[]>;
   /** The option whose value is at the cursor. */
   readonly awaiting: OptionWord | undefined;
 }
@@ -141,16 +141,16 @@ async function find(before: readonly string[], { commands, common }: CompletionS
   let words: CommandSpec = { options: common, commands, choices: [] };
   let command: CommandModule | undefined;
   const positionals: string[] = [];
-  const given = new Map<string, string[]>();
+  const options = new Map<string, string[]>();
   let awaiting: OptionWord | undefined;
   for (const word of before) {
     if (awaiting !== undefined) {
-      given.get(awaiting.name)?.push(word);
+      options.get(awaiting.name)?.push(word);
       awaiting = undefined;
     } else if (word.startsWith('--')) {
       const option = words.options.find(({ name }) => `--${name}` === word);
       const name = option?.name ?? word.slice(2);
-      given.set(name, given.get(name) ?? []);
+      options.set(name, options.get(name) ?? []);
       if (option?.takesValue === true) awaiting = option;
     } else {
       const next = positionals.length === 0 ? words.commands.find((each) => nameOf(each) === word) : undefined;
@@ -163,7 +163,7 @@ async function find(before: readonly string[], { commands, common }: CompletionS
       }
     }
   }
-  return { command, words, positionals, given, awaiting };
+  return { command, words, positionals, options, awaiting };
 }
 
 const named = (words: readonly string[], describe: string): Completion[] =>
@@ -172,7 +172,7 @@ const named = (words: readonly string[], describe: string): Completion[] =>
 /** What may stand as the value of an option. */
 async function valuesOf(
   option: OptionWord,
-  { given, positionals }: Found,
+  { options, positionals }: Found,
   source: CompletionSource,
 ): Promise<Completions> {
   if (option.choices.length > 0) return { words: named(option.choices, ''), files: 'none' };
@@ -187,15 +187,15 @@ async function valuesOf(
       ),
       files: 'none',
     };
-  const chosen = given.get('job') ?? [];
+  const chosen = options.get('job') ?? [];
   const among = jobs.filter(({ job }) => chosen.length === 0 || chosen.includes(job));
   const names = among.flatMap((each) => (option.name === 'stream' ? each.streams : each.destinations));
   return { words: named(names, option.name), files: 'none' };
 }
 
-function optionsOf({ words, given }: Found): Completion[] {
+function optionsOf({ words, options }: Found): Completion[] {
   return words.options
-    .filter(({ name, mayRepeat }) => mayRepeat || !given.has(name))
+    .filter(({ name, mayRepeat }) => mayRepeat || !options.has(name))
     .map(({ name, describe }) => ({ word: `--${name}`, describe }));
 }
 
@@ -217,7 +217,7 @@ async function positionalsOf(found: Found, source: CompletionSource): Promise<Co
   if (command === undefined || !takesStreams.has(nameOf(command)) || positionals.some((word) => !isConfig(word)))
     return { words: [], files };
   const jobs = await source.jobs(positionals.find(isConfig));
-  const chosen = found.given.get('job') ?? [];
+  const chosen = found.options.get('job') ?? [];
   const streams = jobs.filter(({ job }) => chosen.length === 0 || chosen.includes(job)).flatMap((each) => each.streams);
   return { words: named(streams, 'stream'), files };
 }
@@ -264,7 +264,7 @@ async function jobsOf(file = 'cdsync.yaml'): Promise<ConfigNames[]> {
 
 /**
  * Writes what may stand where the cursor is, for the scripts of `cdsync completion`.
- * @param given the shell, then the words after `cdsync`
+ * @param options the shell, then the words after `cdsync`
  */
 export async function answerShell(
   [, ...words]: readonly string[],

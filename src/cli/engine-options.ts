@@ -4,7 +4,7 @@ import type { Budget } from '../rate-limit/budget.js';
 import { openBudget } from '../rate-limit/open-budget.js';
 import type { Output } from './output.js';
 
-/** A command whose user waits for its answer gives up this soon if the service is away. */
+/** A command whose user waits for its response gives up this soon if the service is away. */
 const mostPatienceMs = 20_000;
 
 let budget: Budget | undefined;
@@ -27,7 +27,7 @@ export function engineOptions(
   };
 }
 
-/** The same for a command whose user waits for its answer. */
-export function inquiryOptions(...given: Parameters<typeof engineOptions>): EngineOptions {
-  return { ...engineOptions(...given), mostPatienceMs };
+/** The same for a command whose user waits for its response. */
+export function inquiryOptions(...args: Parameters<typeof engineOptions>): EngineOptions {
+  return { ...engineOptions(...args), mostPatienceMs };
 }

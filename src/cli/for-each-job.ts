@@ -23,7 +23,7 @@ export interface JobCommand<Result> {
    */
   work(job: JobConfig, only: Pick<JobSelection, 'streams' | 'destinations'>): Promise<Result>;
   /** Shows people the result, and judges it. */
-  tell(result: Result): CommandResult | Promise<CommandResult>;
+  print(result: Result): CommandResult | Promise<CommandResult>;
   /** The document of --json for one job alone. */
   document(result: Result): unknown;
 }
@@ -136,7 +136,7 @@ async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<
   return inJob(at, async () => {
     const result = await command.work(job, only);
     output.document(command.document(result));
-    const verdict = await command.tell(result);
+    const verdict = await command.print(result);
     if (verdict.code !== 0) output.last(await nextStep({ ...verdict, ...at, command: task.command }));
     return verdict.code;
   });
@@ -157,7 +157,7 @@ async function endOf<R>(
   output.about({ job: name });
   try {
     const result = await command.work(job, only);
-    return { job: name, result, ...(await command.tell(result)) };
+    return { job: name, result, ...(await command.print(result)) };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     const code = exitCodeOf(error);

@@ -24,10 +24,10 @@ function proof({ searched, remains, also_in: others }: ForgetResult): string[] {
 /** What was erased, for people. */
 function forgetLines(result: ForgetResult): string[] {
   const { stream, keys, rows, history } = result;
-  const nobody = rows + history === 0 ? [`no row of ${stream} has this key`] : [];
+  const nothing = rows + history === 0 ? [`no row of ${stream} has this key`] : [];
   return [
     `${stream}: ${formatCounted(rows, 'row')} and ${formatCount(history)} of history erased, for ${formatCounted(keys, 'key')}`,
-    ...nobody,
+    ...nothing,
     `deleted all earlier Parquet files of ${stream}: they may have contained it`,
     ...proof(result),
     ...result.destinations.map(
@@ -44,7 +44,7 @@ interface ForgetArguments extends JobArguments {
   yes: boolean;
 }
 
-/** Asks whether to go on, if there is somebody to ask. */
+/** Asks whether to continue, if there is someone to ask. */
 async function isMeant({ yes }: ForgetArguments, stream: string, keys: number): Promise<boolean> {
   const { hasTerminal, Terminal } = await import('./terminal.js');
   if (yes || !hasTerminal()) return true;

@@ -45,13 +45,13 @@ export function leaveSignals(): void {
 export function interruption(output: Output, says?: string): Interruption {
   const controller = new AbortController();
   let askedAt = Number.NEGATIVE_INFINITY;
-  let isTold = false;
+  let isReported = false;
   const stop = () => {
     const at = performance.now();
     if (at - askedAt < samePressMs) return;
     if (controller.signal.aborted) process.exit(130);
     askedAt = at;
-    if (!isTold) output.notice(`stopping${says === undefined ? '' : `: ${says}`} (once more to stop at once)`);
+    if (!isReported) output.notice(`stopping${says === undefined ? '' : `: ${says}`} (once more to stop at once)`);
     controller.abort();
   };
   leaveSignals();
@@ -62,7 +62,7 @@ export function interruption(output: Output, says?: string): Interruption {
   return {
     signal: controller.signal,
     release: () => {
-      isTold = true;
+      isReported = true;
     },
   };
 }

@@ -29,7 +29,7 @@ const needed: Readonly<Record<string, string>> = {
 };
 
 /** Options of other tools, and of other commands, by what they are here. */
-const elsewhere: Readonly<Record<string, string>> = {
+const rightPlace: Readonly<Record<string, string>> = {
   '--dry-run': 'cdsync plan shows what a run would do; cdsync push --dry-run what a delivery would do',
   '--limit': 'write LIMIT into the SQL',
   '--config': 'the configuration file is the first argument',
@@ -49,8 +49,8 @@ function unknownOption(flag: string, options: readonly string[]): string {
  */
 function unknownWords(names: readonly string[], { words, options, command }: WrongWords): string {
   const end = words.indexOf('--');
-  const given = end < 0 ? words : words.slice(0, end);
-  const flags = given.filter((word) => /^-{1,2}[^-\d]/.test(word)).map((word) => word.split('=')[0] as string);
+  const args = end < 0 ? words : words.slice(0, end);
+  const flags = args.filter((word) => /^-{1,2}[^-\d]/.test(word)).map((word) => word.split('=')[0] as string);
   const known = new Set(options.flatMap((name) => [`--${name}`, `-${name}`]));
   const unknown = [...new Set(flags)].filter((flag) => !known.has(flag));
   if (unknown.length > 0) return `no such option: ${unknown.map((flag) => unknownOption(flag, options)).join(', ')}`;
@@ -81,9 +81,9 @@ export function argumentErrors(message: string, wrong: WrongWords): CdsyncError 
   const actions = { workflow: 'start, status or stop', state: 'show or reset' }[command ?? ''];
   if (names !== undefined && actions !== undefined && second !== '' && !second.startsWith('-'))
     return usageError(`unknown action "${printable(second)}"; choose ${actions}`, see);
-  const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(elsewhere, word));
+  const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(rightPlace, word));
   if (names !== undefined && flag !== undefined && unknownWords(names.split(', '), wrong).startsWith('no such option'))
-    return usageError(`no such option here: ${flag}`, elsewhere[flag] as string);
+    return usageError(`no such option here: ${flag}`, rightPlace[flag] as string);
   if (names !== undefined) return usageError(unknownWords(names.split(', '), wrong), see);
   const [, valueless] = /^Not enough arguments following: (.*)$/.exec(message) ?? [];
   if (valueless !== undefined) return usageError(`--${valueless} needs a value`, see);

@@ -39,7 +39,7 @@ function namedJobs(args: AnyArguments): readonly string[] | undefined {
 
 /** @throws {CdsyncError} `usage` if it is not clear which job is meant, or if there is none */
 function chosenJobs<C extends LocalConfig>(config: C, args: AnyArguments, output: Output): Loaded<C> {
-  const names = config.outline.map(({ name }) => name);
+  const names = config.jobSummaries.map(({ name }) => name);
   const named = namedJobs(args);
   const takesAll = 'all' in args;
   if (names.length > 1) output.at({ jobs: named ?? 'all' });
@@ -107,8 +107,8 @@ export async function loadLocalJobs(args: AnyArguments, output: Output, parts: P
 }
 
 /** The names of a job's destinations, and of the streams that each gets. */
-export function destinationsOf({ outline }: LocalConfig, { name: job }: JobConfig): JobSummary['destinations'] {
-  return outline.find(({ name }) => name === job)?.destinations ?? [];
+export function destinationsOf({ jobSummaries }: LocalConfig, { name: job }: JobConfig): JobSummary['destinations'] {
+  return jobSummaries.find(({ name }) => name === job)?.destinations ?? [];
 }
 
 /** For a command that delivers. The service is loaded only if a destination uses it. */
@@ -137,9 +137,9 @@ export async function jobInFile(
 ): Promise<{ storage: string; job: string } | undefined> {
   try {
     const needs = { service: false, jobs: false } as const;
-    const { storage, outline } = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
-    const [only, ...others] = outline;
-    const named = outline.find(({ name }) => name === job) ?? (others.length === 0 ? only : undefined);
+    const { storage, jobSummaries } = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
+    const [only, ...others] = jobSummaries;
+    const named = jobSummaries.find(({ name }) => name === job) ?? (others.length === 0 ? only : undefined);
     return named && { storage, job: named.name };
   } catch {
     return undefined;

@@ -41,7 +41,7 @@ async function* one(keys: Keychain): AsyncGenerator<Keychain> {
 
 interface Questions {
   readonly keys: AsyncIterable<Keychain>;
-  /** Every lookup gets a line in the answers, even if no profile matches. */
+  /** Every lookup gets a line in the responses, even if no profile matches. */
   readonly isList: boolean;
 }
 
@@ -88,15 +88,15 @@ async function lookup(args: LookupArguments): Promise<void> {
     await withExplorer(service, options, async ({ client, signal }) => {
       const { enrich, method } = args;
       const task = { client, signal, collection, enrich, method, atOnce: client.atOnce('realtime') };
-      await tell(task, asked, output);
+      await print(task, asked, output);
     });
   } finally {
     stop.release();
   }
 }
 
-/** Shows each answer as it comes; with --json, all answers in one document. */
-async function tell(task: LookupTask, { keys, isList }: Questions, output: Output): Promise<void> {
+/** Shows each response as it comes; with --json, all responses in one document. */
+async function print(task: LookupTask, { keys, isList }: Questions, output: Output): Promise<void> {
   const { lookUpProfiles } = await import('../engine/inspect/lookup-profiles.js');
   const profiles: string[] = [];
   let count = 0;

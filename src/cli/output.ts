@@ -33,7 +33,7 @@ export interface CommonArguments {
 }
 
 /** What a log line is about, besides its message. */
-type Facts = Readonly<Record<string, unknown>>;
+type LogDetails = Readonly<Record<string, unknown>>;
 
 /**
  * The output of a command: results go to standard output, everything about the work to standard error, as text or as one
@@ -41,7 +41,7 @@ type Facts = Readonly<Record<string, unknown>>;
  */
 export class Output {
   static #redact: (text: string) => string = (text) => text;
-  static #about: Facts = {};
+  static #about: LogDetails = {};
   static #place: CommandPlace = {};
   readonly #arguments: CommonArguments;
 
@@ -63,8 +63,8 @@ export class Output {
   }
 
   /** From now on, every log line names this job, and later this run. */
-  about(facts: { job?: string | undefined; run_id?: string }): void {
-    Output.#about = 'job' in facts ? facts : { ...Output.#about, ...facts };
+  about(details: { job?: string | undefined; run_id?: string }): void {
+    Output.#about = 'job' in details ? details : { ...Output.#about, ...details };
   }
 
   /** From now on, commands that are named in hints work on the same. */
@@ -125,7 +125,7 @@ export class Output {
     if (!this.#arguments.quiet) this.#notice(completed(line, Output.#place));
   }
 
-  /** A line about the work. When quiet, only warnings are shown: something needs attention, although the command goes on. */
+  /** A line about the work. When quiet, only warnings are shown: something needs attention, although the command continues. */
   notice(line: string): void {
     if (this.#arguments.quiet && !line.startsWith('warning: ')) return;
     this.#notice(completed(line, Output.#place));
@@ -138,8 +138,8 @@ export class Output {
   }
 
   /** An event for machines; people see it in other words. */
-  event(event: string, facts: Facts, level: LogLevel = 'info'): void {
-    if (this.logsJson && !this.#arguments.quiet) this.#log({ level, event, ...facts });
+  event(event: string, details: LogDetails, level: LogLevel = 'info'): void {
+    if (this.logsJson && !this.#arguments.quiet) this.#log({ level, event, ...details });
   }
 
   detail(line: string): void {
@@ -163,8 +163,8 @@ export class Output {
     const hint = error.hint && completed(error.hint, Output.#place);
     const stack = this.#causeOf(error);
     if (this.logsJson) {
-      const facts = { code, message, hint, stream, request_id: requestId, cause: stack };
-      this.#log({ level: 'error', event: 'error', ...facts });
+      const details = { code, message, hint, stream, request_id: requestId, cause: stack };
+      this.#log({ level: 'error', event: 'error', ...details });
       return;
     }
     const place = `${job === undefined ? '' : `job ${job}: `}${stream === undefined ? '' : `stream ${stream}: `}`;
@@ -202,10 +202,10 @@ export class Output {
     writeLine('stderr', Output.#redact(line));
   }
 
-  #log(entry: Facts & { level: LogLevel; event: string }): void {
-    const { level, event, ...facts } = entry;
+  #log(entry: LogDetails & { level: LogLevel; event: string }): void {
+    const { level, event, ...details } = entry;
     const known = { time: new Date().toISOString(), level, event, ...Output.#about };
-    writeJson('stderr', `${logLine({ ...known, ...facts }, Output.#redact)}\n`);
+    writeJson('stderr', `${logLine({ ...known, ...details }, Output.#redact)}\n`);
   }
 }
 

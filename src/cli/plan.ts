@@ -42,7 +42,7 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
           withEngine(config, { ...options, place }, (engine) => planJob(jobContext(engine, job, { only: streams }))),
         ),
       document: (planned) => planned,
-      tell: (planned) => {
+      print: (planned) => {
         for (const line of planLines(planned, terminalWidth())) output.advice(line);
         const failures = planned.streams.flatMap(({ error }) => error ?? []);
         if (planned.status === 'ok') return { code: 0 };

@@ -37,7 +37,7 @@ export function exitCodeOfRun(report: JobReport): number {
 }
 
 /** Shows a run or a delivery. @returns what follows from it */
-async function tellReport(report: JobReport, output: Output): Promise<CommandResult> {
+async function printReport(report: JobReport, output: Output): Promise<CommandResult> {
   const { summarize } = await import('../output/summary.js');
   for (const line of summarize(report, terminalWidth())) output.advice(line);
   await writeStepSummary(report, output);
@@ -63,9 +63,9 @@ async function tellReport(report: JobReport, output: Output): Promise<CommandRes
 }
 
 /** The parts of a command that ends with a report. */
-export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'tell' | 'document'> {
+export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'print' | 'document'> {
   return {
-    tell: (report) => tellReport(report, output),
+    print: (report) => printReport(report, output),
     document: (report): RunReport => ({ status: report.status, jobs: [report], error: null }),
   };
 }

@@ -15,7 +15,7 @@ function catchStray(output: Output): void {
 }
 
 /**
- * After some ten answers, V8 compiles undici's HTTP parser again, with its optimizing compiler: 0.1 s of CPU time and 40 MB. With a
+ * After some ten responses, V8 compiles undici's HTTP parser again, with its optimizing compiler: 0.1 s of CPU time and 40 MB. With a
  * hundredth of the haste only runs of thousands of requests do that. V8 complains about options that it does not know.
  */
 function deferOptimizing(): void {

@@ -18,7 +18,7 @@ interface PushArguments extends JobsArguments {
   dryRun: boolean;
 }
 
-/** `cdsync push`: brings destinations up to date with what is published. */
+/** `cdsync push`: returns destinations up to date with what is published. */
 export const pushCommand: Command<CommonArguments, PushArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))
@@ -98,7 +98,7 @@ async function planning(
       );
     },
     document: ({ auth: _, ...plan }) => ({ status: plan.status, jobs: [plan], error: null }),
-    tell: (plan) => {
+    print: (plan) => {
       for (const line of pushPlanLines(plan.destinations, Date.now())) output.advice(line);
       if (plan.status === 'ok') return { code: 0 };
       if (plan.status === 'failed')

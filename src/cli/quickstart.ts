@@ -239,9 +239,13 @@ function readingLines(path: string): string[] {
 /** Lets a day pass in the local service. */
 async function nextDay({ url, control_token }: Listening): Promise<void> {
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${control_token}` };
-  const answer = await fetch(`${url}/_control/change`, { method: 'POST', headers, body: JSON.stringify({ days: 1 }) });
-  if (answer.ok) return;
-  throw new CdsyncError(`the local service refused a day of changes: ${answer.status}`, {
+  const response = await fetch(`${url}/_control/change`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ days: 1 }),
+  });
+  if (response.ok) return;
+  throw new CdsyncError(`the local service refused a day of changes: ${response.status}`, {
     code: 'service_not_started',
   });
 }

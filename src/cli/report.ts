@@ -36,7 +36,7 @@ function opener(platform: NodeJS.Platform): readonly [string, ...string[]] {
   return platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
 }
 
-/** @returns whether there is a program that opens pages; it goes on when this process has ended */
+/** @returns whether there is a program that opens pages; it continues when this process has ended */
 function openPage(path: string, [program, ...words] = opener(process.platform)): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, [...words, path], { detached: true, stdio: 'ignore' });
@@ -80,8 +80,8 @@ async function report(args: ReportArguments, output: Output): Promise<number> {
         });
       },
       document: () => page?.document,
-      tell: async () => {
-        await tellPage(page as Page, args, output);
+      print: async () => {
+        await printPage(page as Page, args, output);
         return { code: 0 };
       },
     },
@@ -93,7 +93,7 @@ interface Page extends Awaited<ReturnType<typeof import('../pages/remake-page.js
   readonly index: string;
 }
 
-async function tellPage({ page, path, document, problem, index }: Page, args: ReportArguments, output: Output) {
+async function printPage({ page, path, document, problem, index }: Page, args: ReportArguments, output: Output) {
   if (problem !== undefined) output.notice(`warning: ${path} could not be written: ${problem}`);
   if (args.out === '-') return writeData(page);
   const written = await copyTo(args.out, page);

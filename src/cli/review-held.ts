@@ -16,8 +16,8 @@ interface Choice {
 }
 
 /** What a decision does, and how its result is shown. */
-interface Decision<R> extends Pick<JobCommand<R>, 'tell' | 'document'> {
-  /** Of a job in a bucket: what is brought at once. */
+interface Decision<R> extends Pick<JobCommand<R>, 'print' | 'document'> {
+  /** Of a job in a bucket: what is returned at once. */
   readonly need: 'decide' | 'small';
   decide(context: RunContext, choice: Choice): Promise<R>;
 }
@@ -106,7 +106,7 @@ export const discardCommand = decision('discard', {}, async (output) => {
     need: 'small',
     decide: async (context, choice) => ({ run_id: choice.runId, discarded: await discardHeld(context, choice) }),
     document: (done) => done,
-    tell: ({ run_id, discarded }: { run_id: string; discarded: string[] }) => {
+    print: ({ run_id, discarded }: { run_id: string; discarded: string[] }) => {
       output.result(`discarded of run ${run_id}: ${discarded.join(', ')}`);
       return { code: 0 };
     },

@@ -127,13 +127,13 @@ function keyRequest(args: ArgumentsCamelCase<KeyArguments>): object {
   return { action, key, tenant, which: args.all ? 'all' : 'old' };
 }
 
-function keyLines(action: string, answer: KeyInfo): string[] {
-  const key = `key ${answer.name} of ${answer.tenant}`;
+function keyLines(action: string, issued: KeyInfo): string[] {
+  const key = `key ${issued.name} of ${issued.tenant}`;
   if (action === 'create') {
-    const credentials = [`export CDS_TENANT_ID=${answer.tenant}`, `export CDS_CLIENT_ID=${answer.client_id}`];
-    return [...credentials, `export CDS_CLIENT_SECRET=${answer.client_secret}`];
+    const credentials = [`export CDS_TENANT_ID=${issued.tenant}`, `export CDS_CLIENT_ID=${issued.client_id}`];
+    return [...credentials, `export CDS_CLIENT_SECRET=${issued.client_secret}`];
   }
-  if (action === 'issue') return [`export CDS_TENANT_ID=${answer.tenant}`, `export CDS_TOKEN=${answer.token}`];
+  if (action === 'issue') return [`export CDS_TENANT_ID=${issued.tenant}`, `export CDS_TOKEN=${issued.token}`];
   if (action === 'drop') return [`${key}: deposed tokens are dropped`];
   return [`${key}: tokens are revoked`];
 }
@@ -160,9 +160,9 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
   handler: async (args) => {
     const { askForKeys } = await import('../local-service/control-client.js');
     const output = new Output(args);
-    const answer = await askForKeys({ ...args, controlToken: controlTokenOf(args) }, keyRequest(args));
-    output.document(answer);
-    for (const line of keyLines(args.action, answer)) output.result(line);
+    const issued = await askForKeys({ ...args, controlToken: controlTokenOf(args) }, keyRequest(args));
+    output.document(issued);
+    for (const line of keyLines(args.action, issued)) output.result(line);
   },
 };
 

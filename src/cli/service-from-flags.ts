@@ -56,8 +56,8 @@ export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 't
   if (tokenFile !== undefined && (auth ?? 'token_file') !== 'token_file') {
     throw usageError(`--token-file does not go with --auth ${auth}`, 'leave one of them out');
   }
-  const given = hasOauth(env) ? 'oauth' : env.CDS_TOKEN ? 'token' : undefined;
-  const chosen = auth ?? (tokenFile === undefined ? given : 'token_file');
+  const byVariables = hasOauth(env) ? 'oauth' : env.CDS_TOKEN ? 'token' : undefined;
+  const chosen = auth ?? (tokenFile === undefined ? byVariables : 'token_file');
   if (chosen === 'token_file') return { token_file: tokenFile ?? './token' };
   if (chosen === 'token') {
     requireVariables(['CDS_TOKEN'], env);
@@ -74,8 +74,8 @@ export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 't
 }
 
 /** The value of a flag, or else of its variable. @throws {CdsyncError} `usage` that names both */
-function requiredValue(flag: string, given: string | undefined, variable: string, env: Variables): string {
-  const value = given || env[variable];
+function requiredValue(flag: string, flagValue: string | undefined, variable: string, env: Variables): string {
+  const value = flagValue || env[variable];
   if (value) return value;
   throw usageError(`--${flag} is missing`, `give --${flag}, or set ${variable}`);
 }

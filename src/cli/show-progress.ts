@@ -47,7 +47,7 @@ export function drawsBlock(isTerminal: boolean, { TERM, CI, NO_COLOR }: NodeJS.P
 /** Logs, for machines, the start of the run, each step of each stream, and every `logMs` its figures. */
 function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): () => void {
   const phases = new Map<string, string>();
-  let toldAt = performance.now();
+  let loggedAt = performance.now();
   let isKnown = false;
   return () => {
     // Before the run has an id, it only looks up lists: there is nothing to log.
@@ -58,8 +58,8 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
       output.event('run_started', {});
     }
     const at = performance.now();
-    const isDue = at - toldAt >= logMs;
-    if (isDue) toldAt = at;
+    const isDue = at - loggedAt >= logMs;
+    if (isDue) loggedAt = at;
     for (const view of viewsOf(progress)) {
       const { phase } = view;
       const isNew = phase !== 'waiting' && phases.get(view.name) !== phase;
@@ -68,15 +68,15 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
       const budget = share && { part_of_budget: Number(share.part.toFixed(3)), other_processes: share.otherProcesses };
       const isUnderWay = !['waiting', 'done', 'held', 'failed'].includes(phase);
       if (isNew || (isDue && isUnderWay)) {
-        output.event(isNew ? 'step' : 'progress', { ...lines.facts(view, at), ...budget });
+        output.event(isNew ? 'step' : 'progress', { ...lines.details(view, at), ...budget });
       }
     }
     for (const { destination, stream, phase, rows, total } of progress.destinations) {
       const name = `${destination} ${stream}`;
       const isNew = phase !== 'waiting' && phases.get(name) !== phase;
       phases.set(name, phase);
-      const facts = { destination, stream, phase, rows, expected_rows: total ?? null };
-      if (isNew || (isDue && phase === 'loading')) output.event(isNew ? 'step' : 'progress', facts);
+      const details = { destination, stream, phase, rows, expected_rows: total ?? null };
+      if (isNew || (isDue && phase === 'loading')) output.event(isNew ? 'step' : 'progress', details);
     }
   };
 }

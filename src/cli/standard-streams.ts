@@ -37,12 +37,12 @@ export function terminalWidth({ isTTY, columns }: Pick<NodeJS.WriteStream, 'isTT
   return isTTY === true && columns > 0 ? columns : undefined;
 }
 
-/** Nobody gets the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
+/** No one gets the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
 export class ClosedPipe extends Error {}
 
 /**
  * Writes rows to standard output, and waits until they are taken.
- * @throws {ClosedPipe} if nobody gets them; {@link surviveClosedPipes} tells why, unless a reader just went away
+ * @throws {ClosedPipe} if no one gets them; {@link surviveClosedPipes} tells why, unless a reader just went away
  */
 export function writeRows(rows: string, isJson: boolean): Promise<void> {
   const shown = isJson ? visibleJson(rows) : shownData(rows, process.stdout);
@@ -54,21 +54,21 @@ export function writeRows(rows: string, isJson: boolean): Promise<void> {
   });
 }
 
-/** What a write says if nobody reads the stream any more: a closed pipe, or a terminal that hung up. */
+/** What a write says if no one reads the stream any more: a closed pipe, or a terminal that hung up. */
 function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean {
   return code === 'EPIPE' || code === 'ECONNRESET' || (code === 'EIO' && isTTY);
 }
 
 /**
- * Keeps the process going when nobody reads its output any more: no run stops for that. Nor does one stop if its output
+ * Keeps the process going when no one reads its output any more: no run stops for that. Nor does one stop if its output
  * cannot be written for another reason, such as a log on a full disk.
  * @param lost is told once if standard output was to be written and cannot
  */
 export function surviveClosedPipes(lost: (error: Error) => void): void {
-  let isTold = false;
+  let isReported = false;
   process.stdout.on('error', (error) => {
-    if (isTold || isGone(error, process.stdout)) return;
-    isTold = true;
+    if (isReported || isGone(error, process.stdout)) return;
+    isReported = true;
     lost(error);
   });
   process.stderr.on('error', () => undefined);

@@ -40,7 +40,7 @@ export const statusCommand: Command<CommonArguments, JobsArguments> = {
           });
         },
         document: (status) => status,
-        tell: (status) => {
+        print: (status) => {
           for (const line of statusLines(status, Date.now(), terminalWidth())) output.advice(line);
           return { code: 0 };
         },

@@ -15,12 +15,12 @@ export class Terminal {
 
   constructor() {
     this.#lines = createInterface({ input: process.stdin, output: process.stderr });
-    // Ctrl-C and Ctrl-D both mean that there are no more answers.
+    // Ctrl-C and Ctrl-D both mean that there are no more responses.
     this.#lines.once('SIGINT', () => this.#lines.close());
     this.#lines.once('close', () => this.#closed.abort());
   }
 
-  /** Aborts once there are no more answers. */
+  /** Aborts once there are no more responses. */
   get closed(): AbortSignal {
     return this.#closed.signal;
   }
@@ -35,8 +35,8 @@ export class Terminal {
   }
 
   /**
-   * Asks until `read` accepts the answer.
-   * @param read turns the answer (`fallback` if it is empty) into a value. Its errors of kind `configuration` are shown,
+   * Asks until `read` accepts the response.
+   * @param read turns the response (`fallback` if it is empty) into a value. Its errors of kind `configuration` are shown,
    * and the question is asked again
    * @throws {CdsyncError} `interrupted` on Ctrl-C and Ctrl-D
    */

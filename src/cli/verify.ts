@@ -38,7 +38,7 @@ export const verifyCommand: Command<CommonArguments, JobsArguments> = {
             withStorage(config, (engine) => verifyJob(engine, job), place),
           ),
         document: (verified) => verified,
-        tell: (verified) => {
+        print: (verified) => {
           for (const line of verificationLines(verified)) output.advice(line);
           if (verified.status === 'ok') return { code: 0 };
           return { code: 1, remedy: remedyOf(new JobLayout(storage, verified.job), verified) };

@@ -20,7 +20,7 @@ import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 const personal = new Set(['principal_name', 'principal_email']);
 
 /**
- * A run as the service gave it; fields that name a person only if `showValues`. Never the `data` of an error: nobody knows
+ * A run as the service gave it; fields that name a person only if `showValues`. Never the `data` of an error: no one knows
  * what the service puts there.
  */
 export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
@@ -83,7 +83,7 @@ const defaultDeadlineMs = 86_400_000;
 const longestDeadlineMs = 7 * 86_400_000;
 
 /** What a subcommand returns: the run as it was last seen, and the error if it failed or is not followed to its end. */
-interface Outcome {
+interface WorkflowResult {
   readonly run: WorkflowRun;
   readonly error?: CdsyncError;
 }
@@ -101,7 +101,7 @@ function withHint(thrown: unknown): CdsyncError {
   return reworded(error, error.message, { hint, requestId: error.requestId, cause: error });
 }
 
-type Work = (context: WorkflowContext, id: string) => Promise<Outcome>;
+type Work = (context: WorkflowContext, id: string) => Promise<WorkflowResult>;
 
 /** Does a subcommand's work on the one id among its words, and shows the run. */
 async function withWorkflows(args: WorkflowArguments, what: string, work: Work): Promise<void> {

@@ -65,7 +65,7 @@ function metricsConfig(part: JobPart['metrics'], folder: string, env: Variables)
 }
 
 /**
- * A job with its streams. A stream without a guard of its own has the job's. Relative paths become absolute, from
+ * A job with its streams. A stream without its own guard has the job's. Relative paths become absolute, from
  * `folder`.
  */
 export function jobConfig(
@@ -95,7 +95,7 @@ export function jobConfig(
   };
 }
 
-/** Up to so many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */
+/** Up to that many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */
 const someRows = 10;
 
 function guardOptions(chosen: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {

@@ -93,8 +93,8 @@ function contradictions(value: unknown): Finding[] {
   const findings: Finding[] = [];
   if (hash === true && salt === undefined)
     findings.push({ path: ['hash'], message: 'a hash needs a salt: salt: ${NAME}', missing: 'salt' });
-  for (const [key, given] of Object.entries({ normalize, salt })) {
-    if (hash !== true && given !== undefined)
+  for (const [key, setting] of Object.entries({ normalize, salt })) {
+    if (hash !== true && setting !== undefined)
       findings.push({ path: [key], message: 'is for hash: true only', missing: 'hash' });
   }
   if (hash === true && mask !== undefined)

@@ -99,7 +99,7 @@ export interface JobConfig {
   readonly guardScope: 'stream' | 'job';
   /** Empty for commands that do not talk to them. */
   readonly destinations: readonly DestinationConfig[];
-  /** These three are empty for commands that tell nobody. */
+  /** These three are empty for commands that tell no one. */
   readonly notify: readonly NotifyOptions[];
   readonly metrics: MetricsOptions;
   readonly after: readonly AfterCommand[];
@@ -130,7 +130,7 @@ export interface LocalConfig {
   /** The jobs that were asked for. */
   readonly jobs: readonly JobConfig[];
   /** Every job of the file, asked for or not. */
-  readonly outline: readonly JobSummary[];
+  readonly jobSummaries: readonly JobSummary[];
   /** Names of the variables that give secrets, in any part of the file. */
   readonly secretVariables: readonly string[];
   /** The texts of all files that `${file:PATH}` names. */

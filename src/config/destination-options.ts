@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Connector, Mode } from '../sdk/destination.js';
-import { choice, durationOrNever, type Finding, flag, map, type OptionFacts, option, text } from '../sdk/option.js';
+import { choice, durationOrNever, type Finding, flag, map, type OptionInfo, option, text } from '../sdk/option.js';
 import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
 
 /** A connector, and the word that `connector:` uses for it: its name, a file, or a package. */
@@ -79,11 +79,11 @@ const modeWords: Record<Mode, string> = {
   replace: '`replace` exchanges all rows at once',
 };
 
-function chosen<V extends string>(values: readonly V[], preferred: V, facts: OptionFacts) {
+function chosen<V extends string>(values: readonly V[], preferred: V, info: OptionInfo) {
   const words = values as readonly [V, ...V[]];
   const fallback = values.includes(preferred) ? preferred : (values[0] as V);
   const example = values.find((value) => value !== fallback) ?? fallback;
-  return choice(words, { ...facts, example }).prefault(fallback as never);
+  return choice(words, { ...info, example }).prefault(fallback as never);
 }
 
 /** All keys of a destination of one connector: those of every destination, then the connector's own. */
@@ -110,8 +110,8 @@ function destinationShape(word: string, connector: Connector): Record<string, z.
 }
 
 function branch([word, connector]: NamedConnector) {
-  const facts: OptionFacts = { description: connector.summary, ...connector.optionRules };
-  return option(map(destinationShape(word, connector)) as z.ZodType, facts);
+  const info: OptionInfo = { description: connector.summary, ...connector.optionRules };
+  return option(map(destinationShape(word, connector)) as z.ZodType, info);
 }
 
 /** A destination as the reader gives it: the keys of all kinds, in camelCase, and those of its connector. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
 import { fullTime, momentForm } from '../core/quantities.js';
-import { choice, duration, type Finding, flag, map, type OptionFacts, option, verbatim, whole } from '../sdk/option.js';
+import { choice, duration, type Finding, flag, map, type OptionInfo, option, verbatim, whole } from '../sdk/option.js';
 import type { OptionsOf, SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources, type sources } from '../sources/sources.js';
 import { columns, contract, strings, unsuitableRules } from './column-options.js';
@@ -40,12 +40,12 @@ type PartOf<D extends SourceDeclaration> = D extends unknown
 export type StreamPart = PartOf<(typeof sources)[number]>;
 
 function branch(source: SourceDeclaration) {
-  const facts: OptionFacts = {
+  const info: OptionInfo = {
     description: source.description,
     check: (stream) => [...(source.check?.(stream) ?? []), ...unsuitableRules(source, stream)],
   };
   const own = { ...source.options, ...(source.pages && paged) };
-  return option(map({ name, source: z.literal(source.name), ...own, ...common }), facts);
+  return option(map({ name, source: z.literal(source.name), ...own, ...common }), info);
 }
 
 /** One stream of these sources; `source` says which keys it takes. */
@@ -111,7 +111,7 @@ const recognition = map({
 });
 
 /** One end of a range: code sees a full time in UTC. */
-function rangeBound(facts: OptionFacts) {
+function rangeBound(info: OptionInfo) {
   const schema = z
     .string()
     .regex(momentForm)
@@ -120,7 +120,7 @@ function rangeBound(facts: OptionFacts) {
   return option(schema, {
     allowed: 'a date or a time, such as 2026-01-31 or 2026-01-31T12:00:00Z',
     verbatim: true,
-    ...facts,
+    ...info,
   });
 }
 

@@ -30,22 +30,22 @@ export function optionJsonSchema(schema: z.core.$ZodType): JsonSchema {
   return { ...about(option), ...(isJob ? { $ref: '#/$defs/job' } : shape(option)) };
 }
 
-function about({ facts, fallback }: Unwrapped): JsonSchema {
+function about({ info, fallback }: Unwrapped): JsonSchema {
   const described: JsonSchema = {};
-  if (facts !== undefined) {
-    const unit = facts.unit === undefined ? '' : ` Unit: ${facts.unit}.`;
-    const secret = facts.secret ? ' A secret: name a variable.' : '';
-    described.description = `${facts.description}${unit}${secret}`;
-    if (facts.example !== undefined) described.examples = [facts.example];
+  if (info !== undefined) {
+    const unit = info.unit === undefined ? '' : ` Unit: ${info.unit}.`;
+    const secret = info.secret ? ' A secret: name a variable.' : '';
+    described.description = `${info.description}${unit}${secret}`;
+    if (info.example !== undefined) described.examples = [info.example];
   }
   if (fallback !== undefined) described.default = fallback;
   return described;
 }
 
 function shape(option: Unwrapped): JsonSchema {
-  const { core, facts } = option;
-  if (core instanceof z.ZodObject) return object(core, facts?.forms);
-  if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: kinds(core, facts?.otherKinds) };
+  const { core, info } = option;
+  if (core instanceof z.ZodObject) return object(core, info?.forms);
+  if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: kinds(core, info?.otherKinds) };
   if (core instanceof z.ZodUnion) return { anyOf: core.options.map((form) => optionJsonSchema(form)) };
   if (core instanceof z.ZodRecord) {
     const propertyNames = leaf(core.keyType);
@@ -79,12 +79,12 @@ function object(core: z.ZodObject, forms: readonly (readonly string[])[] | undef
   };
 }
 
-function scalar(core: z.core.$ZodType, { facts }: Unwrapped): JsonSchema {
+function scalar(core: z.core.$ZodType, { info }: Unwrapped): JsonSchema {
   const schema = leaf(core);
   // Without quotes, YAML reads 02134 as a number and true as a boolean; cdsync takes both as they are written.
-  if (facts?.verbatim) return { ...schema, type: ['string', 'number', 'boolean'] };
+  if (info?.verbatim) return { ...schema, type: ['string', 'number', 'boolean'] };
   const free = Object.keys(schema).every((key) => key === 'type' || key === 'minLength');
-  const tag = core instanceof z.ZodLiteral && typeof core.value === 'string' && facts === undefined;
+  const tag = core instanceof z.ZodLiteral && typeof core.value === 'string' && info === undefined;
   return (free && schema.type === 'string') || tag ? schema : { anyOf: [schema, variable] };
 }
 

@@ -7,7 +7,7 @@ import {
   type Finding,
   flag,
   map,
-  type OptionFacts,
+  type OptionInfo,
   option,
   path,
   secret,
@@ -38,7 +38,7 @@ function isReadableSecret(written: string): boolean {
 }
 
 /** An address that may have a token in it: code gets a secret. */
-function address(facts: OptionFacts) {
+function address(info: OptionInfo) {
   const schema = z
     .string()
     .regex(/^https?:\/\/[^\s/?#]+\S*$/)
@@ -48,7 +48,7 @@ function address(facts: OptionFacts) {
       'its login or its query would go to another machine without encryption; use https://',
     )
     .transform((written) => new Secret(written));
-  return option(schema, { allowed: 'a URL that begins with https:// or http://', ...facts, secret: true });
+  return option(schema, { allowed: 'a URL that begins with https:// or http://', ...info, secret: true });
 }
 
 const recipient = verbatim({ description: 'An address.', example: 'ops@example.com' });

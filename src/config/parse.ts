@@ -88,7 +88,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
-  const about = { file: absolute, outline: jobSummaries(jobs), secretVariables, secrets: files.secrets };
+  const about = { file: absolute, jobSummaries: jobSummaries(jobs), secretVariables, secrets: files.secrets };
   return build(parts, about, { ...schemas, env: options.env }, findings);
 }
 
@@ -117,7 +117,7 @@ export function lintConfig(text: string, file: string, options: LintOptions): Li
   refuseUnknownJob(jobs, options.job);
   const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
   if (deferred.length > 0) return { warnings: findings.warnings, unset };
-  const about = { file: absolute, outline: jobSummaries(jobs), secretVariables, secrets: [] };
+  const about = { file: absolute, jobSummaries: jobSummaries(jobs), secretVariables, secrets: [] };
   return { warnings: build(parts, about, { ...schemas, env: options.env }, findings).warnings, unset };
 }
 
@@ -160,7 +160,7 @@ function readPlain(
   return { plain, secretVariables: [...reader.secretVariables, otlpHeaders] };
 }
 
-/** Whether a word looks like that of a connector: then no package of that name is meant, and none is to be installed. */
+/** Whether a word looks like that of a connector: then no package of that name is meant, and none must be installed. */
 function isMisspelt(word: string, { connectors: known }: Schemas): boolean {
   return nearest(word, known.keys(), 1).length > 0;
 }
@@ -248,8 +248,8 @@ function refuseUnknownJob(jobs: PlainMap, job: Needs['job']): void {
 
 function jobSummaries(jobs: PlainMap): JobSummary[] {
   return Object.entries(jobs).map(([name, job]) => {
-    const given = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
-    const streams = given.flatMap(({ name, source }) =>
+    const listed = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
+    const streams = listed.flatMap(({ name, source }) =>
       typeof name === 'string' ? [{ name, source: String(source) }] : [],
     );
     const destinations = destinationsOf(job).flatMap(({ name, connector, streams: own }) => {
@@ -277,7 +277,7 @@ function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findi
 
 function build(
   parts: PlainMap,
-  about: Pick<LocalConfig, 'file' | 'outline' | 'secretVariables' | 'secrets'>,
+  about: Pick<LocalConfig, 'file' | 'jobSummaries' | 'secretVariables' | 'secrets'>,
   schemas: Schemas & { readonly env: Variables },
   findings: ConfigProblems,
 ): LocalConfig | Config {
@@ -287,7 +287,7 @@ function build(
     typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings),
     folder,
   );
-  const jobFolders = about.outline.map(({ name }) => join(storage, name));
+  const jobFolders = about.jobSummaries.map(({ name }) => join(storage, name));
   const jobs = Object.entries(parts.jobs as PlainMap).map(([name, plain]): JobConfig => {
     const part = typed(schemas.job, plain, ['jobs', name], findings);
     const job = jobConfig(name, part, { folder, sources: schemas.sources, env: schemas.env });

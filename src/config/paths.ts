@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { camelKey, unwrap } from '../sdk/option.js';
 
 function withPath(schema: z.core.$ZodType, value: unknown, folder: string): unknown {
-  const { core, facts } = unwrap(schema);
-  if (typeof value === 'string') return facts?.path ? resolve(folder, value) : value;
+  const { core, info } = unwrap(schema);
+  if (typeof value === 'string') return info?.path ? resolve(folder, value) : value;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   if (core instanceof z.ZodObject) return withPaths(core.shape, value, folder);
   // The option takes a list or a map; a list has been returned above, so the value is the map.
@@ -33,9 +33,9 @@ export function pathsIn(
   options: Readonly<Record<string, unknown>>,
 ): [key: string[], path: string][] {
   return Object.entries(shape).flatMap(([key, schema]): [string[], string][] => {
-    const { core, facts } = unwrap(schema);
+    const { core, info } = unwrap(schema);
     const option = options[camelKey(key)];
-    if (typeof option === 'string') return facts?.path ? [[[key], option]] : [];
+    if (typeof option === 'string') return info?.path ? [[[key], option]] : [];
     if (!(core instanceof z.ZodObject) || typeof option !== 'object' || option === null) return [];
     return pathsIn(core.shape, option as Record<string, unknown>).map(([below, path]) => [[key, ...below], path]);
   });

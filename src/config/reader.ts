@@ -1,7 +1,7 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
-import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/option.js';
+import { allowedWords, type OptionInfo, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
 import type { ConfigProblem, ConfigProblems, SourceLocation } from './problem.js';
 import { readScalar } from './scalar.js';
@@ -51,30 +51,30 @@ export class YamlSchemaReader {
     const option = unwrap(schema);
     this.#findings.visit(site);
     const value = this.#part(schema, option, node, site);
-    this.#check(option.facts, value, site);
+    this.#check(option.info, value, site);
     return value;
   }
 
   #part(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
-    const { core, facts } = option;
+    const { core, info } = option;
     if (core instanceof z.ZodArray) return this.#list(core, option, node, site);
-    const allowed = core instanceof z.ZodObject ? Object.keys(core.shape).join(', ') : facts?.allowed;
+    const allowed = core instanceof z.ZodObject ? Object.keys(core.shape).join(', ') : info?.allowed;
     if (core instanceof z.ZodObject)
-      return this.#map(node, { site, allowed }, (map) => this.#object(core, facts, map, site));
+      return this.#map(node, { site, allowed }, (map) => this.#object(core, info, map, site));
     if (core instanceof z.ZodRecord)
       return this.#map(node, { site, allowed: 'names, each with a colon and its value' }, (map) =>
-        this.#record(core, facts, map, site),
+        this.#record(core, info, map, site),
       );
     if (core instanceof z.ZodDiscriminatedUnion)
-      return this.#map(node, { site, allowed }, (map) => this.#union(core, facts, map, site));
+      return this.#map(node, { site, allowed }, (map) => this.#union(core, info, map, site));
     if (core instanceof z.ZodUnknown) return this.#anything(schema, option, node, site);
     if (core instanceof z.ZodUnion) return this.#oneForm(core, option, node, site);
     return this.#scalar(schema, option, node, site);
   }
 
-  #check(facts: OptionFacts | undefined, value: unknown, site: SourceLocation): void {
+  #check(info: OptionInfo | undefined, value: unknown, site: SourceLocation): void {
     if (value === undefined || value instanceof UnresolvedVariable) return;
-    for (const { path, message, missing } of facts?.check?.(value) ?? []) {
+    for (const { path, message, missing } of info?.check?.(value) ?? []) {
       // The cause of what is said of the whole may be a problem in a part of it.
       if (missing !== undefined && this.#findings.hasProblemBelow([...site.path, missing])) continue;
       if (path.length === 0 && this.#findings.hasProblemBelow(site.path)) continue;
@@ -126,21 +126,21 @@ export class YamlSchemaReader {
     if (form === undefined || node === null || (isScalar(node) && isNothing(node)))
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
     if (!isScalar(node)) return this.read(form, node, site);
-    return this.#scalar(form, { ...unwrap(form), facts: option.facts }, node, site);
+    return this.#scalar(form, { ...unwrap(form), info: option.info }, node, site);
   }
 
-  #object(core: z.ZodObject, facts: OptionFacts | undefined, entries: Entries, site: SourceLocation): unknown {
+  #object(core: z.ZodObject, info: OptionInfo | undefined, entries: Entries, site: SourceLocation): unknown {
     const value: Record<string, unknown> = {};
     for (const entry of entries.values()) {
       const schema = Object.hasOwn(core.shape, entry.key) ? core.shape[entry.key] : undefined;
       const here = { path: [...site.path, entry.shown], offset: entry.offset };
-      if (schema === undefined) this.#unknownKey(core, facts, entry, here);
+      if (schema === undefined) this.#unknownKey(core, info, entry, here);
       else value[entry.key] = this.read(schema, entry.value, { path: here.path, offset: entry.valueOffset });
     }
     for (const [key, schema] of Object.entries(core.shape)) {
       if (unwrap(schema).required && !entries.has(key)) this.#missing(below(site, key), unwrap(schema));
     }
-    if (facts?.forms !== undefined) this.#forms(facts.forms, entries, site);
+    if (info?.forms !== undefined) this.#forms(info.forms, entries, site);
     return value;
   }
 
@@ -149,9 +149,9 @@ export class YamlSchemaReader {
     this.#findings.refuse(site, { message: 'missing', allowed: structure ? 'a map' : allowedWords(option) });
   }
 
-  #unknownKey(core: z.ZodObject, facts: OptionFacts | undefined, { key }: Entry, site: SourceLocation): void {
+  #unknownKey(core: z.ZodObject, info: OptionInfo | undefined, { key }: Entry, site: SourceLocation): void {
     const usable = Object.keys(core.shape);
-    const replacement = facts?.replaced?.[key];
+    const replacement = info?.replaced?.[key];
     if (replacement !== undefined) {
       const message = `unknown key: \`${replacement}\` has taken its place`;
       this.#findings.refuse(site, { message, nearest: replacement, allowed: usable.join(', ') });
@@ -162,7 +162,7 @@ export class YamlSchemaReader {
       this.#findings.refuse(site, { message: `a space is missing after "${name}:"` });
       return;
     }
-    const belongs = elsewhere(key, site);
+    const belongs = rightPath(key, site);
     if (belongs !== undefined) {
       this.#findings.refuse(site, { message: `unknown key here; ${belongs}` });
       return;
@@ -182,33 +182,28 @@ export class YamlSchemaReader {
     }
   }
 
-  #union(
-    core: z.ZodDiscriminatedUnion,
-    facts: OptionFacts | undefined,
-    entries: Entries,
-    site: SourceLocation,
-  ): unknown {
+  #union(core: z.ZodDiscriminatedUnion, info: OptionInfo | undefined, entries: Entries, site: SourceLocation): unknown {
     const key = core.def.discriminator;
     const branches = core.options.map((branch) => {
-      const { core: inner, facts: about } = unwrap(branch);
+      const { core: inner, info: about } = unwrap(branch);
       const object = inner as z.ZodObject;
       return { object, about, tag: (object.shape[key] as z.ZodLiteral<string>).value };
     });
     const tags = z.enum(branches.map((branch) => branch.tag));
-    const option: Unwrapped = { ...unwrap(tags), facts };
+    const option: Unwrapped = { ...unwrap(tags), info };
     const entry = entries.get(key);
     const here = { path: [...site.path, key], offset: entry?.valueOffset ?? site.offset };
     const known = new Set(branches.flatMap(({ object }) => Object.keys(object.shape)));
     if (entry === undefined && !this.#misspelt(key, known, entries, site)) this.#missing(here, option);
     const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
-    if (tag === undefined && entry !== undefined && facts?.otherKinds !== undefined) this.#note(entry.value, here);
+    if (tag === undefined && entry !== undefined && info?.otherKinds !== undefined) this.#note(entry.value, here);
     if (tag instanceof UnresolvedVariable) return tag;
     const chosen = branches.find((branch) => branch.tag === tag);
     const objects = branches.map(({ object }) => object);
     if (chosen === undefined) return this.#common(objects, entries, site);
     const value = this.#object(chosen.object, chosen.about, entries, site);
     this.#check(chosen.about, value, site);
-    this.#check(facts, value, site);
+    this.#check(info, value, site);
     return value;
   }
 
@@ -238,11 +233,11 @@ export class YamlSchemaReader {
     return undefined;
   }
 
-  #record(core: z.ZodRecord, facts: OptionFacts | undefined, entries: Entries, site: SourceLocation): unknown {
+  #record(core: z.ZodRecord, info: OptionInfo | undefined, entries: Entries, site: SourceLocation): unknown {
     const value: Record<string, unknown> = {};
     for (const entry of entries.values()) {
       const path = [...site.path, entry.shown];
-      const message = keyFault(core, facts, entry.key);
+      const message = keyFault(core, info, entry.key);
       if (message !== undefined) this.#findings.refuse({ path, offset: entry.offset }, { message });
       else value[entry.key] = this.read(core.valueType, entry.value, { path, offset: entry.valueOffset });
     }
@@ -254,14 +249,14 @@ export class YamlSchemaReader {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
     }
     const { value, fault, variables, exposed = [] } = readScalar(schema, option, node, this.#replacements);
-    if (option.facts?.secret) for (const name of variables) this.secretVariables.add(name);
+    if (option.info?.secret) for (const name of variables) this.secretVariables.add(name);
     if (fault !== undefined) {
       if (variables.length > 0) return new UnresolvedVariable(this.#findings.problem(site, fault));
       return this.#findings.refuse(site, fault);
     }
     for (const path of exposed)
       this.#findings.warn(site.path, `every user of this machine can read the file ${path}; chmod 600 closes it`);
-    const { secret, holdsSecret = () => true } = option.facts ?? {};
+    const { secret, holdsSecret = () => true } = option.info ?? {};
     if (secret && variables.length === 0 && holdsSecret(String(node?.value))) {
       this.#findings.warn(
         site.path,
@@ -279,19 +274,19 @@ const ofJobs: ReadonlySet<string> = new Set([
 ]);
 
 /** Where a key belongs that is known, but not here. */
-function elsewhere(key: string, { path }: SourceLocation): string | undefined {
+function rightPath(key: string, { path }: SourceLocation): string | undefined {
   if (ofSchedulers.has(key)) return 'cdsync does not schedule runs: cron, systemd or CI does (docs/deployment.md)';
   if (path.length !== 1 || !ofJobs.has(key)) return undefined;
   return `it belongs to a job (jobs.NAME.${key}), or to all jobs (defaults.${key})`;
 }
 
-function keyFault(core: z.ZodRecord, facts: OptionFacts | undefined, key: string): string | undefined {
+function keyFault(core: z.ZodRecord, info: OptionInfo | undefined, key: string): string | undefined {
   if (key.includes(`\${`)) return 'variables are not replaced in keys';
   if (key === '__proto__') return 'this cannot be a key';
   const result = z.safeParse(core.keyType, key);
   if (result.success) return undefined;
   const [issue] = result.error.issues;
   if (issue?.code === 'custom') return issue.message;
-  const allowed = facts?.allowed ?? 'text that is not empty';
+  const allowed = info?.allowed ?? 'text that is not empty';
   return (allowed.startsWith(nameRule) ? nameFault(key) : undefined) ?? `a key must be ${allowed}`;
 }

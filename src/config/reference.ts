@@ -59,7 +59,7 @@ interface Key {
   readonly option: Unwrapped;
 }
 
-/** One map of the configuration, with the path that leads to it. */
+/** One map of the configuration, with the path that points to it. */
 interface Section {
   readonly title: string;
   readonly path: string;
@@ -190,7 +190,7 @@ function sectionText(section: Section, sections: readonly Section[], href: Href)
   const { title, path, option, union } = section;
   const parts = [path === '' || union !== undefined ? `## ${title}` : `## \`${title}\``];
   if (union !== undefined) parts.push(commonText(union, sections, href));
-  else if (option.facts !== undefined) parts.push(option.facts.description);
+  else if (option.info !== undefined) parts.push(option.info.description);
   if (section.keys.length === 0) parts[parts.length - 1] += ' It has only the [keys of every source](#sources).';
   else parts.push(table(section, sections, href));
   return parts.join('\n\n');
@@ -226,12 +226,12 @@ function kindsWithout(union: z.ZodDiscriminatedUnion, { key }: Key): string[] {
 }
 
 function row({ key, option }: Key, sections: readonly Section[], href: Href): string[] {
-  const { facts, required } = option;
-  const unit = facts?.unit === undefined ? '' : `, in ${facts.unit}`;
+  const { info, required } = option;
+  const unit = info?.unit === undefined ? '' : `, in ${info.unit}`;
   const example =
-    facts?.example === undefined || facts.example === option.fallback ? '' : ` Example: ${code(facts.example)}.`;
-  const secret = facts?.secret ? ' Secret: name a variable.' : '';
-  const meaning = `${facts?.description ?? 'Selects this kind.'}${secret}${example}`;
+    info?.example === undefined || info.example === option.fallback ? '' : ` Example: ${code(info.example)}.`;
+  const secret = info?.secret ? ' Secret: name a variable.' : '';
+  const meaning = `${info?.description ?? 'Selects this kind.'}${secret}${example}`;
   return [
     `\`${key}\``,
     `${valueText(option, sections, href)}${unit}`,
@@ -278,7 +278,7 @@ function kindLinks(union: z.ZodDiscriminatedUnion, sections: readonly Section[],
     const section = sections.find(({ option }) => option.core === kind.core) as Section;
     return `[${tagOf(union, kind)}](${href(section)})`;
   });
-  const others = sections.find((section) => section.union === union)?.option.facts?.otherKinds;
+  const others = sections.find((section) => section.union === union)?.option.info?.otherKinds;
   return others === undefined ? links : [...links, others];
 }
 

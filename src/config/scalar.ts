@@ -46,9 +46,9 @@ function valueFault(
   if (result.success) return undefined;
   const [issue] = result.error.issues;
   if (issue?.code === 'custom') return { message: issue.message, found };
-  const { core, facts } = option;
+  const { core, info } = option;
   const words = core instanceof z.ZodEnum ? (core.options as string[]) : [];
-  const [near] = facts?.secret || typeof value !== 'string' ? [] : nearest(value, words, 1);
+  const [near] = info?.secret || typeof value !== 'string' ? [] : nearest(value, words, 1);
   if (core instanceof z.ZodEnum)
     return { message: 'unknown value', found, nearest: near, allowed: allowedWords(option) };
   // Only text of the file is repeated, never the value of a variable.
@@ -81,14 +81,14 @@ export function readScalar(
 }
 
 function scalarValue(
-  { core, facts }: Unwrapped,
+  { core, info }: Unwrapped,
   node: Scalar,
   replaced: boolean,
   text: string,
   alone: boolean,
 ): unknown {
   if (isTextual(core)) {
-    if (!alone || facts?.secret || facts?.verbatim) return text;
+    if (!alone || info?.secret || info?.verbatim) return text;
     const again = readAsScalar(text);
     return typeof again === 'string' ? again : text;
   }
@@ -110,8 +110,8 @@ function nothing(option: Unwrapped, source: string): ProblemDetails {
 }
 
 /** What was found, for a message: never the value of a variable, and never a secret. */
-function describe({ facts, core }: Unwrapped, node: Scalar, used: readonly string[], value: unknown): string {
-  if (facts?.secret) return value === '' ? 'empty text' : 'text';
+function describe({ info, core }: Unwrapped, node: Scalar, used: readonly string[], value: unknown): string {
+  if (info?.secret) return value === '' ? 'empty text' : 'text';
   if (used.length > 0) {
     const names = [...new Set(used)].map((name) => `\${${name}}`).join(', ');
     return value === '' || value === null ? `nothing in ${names}` : `what ${names} gives`;

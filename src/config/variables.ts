@@ -139,10 +139,10 @@ export function expand(source: string, { env, files }: Replacements): Expansion 
     if (fallback?.includes(`\${`)) faults.push('a default may not hold another variable');
     used.push(name);
     if (whole.length === source.length) alone = true;
-    const given = value(env, name);
-    if (fallback !== undefined && (given === undefined || given === '')) return fallback.replaceAll('$$', () => '$');
-    if (given === undefined) missing.push(name);
-    return given ?? '';
+    const found = value(env, name);
+    if (fallback !== undefined && (found === undefined || found === '')) return fallback.replaceAll('$$', () => '$');
+    if (found === undefined) missing.push(name);
+    return found ?? '';
   });
   return { text, used, missing, unread, exposed, faults, alone };
 }

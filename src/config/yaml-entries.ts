@@ -70,7 +70,7 @@ export class YamlEntries {
     return document === undefined ? undefined : alias.resolve(document);
   }
 
-  /** The entries of a map, its own first, then those that merge keys (`<<`) bring in. */
+  /** The entries of a map, its own first, then those that merge keys (`<<`) return in. */
   of(node: YAMLMap, path: Path): Map<string, Entry> {
     const own = new Map<string, Entry>();
     const merged: (Node | null)[] = [];

@@ -77,11 +77,11 @@ function parsed({ name, value }: { name: string; value: string }): URL {
  */
 export function proxyFor(url: URL, env: Variables): ProxyRoute | undefined {
   const isSecure = url.protocol === 'https:';
-  const given = variable(env, isSecure ? 'HTTPS_PROXY' : 'HTTP_PROXY');
+  const setting = variable(env, isSecure ? 'HTTPS_PROXY' : 'HTTP_PROXY');
   const target = { hostname: url.hostname, port: url.port === '' ? (isSecure ? 443 : 80) : Number(url.port) };
-  if (given === undefined || isLoopback(target) || isExempt(target, variable(env, 'NO_PROXY')?.value ?? ''))
+  if (setting === undefined || isLoopback(target) || isExempt(target, variable(env, 'NO_PROXY')?.value ?? ''))
     return undefined;
-  const proxy = parsed(given);
+  const proxy = parsed(setting);
   // Most runs have none.
   return { server: proxy, tunnel: async (to, limits) => (await import('./tunnel.js')).openTunnel(proxy, to, limits) };
 }

@@ -41,14 +41,14 @@ export interface StreamReport {
   unrecognised: string | null;
   requests: number;
   retries: number;
-  /** Answers of status 429. */
+  /** Responses of status 429. */
   throttled: number;
   pages: number;
   /** Bodies after decompression. */
   bytes: number;
   /**
    * The attributes by whose values the list was read in parts, and the number of parts; null if it was read as one. `missed`:
-   * records that only one more pass over the whole list has brought; null if the parts were enough.
+   * records that only one more pass over the whole list has returned; null if the parts were enough.
    */
   partitions: { by: string[]; chains: number; missed: number | null } | null;
   /** Extraction time. */

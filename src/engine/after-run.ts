@@ -9,7 +9,7 @@ import { afterRunSamples, type RunTrigger, type Sample, samplesOf } from '../met
 import { keepSamples } from '../metrics/stored-samples.js';
 import { writeTextFile } from '../metrics/text-file.js';
 import { runAfter } from '../notify/after-commands.js';
-import { type Anomaly, detectAnomalies, pastRunsJudged } from '../notify/anomalies.js';
+import { type Anomaly, comparedRuns, detectAnomalies } from '../notify/anomalies.js';
 import { reasonOf } from '../notify/channels.js';
 import { Notifier } from '../notify/notifier.js';
 import { mergedStatus, type RunResult, resultOfReport } from '../notify/result.js';
@@ -47,7 +47,7 @@ export class AfterRun {
     const { job, layout, notice, clock } = context;
     this.#context = context;
     this.#startedAt = clock.now();
-    const { destinations = [] } = context.config.outline.find(({ name }) => name === job.name) ?? {};
+    const { destinations = [] } = context.config.jobSummaries.find(({ name }) => name === job.name) ?? {};
     const delivers = ({ name, stream }: { readonly name: string; readonly stream: string }) =>
       destinations.some((each) => each.name === name && each.streams.includes(stream));
     const { name, notify } = job;
@@ -121,7 +121,7 @@ export class AfterRun {
     const { layout, accept, rekey, range } = this.#context;
     if (accept || rekey || range !== undefined) return [];
     try {
-      const past = await pastRuns(layout, pastRunsJudged + 1);
+      const past = await pastRuns(layout, comparedRuns + 1);
       return detectAnomalies(
         result,
         past.map(({ report }) => report),
@@ -137,7 +137,7 @@ export class AfterRun {
     const { config, job, layout } = this.#context;
     const { textfile, otlp } = job.metrics;
     if (textfile === undefined && otlp === undefined) return;
-    const summary = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
+    const summary = config.jobSummaries.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
     const { kept, error } = await keepSamples(layout, { job: summary, textfile, run, now: result.startedAt });
     if (error !== undefined) this.#warn('the figures of this run could not be stored for the next', error);
     if (textfile !== undefined) {

@@ -22,7 +22,7 @@ export interface FinishedRun extends Pick<RunContext, 'config' | 'job' | 'layout
  * throws, and never changes the run.
  */
 export async function finishRun({ config, job, layout, report, clock, notice, afterRun }: FinishedRun): Promise<void> {
-  const { destinations = [] } = config.outline.find(({ name }) => name === job.name) ?? {};
+  const { destinations = [] } = config.jobSummaries.find(({ name }) => name === job.name) ?? {};
   const page = { layout, file: config.file, destinations, now: clock.now() };
   const failed = (what: string) => (error: unknown) =>
     notice(`warning: after the run, ${what} failed: ${asCdsyncError(error).message}`);

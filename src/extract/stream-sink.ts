@@ -136,7 +136,8 @@ export class StreamSink {
     const parts = this.#options.resume?.parts ?? [];
     const earlier = parts.flatMap(({ columns, left_out: leftOut = [] }) => [...columns, ...leftOut]);
     return [...attributes].filter(
-      (name) => !this.#evaluated.has(name) && !earlier.some(({ place, field }) => place === 'attribute' && field === name),
+      (name) =>
+        !this.#evaluated.has(name) && !earlier.some(({ place, field }) => place === 'attribute' && field === name),
     );
   }
 

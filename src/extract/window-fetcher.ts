@@ -79,7 +79,8 @@ class WholeWindowFetcher implements PageFetcher {
     this.#halvings += 1;
     if (this.#halvings > mostHalvings) throw this.#endless();
     const parts: WindowResponse[] = [];
-    for (const [index, half] of halves.entries()) parts.push(...(await this.#proved(half, asked[index] as WindowResponse)));
+    for (const [index, half] of halves.entries())
+      parts.push(...(await this.#proved(half, asked[index] as WindowResponse)));
     const received = new Set(parts.flatMap(({ keys }) => [...keys]));
     return lacksNone(received, [response]) ? parts : [response, ...parts];
   }

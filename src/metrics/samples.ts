@@ -60,7 +60,10 @@ const declared = {
 type FamilyName = keyof typeof declared;
 
 /** Every family, in the order of the text file. */
-export const families: readonly Family[] = Object.entries(declared).map(([name, facts]) => ({ name, ...facts }));
+export const families: readonly Family[] = Object.entries(declared).map(([name, properties]) => ({
+  name,
+  ...properties,
+}));
 
 export function isFamily(name: string): name is FamilyName {
   return Object.hasOwn(declared, name);

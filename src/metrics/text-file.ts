@@ -63,11 +63,11 @@ function jobsIn(text: string): string[] {
  * figures in the storage folder.
  * @throws {CdsyncError} `metrics_shared`
  */
-async function refuseForeign(path: string, { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>) {
+async function refuseForeign(path: string, { storage, jobSummaries }: Pick<LocalConfig, 'storage' | 'jobSummaries'>) {
   const present = await readFile(path, 'utf8').catch(() => '');
   const owner = ownerOf(present);
   if (owner === storage) return;
-  const own = new Set(outline.map(({ name }) => name));
+  const own = new Set(jobSummaries.map(({ name }) => name));
   for (const job of jobsIn(present)) {
     if (owner === undefined && own.has(job)) continue;
     const hasLeft = (await readSamples(new JobLayout(owner ?? storage, job))) !== undefined;
@@ -88,14 +88,14 @@ const mostRounds = 5;
  * @throws {CdsyncError} `metrics_shared`; errors of the file system
  */
 export async function writeTextFile(
-  { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>,
+  { storage, jobSummaries }: Pick<LocalConfig, 'storage' | 'jobSummaries'>,
   path: string,
   own: { readonly job: string; readonly kept: StoredSamples },
 ): Promise<void> {
-  await refuseForeign(path, { storage, outline });
+  await refuseForeign(path, { storage, jobSummaries });
   const compose = async () => {
     const all: Sample[] = [];
-    for (const { name } of outline) {
+    for (const { name } of jobSummaries) {
       const kept = name === own.job ? own.kept : await readSamples(new JobLayout(storage, name));
       if (kept?.textfile === path) all.push(...(kept.samples as Sample[]));
     }

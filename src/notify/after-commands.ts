@@ -30,8 +30,8 @@ type EndedRun = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
 
 /** A word of a command, with the facts of the run in their places. */
 function filledWord(word: string, { job, runId, status, report }: EndedRun): string {
-  const facts: Record<string, string> = { job, run_id: runId ?? '', status, report: report ?? '' };
-  return word.replace(/\{(job|run_id|status|report)\}/g, (_, name: string) => facts[name] as string);
+  const placeholders: Record<string, string> = { job, run_id: runId ?? '', status, report: report ?? '' };
+  return word.replace(/\{(job|run_id|status|report)\}/g, (_, name: string) => placeholders[name] as string);
 }
 
 /** The environment of a command: that of cdsync without its secrets, and the facts of the run. */
@@ -40,8 +40,13 @@ function commandEnvironment(
   { job, runId, status, report }: EndedRun,
 ): Record<string, string | undefined> {
   const own = Object.entries(env).filter(([name]) => !secretVariables.includes(name));
-  const facts = { CDSYNC_JOB: job, CDSYNC_RUN_ID: runId ?? '', CDSYNC_STATUS: status, CDSYNC_REPORT: report ?? '' };
-  return { ...Object.fromEntries(own), ...facts };
+  const placeholders = {
+    CDSYNC_JOB: job,
+    CDSYNC_RUN_ID: runId ?? '',
+    CDSYNC_STATUS: status,
+    CDSYNC_REPORT: report ?? '',
+  };
+  return { ...Object.fromEntries(own), ...placeholders };
 }
 
 /** Runs the commands one after the other. It never throws: what goes wrong with one is a notice. */

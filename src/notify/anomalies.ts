@@ -5,7 +5,7 @@ import type { RunResult } from './result.js';
 /** With fewer runs of the past, nothing is judged. */
 const leastRuns = 7;
 /** How many runs of the past are looked at. */
-export const pastRunsJudged = 30;
+export const comparedRuns = 30;
 /** How many spreads away from the median a figure is unusual. Figures are compared by their ratios: they grow and shrink by factors. */
 const spreads = 5;
 /** Makes the median of absolute deviations of normal figures their standard deviation. */
@@ -92,7 +92,7 @@ const verbs: Record<Figure['name'], string> = {
   seconds: 'took',
 };
 
-function judged(stream: StreamReport, past: readonly StreamReport[], figure: Figure): Anomaly | undefined {
+function anomalyOf(stream: StreamReport, past: readonly StreamReport[], figure: Figure): Anomaly | undefined {
   const values = past.map(figure.of);
   const value = figure.of(stream);
   if (!isFar(value, values, figure)) return undefined;
@@ -104,7 +104,7 @@ function judged(stream: StreamReport, past: readonly StreamReport[], figure: Fig
   return { stream: stream.name, figure: name, value, usual, least, most, runs: values.length, message };
 }
 
-/** Whether the time of a reading can be compared: it was whole, and recognised what it knows. */
+/** Whether the time of a reading can be compared: it was whole, and cached what it knows. */
 function isTimed({ unrecognised }: StreamReport, resumed: boolean): boolean {
   return !resumed && (unrecognised ?? null) === null;
 }
@@ -118,19 +118,19 @@ export function detectAnomalies(
   end: Pick<RunResult, 'runId' | 'streams' | 'resumed'>,
   past: readonly { readonly run_id: string; readonly resumed: boolean; readonly streams: readonly StreamReport[] }[],
 ): Anomaly[] {
-  const earlier = past.filter(({ run_id }) => run_id !== end.runId).slice(0, pastRunsJudged);
+  const earlier = past.filter(({ run_id }) => run_id !== end.runId).slice(0, comparedRuns);
   return end.streams.flatMap((stream) => {
     if (stream.status !== 'ok') return [];
     const same = earlier.flatMap(({ streams, resumed }) =>
       streams.flatMap((each) => (each.name === stream.name && each.status === 'ok' ? [{ each, resumed }] : [])),
     );
-    const nights = withoutFirst(same);
+    const incrementalRuns = withoutFirst(same);
     return figures.flatMap((figure) => {
       const isTime = figure.name === 'seconds';
       if (isTime && !isTimed(stream, end.resumed)) return [];
-      const compared = isTime ? nights.filter(({ each, resumed }) => isTimed(each, resumed)) : nights;
+      const compared = isTime ? incrementalRuns.filter(({ each, resumed }) => isTimed(each, resumed)) : incrementalRuns;
       return (
-        judged(
+        anomalyOf(
           stream,
           compared.map(({ each }) => each),
           figure,
@@ -140,8 +140,8 @@ export function detectAnomalies(
   });
 }
 
-/** The past without the run that inserted everything: it says nothing of nights. A list that only grows inserts all it reads. */
+/** The past without the run that inserted everything: it says nothing of runs. A list that only grows inserts all it reads. */
 function withoutFirst<R extends { readonly each: StreamReport }>(past: readonly R[]): readonly R[] {
-  const isNight = ({ each }: R) => each.inserted < each.rows;
-  return past.some(isNight) ? past.filter((run) => isNight(run) || run.each.rows === 0) : past;
+  const isIncremental = ({ each }: R) => each.inserted < each.rows;
+  return past.some(isIncremental) ? past.filter((run) => isIncremental(run) || run.each.rows === 0) : past;
 }

@@ -4,7 +4,7 @@ import type { Message } from './message.js';
 import { attentionLines, errorLines, footLines, headline, resultLines, textOf } from './message-text.js';
 import type { WebhookClient } from './webhook-client.js';
 
-/** A text of at most so many characters, cut between two of them. */
+/** A text of at most that many characters, cut between two of them. */
 function within(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1).toWellFormed()}…`;
 }
@@ -17,7 +17,7 @@ function slackText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** An escaped text of at most so many characters; the cut does not divide an escaped character. */
+/** An escaped text of at most that many characters; the cut does not divide an escaped character. */
 function slackWithin(text: string, length: number): string {
   const escaped = slackText(text);
   return escaped.length <= length
@@ -57,7 +57,7 @@ function slack(message: Message): unknown {
 /** Workflows take messages of 28 KB; each of four paragraphs may have a share of that. */
 const teamsParagraphBytes = 6000;
 
-/** A text of at most so many bytes in a JSON document. */
+/** A text of at most that many bytes in a JSON document. */
 function withinBytes(text: string, bytes: number): string {
   const lengthOf = (of: string) => Buffer.byteLength(JSON.stringify(of));
   if (lengthOf(text) <= bytes) return text;

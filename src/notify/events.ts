@@ -64,10 +64,10 @@ export function eventKeysOf(
  */
 export function newEvents(
   { on, every }: Pick<NotifyOptions, 'on' | 'every'>,
-  facts: readonly EventKey[],
+  keys: readonly EventKey[],
   known: readonly EventKey[],
 ): RunEvent[] {
-  const news = facts.filter((fact) => every || !known.includes(fact)).map(eventOf);
+  const news = keys.filter((fact) => every || !known.includes(fact)).map(eventOf);
   return on.filter((event, index) => news.includes(event) && on.indexOf(event) === index);
 }
 
@@ -77,13 +77,13 @@ export function newEvents(
  */
 export function nextEventKeys(
   status: RunResult['status'],
-  facts: readonly EventKey[],
+  keys: readonly EventKey[],
   known: readonly EventKey[],
 ): EventKey[] {
   const kept = known.filter((fact) =>
     status === 'interrupted' ? fact !== 'interrupted' : eventOf(fact) === 'deprecated',
   );
-  return [...new Set([...kept, ...facts])];
+  return [...new Set([...kept, ...keys])];
 }
 
 const isSame = (one: DestinationReport, other: DestinationReport) =>

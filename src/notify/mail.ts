@@ -47,13 +47,13 @@ export function transportOptions(smtp: string, deadlineMs: number): object {
 /** Of nodemailer's errors only the codes: their words quote addresses. */
 function mailFailure(error: unknown, host: string): CdsyncError {
   const { code, responseCode } = (error ?? {}) as { code?: string; responseCode?: number };
-  const facts = [code, responseCode].filter((each) => each !== undefined).join(' ');
+  const details = [code, responseCode].filter((each) => each !== undefined).join(' ');
   const hints: Record<string, string> = {
     EAUTH: 'the server refuses the login of `smtp`',
     EENVELOPE: 'the server refuses the sender or a recipient: see `from` and `to`',
     ETLS: 'the server offers no encryption, or its certificate is not trusted',
   };
-  return new CdsyncError(`the mail server ${host} did not take the message${facts === '' ? '' : ` (${facts})`}`, {
+  return new CdsyncError(`the mail server ${host} did not take the message${details === '' ? '' : ` (${details})`}`, {
     code: 'receiver_failed',
     hint: hints[code ?? ''],
   });

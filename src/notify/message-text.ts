@@ -50,15 +50,15 @@ export function errorLines({ errors }: Message): string[] {
 
 /** What each stream did, and each destination that has anything to say. */
 export function resultLines({ streams, destinations }: Message): string[] {
-  const told = destinations.filter(({ status, rows, refused }) => status !== 'ok' || rows + refused > 0);
-  return [...cut(streams.map(streamLine), 'stream'), ...cut(told.map(destinationLine), 'delivery')];
+  const changedDeliveries = destinations.filter(({ status, rows, refused }) => status !== 'ok' || rows + refused > 0);
+  return [...cut(streams.map(streamLine), 'stream'), ...cut(changedDeliveries.map(destinationLine), 'delivery')];
 }
 
 /** Where to look further. */
 export function footLines({ run_id: run, report, seconds }: Message): string[] {
   const took = seconds === null ? [] : [`took ${formatDuration(seconds * 1000)}`];
-  const facts = [...(run === null ? [] : [`run ${run}`]), ...took];
-  return [...(facts.length === 0 ? [] : [facts.join(', ')]), ...(report === null ? [] : [`report ${report}`])];
+  const details = [...(run === null ? [] : [`run ${run}`]), ...took];
+  return [...(details.length === 0 ? [] : [details.join(', ')]), ...(report === null ? [] : [`report ${report}`])];
 }
 
 function schemaNotes(changes: Message['schema_changes']): string[] {

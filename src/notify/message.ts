@@ -28,7 +28,7 @@ const destination = z.object({
   seconds: z.number(),
 });
 
-const told = z.object({
+const problem = z.object({
   stream: z.string().nullable(),
   destination: z.string().nullable(),
   code: z.string(),
@@ -86,7 +86,7 @@ export const messageSchema = z.object({
   seconds: z.number().nullable(),
   streams: z.array(stream),
   destinations: z.array(destination),
-  errors: z.array(told),
+  errors: z.array(problem),
   unusual: z.array(unusual),
   /** What needs attention although nothing was stopped: guards that only warn, names that match nothing. */
   warnings: z.array(warning).default([]),

@@ -19,7 +19,7 @@ interface NotifierOptions {
   readonly http: WebhookClient;
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
-  /** All receivers together have so long at the end of a run; those that have not answered by then get the message late. */
+  /** All receivers together have that long at the end of a run; those that have not answered by then get the message late. */
   readonly deadlineMs: number;
 }
 
@@ -27,7 +27,7 @@ interface NotifierOptions {
 export class Notifier {
   readonly #options: NotifierOptions;
   readonly #stop = new AbortController();
-  /** Ends what tells of the beginning, if it still waits for an answer at the end: it must not take the time of the others. */
+  /** Ends what tells of the beginning, if it still waits for a response at the end: it must not take the time of the others. */
   readonly #stopStart = new AbortController();
   #starting: Promise<void> = Promise.resolve();
 
@@ -38,17 +38,17 @@ export class Notifier {
   /** Tells of the beginning, in the background: {@link ended} waits for it. */
   started(at: number): void {
     const { notify } = this.#options;
-    if (notify.some(({ on }) => on.includes('started'))) this.#starting = this.#tellStart(at);
+    if (notify.some(({ on }) => on.includes('started'))) this.#starting = this.#notifyStart(at);
   }
 
-  async #tellStart(at: number): Promise<void> {
+  async #notifyStart(at: number): Promise<void> {
     const { job, notify, layout } = this.#options;
     const { status } = await readNotificationState(layout);
     const message: Message = { ...startMessage(job, at, status), events: ['started'], late: false };
     await Promise.all(
       notify.map(async (receiver, index) => {
         if (!receiver.on.includes('started')) return;
-        // Late news of a beginning helps nobody: it is not kept.
+        // Late news of a beginning helps no one: it is not kept.
         const outlook = 'and is told no more of this start';
         await this.#try(receiver, index, message, { outlook, signal: this.#stopStart.signal });
       }),
@@ -65,8 +65,8 @@ export class Notifier {
     const startTimer = setTimeout(() => this.#stopStart.abort(), deadlineMs / 4);
     try {
       await this.#starting;
-      const told = await readNotificationState(layout);
-      const before = { ...told, deliveries: told.deliveries.filter(delivers) };
+      const saved = await readNotificationState(layout);
+      const before = { ...saved, deliveries: saved.deliveries.filter(delivers) };
       const { state, updates } = nextState(before, done, { notify, unusual, file, onlyNews });
       const sent = await Promise.all(updates.map((update, index) => this.#send(update, index)));
       await writeNotificationState(layout, {

@@ -8,7 +8,7 @@ interface RunFigures {
   readonly deleted: number | undefined;
   readonly seconds: number;
   readonly requests: number;
-  /** Bodies of answers, after decompression. */
+  /** Bodies of responses, after decompression. */
   readonly bytes: number;
   /** Of the limit of requests, the part that was used while reading; 1 is all of it. */
   readonly budget: number | undefined;
@@ -72,11 +72,11 @@ export function runFigures(
 ): RunFigures {
   const streams = report.streams ?? [];
   const good = streams.filter(({ status }) => status === 'ok');
-  const standing = of.flatMap((name) => previousRowCount(name, report, before) ?? []);
+  const unchanged = of.flatMap((name) => previousRowCount(name, report, before) ?? []);
   const changes = (key: 'inserted' | 'updated' | 'deleted') =>
     good.length === 0 ? undefined : total(good, (stream) => stream[key]);
   return {
-    rows: standing.length === of.length && of.length > 0 ? standing.reduce((sum, rows) => sum + rows, 0) : undefined,
+    rows: unchanged.length === of.length && of.length > 0 ? unchanged.reduce((sum, rows) => sum + rows, 0) : undefined,
     inserted: changes('inserted'),
     updated: changes('updated'),
     deleted: changes('deleted'),

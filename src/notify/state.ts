@@ -26,7 +26,7 @@ const deliverySchema = z.object({
     .nullable(),
 });
 
-const toldSchema = z.object({
+const stateSchema = z.object({
   version: z.literal(1),
   /** Status of the last run, in any case. */
   status: z.string().nullable(),
@@ -38,20 +38,20 @@ const toldSchema = z.object({
 });
 
 /** What receivers know of a job: kept from run to run in `.cdsync/told.json`. */
-export type NotificationState = z.output<typeof toldSchema>;
+export type NotificationState = z.output<typeof stateSchema>;
 export type ChannelState = z.output<typeof receiverSchema>;
 /** A delivery that has not succeeded since it failed. */
 export type OpenFailure = z.output<typeof deliverySchema>;
 
 /** What is kept; as before the first run if nothing usable is. It is not worth an error: at worst a receiver is told twice. */
 export async function readNotificationState(layout: JobLayout): Promise<NotificationState> {
-  const told = await readStateIfUsable(layout.told, toldSchema);
-  return told ?? { version: 1, status: null, settled: null, receivers: {}, deliveries: [] };
+  const state = await readStateIfUsable(layout.told, stateSchema);
+  return state ?? { version: 1, status: null, settled: null, receivers: {}, deliveries: [] };
 }
 
 /** @throws errors of the file system */
-export async function writeNotificationState(layout: JobLayout, told: NotificationState): Promise<void> {
-  await writeStateFile(layout.told, told);
+export async function writeNotificationState(layout: JobLayout, state: NotificationState): Promise<void> {
+  await writeStateFile(layout.told, state);
 }
 
 /** Where a receiver is: a hash, for its URL is a secret. */

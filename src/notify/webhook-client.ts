@@ -2,7 +2,7 @@ import { type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { CdsyncError } from '../core/errors.js';
 import { decodedLogin } from '../core/secret.js';
 
-/** A request to somebody outside. Its URL may be a secret. */
+/** A request to someone outside. Its URL may be a secret. */
 interface WebhookRequest {
   readonly url: string;
   readonly method: 'GET' | 'POST';
@@ -15,13 +15,13 @@ interface Reply {
   readonly body: string;
 }
 
-/** The longest answer that is read; receivers answer with a word. */
+/** The longest response that is read; receivers response with a word. */
 const maxReplyBytes = 65_536;
 
 /** Pauses before the second and the third attempt. */
 const pausesMs = [500, 2_000];
 
-/** No answer came; the message names only the host. */
+/** No response came; the message names only the host. */
 class NoResponse extends Error {}
 
 function codeOf(error: unknown): string {
@@ -51,7 +51,7 @@ export class WebhookClient {
 
   /**
    * Sends a request, up to three times if that may help.
-   * @returns the answer, of a status from 200 to 299
+   * @returns the response, of a status from 200 to 299
    * @throws {CdsyncError} `receiver_failed`: it names the host and nothing else of the URL
    */
   async send(request: WebhookRequest, signal: AbortSignal): Promise<Reply> {
@@ -78,7 +78,7 @@ export class WebhookClient {
     try {
       // Not before it is needed: a proxy that is no URL must not keep a run from its work.
       this.#agent ??= new EnvHttpProxyAgent();
-      const answer = await this.#agent.request({
+      const response = await this.#agent.request({
         origin,
         path: pathname + search,
         method,
@@ -86,7 +86,7 @@ export class WebhookClient {
         body: body ?? null,
         signal,
       });
-      return { status: answer.statusCode, body: await textOf(answer.body) };
+      return { status: response.statusCode, body: await textOf(response.body) };
     } catch (error) {
       if (signal.aborted) throw new NoResponse(`${host} did not answer in time`);
       const code = codeOf(error);

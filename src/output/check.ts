@@ -1,7 +1,7 @@
 import { formatCount } from '../core/quantities.js';
 import type { CheckResult } from '../engine/plan/check-job.js';
 
-/** So many columns are named. */
+/** That many columns are named. */
 const mostNamed = 20;
 
 function textLines(texts: readonly string[]): string[] {
@@ -41,11 +41,11 @@ function destinationLines({ name, reached, lacks, untried, error }: CheckResult[
 /** The result of a check, for people. */
 export function checkLines({ job, warnings, streams, destinations, contracts }: CheckResult): string[] {
   const lines = streams.flatMap(({ name, total, untried, error }) => {
-    const facts = [
+    const details = [
       ...(total === null ? [] : [`${formatCount(total)} records`]),
       ...(untried === null ? [] : [untried]),
     ];
-    if (error === null) return [`  ok      ${name}${facts.length === 0 ? '' : `: ${facts.join('; ')}`}`];
+    if (error === null) return [`  ok      ${name}${details.length === 0 ? '' : `: ${details.join('; ')}`}`];
     return failed(name, `${error.message} [${error.code}]`, error.hint);
   });
   const compared = contracts === null ? [] : contractLines(contracts);

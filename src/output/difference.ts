@@ -8,7 +8,7 @@ import { beforeHistory } from '../sdk/duckdb/errors.js';
 import { csvLine } from './row-formats.js';
 import { table } from './table.js';
 
-/** A published snapshot that answers SQL. */
+/** A published snapshot that responds SQL. */
 interface Queried {
   rows(sql: string): Promise<Record<string, unknown>[]>;
 }

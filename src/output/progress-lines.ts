@@ -87,10 +87,10 @@ const percent = (part: number) => `${Math.min(100, Math.floor(part * 100))} %`;
 
 /** A line of parts that fits: those that matter least are left out first, then the name is cut. */
 function fitted(name: string, parts: readonly (readonly [text: string, matters: number])[], width: number): string {
-  const given = parts.filter(([text]) => text !== '');
-  const most = Math.max(...given.map(([, matters]) => matters));
+  const shown = parts.filter(([text]) => text !== '');
+  const most = Math.max(...shown.map(([, matters]) => matters));
   const rest = (least: number) =>
-    given
+    shown
       .filter(([, matters]) => matters >= least)
       .map(([text]) => text)
       .join('  ');
@@ -140,19 +140,19 @@ export class ProgressLines {
     const height = Math.max(1, rows - 1);
     const foot = [...shareLines(view.share), this.#foot(view, at)].map((line) => line.slice(0, width));
     const deliveries = view.deliveries.filter(({ phase }) => phase !== 'waiting').map((each) => this.delivery(each));
-    const room = Math.max(0, height - foot.length);
+    const space = Math.max(0, height - foot.length);
     const names = Math.max(0, ...view.streams.map(({ name }) => name.length));
     const streams = view.phase === 'delivering' ? [] : view.streams;
     const lines = [
-      ...shownStreams(streams, room - Math.min(room, deliveries.length)).map((shown) =>
+      ...shownStreams(streams, space - Math.min(space, deliveries.length)).map((shown) =>
         typeof shown === 'string' ? shown : this.stream(shown, at, { width, names }),
       ),
       ...deliveries,
     ].map((line) => line.slice(0, width));
-    return [...lines.slice(0, room), ...foot.slice(-height)];
+    return [...lines.slice(0, space), ...foot.slice(-height)];
   }
 
-  /** The lines of a log: what goes on, without what waits. */
+  /** The lines of a log: what continues, without what waits. */
   log(view: RunView, at: number): string[] {
     const active = view.streams.filter(({ phase }) => phase !== 'waiting' && !over.has(phase));
     const shown = [
@@ -211,14 +211,14 @@ export class ProgressLines {
   }
 
   /** What a machine gets of a stream. */
-  facts(view: StreamView, at: number): Readonly<Record<string, unknown>> {
+  details(view: StreamView, at: number): Readonly<Record<string, unknown>> {
     const { name, phase, rows, requests } = view;
     const { rate, share, leftMs } = this.#figures(view, at);
-    const facts = { stream: name, phase, rows, requests };
-    if (phase !== 'reading') return facts;
+    const details = { stream: name, phase, rows, requests };
+    if (phase !== 'reading') return details;
     const seconds = leftMs === undefined ? null : Math.round(leftMs / 1000);
     return {
-      ...facts,
+      ...details,
       rows_per_second: Math.round(rate),
       share_of_budget: Number(share.toFixed(3)),
       seconds_left: seconds,
@@ -249,19 +249,22 @@ export class ProgressLines {
   }
 }
 
-/** The streams to show in so many lines: what goes on comes first. The last line counts those without a line. */
-function shownStreams(streams: readonly StreamView[], room: number): (StreamView | string)[] {
-  if (streams.length <= room) return [...streams];
-  if (room === 0) return [];
+/** The streams to show in that many lines: what continues comes first. The last line counts those without a line. */
+function shownStreams(streams: readonly StreamView[], space: number): (StreamView | string)[] {
+  if (streams.length <= space) return [...streams];
+  if (space === 0) return [];
   const urgent = ({ phase }: StreamView) =>
     phase === 'failed' ? 0 : phase === 'waiting' ? 3 : over.has(phase) ? 2 : 1;
-  const chosen = new Set([...streams].sort((a, b) => urgent(a) - urgent(b)).slice(0, room - 1));
+  const chosen = new Set([...streams].sort((a, b) => urgent(a) - urgent(b)).slice(0, space - 1));
   const hidden = streams.filter((stream) => !chosen.has(stream));
   const counts = new Map<string, number>();
   for (const { phase } of hidden) {
     const what = phase === 'waiting' ? 'waiting' : over.has(phase) ? phase : 'under way';
     counts.set(what, (counts.get(what) ?? 0) + 1);
   }
-  const told = [...counts].map(([what, count]) => `${count} ${what}`).join(', ');
-  return [...streams.filter((stream) => chosen.has(stream)), `and ${formatCounted(hidden.length, 'stream')}: ${told}`];
+  const counted = [...counts].map(([what, count]) => `${count} ${what}`).join(', ');
+  return [
+    ...streams.filter((stream) => chosen.has(stream)),
+    `and ${formatCounted(hidden.length, 'stream')}: ${counted}`,
+  ];
 }

@@ -24,7 +24,7 @@ interface StreamStatus {
     partitions_done: number;
     failed: string | null;
   } | null;
-  /** What the last run recognised, or why it converted every record; null if no report tells. */
+  /** What the last run cached, or why it converted every record; null if no report tells. */
   recognition: { recognised: number; unrecognised: string | null } | null;
   /** The run that a guard holds, why, and what its commit would do. */
   held: {

@@ -23,10 +23,10 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
     formatCount(rows),
     formatDuration(seconds * 1000),
   ]);
-  const told = new Set<string>();
+  const shown = new Set<string>();
   const notes = destinations.flatMap(({ name, error }) => {
-    if (error === null || told.has(`${name} ${error.message}`)) return [];
-    told.add(`${name} ${error.message}`);
+    if (error === null || shown.has(`${name} ${error.message}`)) return [];
+    shown.add(`${name} ${error.message}`);
     return [`${name}: ${error.message} [${error.code}]`, ...(error.hint === null ? [] : [`  ${error.hint}`])];
   });
   // A reload or a new table is worth a reason; that changes are sent is not.
@@ -50,7 +50,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
   ];
 }
 
-/** How much was recognised and, by their reason, the streams of which nothing was; nothing of first runs, which know nothing yet. */
+/** How much was cached and, by their reason, the streams of which nothing was; nothing of first runs, which know nothing yet. */
 function recognition(streams: readonly StreamReport[]): string[] {
   const recognised = streams.reduce((sum, stream) => sum + stream.recognised, 0);
   const names = new Map<string, string[]>();
@@ -69,7 +69,7 @@ function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobRepo
     ...deprecations.map(deprecationLine),
     ...recognition(streams),
   ];
-  const told = new Set<string>();
+  const shown = new Set<string>();
   for (const stream of streams) {
     const { name, warnings = [], schema_changes: changes = [], error } = stream;
     notes.push(
@@ -78,9 +78,9 @@ function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobRepo
       ...schemaLines(changes).map((line) => `${name}: ${line}`),
     );
     // One cause may fail every stream; it is shown once.
-    if (error !== null && !told.has(error.message)) {
+    if (error !== null && !shown.has(error.message)) {
       const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));
-      told.add(error.message);
+      shown.add(error.message);
       notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
       if (error.hint !== null) notes.push(`  ${error.hint}`);
     }

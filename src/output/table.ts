@@ -2,7 +2,7 @@ import { visible } from '../core/printable.js';
 
 /** Cells between two columns. */
 const gap = 2;
-/** A shortened column keeps at least so many cells: enough to tell one value from another. */
+/** A shortened column keeps at least that many cells: enough to tell one value from another. */
 const leastWidth = 12;
 
 /** What of a table fits into a line. */
@@ -18,8 +18,8 @@ function total(widths: readonly number[]): number {
 }
 
 /** The widest columns give way first, down to a least width. */
-function shortenedWidths(widths: readonly number[], room: number): number[] {
-  const cells = room - gap * (widths.length - 1);
+function shortenedWidths(widths: readonly number[], space: number): number[] {
+  const cells = space - gap * (widths.length - 1);
   let [low, high] = [leastWidth, Math.max(leastWidth, ...widths)];
   while (low < high) {
     const most = Math.ceil((low + high) / 2);
@@ -39,20 +39,20 @@ function shortenedWidths(widths: readonly number[], room: number): number[] {
  * Fits columns into a width: shortens wide ones; if that is not enough, leaves out those in the middle, for the first say what a row
  * is and the last often what was computed of it.
  */
-export function fitColumns(widths: readonly number[], room: number): Fit {
+export function fitColumns(widths: readonly number[], space: number): Fit {
   const all = widths.map((_, column) => column);
-  if (total(widths) <= room) return { shown: all, widths };
+  if (total(widths) <= space) return { shown: all, widths };
   const least = (columns: readonly number[]) =>
     total(columns.map((column) => Math.min(leastWidth, widths[column] as number)));
   let shown = all;
-  while (shown.length > 1 && least(shown) > room) {
+  while (shown.length > 1 && least(shown) > space) {
     // Two of three from the front.
     const leftOut = Math.min(shown.length - 1, Math.ceil((shown.length * 2) / 3));
     shown = shown.filter((_, index) => index !== leftOut);
   }
   const chosen = shown.map((column) => widths[column] as number);
-  if (shown.length === 1) return { shown, widths: [Math.min(chosen[0] as number, Math.max(1, room))] };
-  return { shown, widths: total(chosen) <= room ? chosen : shortenedWidths(chosen, room) };
+  if (shown.length === 1) return { shown, widths: [Math.min(chosen[0] as number, Math.max(1, space))] };
+  return { shown, widths: total(chosen) <= space ? chosen : shortenedWidths(chosen, space) };
 }
 
 /** Scripts and signs that terminals show on two cells. */
@@ -126,21 +126,21 @@ function filledLines(texts: readonly string[], lineWidth: number): string[] {
 
 /**
  * The same, no wider than a terminal: wide columns are shortened and, if that is not enough, some are left out.
- * @param room cells of a line; undefined if nothing may be cut
+ * @param space cells of a line; undefined if nothing may be cut
  */
 export function fittedTable(
   titles: readonly string[],
   cells: readonly (readonly string[])[],
-  room: number | undefined,
+  space: number | undefined,
 ): FittedTable {
   const header = titles.map(visible);
   const rows = cells.map((row) => row.map(visible));
   const full = header.map((title, column) => {
     const widest = rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? '')), textWidth(title));
-    return room === undefined ? Math.min(widest, widestColumn) : widest;
+    return space === undefined ? Math.min(widest, widestColumn) : widest;
   });
   let cut = 0;
-  const { shown, widths } = fitColumns(full, room ?? Number.POSITIVE_INFINITY);
+  const { shown, widths } = fitColumns(full, space ?? Number.POSITIVE_INFINITY);
   const numeric = header.map(
     (_, column) => rows.length > 0 && rows.every((row) => /^[\d.,%-]*$/.test(row[column] ?? '')),
   );
@@ -149,7 +149,7 @@ export function fittedTable(
       .map((column, index) => {
         const width = widths[index] as number;
         const whole = row[column] ?? '';
-        const text = room === undefined ? whole : shortened(whole, width);
+        const text = space === undefined ? whole : shortened(whole, width);
         if (text !== whole && row !== header) cut += 1;
         const pad = ' '.repeat(Math.max(0, width - textWidth(text)));
         return numeric[column] ? pad + text : text + pad;

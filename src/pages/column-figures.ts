@@ -170,7 +170,7 @@ async function newestFigures(layout: JobLayout): Promise<ColumnFigures | undefin
 
 /**
  * Keeps what the streams are like after a run. Of streams that the run did not change it repeats what the run before has left,
- * so that such a night costs next to nothing. Call it with the job's lock, after the commit is published.
+ * so that such a run costs next to nothing. Call it with the job's lock, after the commit is published.
  */
 export async function keepColumnFigures(
   published: Published,
@@ -185,8 +185,8 @@ export async function keepColumnFigures(
     const { name, commit } = result;
     const known = before?.streams[name];
     if (commit === undefined) continue;
-    const stands = known !== undefined && !isChanged(commit) && known.run_id === commit.task.previous?.run_id;
-    streams[name] = stands ? unchanged(known, commit) : await figuresOf(published, { ...result, commit }, known);
+    const isCurrent = known !== undefined && !isChanged(commit) && known.run_id === commit.task.previous?.run_id;
+    streams[name] = isCurrent ? unchanged(known, commit) : await figuresOf(published, { ...result, commit }, known);
   }
   await mkdir(layout.figuresFolder, { recursive: true, mode: 0o700 });
   await writeStateFile(layout.figures(runId), { version: 1, streams } satisfies ColumnFigures);

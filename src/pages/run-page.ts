@@ -22,7 +22,7 @@ function fact(term: string, value: string, small?: string): Html {
 }
 
 /** How the run went: time, requests, how much of the limits it used. */
-function runFacts(report: JobReport): Html {
+function runDetails(report: JobReport): Html {
   const streams = report.streams ?? [];
   const sum = (of: 'requests' | 'retries' | 'throttled' | 'bytes' | 'pages') =>
     streams.reduce((all, stream) => all + (stream[of] ?? 0), 0);
@@ -31,7 +31,7 @@ function runFacts(report: JobReport): Html {
   const again = sum('retries');
   // The requests at both ends of a second may be those of two.
   const budget = Math.min(1, runBudget({ streams }) ?? Number.NaN);
-  return html`<dl class="facts">${[
+  return html`<dl class="details">${[
     fact('Time', formatDuration((report.seconds ?? 0) * 1000), report.resumed ? 'resumed an earlier run' : undefined),
     fact('Snapshot', report.sequence === null ? 'none yet' : formatCount(report.sequence)),
     fact(
@@ -88,7 +88,7 @@ export function runPage(page: RunPage): string {
     )}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}${section('Columns that changed', isFirst ? undefined : changedColumns(figures, streams))}${section(
       comparison,
       past.length > 1 ? trends(past) : undefined,
-    )}${section('Columns', columnTables(figures, streams, isFirst))}<section><h2>How it ran</h2>${runFacts(report)}<details><summary>Requests, pages and time of each stream</summary>${streamTable(report.streams ?? [], before)}</details></section>`,
+    )}${section('Columns', columnTables(figures, streams, isFirst))}<section><h2>How it ran</h2>${runDetails(report)}<details><summary>Requests, pages and time of each stream</summary>${streamTable(report.streams ?? [], before)}</details></section>`,
     footer: html`<p>Run <code>${report.run_id}</code>. Made by cdsync at ${moment(now)} UTC. To make it again: <code>${completed(`cdsync report ${report.run_id}`, place)}</code></p>`,
   });
 }

@@ -29,11 +29,11 @@ function notes(stream: StreamReport): string[] {
   ];
 }
 
-/** @param standing the rows of its snapshot, if the run did not commit it */
-function row(stream: StreamReport, standing: number | undefined): Html {
+/** @param currentRows the rows of its snapshot, if the run did not commit it */
+function row(stream: StreamReport, currentRows: number | undefined): Html {
   const { status, rows, inserted, updated, deleted, unchanged, requests, bytes, seconds } = stream;
   const hasCounts = status === 'ok' || status === 'held';
-  const shown = hasCounts ? rows : standing;
+  const shown = hasCounts ? rows : currentRows;
   const counts = [shown, ...[inserted, updated, deleted, unchanged].map((value) => (hasCounts ? value : undefined))];
   const share = streamBudget(stream);
   return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${counts.map(countCell)}${countCell(requests)}<td class="n">${

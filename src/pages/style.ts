@@ -30,11 +30,11 @@ ul.note{margin:10px 0 0;padding-left:18px}
 .pill{padding:3px 12px 3px 9px;border-radius:99px;font-size:14px}
 .ok{color:var(--good)}.held,.partial{color:var(--warn)}.failed{color:var(--bad)}.skipped,.interrupted,.locked,.not_tried{color:var(--soft)}
 .pill.ok{background:var(--goodwash)}.pill.held,.pill.partial{background:var(--warnwash)}.pill.failed{background:var(--badwash)}.pill.interrupted,.pill.locked,.pill.skipped{background:var(--line);color:var(--ink)}
-.facts{display:flex;flex-wrap:wrap;gap:1px;margin:8px 0 12px;background:var(--line);border:1px solid var(--line);border-radius:10px;overflow:hidden}
-.facts div{flex:1 1 150px;background:var(--card);padding:12px 16px}
-.facts dt{font-size:12px;color:var(--soft)}
-.facts dd{margin:1px 0 0;font-size:19px;font-weight:600;letter-spacing:-.01em;overflow-wrap:anywhere}
-.facts small{display:block;font-size:12px;font-weight:400;color:var(--soft);letter-spacing:0}
+.details{display:flex;flex-wrap:wrap;gap:1px;margin:8px 0 12px;background:var(--line);border:1px solid var(--line);border-radius:10px;overflow:hidden}
+.details div{flex:1 1 150px;background:var(--card);padding:12px 16px}
+.details dt{font-size:12px;color:var(--soft)}
+.details dd{margin:1px 0 0;font-size:19px;font-weight:600;letter-spacing:-.01em;overflow-wrap:anywhere}
+.details small{display:block;font-size:12px;font-weight:400;color:var(--soft);letter-spacing:0}
 .plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(234px,1fr));gap:12px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:11px 13px 7px;break-inside:avoid;min-width:0}
 figcaption{display:flex;justify-content:space-between;align-items:baseline;gap:8px}

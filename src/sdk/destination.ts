@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { ColumnType, StreamColumn } from './column-type.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
-import type { Camel, Finding, OptionFacts } from './option.js';
+import type { Camel, Finding, OptionInfo } from './option.js';
 
 /**
  * How a destination stores a stream:
@@ -137,8 +137,8 @@ interface ConnectorBase<S extends OptionShape> {
    * out: nowhere.
    */
   readonly erasure?: string;
-  /** Rules between the options; `forms` and `check` as in {@link OptionFacts}. */
-  readonly optionRules?: Pick<OptionFacts, 'forms' | 'check'>;
+  /** Rules between the options; `forms` and `check` as in {@link OptionInfo}. */
+  readonly optionRules?: Pick<OptionInfo, 'forms' | 'check'>;
   /** Rules between the options and all streams of the job, also those that do not go to the destination. */
   checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
   /** Whether it uses {@link DestinationContext.service}. Default: false. */

@@ -110,7 +110,7 @@ export {
   type Finding,
   flag,
   map,
-  type OptionFacts,
+  type OptionInfo,
   option,
   path,
   secret,

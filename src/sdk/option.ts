@@ -3,7 +3,7 @@ import { parseDurationMs } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
 
 /** Facts about an option besides its type: the source of its error messages, JSON Schema and reference page. */
-export interface OptionFacts {
+export interface OptionInfo {
   /** One or two sentences: what it does, and its consequences. */
   readonly description: string;
   /** As a user writes it in the YAML. */
@@ -37,13 +37,13 @@ export interface Finding {
   readonly missing?: string;
 }
 
-const known = new WeakMap<z.core.$ZodType, OptionFacts>();
+const known = new WeakMap<z.core.$ZodType, OptionInfo>();
 
 /** Declares an option with its type and its facts. `.optional()` and `.prefault()` may follow. */
-export function option<S extends z.ZodType>(schema: S, facts: OptionFacts): S {
+export function option<S extends z.ZodType>(schema: S, info: OptionInfo): S {
   // A copy, so that one schema may serve several options.
   const own = schema.clone();
-  known.set(own, facts);
+  known.set(own, info);
   return own;
 }
 
@@ -70,7 +70,7 @@ export function map<S extends z.core.$ZodLooseShape>(shape: S) {
 /** An option's schema without its defaults, optionality and transformations. */
 export interface Unwrapped {
   readonly core: z.core.$ZodType;
-  readonly facts: OptionFacts | undefined;
+  readonly info: OptionInfo | undefined;
   readonly required: boolean;
   /** The default as a user would write it; undefined if there is none. */
   readonly fallback: unknown;
@@ -78,11 +78,11 @@ export interface Unwrapped {
 
 export function unwrap(schema: z.core.$ZodType): Unwrapped {
   let core = schema;
-  let facts: OptionFacts | undefined;
+  let info: OptionInfo | undefined;
   let required = true;
   let fallback: unknown;
   for (;;) {
-    facts ??= known.get(core);
+    info ??= known.get(core);
     if (core instanceof z.ZodPrefault) {
       required = false;
       fallback = core.def.defaultValue;
@@ -93,15 +93,15 @@ export function unwrap(schema: z.core.$ZodType): Unwrapped {
     } else if (core instanceof z.ZodPipe) {
       core = core.def.in;
     } else {
-      return { core, facts, required, fallback };
+      return { core, info, required, fallback };
     }
   }
 }
 
 /** The values that an option allows, in words. */
-export function allowedWords({ core, facts }: Unwrapped): string {
-  if (facts?.allowed !== undefined) return facts.allowed;
-  if (core instanceof z.ZodEnum) return [...core.options, ...(facts?.otherKinds ? [facts.otherKinds] : [])].join(', ');
+export function allowedWords({ core, info }: Unwrapped): string {
+  if (info?.allowed !== undefined) return info.allowed;
+  if (core instanceof z.ZodEnum) return [...core.options, ...(info?.otherKinds ? [info.otherKinds] : [])].join(', ');
   if (core instanceof z.ZodLiteral) return [...core.values].join(', ');
   if (core instanceof z.ZodBoolean) return 'true or false';
   if (core instanceof z.ZodNumber) return `a whole number from ${core.minValue} to ${core.maxValue}`;
@@ -109,18 +109,18 @@ export function allowedWords({ core, facts }: Unwrapped): string {
 }
 
 /** Text that is not empty. */
-export function text(facts: OptionFacts) {
-  return option(z.string().min(1), { allowed: 'text that is not empty', ...facts });
+export function text(info: OptionInfo) {
+  return option(z.string().min(1), { allowed: 'text that is not empty', ...info });
 }
 
 /** Text that identifies or matches something: kept character for character, `02134` and `1.50` too. */
-export function verbatim(facts: OptionFacts) {
-  return text({ ...facts, verbatim: true });
+export function verbatim(info: OptionInfo) {
+  return text({ ...info, verbatim: true });
 }
 
 /** A path of a file or a folder. The YAML gives it relative to its own folder; code gets it absolute. */
-export function path(facts: OptionFacts) {
-  return text({ allowed: 'a path', check: windowsPath, ...facts, path: true, verbatim: true });
+export function path(info: OptionInfo) {
+  return text({ allowed: 'a path', check: windowsPath, ...info, path: true, verbatim: true });
 }
 
 /** A path with a drive letter would make a folder of that name on other systems. */
@@ -132,42 +132,42 @@ export function windowsPath(value: unknown): readonly Finding[] {
 }
 
 /** A whole number within bounds, both included. */
-export function whole(from: number, to: number, facts: OptionFacts) {
-  return option(z.int().min(from).max(to), facts);
+export function whole(from: number, to: number, info: OptionInfo) {
+  return option(z.int().min(from).max(to), info);
 }
 
-export function flag(facts: OptionFacts) {
-  return option(z.boolean(), facts);
+export function flag(info: OptionInfo) {
+  return option(z.boolean(), info);
 }
 
 /** One of a few words. */
-export function choice<const V extends readonly [string, ...string[]]>(values: V, facts: OptionFacts) {
-  return option(z.enum(values), facts);
+export function choice<const V extends readonly [string, ...string[]]>(values: V, info: OptionInfo) {
+  return option(z.enum(values), info);
 }
 
 /** Milliseconds, written with their unit: `90s`, `12h`. */
-export function duration(facts: OptionFacts) {
+export function duration(info: OptionInfo) {
   const schema = z
     .string()
     .regex(/^\d+(\.\d+)?\s*(ms|s|m|h|d|w)$/)
     .transform((written) => parseDurationMs(written) ?? 0);
-  return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...facts });
+  return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...info });
 }
 
 /** Milliseconds, or `never`. */
-export function durationOrNever(facts: OptionFacts) {
+export function durationOrNever(info: OptionInfo) {
   const schema = z
     .string()
     .regex(/^(never|\d+(\.\d+)?\s*(ms|s|m|h|d|w))$/)
     .transform((written) => (written === 'never' ? ('never' as const) : (parseDurationMs(written) ?? 0)));
-  return option(schema, { allowed: 'never, or a duration: a number and ms, s, m, h, d or w, such as 12h', ...facts });
+  return option(schema, { allowed: 'never, or a duration: a number and ms, s, m, h, d or w, such as 12h', ...info });
 }
 
 /** Text that no output shows: code gets a {@link Secret}. */
-export function secret(pattern: RegExp, facts: OptionFacts) {
+export function secret(pattern: RegExp, info: OptionInfo) {
   const schema = z
     .string()
     .regex(pattern)
     .transform((value) => new Secret(value));
-  return option(schema, { allowed: 'text that is not empty', ...facts, secret: true });
+  return option(schema, { allowed: 'text that is not empty', ...info, secret: true });
 }

@@ -222,7 +222,7 @@ export function isPatch(task: ApplyTask): boolean {
 }
 
 /**
- * Brings a stream's tables up to date with the reading, inside the caller's transaction. The schema comes before the rows:
+ * Returns a stream's tables up to date with the reading, inside the caller's transaction. The schema comes before the rows:
  * DuckDB refuses to change a column's type after rows were deleted in the same transaction.
  */
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {

@@ -27,7 +27,7 @@ export interface CacheUpdate {
   /** Digest of all that decides what becomes of a record's bytes. */
   readonly fingerprint: string;
   readonly cachedRows: CachedRows | null;
-  /** The hashes that the reading recognised by, to be changed; undefined: a new set is made. */
+  /** The hashes that the reading cached by, to be changed; undefined: a new set is made. */
   readonly set: RecordHashTable | undefined;
   /** The keys files of the parts. */
   readonly keysPaths: readonly string[];
@@ -92,8 +92,8 @@ async function newSet(store: SnapshotStore, path: string, rows: number): Promise
 }
 
 /**
- * Brings the set that the reading recognised by up to date, in its own memory: few hashes go and come.
- * @param rows how many rows the next night is to know
+ * Returns the set that the reading cached by up to date, in its own memory: few hashes go and come.
+ * @param rows how many rows the next run is to know
  * @returns undefined if a new set is needed; the old one is then of no use
  */
 async function updatedSet(
@@ -118,12 +118,12 @@ async function updatedSet(
   return set.count === rows ? set : undefined;
 }
 
-/** Where a known file is written, until it may take its place. */
+/** Where a cache file is written, until it may take its place. */
 function nextFolder(folder: string): string {
   return join(folder, 'next');
 }
 
-interface NextKnownFile {
+interface NextCacheFile {
   /** SQL for (key, raw_hi, raw_lo) of its rows. */
   readonly query: string;
   readonly folder: string;
@@ -132,10 +132,10 @@ interface NextKnownFile {
   readonly setOf?: (rows: number) => Promise<RecordHashTable | undefined>;
 }
 
-/** Writes a known file. @returns its id */
+/** Writes a cache file. @returns its id */
 async function writeKnown(
   store: SnapshotStore,
-  { query, folder, about, setOf = async () => undefined }: NextKnownFile,
+  { query, folder, about, setOf = async () => undefined }: NextCacheFile,
 ): Promise<string> {
   const id = randomBytes(16).toString('hex');
   const next = nextFolder(folder);
@@ -148,18 +148,18 @@ async function writeKnown(
   return id;
 }
 
-/** Puts a known file in the place of the one before. */
+/** Puts a cache file in the place of the one before. */
 async function promote(folder: string, known: string, id: string): Promise<void> {
   const next = nextFolder(folder);
   await promoteCacheFile(next, known, id);
   await rm(next, { recursive: true, force: true });
 }
 
-/** Puts the next known file in its place, after the commit whose rows it has. */
+/** Puts the next cache file in its place, after the commit whose rows it has. */
 export type CommitCacheUpdate = () => Promise<void>;
 
 /**
- * Writes what the next run recognises records by. Until the commit, the known file before stays. Nothing depends on it but the
+ * Writes what the next run recognises records by. Until the commit, the cache file before stays. Nothing depends on it but the
  * cost of that run.
  * @throws {CdsyncError} and errors of the file system
  */

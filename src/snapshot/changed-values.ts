@@ -63,7 +63,7 @@ export async function changedValues(
      WHERE (${places.join(' OR ')}) AND ${key} IN (SELECT key FROM ${tables.changed} WHERE op = 'update')`;
   const found = new Map<string, number>();
   let compared = 0;
-  for (const some of slicesOf(columns, task.key)) {
+  for (const some of columnGroups(columns, task.key)) {
     const now = `SELECT ${widen(some, some, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
     const counts = some.map(({ name }, index) => {
       const column = quoteIdentifier(name);
@@ -81,7 +81,7 @@ export async function changedValues(
 }
 
 /** The columns of a wide table some at a time, each time with those of the key. */
-function slicesOf(columns: readonly StoredColumn[], key: readonly string[]): readonly (readonly StoredColumn[])[] {
+function columnGroups(columns: readonly StoredColumn[], key: readonly string[]): readonly (readonly StoredColumn[])[] {
   if (columns.length <= wideColumns) return [columns];
   const ofKey = columns.filter(({ name }) => key.includes(name));
   const others = columns.filter((column) => !ofKey.includes(column));

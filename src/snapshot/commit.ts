@@ -59,7 +59,7 @@ export interface StreamCommit {
   /** Files with the changes; none of a first snapshot. */
   readonly changes: readonly ParquetFile[];
   readonly duplicates: number;
-  /** Bytes of the service's answers for each record that was read, on average; 0 if none was. */
+  /** Bytes of the service's responses for each record that was read, on average; 0 if none was. */
   readonly recordBytes: number;
   /** Bytes of the longest record, or more. */
   readonly maxRecordBytes: number;
@@ -160,7 +160,7 @@ async function newState(
   };
 }
 
-/** @returns the run that brought each column, by its path */
+/** @returns the run that returned each column, by its path */
 async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Promise<ReadonlyMap<string, string>> {
   const table = storeTable('columns', 'cdsync');
   const stream = sqlText(task.stream);
@@ -311,7 +311,7 @@ export async function recordHeldRun(store: SnapshotStore, run: Omit<RunRow, 'sta
 }
 
 /**
- * Brings the store up to date with a run's readings, in one transaction, and writes the files that snapshots still lack. The run
+ * Returns the store up to date with a run's readings, in one transaction, and writes the files that snapshots still lack. The run
  * counts from the COMMIT on; every later step can be repeated from the store.
  * @returns the sequence number of the store: a new one only if something changed
  * @throws {CdsyncError} `interrupted` if the signal aborts before the COMMIT: then the store is as it was

@@ -90,7 +90,7 @@ async function compactStore(
 }
 
 /** A run publishes several times. */
-const told = new WeakSet<Database>();
+const warned = new WeakSet<Database>();
 
 /** Rewrites the store if there is a reason. A failure is thrown only if values must go: saving space can wait for a less full disk, and is told once. */
 export async function compact(
@@ -108,8 +108,8 @@ export async function compact(
   } catch (error) {
     if (reason === 'rewritten') throw error;
     const { message } = asCdsyncError(error);
-    if (told.has(database)) return;
-    told.add(database);
+    if (warned.has(database)) return;
+    warned.add(database);
     notice(`warning: could not compact the store: ${message}`);
   }
 }

@@ -17,7 +17,7 @@ export interface Difference {
   readonly unchanged: number;
   /** Those of the unchanged rows whose untracked columns have other values than before. */
   readonly refreshed: number;
-  /** Those of the unchanged rows that were recognised, so that the parts lack them. */
+  /** Those of the unchanged rows that were cached, so that the parts lack them. */
   readonly cached: number;
   /** Rows of the new snapshot. */
   readonly rows: number;
@@ -92,7 +92,7 @@ export function storedKeys(
   return `SELECT id AS key, hash FROM (${hashedRows(rows, rowKey(task.key), ColumnSet.restore(task.columns).list)})`;
 }
 
-/** Adds the stored keys, with their hashes, that a reading of additions did not bring. */
+/** Adds the stored keys, with their hashes, that a reading of additions did not return. */
 export async function completeKeys(session: Session, task: DiffTask, { keys }: WorkTables): Promise<void> {
   await session.run(
     `INSERT INTO ${keys} SELECT key, hash, NULL, NULL FROM (${storedKeys(task)})
@@ -172,8 +172,8 @@ async function findChanges(session: Session, task: DiffTask, tables: WorkTables)
     await diffAll(session, task, tables);
     return 0;
   }
-  const allStand = rows === 0 && known.unseenPath === null && known.rows === previous.rows;
-  if (!allStand) return diffUncached(session, { ...task, previous }, known, tables);
+  const allUnchanged = rows === 0 && known.unseenPath === null && known.rows === previous.rows;
+  if (!allUnchanged) return diffUncached(session, { ...task, previous }, known, tables);
   await session.run(`CREATE OR REPLACE TEMP TABLE ${tables.changed} (key VARCHAR, op VARCHAR)`);
   return known.rows;
 }
@@ -224,10 +224,10 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
 export function changesDefinition({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {
-    const told = ({ name, treatment, untracked, text }: StoredColumn) =>
+    const described = ({ name, treatment, untracked, text }: StoredColumn) =>
       JSON.stringify([name, treatment, untracked, text]);
     const found = now.get(pathOf(column));
-    return found === undefined || told(found) !== told(column);
+    return found === undefined || described(found) !== described(column);
   });
 }
 

@@ -117,7 +117,7 @@ function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamSt
   if (feed?.store_id !== storeId || feed.sequence >= state.sequence) return [];
   // The files of earlier changes still have what a rewritten stream has lost: others take their place.
   if (state.rewritten === true) return rewrittenChanges(state);
-  // Changes may reach further back than the store, so nobody knows whether their texts fit.
+  // Changes may reach further back than the store, so no one knows whether their texts fit.
   if (narrows(feed.columns, state.columns)) return [];
   return withColumns(feed);
 }
@@ -148,7 +148,7 @@ export function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['c
 }
 
 /**
- * Brings a stream's feed up to date with its last commit. Repeating it does no harm.
+ * Returns a stream's feed up to date with its last commit. Repeating it does no harm.
  * @param changesBefore the first characters of a run id: changes of runs with smaller ids leave the feed
  */
 export async function publishFeed(
@@ -161,8 +161,8 @@ export async function publishFeed(
   const snapshot = state.snapshot.map(({ path, rows }) => ({ path, rows }));
   const own = hasChanges(state) ? [lastChanges(state)] : [];
   if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) {
-    const told = [feed.snapshot, feed.changes.at(-1)?.files];
-    if (JSON.stringify(told) === JSON.stringify([snapshot, own[0]?.files])) return;
+    const described = [feed.snapshot, feed.changes.at(-1)?.files];
+    if (JSON.stringify(described) === JSON.stringify([snapshot, own[0]?.files])) return;
     // The same commit in other files: they were restored from the store, as far as it still had the rows.
     const restored = { changes: withoutRepeats([...feed.changes.slice(0, -1), ...own], state.columns) };
     const isLost = own.length === 0;

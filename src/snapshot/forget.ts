@@ -38,7 +38,7 @@ export interface Forgotten {
 }
 
 /** Texts that only these rows have, of at least 6 characters: a search for them shows whether a file still tells of the person. */
-export async function tellingValues(
+export async function identifyingValues(
   { session }: SnapshotStore,
   { stream, key, columns }: StreamState,
   keys: readonly string[],
@@ -132,7 +132,7 @@ async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): P
 }
 
 /**
- * Erases rows from a stream's snapshot, changes and history, in a commit of its own. Older files still have the rows until the
+ * Erases rows from a stream's snapshot, changes and history, in its own commit. Older files still have the rows until the
  * store is rewritten and the commit is published.
  */
 export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promise<Forgotten> {

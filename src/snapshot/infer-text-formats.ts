@@ -27,7 +27,7 @@ export async function inferTextFormats(
   const found = new Map<string, string>();
   for (let from = 0; from < names.length; from += columnsTogether) {
     const some = names.slice(from, from + columnsTogether);
-    for (const [name, code] of await judgedTogether(session, source, some)) found.set(name, code);
+    for (const [name, code] of await inferTogether(session, source, some)) found.set(name, code);
   }
   return found;
 }
@@ -51,7 +51,7 @@ function candidateOf(name: string, text: unknown, hasEmpty: boolean): Candidate 
 }
 
 /** Any text tells which forms it could be; then every text is compared with them. */
-async function judgedTogether(
+async function inferTogether(
   session: Session,
   source: string,
   names: readonly string[],
@@ -104,15 +104,15 @@ async function fittingForms(
 /**
  * The columns of a snapshot, with the forms of those texts that no run has judged: in rows, changes and history, for a column has
  * one type in all of them.
- * @param judges whether texts of a column are to be judged
+ * @param applies whether texts of a column must be judged
  */
 export async function inferColumnFormats(
   store: SnapshotStore,
   state: StreamState,
-  judges: (column: StoredColumn) => boolean,
+  applies: (column: StoredColumn) => boolean,
 ): Promise<StoredColumn[]> {
   const isText = ({ shape, declared }: StoredColumn) => shape.k === Kind.string || declared === 'VARCHAR';
-  const open = state.columns.filter((column) => column.text === undefined && isText(column) && judges(column));
+  const open = state.columns.filter((column) => column.text === undefined && isText(column) && applies(column));
   if (open.length === 0) return state.columns;
   const texts = open.map(({ place, field, name }): StoredColumn => ({ place, field, name, shape: { k: Kind.string } }));
   const tables = [storeTable(state.stream), changesTable(state.stream), beforeTable(state.stream)];

@@ -19,7 +19,7 @@ import type { StoreState } from './snapshot-store.js';
 
 /*
  * A version of the DuckDB file is `published/<version>/<job>.duckdb`. Its name is the number of the commit; one that replaces
- * another of the same number gets 8 hex digits more. So no file ever gets a name that another one had: somebody may have that open,
+ * another of the same number gets 8 hex digits more. So no file ever gets a name that another one had: someone may have that open,
  * and DuckDB would apply the log that they leave beside it to the new file.
  *
  * Before there were folders, the files were `published/<sequence>.duckdb`.
@@ -43,7 +43,7 @@ function changedAt({ streams }: Pick<StoreState, 'streams'>): number {
   return Math.floor(Math.max(0, ...times) / 1000);
 }
 
-/** The version that the link leads to, a name in the folder of published files; undefined if it leads elsewhere. */
+/** The version that the link points to, a name in the folder of published files; undefined if it leads elsewhere. */
 async function linkedVersion(layout: JobLayout): Promise<string | undefined> {
   const [folder, version = '', file] = (await readlink(layout.link).catch(() => '')).split('/');
   const isOurs = folder === relative(layout.folder, layout.publishedFolder) && file === `${layout.job}.duckdb`;
@@ -65,8 +65,8 @@ export async function publishedLogs(layout: JobLayout): Promise<string[]> {
 }
 
 /**
- * The version with this number that nobody has open for writing: the one the link leads to or, if publishing was cut short, one
- * without a link. With the time of the store nobody has written to it; with another time somebody may have, or has only copied the
+ * The version with this number that no one has open for writing: the one the link points to or, if publishing was cut short, one
+ * without a link. With the time of the store no one has written to it; with another time someone may have, or has only copied the
  * folder.
  */
 async function versionOf(
@@ -166,7 +166,7 @@ async function versionNamed(layout: JobLayout, name: string): Promise<Earlier | 
   return { name, sequence: Number.parseInt(name, 10), since: (await stat(path)).mtimeMs };
 }
 
-/** Keeps the version that the link leads to and, for those who have it open, the one before. Removes all others. */
+/** Keeps the version that the link points to and, for those who have it open, the one before. Removes all others. */
 async function prune(layout: JobLayout, version: string, keepsEarlier: boolean): Promise<void> {
   const sequence = Number.parseInt(version, 10);
   const names = (await readdir(layout.publishedFolder)).filter(

@@ -61,7 +61,7 @@ function rewrittenFiles({ rewritten_changes }: StreamState, { changesBefore }: P
   return kept.flatMap(({ files }) => files);
 }
 
-/** Brings the files of a stream's last commit to where readers look for them. Repeating it does no harm. */
+/** Returns the files of a stream's last commit to where readers look for them. Repeating it does no harm. */
 async function promote(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
   const { mode } = options;
   const files = [...state.snapshot, ...state.changes, ...rewrittenFiles(state, options)];
@@ -141,8 +141,8 @@ async function publishStream(
 }
 
 /**
- * Brings all published files up to date with the store. Repeating it does no harm, so it also repairs them: a DuckDB file
- * that somebody has written to since is published again.
+ * Returns all published files up to date with the store. Repeating it does no harm, so it also repairs them: a DuckDB file
+ * that someone has written to since is published again.
  * @throws {CdsyncError} `state_unreadable` if the store is damaged: the files published before stay
  */
 export async function publish(

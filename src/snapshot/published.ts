@@ -122,7 +122,7 @@ const confined: Readonly<Record<string, string>> = {
 };
 
 /**
- * Where DuckDB may put what does not fit in memory: several queries may read one file at once, so each has a folder of its own. Empty,
+ * Where DuckDB may put what does not fit in memory: several queries may read one file at once, so each has its own folder. Empty,
  * which means nowhere, for a user who may not write in the job's private folder.
  */
 async function spillFolder({ queries }: JobLayout): Promise<string> {
@@ -139,7 +139,7 @@ async function spillFolder({ queries }: JobLayout): Promise<string> {
 
 /**
  * @throws {CdsyncError} `not_published`; `storage_permission`; `storage_link` if the link leads out of the job's folder; `published_busy` if
- * somebody has that version open for writing
+ * someone has that version open for writing
  */
 export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
   const path = await publishedPath(layout);
@@ -207,7 +207,7 @@ async function* readableRows(
   }
 }
 
-/** The file that the link leads to, if this user may read it; undefined if there is none. */
+/** The file that the link points to, if this user may read it; undefined if there is none. */
 async function readablePath(link: string): Promise<string | undefined> {
   try {
     const path = await realpath(link);

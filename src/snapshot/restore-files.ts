@@ -25,8 +25,8 @@ interface RestoreOptions {
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
     const found = await statOrUndefined(path);
-    const elsewhere = layout.remoteFiles?.find(path);
-    if (found === undefined && elsewhere !== undefined) return elsewhere.sha256 === file.sha256;
+    const remote = layout.remoteFiles?.find(path);
+    if (found === undefined && remote !== undefined) return remote.sha256 === file.sha256;
     if (found === undefined) continue;
     if (found.size !== file.bytes) return false;
     const { changed_ms: noted = Math.floor(found.mtimeMs) } = file;
@@ -183,7 +183,7 @@ export async function restoreEarlierChanges(
       await syncFolder(folder);
       changes[index] = { ...entry, ...filesOf([file]), columns: state.columns };
     }
-    // It is gone too if somebody has removed everything of the stream.
+    // It is gone too if someone has removed everything of the stream.
     if ((await statOrUndefined(dirname(folder))) !== undefined) await syncFolder(dirname(folder));
   }
   if (!isChanged) return false;

@@ -144,7 +144,7 @@ async function halvesOf(
 
 /**
  * Writes the files that a snapshot still lacks, side by side.
- * @param beside works in a session of its own
+ * @param beside works in its own session
  * @returns all that are new in it
  */
 async function writePendingFiles(
@@ -183,7 +183,7 @@ export class SnapshotWriter {
       return written;
     };
     this.#written = streams.some(({ again }) => again !== undefined) ? store.writingFiles(write) : write();
-    // Reported when somebody asks for the files.
+    // Reported when someone asks for the files.
     this.#written.catch(() => undefined);
   }
 

@@ -11,7 +11,7 @@ import type { CommittedFile, StreamState } from './stream-state.js';
  * `snapshot/<run>/` has all files of the run's snapshot, those that it shares with the snapshot before included: these are hard links,
  * or copies where the file system has none. So a plain glob of one folder is always one whole snapshot.
  *
- * `current` leads to the newest folder, and may be swapped while somebody opens the files of a glob one by one. So a name never
+ * `current` points to the newest folder, and may be swapped while someone opens the files of a glob one by one. So a name never
  * leads them from one snapshot into a part of another: a file that is a whole snapshot is `00001.parquet`; one of several has its run
  * in its name. They find the file that they have listed, or a whole snapshot, or nothing.
  */
@@ -84,8 +84,8 @@ export async function swapCurrentLink(layout: JobLayout, { stream, snapshot }: S
 }
 
 /**
- * Earlier versions left the files of a snapshot that only grew in the folders of the runs that brought them. This gathers them in the
- * folder of the last one; publishing then brings them there.
+ * Earlier versions left the files of a snapshot that only grew in the folders of the runs that returned them. This gathers them in the
+ * folder of the last one; publishing then returns them there.
  * @returns the streams that had such files, as the store now has them
  */
 export async function gatherSnapshots(

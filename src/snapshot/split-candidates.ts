@@ -34,13 +34,13 @@ function isPlainText({ place, shape, declared, treatment, untracked }: StoredCol
 async function promising(session: Session, table: string, columns: readonly Candidate[]): Promise<Candidate[]> {
   const [first] = columns;
   if (first === undefined) return [];
-  const facts = columns.flatMap(({ name }, index) => {
+  const expressions = columns.flatMap(({ name }, index) => {
     const column = quoteIdentifier(name);
     return [`count(${column}) AS c${index}`, `approx_count_distinct(${column}) AS d${index}`];
   });
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const some = `(SELECT ${names} FROM ${table} LIMIT ${sampledRows})`;
-  const [found = {}] = await session.rows(`SELECT count(*) AS n, ${facts.join(', ')} FROM ${some}`);
+  const [found = {}] = await session.rows(`SELECT count(*) AS n, ${expressions.join(', ')} FROM ${some}`);
   const likely = columns
     .map((column, index) => ({ column, filled: found[`c${index}`], values: Number(found[`d${index}`]) }))
     // The number of values is an estimate.
@@ -63,7 +63,7 @@ async function partsBy(session: Session, table: string, candidate: Candidate): P
   if (groups.length < 2 || groups.length > mostParts) return undefined;
   const values = groups.map(({ value }) => value);
   if (!values.every((value) => typeof value === 'string' && isFilterable(value))) return undefined;
-  // A service that compares without regard to case would bring such records twice, and they would not match the filter.
+  // A service that compares without regard to case would return such records twice, and they would not match the filter.
   if (new Set(values.map((value) => String(value).toLowerCase())).size < values.length) return undefined;
   return groups.map(({ value, rows }) => ({ values: [[field, String(value)]], rows: Number(rows) }));
 }

@@ -20,7 +20,7 @@ export const auditEvents = source({
   watched: ['happened_at'],
   // The largest page that the service's documentation allows.
   pages: { size: 1000 },
-  manners: windowReadOptions(),
+  readOptions: windowReadOptions(),
   open: () => ({
     kind: 'windowed',
     longestWindowMs: 7 * 86_400_000,

@@ -3,10 +3,10 @@ import { ServiceError } from '../api/service-error.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import { verbatim } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
-import type { RecordFacts } from './source.js';
+import type { RecordProperties } from './source.js';
 
 /** What the campaigns and their drafts have in common. */
-const facts: RecordFacts = {
+const properties: RecordProperties = {
   coverage: 'everything',
   declared: [
     { field: 'id', type: 'VARCHAR' },
@@ -30,7 +30,7 @@ export const campaigns = source({
   description: 'The campaigns of the tenant.',
   options,
   group: 'management',
-  ...facts,
+  ...properties,
   pages: {},
   open: ({ destinationDataTemplateId }) => ({
     kind: 'list',
@@ -49,7 +49,7 @@ function otherVersion({ campaignDrafts, management }: ServiceOptions['apiVersion
 }
 
 /**
- * Whether this may be the service's way to refuse a version: what it answers then is not published, and a 401 may say no more
+ * Whether this may be the service's way to refuse a version: what it responds then is not published, and a 401 may say no more
  * than that of a bad token (published facts). Only the other version tells.
  */
 function mayRefuseVersion(error: unknown): error is ServiceError {
@@ -88,20 +88,20 @@ export async function draftsVersion({ client, signal, meter, notice, service }: 
 
 function neither(...refused: readonly (readonly [version: string, error: ServiceError])[]): ServiceError {
   const refusals = refused.map(([version, error]) => `under version ${version}: ${error.message}`);
-  // A 401 to both is what a bad token gets, too. Any other answer shows that the token is accepted.
-  const [, told] = refused.find(([, { status }]) => status !== 401) ?? (refused[0] as [string, ServiceError]);
+  // A 401 to both is what a bad token gets, too. Any other response shows that the token is accepted.
+  const [, refusal] = refused.find(([, { status }]) => status !== 401) ?? (refused[0] as [string, ServiceError]);
   return new ServiceError(`the service shows no campaign drafts; ${refusals.join('; ')}`, {
-    code: told.code,
-    kind: told.kind,
-    status: told.status,
-    serviceMessage: told.serviceMessage,
-    requestId: told.requestId,
-    traceId: told.traceId,
+    code: refusal.code,
+    kind: refusal.kind,
+    status: refusal.status,
+    serviceMessage: refusal.serviceMessage,
+    requestId: refusal.requestId,
+    traceId: refusal.traceId,
     hint:
-      told.status === 401
-        ? `if other streams of this token can be read, set \`api_versions.campaign_drafts\` to the version of the service's documentation; otherwise: ${told.hint}`
+      refusal.status === 401
+        ? `if other streams of this token can be read, set \`api_versions.campaign_drafts\` to the version of the service's documentation; otherwise: ${refusal.hint}`
         : "set `api_versions.campaign_drafts` to the version of the service's documentation",
-    cause: told,
+    cause: refusal,
   });
 }
 
@@ -112,7 +112,7 @@ export const campaignDrafts = source({
     'The drafts of campaigns, under `service.api_versions.campaign_drafts`, or `unstable` if the service has none there.',
   options,
   group: 'management',
-  ...facts,
+  ...properties,
   pages: {},
   open: async ({ destinationDataTemplateId }, context) => {
     const version = await draftsVersion(context);

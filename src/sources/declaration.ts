@@ -3,7 +3,7 @@ import type { RequestCounts, ServiceClient } from '../api/client.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
 import { type Camel, camelKey, type Finding } from '../sdk/option.js';
 import type { Session } from '../storage/duckdb.js';
-import { completeSource, type RecordFacts, type Source, type SourceInput, type WindowedSource } from './source.js';
+import { completeSource, type RecordProperties, type Source, type SourceInput, type WindowedSource } from './source.js';
 
 /** Options by their YAML keys, each declared with `option` or what is built on it. */
 type OptionShape = Readonly<Record<string, z.ZodType>>;
@@ -72,7 +72,7 @@ export type StoredRecord = Readonly<Record<string, unknown>>;
  */
 // biome-ignore lint/suspicious/noExplicitAny: stands for any options, where it does not matter which
 export interface SourceDeclaration<N extends string = string, S extends OptionShape = any>
-  extends Omit<RecordFacts, 'key'> {
+  extends Omit<RecordProperties, 'key'> {
   /** What `source:` calls it. */
   readonly name: N;
   readonly description: string;
@@ -104,7 +104,7 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   /** Given if its pages have a size: `page_size` is then an option, with the default `size` or else `service.page_size`. */
   readonly pages?: { readonly size?: number };
   /** How its options want it read; what is left out has its default. */
-  manners?(options: OptionsOf<S>): Partial<ReadOptions>;
+  readOptions?(options: OptionsOf<S>): Partial<ReadOptions>;
   /** Whether a stored record may still change, so that the next run asks for it again. Sees the `watched` columns. */
   isUnfinished?(record: StoredRecord): boolean;
   /**
@@ -145,8 +145,8 @@ type Options = Readonly<Record<string, unknown>>;
 
 function definingOptions({ options: shape, notDefining = [] }: SourceDeclaration, options: Options): Options {
   const names = Object.keys(shape).filter((name) => !notDefining.includes(name));
-  const given = names.map((name) => [camelKey(name), options[camelKey(name)]] as const);
-  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+  const values = names.map((name) => [camelKey(name), options[camelKey(name)]] as const);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
 /** @param options of the stream, in camelCase, defaults filled in */
@@ -154,7 +154,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
   const { name, group, declared, container, coverage, pages, watched = [] } = declaration;
   const definition = definingOptions(declaration, options);
   const key = 'option' in declaration.key ? (options[declaration.key.option] as readonly string[]) : declaration.key;
-  const facts = { name, declared, container, key, coverage };
+  const properties = { name, declared, container, key, coverage };
   const { open, isUnfinished } = declaration;
   return {
     filter: new Map(),
@@ -164,7 +164,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     confirmDeletes: defaultConfirmDeletes,
     windows: undefined,
     query: undefined,
-    ...declaration.manners?.(options),
+    ...declaration.readOptions?.(options),
     group,
     key,
     coverage,
@@ -172,6 +172,6 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     pageSize: (options.pageSize as number | undefined) ?? pages?.size,
     details: declaration.details,
     unfinished: isUnfinished && { watched, is: isUnfinished },
-    open: open && (async (context) => completeSource(facts, await open(options, context), definition)),
+    open: open && (async (context) => completeSource(properties, await open(options, context), definition)),
   };
 }

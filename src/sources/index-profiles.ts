@@ -3,13 +3,13 @@ import { getProfileOperation, profilesPageOperation } from '../api/profile-api.j
 import { CdsyncError } from '../core/errors.js';
 import { type Finding, flag, map, option, verbatim, whole } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
-import { completeSource, type ListSource, type ListSourceInput, type RecordFacts } from './source.js';
+import { completeSource, type ListSource, type ListSourceInput, type RecordProperties } from './source.js';
 import { resolveIndex } from './whole-list.js';
 
 const name = 'index_profiles';
 
 /** Profiles of an index, however they are asked for. */
-export const profileFacts: RecordFacts = {
+export const profileRecords: RecordProperties = {
   coverage: 'everything',
   declared: [
     { field: 'id', type: 'VARCHAR' },
@@ -19,7 +19,7 @@ export const profileFacts: RecordFacts = {
   key: ['id'],
 };
 
-function given(indexId: string): ListSourceInput {
+function profileList(indexId: string): ListSourceInput {
   return {
     kind: 'list',
     page: ({ token, limit, filter, withTotal }) =>
@@ -30,7 +30,7 @@ function given(indexId: string): ListSourceInput {
 
 /** The profiles of an index by its id, for code that reads the service without a stream. */
 export function profilesOfIndex(indexId: string): ListSource {
-  return completeSource({ name, ...profileFacts }, given(indexId), { index: indexId });
+  return completeSource({ name, ...profileRecords }, profileList(indexId), { index: indexId });
 }
 
 function repeatedValues(value: unknown): Finding[] {
@@ -140,10 +140,10 @@ export const indexProfiles = source({
   check: (stream) => [...filteredPartition(stream), ...hiddenPartition(stream)],
   notDefining: ['partition_by', 'check_total', 'confirm_deletes'],
   group: 'profile',
-  ...profileFacts,
+  ...profileRecords,
   hashesKey: true,
   pages: {},
-  manners: ({ filter, partitionBy, checkTotal, confirmDeletes }) => ({
+  readOptions: ({ filter, partitionBy, checkTotal, confirmDeletes }) => ({
     filter: new Map(Object.entries(filter)),
     partitionBy,
     canPartition: true,
@@ -154,6 +154,6 @@ export const indexProfiles = source({
     refuseEmpty(filter, context);
     const id = await resolveIndex(context, index);
     // A fingerprint holds the filter separately. It is sorted, for its order means nothing.
-    return { ...given(id), asked: { index: id }, resolved: { index: id, filter: Object.entries(filter).sort() } };
+    return { ...profileList(id), asked: { index: id }, resolved: { index: id, filter: Object.entries(filter).sort() } };
   },
 });

@@ -4,7 +4,7 @@ import { windowOptionNames, windowOptions, windowReadOptions } from './window-op
 import { isUnfinishedRun } from './workflow-runs.js';
 
 const dayMs = 86_400_000;
-/** Some deployments answer only for this long (published facts, Management API). */
+/** Some deployments response only for this long (published facts, Management API). */
 const certainDays = 7;
 
 /** The ingest jobs of the tenant, by the time they were created (specification, section 4.11). */
@@ -28,10 +28,10 @@ export const ingestJobs = source({
     tables.length === 0 ||
     tables.some((table: object | null) => isUnfinishedRun(table ?? {})),
   pages: {},
-  manners: windowReadOptions(certainDays),
+  readOptions: windowReadOptions(certainDays),
   open: () => ({
     kind: 'windowed',
-    // The service allows 7 days. Shorter windows have fewer jobs, and no answer can be told from one that was cut off.
+    // The service allows 7 days. Shorter windows have fewer jobs, and no response can be told from one that was cut off.
     longestWindowMs: dayMs,
     takesLimit: false,
     certainMs: certainDays * dayMs,

@@ -146,9 +146,9 @@ function idsOf(rows: readonly Row[], place: string): string[] {
 
 function keysOf(rows: readonly Row[], place: string): Record<string, string>[] {
   return rows.map((row, index) => {
-    const given = Object.entries(row).filter(([, value]) => value !== null && value !== undefined && value !== '');
-    if (given.length > 0)
-      return Object.fromEntries(given.map(([name, value]) => [name, keyText(value, place, index + 1)]));
+    const entries = Object.entries(row).filter(([, value]) => value !== null && value !== undefined && value !== '');
+    if (entries.length > 0)
+      return Object.fromEntries(entries.map(([name, value]) => [name, keyText(value, place, index + 1)]));
     throw new CdsyncError(`${place}: row ${index + 1} has no key at all`, {
       code: 'key_missing',
       hint: 'leave such rows out',

@@ -20,7 +20,7 @@ export const profileSegments = source({
   key: ['profile_id', 'segment_id'],
   hashesKey: true,
   pages: {},
-  manners: ({ ids: list }) => ({ query: queryOfKeys(list) }),
+  readOptions: ({ ids: list }) => ({ query: queryOfKeys(list) }),
   open: async ({ collection: asked, ids: list }, context) => {
     const { readIds } = await import('./key-list.js');
     const { collectionOwner } = await import('./key-owner.js');

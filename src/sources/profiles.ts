@@ -1,7 +1,7 @@
 import { getProfileOperation } from '../api/profile-api.js';
 import { verbatim } from '../sdk/option.js';
 import { source } from './declaration.js';
-import { profileFacts } from './index-profiles.js';
+import { profileRecords } from './index-profiles.js';
 import { ids, queryOfKeys } from './key-options.js';
 import { resolveIndex } from './whole-list.js';
 
@@ -14,9 +14,9 @@ export const profiles = source({
   // An id that is no longer listed is a delete.
   notDefining: ['ids'],
   group: 'profile',
-  ...profileFacts,
+  ...profileRecords,
   hashesKey: true,
-  manners: ({ ids: list }) => ({ query: queryOfKeys(list) }),
+  readOptions: ({ ids: list }) => ({ query: queryOfKeys(list) }),
   open: async ({ index, ids: list }, context) => {
     const { readIds } = await import('./key-list.js');
     const { indexOwner } = await import('./key-owner.js');

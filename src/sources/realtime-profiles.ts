@@ -76,7 +76,7 @@ export const realtimeProfiles = source({
   container: 'attributes',
   key: ['profile_id'],
   hashesKey: true,
-  manners: ({ ids: byId, keys }) => ({ query: queryOfKeys(byId) ?? queryOfKeys(keys) }),
+  readOptions: ({ ids: byId, keys }) => ({ query: queryOfKeys(byId) ?? queryOfKeys(keys) }),
   open: async ({ collection: of, enrich, method, ids: byId, keys }, context) => {
     const { readIdentityKeys, readIds } = await import('./key-list.js');
     const { collectionOwner } = await import('./key-owner.js');

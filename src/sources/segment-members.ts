@@ -1,11 +1,11 @@
 import { segmentMembersPageOperation } from '../api/realtime-api.js';
 import { verbatim } from '../sdk/option.js';
 import { source } from './declaration.js';
-import { completeSource, type ListSource, type ListSourceInput, type RecordFacts } from './source.js';
+import { completeSource, type ListSource, type ListSourceInput, type RecordProperties } from './source.js';
 
 const name = 'segment_members';
 
-const facts: RecordFacts = {
+const properties: RecordProperties = {
   coverage: 'everything',
   declared: [
     { field: 'segment_id', type: 'VARCHAR' },
@@ -15,13 +15,13 @@ const facts: RecordFacts = {
   key: ['segment_id', 'profile_id'],
 };
 
-function given(segment: string): ListSourceInput {
+function memberList(segment: string): ListSourceInput {
   return {
     kind: 'list',
     added: { segment_id: segment },
     // Some deployments refuse the page tokens that they gave.
     distrustsTokens: true,
-    // Some take no parameter at all, and answer with everybody (published facts, Real-time API).
+    // Some take no parameter at all, and response with everybody (published facts, Real-time API).
     plain: () => segmentMembersPageOperation(segment, {}),
     // It always has a total: no request asks for one.
     page: ({ token, limit }) => segmentMembersPageOperation(segment, { nextToken: token, limit }),
@@ -30,7 +30,7 @@ function given(segment: string): ListSourceInput {
 
 /** The members of a segment, for code that reads the service without a stream. */
 export function membersOfSegment(segment: string): ListSource {
-  return completeSource({ name, ...facts }, given(segment), { segment });
+  return completeSource({ name, ...properties }, memberList(segment), { segment });
 }
 
 /** The members of a real-time segment (specification, section 4.10). */
@@ -41,8 +41,8 @@ export const segmentMembers = source({
     segment: verbatim({ description: 'Id of the real-time segment.', example: 'seg-vip' }),
   },
   group: 'realtime',
-  ...facts,
+  ...properties,
   hashesKey: true,
   pages: {},
-  open: ({ segment }) => given(segment),
+  open: ({ segment }) => memberList(segment),
 });

@@ -18,17 +18,17 @@ interface PageRequest {
 }
 
 /** What is known of a source before it is opened, whatever its options. */
-export interface RecordFacts {
+export interface RecordProperties {
   readonly declared: readonly DeclaredColumn[];
   /** The member whose own members become columns; null if records have no such member. */
   readonly container: 'attributes' | null;
   /** Columns that make the key. */
   readonly key: readonly string[];
-  /** `everything`: a known record that a reading does not bring is gone. `additions`: a reading adds to what is known. */
+  /** `everything`: a known record that a reading does not return is gone. `additions`: a reading adds to what is known. */
   readonly coverage: 'everything' | 'additions';
 }
 
-interface SourceFacts extends RecordFacts {
+interface SourceProperties extends RecordProperties {
   /** What identifies a reading in a fingerprint: the source, and everything that its requests are made of. */
   readonly identity: Readonly<Record<string, unknown>>;
   /** Options of the stream's definition that opening has made exact, such as an index by its id. */
@@ -38,7 +38,7 @@ interface SourceFacts extends RecordFacts {
 }
 
 /** A list of the service, read page by page to its end. */
-export interface ListSource extends SourceFacts {
+export interface ListSource extends SourceProperties {
   readonly kind: 'list';
   page(request: PageRequest): Operation;
   /** One record by its key, if the service can give it. It confirms that an absent key was deleted. */
@@ -46,34 +46,34 @@ export interface ListSource extends SourceFacts {
   /** The endpoint may give page tokens that it does not accept. Its total then decides whether the list is complete. */
   readonly distrustsTokens?: true;
   /**
-   * The request without any parameter. Given if the endpoint may take none and answer with the whole list: it is then sent
-   * first, and the list is read in pages only if the answer does not prove whole.
+   * The request without any parameter. Given if the endpoint may take none and response with the whole list: it is then sent
+   * first, and the list is read in pages only if the response does not prove whole.
    */
   plain?(): Operation;
 }
 
 /** A list that is asked for in windows of time, and only ever grows. */
-export interface WindowedSource extends SourceFacts {
+export interface WindowedSource extends SourceProperties {
   readonly kind: 'windowed';
   /** The longest window. It limits what is read again after a failure, and keeps to what the service allows. */
   readonly longestWindowMs: number;
-  /** Whether a window is read in pages. Otherwise one answer is all of it: a request takes no page size and no token. */
+  /** Whether a window is read in pages. Otherwise one response is all of it: a request takes no page size and no token. */
   readonly takesLimit: boolean;
   /**
-   * How far back the service is known to answer: an empty window before that does not prove that nothing was there, so each
+   * How far back the service is known to respond: an empty window before that does not prove that nothing was there, so each
    * run reads it again, and one that the service refuses counts as empty. Default: without end.
    */
   readonly certainMs?: number;
   page(request: PageRequest & { readonly window: Window }): Operation;
   /** One record by its key, if records change until they have ended. */
   one?(key: string): Operation;
-  /** Given if pages, and {@link WindowedSource.one}, may leave out fields that another request brings. */
+  /** Given if pages, and {@link WindowedSource.one}, may leave out fields that another request returns. */
   readonly details?: RecordDetailsRequest;
 }
 
 /** How to ask for all fields of one record. A deployment may refuse it with 400 or 404. */
 interface RecordDetailsRequest {
-  /** The fields that pages are known to bring. */
+  /** The fields that pages are known to return. */
   readonly overview: readonly string[];
   one(key: string): Operation;
 }
@@ -83,7 +83,7 @@ export interface KeyedRequest {
   /** The id that it asks for. Left out: an id that no URL can carry fails the stream. */
   readonly key?: string;
   operation(request: { readonly token: string | null; readonly limit: number }): Operation;
-  /** Whether the answer is a page of records or one record. */
+  /** Whether the response is a page of records or one record. */
   readonly returns: 'page' | 'record';
   readonly added: Readonly<Record<string, string>>;
   /** Fields that the record must have, with these values. */
@@ -92,17 +92,17 @@ export interface KeyedRequest {
 
 /** What has the records that keys are asked of: a collection, an index. */
 export interface KeyOwner {
-  /** Answers with a success if it exists. */
+  /** Responses with a success if it exists. */
   operation(): Operation;
   /** The error if it does not, or if that cannot be known. */
   unknown(reason: string): Error;
 }
 
 /** Records that are asked for one by one. */
-interface KeyedSource extends SourceFacts {
+interface KeyedSource extends SourceProperties {
   readonly kind: 'keyed';
   readonly requests: readonly KeyedRequest[];
-  /** Whether an answer of 404 means that the record is not there; otherwise it fails the stream. */
+  /** Whether a response of 404 means that the record is not there; otherwise it fails the stream. */
   readonly mayMiss: boolean;
   /** Asked for if the service has none of the records. Given if {@link KeyedSource.mayMiss}. */
   readonly owner?: KeyOwner;
@@ -112,20 +112,20 @@ interface KeyedSource extends SourceFacts {
 export type Source = ListSource | WindowedSource | KeyedSource;
 
 /** What opening a source gives; the rest of a {@link Source} is in its declaration. */
-type Given<S extends Source> = Omit<S, keyof SourceFacts> & {
+type Input<S extends Source> = Omit<S, keyof SourceProperties> & {
   /** What its requests are made of; left out: the options that define the stream. */
   readonly asked?: Readonly<Record<string, unknown>>;
-} & Partial<Pick<SourceFacts, 'resolved' | 'added'>>;
+} & Partial<Pick<SourceProperties, 'resolved' | 'added'>>;
 
-export type ListSourceInput = Given<ListSource>;
-export type SourceInput = ListSourceInput | Given<WindowedSource> | Given<KeyedSource>;
+export type ListSourceInput = Input<ListSource>;
+export type SourceInput = ListSourceInput | Input<WindowedSource> | Input<KeyedSource>;
 
-/** Makes a source from its declaration and from what opening it gave. */
+/** Makes a source from its declaration and from the result of opening it. */
 export function completeSource<G extends SourceInput>(
-  { name, declared, container, key, coverage }: RecordFacts & { readonly name: string },
-  given: G,
+  { name, declared, container, key, coverage }: RecordProperties & { readonly name: string },
+  input: G,
   definition: Readonly<Record<string, unknown>>,
 ) {
-  const { asked = definition, resolved = {}, added = {} } = given;
-  return { ...given, declared, container, key, coverage, resolved, added, identity: { source: name, ...asked } };
+  const { asked = definition, resolved = {}, added = {} } = input;
+  return { ...input, declared, container, key, coverage, resolved, added, identity: { source: name, ...asked } };
 }

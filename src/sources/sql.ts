@@ -25,5 +25,5 @@ export const sql = source({
   key: { option: 'key' },
   hashesKey: true,
   refusedRules: { names: ['rename', 'type'], instead: 'let the query do it: a cast, or AS' },
-  manners: ({ query }) => ({ query }),
+  readOptions: ({ query }) => ({ query }),
 });

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { momentForm, parseMoment } from '../core/quantities.js';
-import { type OptionFacts, option, whole } from '../sdk/option.js';
+import { type OptionInfo, option, whole } from '../sdk/option.js';
 import type { ReadOptions } from './declaration.js';
 
 /** How far back the first run reads if the stream has no `since`. */
 const defaultReachDays = 30;
 
 /** A date or a time: ISO 8601, UTC unless it has an offset, as milliseconds since 1970; not in the future. */
-function moment(facts: OptionFacts) {
+function moment(properties: OptionInfo) {
   const schema = z
     .string()
     .regex(momentForm)
@@ -18,7 +18,7 @@ function moment(facts: OptionFacts) {
     verbatim: true,
     check: (written) =>
       parseMoment(String(written)) > Date.now() ? [{ path: [], message: 'this time is in the future' }] : [],
-    ...facts,
+    ...properties,
   });
 }
 

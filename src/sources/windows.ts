@@ -46,7 +46,7 @@ interface SettledQuestion {
 
 /**
  * The spans that need no further reading. Time after the start of the reading does not count: if the service's clock is ahead,
- * that time is read again. Nor does an empty window from before the time for which the service is known to answer.
+ * that time is read again. Nor does an empty window from before the time for which the service is known to respond.
  */
 export function settled({ covered, read, beganMs, certainMs }: SettledQuestion): Window[] {
   const provenMs = beganMs - (certainMs ?? Number.POSITIVE_INFINITY);

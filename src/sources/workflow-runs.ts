@@ -45,7 +45,7 @@ export const workflowRuns = source({
   details: ['error', 'principal_id', 'principal_name', 'launched_version', 'current_version', 'task_instances'],
   // Each run of a page is one more request: a page is read within ten seconds, and a run that is cut short loses no more.
   pages: { size: 100 },
-  manners: windowReadOptions(),
+  readOptions: windowReadOptions(),
   open: () => ({
     kind: 'windowed',
     longestWindowMs: 30 * 86_400_000,

@@ -6,7 +6,7 @@ import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { partSchema } from './part.js';
 import { runFolders } from './storage.js';
-import { noUnchangedRows, standingSchema } from './unchanged-rows.js';
+import { noUnchangedRows, unchangedRowsSchema } from './unchanged-rows.js';
 
 const finding = z.object({ guard: z.string(), message: z.string(), figures: z.string().optional() });
 const span = z.object({ from: z.string(), to: z.string() });
@@ -37,7 +37,7 @@ const heldSchema = z.object({
     counters: countersSchema,
     dropped: z.array(z.object({ part: z.number(), from: z.number(), to: z.number() })),
     rejects: z.array(z.string()),
-    standing: standingSchema.default(noUnchangedRows),
+    standing: unchangedRowsSchema.default(noUnchangedRows),
   }),
   /** The record cache of the next run, after an approval; left out if there is none. */
   next_known: nextCache.optional(),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { fileText } from '../core/sql.js';
 
-export const standingSchema = z.object({
+export const unchangedRowsSchema = z.object({
   /** Cache hits, which are in no part; copies of one key and dropped attempts included. */
   records: z.number(),
   /** Null: the reading used no record cache. */
@@ -21,7 +21,7 @@ export const standingSchema = z.object({
  * The rows that a reading found unchanged since the last snapshot. The reading leaves them out of its parts. A row whose key is in
  * a part is not unchanged: the part was read later.
  */
-export type UnchangedRows = z.infer<typeof standingSchema>;
+export type UnchangedRows = z.infer<typeof unchangedRowsSchema>;
 export type CachedRows = NonNullable<UnchangedRows['known']>;
 
 /** For a reading whose parts hold every record that was read. */

@@ -53,8 +53,8 @@ function authPartLines(auth: AuthPart): string[] {
 }
 
 /** A header's name if it was given, otherwise its default as a comment. */
-function header(key: string, given: string | undefined, fallback: string): string {
-  return given === undefined || given === fallback ? `# ${key}: ${fallback}` : `${key}: ${yamlText(given)}`;
+function header(key: string, fromFlag: string | undefined, fallback: string): string {
+  return fromFlag === undefined || fromFlag === fallback ? `# ${key}: ${fallback}` : `${key}: ${yamlText(fromFlag)}`;
 }
 
 function serviceLines(part: ServicePart): string[] {

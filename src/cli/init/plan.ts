@@ -30,7 +30,7 @@ const localService = { base_url: 'http://127.0.0.1:8787', tenant_id: 'acme' };
  * @throws {CdsyncError} `usage` if there is nothing to log in with, or a flag is wrong; `interrupted`
  */
 async function askForService(args: ServiceArguments, env: Variables, terminal: Terminal): Promise<ServicePart> {
-  // Without a login no answer would help, so it comes before any question.
+  // Without a login no response would help, so it comes before any question.
   const auth = authPart(args, env);
   const tried = (part: Partial<ServicePart>): ServicePart => {
     const whole = { ...localService, auth, ...part };
@@ -39,12 +39,12 @@ async function askForService(args: ServiceArguments, env: Variables, terminal: T
   };
   const ask = async (
     key: keyof Omit<ServicePart, 'auth'>,
-    given: string | undefined,
+    inputs: string | undefined,
     text: string,
     fallback: string,
   ) => {
-    if (given === undefined) return terminal.ask(text, fallback, (answer) => tried({ [key]: answer })[key] as string);
-    return tried({ [key]: given })[key] as string;
+    if (inputs === undefined) return terminal.ask(text, fallback, (answer) => tried({ [key]: answer })[key] as string);
+    return tried({ [key]: inputs })[key] as string;
   };
   const address = env.CDS_BASE_URL || localService.base_url;
   const tenant = env.CDS_TENANT_ID || localService.tenant_id;
@@ -87,21 +87,21 @@ function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
 }
 
 /**
- * Plans the configuration from flags, the environment, the service itself, and, at a terminal, the user's answers.
+ * Plans the configuration from flags, the environment, the service itself, and, at a terminal, the user's responses.
  * @throws {CdsyncError} `usage` that names the missing or wrong flag; what the client throws; `interrupted`
  */
 export async function askForPlan(args: InitArguments, env: Variables, output: Output): Promise<ConfigPlan> {
   const { file, storage, tokenFile } = args;
-  const given = { ...args, tokenFile: tokenFile === undefined ? undefined : besideFile(tokenFile, file) };
+  const inputs = { ...args, tokenFile: tokenFile === undefined ? undefined : besideFile(tokenFile, file) };
   const job = args.job === undefined ? undefined : jobName(args.job);
   const terminal = !args.yes && !args.json && hasTerminal() ? new Terminal() : undefined;
   const stop = interruption(output);
   try {
-    if (terminal === undefined && leavesOutToken(given, env))
+    if (terminal === undefined && leavesOutToken(inputs, env))
       output.notice(
         'login: CDS_CLIENT_ID and CDS_CLIENT_SECRET, not CDS_TOKEN, which expires; --auth token takes the token',
       );
-    const service = terminal === undefined ? servicePart(given, env) : await askForService(given, env, terminal);
+    const service = terminal === undefined ? servicePart(inputs, env) : await askForService(inputs, env, terminal);
     if (terminal === undefined) refuseOpenQuestions(args);
     const config = parseService(service, env, file);
     applyConfigToOutput(config, output);

@@ -72,7 +72,7 @@ function chooseByName<T extends Choosable>(what: string, wanted: readonly string
   return [...new Set(wanted.map((name) => called(what, name, all)))];
 }
 
-/** The ones that an answer means: `1, 3`, `all`, `none` or a list of names. @throws {CdsyncError} `usage` */
+/** The ones that a response means: `1, 3`, `all`, `none` or a list of names. @throws {CdsyncError} `usage` */
 function chooseByAnswer<T extends Choosable>(what: string, answer: string, all: readonly T[]): T[] {
   if (answer === 'all') return [...all];
   if (answer === 'none') return [];
@@ -104,9 +104,9 @@ export function plannedStreams(
   return chosen.map(({ id, name, description }) => {
     const stream = streamNameFor(name || id, kind, taken);
     taken.add(stream);
-    const isTold = all.filter((each) => each.name === name || each.id === name).length === 1;
+    const isUnique = all.filter((each) => each.name === name || each.id === name).length === 1;
     // A segment is requested by its id; an index also by its name, if no other has the same.
-    const of = source === 'index_profiles' && name && isTold ? name : id;
+    const of = source === 'index_profiles' && name && isUnique ? name : id;
     const about = source === 'segment_members' ? `Members of the segment ${name || id}` : (description ?? null);
     return { name: stream, source, of, about };
   });
@@ -195,7 +195,7 @@ async function chooseSegments(
 }
 
 /**
- * Chooses the streams by flags or answers; without either, all indexes. Reads once from each chosen one.
+ * Chooses the streams by flags or responds; without either, all indexes. Reads once from each chosen one.
  * @throws {CdsyncError} `usage` if there is nothing to read, or a name fits nothing; what the client throws
  */
 export async function chooseStreams(

@@ -174,9 +174,9 @@ export class RowsToSend {
         REPLACE (CASE ${opColumn} WHEN 'insert' THEN 'insert' ELSE 'update' END AS _op, ${runColumn} AS _run_id)
         FROM (${rows}) JOIN ${wantedTable} ON ${keyColumn} = ${this.#key}`);
     if (mode === 'upsert') return queries;
-    const isTold = kept.length === 0 ? '' : ` AND ${keyColumn} NOT IN (${sent('=')})`;
+    const notKept = kept.length === 0 ? '' : ` AND ${keyColumn} NOT IN (${sent('=')})`;
     const gone = `SELECT * FROM ${wantedTable} WHERE ${heldColumn}
-      AND ${keyColumn} NOT IN (${await this.#presentKeys()})${isTold}`;
+      AND ${keyColumn} NOT IN (${await this.#presentKeys()})${notKept}`;
     return (await count(gone)) === 0 ? queries : [...queries, await this.#deletes(gone)];
   }
 

@@ -9,7 +9,7 @@ import { nameHint } from '../../core/suggestions.js';
 import { eraseFromDestination } from '../../delivery/destination-status.js';
 import { cleanCacheFiles } from '../../record-cache/cache-file.js';
 import { eraseFromCache } from '../../snapshot/cache-update.js';
-import { type Forgotten, forgetRows, searchable, tellingValues } from '../../snapshot/forget.js';
+import { type Forgotten, forgetRows, identifyingValues, searchable } from '../../snapshot/forget.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
@@ -169,7 +169,7 @@ async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Eras
   const store = await SnapshotStore.open(database, layout);
   try {
     const keys = await rowKeys(store.session, config, state, { salts, requested });
-    const texts = [...new Set([...keys, ...(await tellingValues(store, state, keys))])];
+    const texts = [...new Set([...keys, ...(await identifyingValues(store, state, keys))])];
     await addErasure(layout, stream, task.destinations.length > 0 ? keys : null, clock.now());
     // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
     await eraseFromDeliveries(engine, task, keys);

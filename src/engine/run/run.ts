@@ -28,7 +28,7 @@ export interface RunOptions {
 }
 
 /** @throws {CdsyncError} `usage`, `job_not_found` */
-function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: RunOptions): JobConfig {
+function chosenJob({ jobs, jobSummaries }: Config, { job: wanted, deliver = true }: RunOptions): JobConfig {
   const loaded = jobs.map(({ name }) => name);
   if (wanted === undefined && jobs.length > 1) {
     throw new CdsyncError(`the configuration has several jobs: ${loaded.join(', ')}`, {
@@ -44,7 +44,7 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
     });
   }
   if (!deliver) return { ...job, destinations: [] };
-  const configured = outline.find(({ name }) => name === job.name)?.destinations ?? [];
+  const configured = jobSummaries.find(({ name }) => name === job.name)?.destinations ?? [];
   if (configured.length > 0 && job.destinations.length === 0) {
     throw new CdsyncError(`job "${job.name}" was loaded without its destinations`, {
       code: 'usage',

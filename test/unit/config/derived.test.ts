@@ -90,10 +90,10 @@ function* options(schema: z.core.$ZodType, path: string): Generator<{ path: stri
 const declared = [...options(fileSchema, '')].filter(({ path }) => path !== '' && !/\.(source|connector)$/.test(path));
 
 test.each(declared)('$path is described, and its example and default are right', ({ path, schema }) => {
-  const { core, facts, fallback } = unwrap(schema);
-  expect(facts?.description).toMatch(/./);
+  const { core, info, fallback } = unwrap(schema);
+  expect(info?.description).toMatch(/./);
   if (fallback !== undefined) expect(z.safeParse(schema, fallback).success).toBe(true);
-  const { example } = facts ?? {};
+  const { example } = info ?? {};
   const isMap = core instanceof z.ZodObject || core instanceof z.ZodUnion || core instanceof z.ZodArray;
   if (!isMap && !(core instanceof z.ZodRecord)) expect(example, path).toBeDefined();
   if (example !== undefined && !String(example).includes('$\u007b'))
@@ -117,7 +117,7 @@ describe('the JSON Schema', () => {
   test('knows nothing of what is refused', () => {
     const text = JSON.stringify(configJsonSchema());
     const refused = declared.filter(({ schema }) => unwrap(schema).core instanceof z.ZodNever);
-    for (const { schema } of refused) expect(text).not.toContain(unwrap(schema).facts?.description);
+    for (const { schema } of refused) expect(text).not.toContain(unwrap(schema).info?.description);
   });
 
   test('takes a variable for what is no text, and numbers for text that is kept as written', () => {

@@ -134,7 +134,7 @@ test('a small configuration gets every default', () => {
     ],
     secrets: [],
     secretVariables: ['OTEL_EXPORTER_OTLP_HEADERS'],
-    outline: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }], destinations: [] }],
+    jobSummaries: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }], destinations: [] }],
     warnings: [],
   });
 });

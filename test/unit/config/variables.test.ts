@@ -152,10 +152,10 @@ jobs:
     expect(problemsOf(text.replace('index: x', 'indx: x'), {}, { service: false, jobs: false })).toHaveLength(2);
   });
 
-  test('the outline names every job and stream without them', () => {
+  test('the job summaries name every job and stream without them', () => {
     const config = parse(text, { INDEX_A: 'x', TENANT: 't' }, { job: 'a' });
     expect(config.jobs.map(({ name }) => name)).toEqual(['a']);
-    expect(config.outline).toEqual([
+    expect(config.jobSummaries).toEqual([
       { name: 'a', streams: [{ name: 's', source: 'index_profiles' }], destinations: [] },
       { name: 'b', streams: [{ name: 's', source: 'index_profiles' }], destinations: [] },
     ]);

@@ -31,8 +31,8 @@ async function measure(end: Partial<RunResult>, { job = jobOf('nightly'), jobs =
   await mkdir(layout.private, { recursive: true });
   const run = samplesOf(runEnd({ job: job.name, ...end }), []);
   const { kept } = await keepSamples(layout, { job, textfile, run, now: 1_000 });
-  const outline = jobs.map((name) => ({ name, streams: [], destinations: [] }));
-  await writeTextFile({ storage: folder, outline }, textfile, { job: job.name, kept });
+  const jobSummaries = jobs.map((name) => ({ name, streams: [], destinations: [] }));
+  await writeTextFile({ storage: folder, jobSummaries }, textfile, { job: job.name, kept });
 }
 
 const exposed = async () => readExposition(await readFile(textfile, 'utf8'));
@@ -134,7 +134,7 @@ describe('the text file for Prometheus', () => {
     await mkdir(layout.private, { recursive: true });
     const run = samplesOf(runEnd({ job: job.name }), []);
     const { kept } = await keepSamples(layout, { job, textfile, run, now: 1 });
-    const write = () => writeTextFile({ storage: other, outline: [job] }, textfile, { job: job.name, kept });
+    const write = () => writeTextFile({ storage: other, jobSummaries: [job] }, textfile, { job: job.name, kept });
     await expect(write()).rejects.toMatchObject({
       code: 'metrics_shared',
       message: expect.stringMatching(/job nightly/),
@@ -153,7 +153,7 @@ describe('the text file for Prometheus', () => {
     const layout = new JobLayout(other, job.name);
     await mkdir(layout.private, { recursive: true });
     const { kept } = await keepSamples(layout, { job, textfile, run: samplesOf(runEnd(), []), now: 1 });
-    const write = () => writeTextFile({ storage: other, outline: [job] }, textfile, { job: job.name, kept });
+    const write = () => writeTextFile({ storage: other, jobSummaries: [job] }, textfile, { job: job.name, kept });
     await expect(write()).rejects.toMatchObject({ message: expect.stringContaining(`storage ${folder}`) });
     expect(await readFile(textfile, 'utf8')).toBe(theirs);
     await rm(new JobLayout(folder, 'nightly').folder, { recursive: true });
@@ -175,7 +175,7 @@ describe('the text file for Prometheus', () => {
     const run = samplesOf(runEnd(), []);
     const { kept, error } = await keepSamples(new JobLayout(folder, 'nightly'), { job, textfile, run, now: 1 });
     expect(error).toMatchObject({ code: 'ENOENT' });
-    await writeTextFile({ storage: folder, outline: [job] }, textfile, { job: 'nightly', kept });
+    await writeTextFile({ storage: folder, jobSummaries: [job] }, textfile, { job: 'nightly', kept });
     expect(figureOf(await exposed(), 'cdsync_runs_total', { status: 'ok' })).toBe(1);
   });
 });

@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { compact, compactionReason } from '../../../src/snapshot/compact.js';
-import { forgetRows, searchable, tellingValues } from '../../../src/snapshot/forget.js';
+import { forgetRows, identifyingValues, searchable } from '../../../src/snapshot/forget.js';
 import { beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { filesHolding } from '../../fixtures/files-holding.js';
@@ -121,7 +121,7 @@ describe('forgetting rows', () => {
     const store = await snapshots.store();
     const state = (await store.state()).streams.get('members');
     if (state === undefined) throw new Error('nothing was committed');
-    expect(await tellingValues(store, state, ['a'])).toEqual([secret]);
+    expect(await identifyingValues(store, state, ['a'])).toEqual([secret]);
     const { layout } = snapshots;
     const folder = join(layout.streamRun(runId, 'members'), 'parts');
     const task = {
