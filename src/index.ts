@@ -1,4 +1,4 @@
-/** The library: what a program can import from cdsync. */
+/** The library: everything that a program can import from cdsync. */
 
 export type { Config, JobConfig, StreamConfig } from './config/config.js';
 export { loadConfig } from './config/load.js';

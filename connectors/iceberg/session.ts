@@ -27,7 +27,7 @@ import type { TableDraft } from './table-draft.js';
 
 type Options = DestinationContext<IcebergShape>['options'];
 
-/** DuckDB uploads in 10,000 parts at most; the default makes each that large that several at once fill the memory. */
+/** DuckDB uploads in 10,000 parts at most; the default makes each so large that several at once fill the memory. */
 const largestFile = '50GB';
 
 /** SQL of the local view of the rows that were handed over. */

@@ -57,7 +57,7 @@ export function retryAfterMs(headers: ResponseHeaders, now: number): number | un
  * - `never`: another attempt cannot succeed, or could do something twice.
  * - `at_once`: the reason is gone, for example the token was renewed.
  * - `later`: after a pause, for as long as `retry.patience` allows.
- * - `when_allowed`: the same for a 429, which the budget responds too.
+ * - `when_allowed`: the same for a 429, to which the budget reacts too.
  */
 export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
 
@@ -114,7 +114,7 @@ interface FailureCircumstances {
   readonly option?: AddressOption;
 }
 
-/** @returns the value to throw for an exchange that returned no response */
+/** @returns the value to throw for an exchange without a response */
 export function failedExchange(
   failure: TransportError,
   circumstances: FailureCircumstances,

@@ -164,7 +164,7 @@ export function isUnconnected(reason: TransportErrorReason): boolean {
   return ['dns', 'refused', 'connect_timeout', 'tls', 'proxy'].includes(reason);
 }
 
-/** The error that users see for an exchange that returned no response. */
+/** The error that users see for an exchange without a response. */
 export function failureError(
   failure: TransportError,
   reason: Exclude<TransportErrorReason, 'closed'>,

@@ -1,7 +1,7 @@
 import { errors } from 'undici';
 
 /**
- * Why an exchange returned no response:
+ * Why an exchange has no response:
  * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
  * - `proxy`, `proxy_login`: a proxy is between, and made no connection; nothing was sent.
  * - `first_byte_timeout`, `body_timeout`: the response did not begin, or stalled.

@@ -1,7 +1,7 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
 import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, usageError } from './output.js';
 
-/** A command: the options that it adds to those of `Before`, and what it does with them. */
+/** A command: the options that it adds to those of `Before`, and its handler. */
 export interface Command<Before, After> {
   builder(parser: Argv<Before>): Argv<After>;
   handler(args: ArgumentsCamelCase<After>): void | Promise<void>;
@@ -97,7 +97,7 @@ export function configAndWords(all: readonly string[]): { config: string | undef
   const last = rest.at(-1);
   // SQL may end in such a word.
   if (last !== undefined && configFile.test(last) && !/\s/.test(last))
-    throw usageError(`the configuration file comes first: ${last}`, 'write it before the other words');
+    throw usageError(`the configuration file must be first: ${last}`, 'write it before the other words');
   return { config: undefined, words: all };
 }
 
@@ -137,7 +137,7 @@ export function serviceOptions<T>(parser: Argv<T>) {
     'tenant-id': textOption('the tenant or sandbox [default: $CDS_TENANT_ID]'),
     'tenant-header': textOption('real name of the tenant header'),
     'oauth-tenant-header': textOption('the same at the token endpoint'),
-    'oauth-token-url': textOption('the token endpoint, if it is on a host of its own'),
+    'oauth-token-url': textOption('the token endpoint, if it is on another host'),
     auth: {
       choices: ['token', 'oauth', 'token_file'] as const,
       requiresArg: true,

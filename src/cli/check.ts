@@ -20,7 +20,7 @@ interface CheckArguments extends JobsArguments {
   offline: boolean;
 }
 
-/** `cdsync check`: tells whether a run would work, without running it. */
+/** `cdsync check`: shows whether a run would work, without running it. */
 export const checkCommand: Command<CommonArguments, CheckArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))

@@ -34,7 +34,7 @@ function parserOf(words: readonly string[]): Argv<CommonArguments> {
 /** An option that is a list takes one word per flag: the next word may be the configuration file. */
 const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negation': false };
 
-/** Stands before a word from behind `--`, so that yargs takes it for no option. No argument of a process can hold it. */
+/** Precedes a word that followed `--`, so that yargs does not take it for an option. No argument of a process can have it. */
 const wordMark = '\0';
 
 /** Words for yargs, which would leave those behind `--` out of a command's own. */
@@ -78,7 +78,7 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
     .parserConfiguration(wordRules)
     .exitProcess(false)
     .fail((message, error) => {
-      // An error is what a command threw. For a wrong word, yargs gives only a message.
+      // A command threw the error. For a wrong word, yargs gives only a message.
       if (error !== undefined) throw error;
       throw argumentErrors(message ?? 'wrong usage', { words, command: commandIn(words), options: optionsOf(parser) });
     });
@@ -142,7 +142,7 @@ export function commonArguments(all: readonly string[]): CommonArguments {
   };
 }
 
-/** What is known of a command line before a command reads it: enough for the hints of its errors. */
+/** The parts of a command line that are read before a command: enough for the hints of its errors. */
 function placeOf(words: readonly string[], { envFile }: CommonArguments): CommandPlace {
   const isFile = (word: string) => /^[^-].*\.(ya?ml|json)$/.test(word) && word !== envFile;
   const job = lastValue(words, '--job');

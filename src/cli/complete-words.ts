@@ -45,7 +45,7 @@ export function nameOf({ command }: CommandModule): string {
 
 /**
  * The words that a command declares. Its builder gets a stand-in for yargs that only takes notes: nothing is parsed, and
- * what a handler needs is not loaded.
+ * the modules of a handler are not loaded.
  */
 export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> {
   const options: OptionWord[] = [];
@@ -73,13 +73,13 @@ export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> 
   return { options, commands, choices };
 }
 
-/** A word that may stand where the cursor is. */
+/** A word that is possible at the cursor. */
 interface Completion {
   readonly word: string;
   readonly describe: string;
 }
 
-/** What may stand there: these words, and files if `files` says so. */
+/** The possible words there, and files if `files` says so. */
 interface Completions {
   readonly words: readonly Completion[];
   /** `config`: files that can be a configuration. */
@@ -109,7 +109,7 @@ const fileOptions = new Set(['env-file', 'token-file', 'state', 'out']);
 const takesStreams = new Set(['diff', 'forget']);
 const takesConfig = /\[config\]|[<[][a-z]+\.\.[>\]]/;
 
-/** Makes two words of `--job=nightly`, of which bash makes three. */
+/** Makes two words of `--job=nightly`, which bash splits into three. */
 function rejoined(words: readonly string[]): string[] {
   const joined: string[] = [];
   for (const [at, word] of words.entries()) {
@@ -158,7 +158,7 @@ async function find(before: readonly string[], { commands, common }: CompletionS
       else {
         command = next;
         const own = await wordsOf(next);
-        // What is above a command holds below it too.
+        // The options above a command apply below it too.
         words = { ...own, options: [...own.options, ...words.options] };
       }
     }
@@ -169,7 +169,7 @@ async function find(before: readonly string[], { commands, common }: CompletionS
 const named = (words: readonly string[], describe: string): Completion[] =>
   [...new Set(words)].map((word) => ({ word, describe }));
 
-/** What may stand as the value of an option. */
+/** The possible values of an option. */
 async function valuesOf(
   option: OptionWord,
   { options, positionals }: Found,
@@ -199,7 +199,7 @@ function optionsOf({ words, options }: Found): Completion[] {
     .map(({ name, describe }) => ({ word: `--${name}`, describe }));
 }
 
-/** What may stand as a word that is no option. */
+/** The possible words that are not options. */
 async function positionalsOf(found: Found, source: CompletionSource): Promise<Completions> {
   const { command, words, positionals } = found;
   if (words.commands.length > 0 && positionals.length === 0 && !words.choices.length) {
@@ -223,7 +223,7 @@ async function positionalsOf(found: Found, source: CompletionSource): Promise<Co
 }
 
 /**
- * What may stand where the cursor is.
+ * The possible words at the cursor.
  * @param words of the command line after `cdsync`, up to the one that the cursor is in, which may be empty
  */
 export async function completionsOf(words: readonly string[], source: CompletionSource): Promise<Completions> {
@@ -263,7 +263,7 @@ async function jobsOf(file = 'cdsync.yaml'): Promise<ConfigNames[]> {
 }
 
 /**
- * Writes what may stand where the cursor is, for the scripts of `cdsync completion`.
+ * Writes the possible words at the cursor, for the scripts of `cdsync completion`.
  * @param options the shell, then the words after `cdsync`
  */
 export async function answerShell(

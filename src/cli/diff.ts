@@ -39,7 +39,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         csv: flag('the rows as comma-separated values'),
       })
       .example('$0 diff members --from 2026-11-01', 'what November has changed so far')
-      .example('$0 diff --held 20261103T021500Z-9f3a1c members', 'what a guard holds, before you approve it')
+      .example('$0 diff --held 20261103T021500Z-9f3a1c members', 'the held changes, before you approve them')
       .example('$0 diff members --column tier --show-values', 'who went from which tier to which'),
   handler: async (args) => {
     const { config, words } = configAndWords(args.stream);

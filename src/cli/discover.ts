@@ -17,7 +17,7 @@ interface DiscoverArguments extends ServiceArguments {
 
 const largestSample = 10_000;
 
-/** `cdsync discover`: lists what a tenant has to read, with its types. */
+/** `cdsync discover`: lists the sources of a tenant, with their types. */
 export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
   builder: (parser) =>
     serviceOptions(configPositional(parser))

@@ -9,20 +9,20 @@ import { asksForSeveral, inJob } from './load.js';
 import { nextStep } from './next-step.js';
 import { type Ending, exitCodeOf, failureDocument, type Output, usageError } from './output.js';
 
-/** How the work on one job ended: its exit code, and the facts behind the next step. */
+/** How the work on one job ended: its exit code, and the reasons for the next step. */
 export interface CommandResult extends Omit<Ending, 'storage' | 'job'> {
   /** Whether something was committed or delivered. */
   readonly hasDone?: boolean;
 }
 
-/** What a command does with each of its jobs. `Result` is the job's entry in the document of --json. */
+/** The work of a command on each of its jobs. `Result` is the job's entry in the document of --json. */
 export interface JobCommand<Result> {
   /**
    * @param only the streams and destinations that the command line names, as far as the job has them
    * @throws {CdsyncError} if it could not begin, or is stopped
    */
   work(job: JobConfig, only: Pick<JobSelection, 'streams' | 'destinations'>): Promise<Result>;
-  /** Shows people the result, and judges it. */
+  /** Shows people the result, and derives the exit code. */
   print(result: Result): CommandResult | Promise<CommandResult>;
   /** The document of --json for one job alone. */
   document(result: Result): unknown;
@@ -180,7 +180,7 @@ export async function forEachJob<R>(task: JobsTask, command: JobCommand<R>): Pro
       ? workOnOne(task, job, command)
       : workOnSeveral(task, command));
   } finally {
-    // Not before the end: a signal would end the process without a word of what was done.
+    // Not before the end: a signal would end the process without a report.
     task.stop?.release();
   }
 }
@@ -209,7 +209,7 @@ async function workOnSeveral<R>(task: JobsTask, command: JobCommand<R>): Promise
   return code;
 }
 
-/** What a command line narrows its work to; undefined for everything. */
+/** The names to which a command line limits its work; undefined for everything. */
 interface JobSelection {
   readonly streams?: readonly string[] | undefined;
   readonly destinations?: readonly string[] | undefined;

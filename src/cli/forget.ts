@@ -21,7 +21,7 @@ function proof({ searched, remains, also_in: others }: ForgetResult): string[] {
   return ['these files still have a trace of it:', ...remains.map((file) => `  ${file}`), ...advice];
 }
 
-/** What was erased, for people. */
+/** The erased rows and files, for people. */
 function forgetLines(result: ForgetResult): string[] {
   const { stream, keys, rows, history } = result;
   const nothing = rows + history === 0 ? [`no row of ${stream} has this key`] : [];

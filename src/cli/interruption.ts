@@ -3,7 +3,7 @@ import type { Output } from './output.js';
 export interface Interruption {
   readonly signal: AbortSignal;
   /**
-   * The command has told how it ended. A signal that comes while the process ends does not change that; a second one still
+   * The command has reported its end. A signal that comes while the process ends does not change that; a second one still
    * ends it at once.
    */
   release(): void;
@@ -20,7 +20,7 @@ let withdraw = () => {};
 
 /**
  * Until a command listens to signals itself, the first SIGINT or SIGTERM ends it.
- * @param end tells how it ended, and ends the process
+ * @param end reports the end, and ends the process
  */
 export function endAtSignal(end: () => void): void {
   leaveSignals();
@@ -32,7 +32,7 @@ export function endAtSignal(end: () => void): void {
   };
 }
 
-/** From now on, the command's own listeners decide what a signal does. */
+/** From now on, the command's own listeners handle signals. */
 export function leaveSignals(): void {
   withdraw();
   withdraw = () => {};

@@ -28,7 +28,7 @@ const needed: Readonly<Record<string, string>> = {
   'workflow stop': 'RUN',
 };
 
-/** Options of other tools, and of other commands, by what they are here. */
+/** Options of other tools, and of other commands, with their equivalents here. */
 const rightPlace: Readonly<Record<string, string>> = {
   '--dry-run': 'cdsync plan shows what a run would do; cdsync push --dry-run what a delivery would do',
   '--limit': 'write LIMIT into the SQL',
@@ -44,7 +44,7 @@ function unknownOption(flag: string, options: readonly string[]): string {
 }
 
 /**
- * What is wrong with words that are no options is said without them: a word too many may be the key of a profile.
+ * A message about words that are not options does not quote them: an unexpected word may be the key of a profile.
  * @param names what yargs does not know, without dashes
  */
 function unknownWords(names: readonly string[], { words, options, command }: WrongWords): string {

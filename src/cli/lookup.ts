@@ -26,7 +26,7 @@ export const lookupCommand: Command<ServiceArguments, LookupArguments> = {
         },
       })
       .example('$0 lookup col-1 email=ann@example.com', 'one profile; it must have all the keys')
-      .example('$0 lookup col-1 < keys.txt', 'many: one per line, as key=value or JSON; one answer per line, or null')
+      .example('$0 lookup col-1 < keys.txt', 'many: one per line, as key=value or JSON; one profile per line, or null')
       .epilogue(
         'Without keys, cdsync reads them from standard input, or asks for them on a terminal: that keeps them out of the list of\n' +
           'processes and out of the history of the shell. Exit codes: 0 all were found, 1 some were not or something failed,\n' +
@@ -95,7 +95,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   }
 }
 
-/** Shows each response as it comes; with --json, all responses in one document. */
+/** Shows each response as it arrives; with --json, all responses in one document. */
 async function print(task: LookupTask, { keys, isList }: Questions, output: Output): Promise<void> {
   const { lookUpProfiles } = await import('../engine/inspect/lookup-profiles.js');
   const profiles: string[] = [];

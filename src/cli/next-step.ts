@@ -19,7 +19,7 @@ function nextForError({ errorCode: error = '', command }: Ending): string | unde
 /** Commands that need no words of their own, so that a command that was interrupted can be named whole. */
 const withoutWords = new Set(['run', 'push', 'plan', 'check', 'verify']);
 
-/** What a command that did not succeed leads on to, by its error and what is known of it. */
+/** The next step after a command that did not succeed, by its error and its properties. */
 export function nextCommand(ending: Ending): string {
   const { code, remedy, undelivered, next, command } = ending;
   if (next !== undefined) return next;

@@ -8,7 +8,7 @@ export const logFormats = ['text', 'json'] as const;
 export type LogFormat = (typeof logFormats)[number];
 type LogLevel = 'debug' | 'info' | 'warning' | 'error';
 
-/** The variable that stands for --log-format. */
+/** The variable that replaces --log-format. */
 export const logFormatVariable = 'CDSYNC_LOG_FORMAT';
 
 /** One entry of a log as one line of JSON; texts in it pass through `redact` before they are escaped. */
@@ -32,7 +32,7 @@ export interface CommonArguments {
   envFile?: string | undefined;
 }
 
-/** What a log line is about, besides its message. */
+/** The job, run and stream of a log line, besides its message. */
 type LogDetails = Readonly<Record<string, unknown>>;
 
 /**
@@ -218,7 +218,7 @@ export function failureDocument(error: CdsyncError): RunReport {
   };
 }
 
-/** The facts behind the last line of a command that failed. */
+/** The reasons for the last line of a command that failed. */
 export interface Ending {
   readonly code: number;
   /** The code of the error that ended the command, and the command. */
@@ -237,7 +237,7 @@ export interface Ending {
   readonly undelivered?: boolean | undefined;
   /** The command worked on several jobs, and `job` is the one that decides. */
   readonly isOneOfSeveral?: boolean | undefined;
-  /** What leads on from here, if the command knows better than its exit code. */
+  /** The next step, if the command knows better than its exit code. */
   readonly next?: string | undefined;
 }
 

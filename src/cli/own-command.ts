@@ -38,7 +38,7 @@ export async function ended(child: ChildProcess): Promise<{ code: number; stdout
   return { code: code ?? 1, stdout };
 }
 
-/** Codes of errors that a service which does not run points to. */
+/** Codes of errors that may mean that the service does not run. */
 const codes = new Set(['unreachable', 'service_unavailable', 'connection_lost', 'timeout']);
 
 /** The file beside the jobs in which the service of a quickstart keeps its state. */

@@ -6,7 +6,7 @@ interface PlanArguments extends JobsArguments {
   stream?: string[] | undefined;
 }
 
-/** `cdsync plan`: shows what a run would request, cost and change. */
+/** `cdsync plan`: shows the requests, costs and changes of a run. */
 export const planCommand: Command<CommonArguments, PlanArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))

@@ -70,7 +70,7 @@ export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'prin
   };
 }
 
-/** Adds what a job did to the summary of a build, where CI names a file for it (GITHUB_STEP_SUMMARY). No run fails for that. */
+/** Adds the job's result to the summary of a build, if CI names a file for it (GITHUB_STEP_SUMMARY). No run fails for that. */
 async function writeStepSummary(report: JobReport, output: Output): Promise<void> {
   const file = process.env.GITHUB_STEP_SUMMARY ?? '';
   if (file === '') return;

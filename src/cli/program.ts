@@ -35,7 +35,7 @@ function checkWithoutCompiling(): void {
 function failWithoutOutput(output: Output, cause: Error): void {
   const error = new CdsyncError('standard output cannot be written', {
     code: 'output_failed',
-    hint: 'the work goes on without it: is the disk full to which the output goes?',
+    hint: 'the work continues without it: is the disk full to which the output is written?',
     cause,
   });
   output.error(error);

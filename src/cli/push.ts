@@ -18,7 +18,7 @@ interface PushArguments extends JobsArguments {
   dryRun: boolean;
 }
 
-/** `cdsync push`: returns destinations up to date with what is published. */
+/** `cdsync push`: loads destinations with the published snapshots. */
 export const pushCommand: Command<CommonArguments, PushArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))

@@ -35,7 +35,7 @@ export class QuickstartFolder {
   }
 
   /**
-   * Looks at a folder, which need not exist. It may have files of its own, and those of an earlier quickstart.
+   * Looks at a folder, which need not exist. It may have the user's files, and those of an earlier quickstart.
    * @throws {CdsyncError} `usage` if a file is in the way
    */
   static async look(folder: string): Promise<QuickstartFolder> {

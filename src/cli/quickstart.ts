@@ -90,7 +90,7 @@ class Quickstart {
     } catch (error) {
       if (this.#signal.aborted) throw interrupted();
       if (!(error instanceof EndedWith)) throw error;
-      // What is held needs no service to be decided on. All else needs it, and it stops now.
+      // Held streams can be decided on without the service. All else needs it, and it stops now.
       if (error.code !== 3) this.#output.last(`${error.code === 2 ? 'correct it, then' : 'next'}: ${this.#again}`);
       return error.code;
     } finally {
@@ -146,7 +146,7 @@ class Quickstart {
       await this.#job();
     }
     await nextDay(service);
-    this.#say('', 'A day passes at the service. The next run brings what changed.');
+    this.#say('', 'A day passes at the service. The next run reads the changes.');
     await this.#job();
     if (this.#args.json) return;
     this.#say('', 'Who changed tier since yesterday, from what to what (for each person, select key):');
@@ -198,7 +198,7 @@ class Quickstart {
       `  ${path(`${quickstartJob}.duckdb`)}  for DuckDB 1.2 and later, opened read-only, also during a run:`,
       ...readingLines(path(`${quickstartJob}.duckdb`)).map((line) => `    ${line}`),
       `  ${path('parquet')}/<stream>/current/*.parquet  the same rows as Parquet`,
-      `  ${path('reports')}/  what each run did`,
+      `  ${path('reports')}/  a report of each run`,
       '',
       'Next:',
       ...next.flatMap(([command, does]) => [`  ${command}`, `      ${does}`]),
@@ -210,13 +210,13 @@ class Quickstart {
     return commandText(['quickstart', ...(this.#args.folder === '.' ? [] : [this.#args.folder])]);
   }
 
-  /** Commands to paste, with what they do. */
+  /** Commands to paste, with their effect. */
   #next(): [command: string, does: string][] {
     const { state, job } = this.#folder;
     const own = (command: string, ...words: string[]) => commandText([command, ...this.#config, ...words]);
     const serve = ['serve', '--state', relative('.', state), '--profiles', String(this.#profiles)];
     return [
-      [own('query', 'from members limit 5'), 'any SQL over what was published'],
+      [own('query', 'from members limit 5'), 'any SQL over the published tables'],
       ...(existsSync(join(job, 'reports', 'index.html'))
         ? ([[own('report', '--open'), 'the report of the last run, in the browser']] as [string, string][])
         : []),

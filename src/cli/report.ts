@@ -24,7 +24,7 @@ export const reportCommand: Command<CommonArguments, ReportArguments> = {
         out: textOption('write a copy of the page to this file; - is standard output'),
         open: flag('open the page in the browser'),
       })
-      .epilogue('It reads only what is kept, so that it also works during a run.') as unknown as Argv<ReportArguments>,
+      .epilogue('It reads only stored files, so it also works during a run.') as unknown as Argv<ReportArguments>,
   handler: async (args) => {
     process.exitCode = await report(args, new Output(args));
   },
@@ -106,7 +106,7 @@ async function printPage({ page, path, document, problem, index }: Page, args: R
   if (args.open && !(await openPage(shown))) output.notice(`there is no program here that opens pages; it is ${shown}`);
 }
 
-/** @returns the full path of the copy; undefined if none was asked for. @throws {CdsyncError} `usage`, which names the path */
+/** @returns the full path of the copy; undefined without one. @throws {CdsyncError} `usage`, which names the path */
 async function copyTo(out: string | undefined, page: string): Promise<string | undefined> {
   if (out === undefined) return undefined;
   const { resolve } = await import('node:path');

@@ -15,14 +15,14 @@ interface Choice {
   readonly streams: readonly string[] | undefined;
 }
 
-/** What a decision does, and how its result is shown. */
+/** The effect of a decision, and how its result is shown. */
 interface Decision<R> extends Pick<JobCommand<R>, 'print' | 'document'> {
-  /** Of a job in a bucket: what is returned at once. */
+  /** Of a job in a bucket: the files that are downloaded at once. */
   readonly need: 'decide' | 'small';
   decide(context: RunContext, choice: Choice): Promise<R>;
 }
 
-/** @param parts what it needs of the job besides its streams */
+/** @param parts that it needs of the job besides its streams */
 function decision<R>(
   command: 'approve' | 'discard',
   parts: { readonly outcome?: boolean },
@@ -92,14 +92,14 @@ async function decide<R>(
   );
 }
 
-/** `cdsync approve`: commits what a guard has held. */
+/** `cdsync approve`: commits the held changes. */
 export const approveCommand = decision('approve', { outcome: true }, async (output) => {
   const { approveRun } = await import('../engine/admin/review-held.js');
   const { reportPrinter } = await import('./print-report.js');
   return { ...reportPrinter(output), need: 'decide', decide: approveRun };
 });
 
-/** `cdsync discard`: throws away what a guard has held. */
+/** `cdsync discard`: discards the held changes. */
 export const discardCommand = decision('discard', {}, async (output) => {
   const { discardHeld } = await import('../engine/admin/review-held.js');
   return {

@@ -54,7 +54,7 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   const { interruption } = await import('./interruption.js');
   const { reportPrinter } = await import('./print-report.js');
   const { forEachJob } = await import('./for-each-job.js');
-  const stop = interruption(output, 'what was read is being kept');
+  const stop = interruption(output, 'the records read so far are being kept');
   const { storage } = config;
   const only = { streams: args.stream, byTime: range !== undefined };
   return forEachJob(

@@ -13,7 +13,7 @@ export const schemaCommand: Command<CommonArguments, SchemaArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
       docs: flag('print the reference page of all options instead, in Markdown'),
-      dbt: flag('print the sources.yml of what the job has published instead, for dbt'),
+      dbt: flag('print the sources.yml of the published tables instead, for dbt'),
     }) as unknown as Argv<SchemaArguments>,
   handler: async (args) => {
     const { docs, dbt, config, job } = args;

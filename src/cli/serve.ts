@@ -36,7 +36,7 @@ interface KeyArguments extends AddressArguments {
 
 const actions = ['create', 'issue', 'drop', 'revoke'] as const;
 
-/** The most profiles that the 32 bits of their ids allow, with room for those that later days add. */
+/** The most profiles that the 32 bits of their ids allow, with some left for those that later days add. */
 const maxProfiles = 1_000_000_000;
 
 function checkInteger(name: string, value: number, least: number, most: number): void {
@@ -52,7 +52,7 @@ function addressOptions<T>(parser: Argv<T>) {
   });
 }
 
-/** An option, or else the variable that `cdsync serve` prints; undefined if neither is given. */
+/** An option, or else the variable that `cdsync serve` prints; undefined if neither is set. */
 function controlTokenOf({ controlToken }: AddressArguments): string | undefined {
   return (controlToken ?? process.env.CDS_CONTROL_TOKEN) || undefined;
 }
@@ -151,7 +151,7 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
       .options({
         key: { ...textOption('name of the key'), default: 'default' },
         tenant: textOption('its tenant or sandbox, such as acme-sb-1'),
-        permission: many('create: what it may do [default: all]'),
+        permission: many('create: its permissions [default: all]'),
         days: numberOption('issue: validity in days, 0 for ever [default: 90]'),
         rotate: flag('issue: earlier tokens end in 30 days'),
         old: flag('revoke: tokens from before the last rotation'),
@@ -180,10 +180,10 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
           requiresArg: true,
           describe: 'values of attributes: text, as published, or typed JSON',
         },
-        'latency-ms': { ...numberOption('delay of every answer'), default: 0 },
+        'latency-ms': { ...numberOption('delay of every response'), default: 0 },
         'tenant-header': { ...textOption('name of the header'), default: 'service-tenant' },
         'oauth-tenant-header': { ...textOption('the same at the token endpoint'), default: 'X-Service-Tenant' },
-        'oauth-port': numberOption('issue tokens at this port only, as a host of its own would'),
+        'oauth-port': numberOption('issue tokens at this port only, like a separate host'),
         behaviour: many('how this deployment differs: a kind of fault, or its JSON; may be repeated'),
       })
       .command(keysCommand as unknown as CommandModule)

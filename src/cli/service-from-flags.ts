@@ -51,7 +51,7 @@ function hasOauth(env: Variables): boolean {
   return oauthVariables.every((name) => env[name]);
 }
 
-/** How to log in: by `--auth`, or else by what the environment has; a token expires, so OAuth comes first. @throws {CdsyncError} `usage` if it has nothing */
+/** How to log in: by `--auth`, or else by the variables of the environment; a token expires, so OAuth is preferred. @throws {CdsyncError} `usage` if it has nothing */
 export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 'tokenFile'>, env: Variables): AuthPart {
   if (tokenFile !== undefined && (auth ?? 'token_file') !== 'token_file') {
     throw usageError(`--token-file does not go with --auth ${auth}`, 'leave one of them out');
@@ -127,7 +127,7 @@ export function parseService(part: ServicePart, env: Variables, file = './flags.
   }
 }
 
-/** The `service:` part from flags and environment. @throws {CdsyncError} `usage` that names what is missing */
+/** The `service:` part from flags and environment. @throws {CdsyncError} `usage` that names the missing variable */
 export function servicePart(args: ServiceArguments, env: Variables): ServicePart {
   return {
     base_url: requiredValue('base-url', args.baseUrl, 'CDS_BASE_URL', env),

@@ -10,7 +10,7 @@ const logMs = 15_000;
 /** How often cdsync looks for new steps of streams: a log for machines has an entry for each. */
 const stepMs = 500;
 
-/** The facts to show of each stream. */
+/** The state to show of each stream. */
 function viewsOf(progress: RunProgress): StreamView[] {
   return progress.streams.map(({ name, phase, live, expectedRows, figures }) => ({
     name,
@@ -115,7 +115,7 @@ function repeatedly(show: () => void, everyMs: number, end: () => void): { stop(
   };
 }
 
-/** Shows on standard error what a run does, until `stop` is called. */
+/** Shows the progress of a run on standard error, until `stop` is called. */
 export function showProgress(
   progress: RunProgress,
   limitPerSecond: number,

@@ -1,7 +1,7 @@
 import { visible, visibleJson } from '../core/printable.js';
 
 /*
- * The only file that writes to the terminal. Texts hold what the service, the data and the file system said, and a terminal
+ * The only file that writes to the terminal. Texts have words of the service, the data and the file system, and a terminal
  * obeys control characters in them: each function here makes them visible.
  */
 
@@ -42,19 +42,19 @@ export class ClosedPipe extends Error {}
 
 /**
  * Writes rows to standard output, and waits until they are taken.
- * @throws {ClosedPipe} if no one gets them; {@link surviveClosedPipes} tells why, unless a reader just went away
+ * @throws {ClosedPipe} if no one gets them; {@link surviveClosedPipes} reports why, unless a reader just went away
  */
 export function writeRows(rows: string, isJson: boolean): Promise<void> {
   const shown = isJson ? visibleJson(rows) : shownData(rows, process.stdout);
   return new Promise((resolve, reject) => {
     process.stdout.write(shown, (error) => {
-      if (error) reject(new ClosedPipe('nobody gets the rows', { cause: error }));
+      if (error) reject(new ClosedPipe('no process reads the rows', { cause: error }));
       else resolve();
     });
   });
 }
 
-/** What a write says if no one reads the stream any more: a closed pipe, or a terminal that hung up. */
+/** The errors of a write if no process reads the stream any more: a closed pipe, or a terminal that hung up. */
 function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean {
   return code === 'EPIPE' || code === 'ECONNRESET' || (code === 'EIO' && isTTY);
 }
@@ -62,7 +62,7 @@ function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream):
 /**
  * Keeps the process going when no one reads its output any more: no run stops for that. Nor does one stop if its output
  * cannot be written for another reason, such as a log on a full disk.
- * @param lost is told once if standard output was to be written and cannot
+ * @param lost is called once if standard output cannot be written
  */
 export function surviveClosedPipes(lost: (error: Error) => void): void {
   let isReported = false;

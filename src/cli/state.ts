@@ -11,7 +11,7 @@ interface StateArguments extends JobArguments {
 
 const showCommand: CommandModule<CommonArguments, JobArguments> = {
   command: 'show [config]',
-  describe: 'show what a job remembers between runs',
+  describe: 'show the sync state of a job',
   builder: (parser) => jobOption(configPositional(parser)),
   handler: async (args) => {
     const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
@@ -53,18 +53,18 @@ async function resetDestinationShown(
     ),
   );
   output.document({ job: job.name, destination, streams });
-  output.result(`forgot what was kept here of destination ${destination}: ${streams.join(', ')}`);
+  output.result(`forgot the local state of destination ${destination}: ${streams.join(', ')}`);
   output.advice('its tables stay as they are; cdsync push --full sends everything once more');
 }
 
 const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   command: 'reset [config]',
-  describe: 'forget how far streams were read, or what is kept for a destination; the snapshot stays',
+  describe: 'forget how far streams were read, or the state of a destination; the snapshot stays',
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
       stream: many('only this stream; may be given again'),
       destination: textOption(
-        'forget what is kept here for this destination instead: rows that it refused, and how far an event stream or a webhook is',
+        'forget the local state of this destination instead: rows that it refused, and how far an event stream or a webhook is',
       ),
       partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),
@@ -100,7 +100,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   },
 };
 
-/** `cdsync state`: shows what a job remembers between runs, and makes it forget. */
+/** `cdsync state`: shows the sync state of a job, and resets it. */
 export const stateCommand: Command<CommonArguments, CommonArguments> = {
   builder: (parser) =>
     parser

@@ -11,7 +11,7 @@ async function shareOf(args: JobsArguments, pid: number): Promise<LimitShare | u
   return config && readLimitShare(config.service, pid);
 }
 
-/** `cdsync status`: shows the last runs, the snapshot, and what a run is doing or has left behind. */
+/** `cdsync status`: shows the last runs, the snapshot, and the work of a current or unfinished run. */
 export const statusCommand: Command<CommonArguments, JobsArguments> = {
   builder: (parser) => jobsOptions(configPositional(parser)),
   handler: async (args) => {

@@ -21,7 +21,7 @@ const personal = new Set(['principal_name', 'principal_email']);
 
 /**
  * A run as the service gave it; fields that name a person only if `showValues`. Never the `data` of an error: no one knows
- * what the service puts there.
+ * the service's texts there.
  */
 export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
   return JSON.parse(JSON.stringify(run), (name, value: unknown) => {
@@ -78,19 +78,19 @@ interface StatusArguments extends WorkflowArguments {
   view?: 'overview' | 'verbose' | undefined;
 }
 
-/** Workflows run for hours; the service itself warns after about a day (published facts). */
+/** Workflows run for hours; the service itself warns after about a day. */
 const defaultDeadlineMs = 86_400_000;
 const longestDeadlineMs = 7 * 86_400_000;
 
-/** What a subcommand returns: the run as it was last seen, and the error if it failed or is not followed to its end. */
+/** The result of a subcommand: the run as it was last seen, and the error if it failed or is not followed to its end. */
 interface WorkflowResult {
   readonly run: WorkflowRun;
   readonly error?: CdsyncError;
 }
 
-/** Hints for errors of the service, where the command knows more than its client. */
+/** Hints for errors of the service, if the command knows more than its client. */
 const hints: Readonly<Record<string, string>> = {
-  not_found: 'is the id right? A run has an id of its own, which `cdsync workflow start` shows',
+  not_found: 'is the id right? A run has its own id, which `cdsync workflow start` shows',
   conflict: 'it has ended already, or is busy: cdsync workflow status shows its state',
 };
 
@@ -108,7 +108,7 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   const { config: file, words } = configAndWords(args.words);
   const [id] = words;
   if (id === undefined || words.length > 1)
-    throw usageError(`name one ${what}`, 'its id stands alone, or after the name of a configuration file');
+    throw usageError(`name one ${what}`, 'write its id alone, or after the name of a configuration file');
   const { applyConfigToOutput } = await import('./load.js');
   const { loadService } = await import('./service-from-flags.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
@@ -226,7 +226,7 @@ const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
 
 const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
   command: 'stop <words..>',
-  describe: 'tell a run of a workflow to stop',
+  describe: 'stop a run of a workflow',
   builder: (parser) => parser.positional('words', positionals('[configuration file] RUN')) as never,
   handler: async (args) => {
     const { readWorkflowRun, stopWorkflowOperation } = await import('../api/management-api.js');

@@ -42,7 +42,7 @@ function streamConfig(
   return { ...options, guards, strings, reads: streamSource(source, options) } as unknown as StreamConfig;
 }
 
-/** What a job is read with. */
+/** The readers and schemas of a job. */
 interface JobSurroundings {
   /** Of the YAML file. */
   readonly folder: string;

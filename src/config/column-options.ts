@@ -41,7 +41,7 @@ const columnRule = option(
     drop: flag({ description: 'Keeps nothing of the column.', example: true }).optional(),
     hash: flag({
       description:
-        'Keeps HMAC-SHA-256 of each value, in hexadecimal digits. Equal values stay equal, and nobody can read them.',
+        'Keeps HMAC-SHA-256 of each value, in hexadecimal digits. Equal values stay equal, and no one can read them.',
       example: true,
     }).optional(),
     normalize: choice(['email', 'phone'], {
@@ -131,12 +131,12 @@ type RuledSource = Pick<
 
 function keyFindings(rule: Rule, { hashesKey }: RuledSource): { name: string; message: string } | undefined {
   const harmful = Object.keys(rule).find((name) => ['drop', 'mask', 'type', 'rename', 'track'].includes(name));
-  if (harmful !== undefined) return { name: harmful, message: 'the column is the key, which tells rows apart' };
+  if (harmful !== undefined) return { name: harmful, message: 'the column is the key, which identifies rows' };
   if (rule.hash !== true || hashesKey) return undefined;
   return { name: 'hash', message: 'the column is the key, and records are asked for by it' };
 }
 
-/** What is wrong with the rules for one column, if anything. */
+/** The fault of the rules for one column, if any. */
 function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonly unknown[]) {
   const { watched, coverage, refusedRules } = source;
   const names = Object.keys(rule);
@@ -144,7 +144,7 @@ function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonl
   if (refused !== undefined) return { name: refused, message: refusedRules?.instead ?? '' };
   const [first] = names;
   if (first !== undefined && watched?.includes(column)) {
-    return { name: first, message: 'the column decides what is read again; no rule may change it' };
+    return { name: first, message: 'the column decides which records are read again; no rule may change it' };
   }
   const ofKey = key.includes(column) ? keyFindings(rule, source) : undefined;
   if (ofKey !== undefined) return ofKey;
@@ -200,6 +200,6 @@ export const contract = option(
 /** What becomes of texts, for one stream or for all streams of a job. */
 export const strings = choice(['keep', 'infer'], {
   description:
-    'What becomes of text: `keep` keeps it as text; `infer` makes a column integer, decimal, double, boolean, date or timestamp if every one of its texts can be given back exactly; an empty text is NULL there. A later text that does not fit makes the column text again, with every earlier text as it came. Default: `keep`.',
+    'How text is stored: `keep` keeps it as text; `infer` makes a column integer, decimal, double, boolean, date or timestamp if every one of its texts can be given back exactly; an empty text is NULL there. A later text that does not fit makes the column text again, with every earlier text unchanged. Default: `keep`.',
   example: 'infer',
 }).optional();

@@ -36,7 +36,7 @@ type Completed<P extends StreamPart> = P extends unknown
   : never;
 
 /**
- * One stream; `source` tells its kind. Keys are the YAML's in camelCase; `reads` is the source with the stream's options.
+ * One stream; `source` is its kind. Keys are the YAML's in camelCase; `reads` is the source with the stream's options.
  */
 export type StreamConfig = Completed<StreamPart>;
 
@@ -56,7 +56,7 @@ export type BeforeStep = NonNullable<JobOptions['before']>[number];
 export type { RunEvent } from './outcome-options.js';
 export type { BucketOptions } from './storage-options.js';
 
-/** Who is told of runs, and of what. Exactly one of `webhook`, `ping` and `email` is given. */
+/** Who is notified of runs, and of which events. Exactly one of `webhook`, `ping` and `email` is set. */
 export interface NotifyOptions {
   readonly on: readonly RunEvent[];
   readonly webhook?: Secret | undefined;
@@ -66,7 +66,7 @@ export interface NotifyOptions {
   readonly email?:
     | { readonly to: readonly string[]; readonly smtp: Secret; readonly from?: string | undefined }
     | undefined;
-  /** Told of each run, not only of changes. */
+  /** Notified of each run, not only of changes. */
   readonly every: boolean;
 }
 
@@ -95,11 +95,11 @@ export interface JobConfig {
   readonly publish: PublishOptions;
   readonly keep: KeepOptions;
   readonly recognition: RecognitionOptions;
-  /** What is held if a guard fails. */
+  /** How much is held if a guard fails. */
   readonly guardScope: 'stream' | 'job';
   /** Empty for commands that do not talk to them. */
   readonly destinations: readonly DestinationConfig[];
-  /** These three are empty for commands that tell no one. */
+  /** These three are empty for commands that notify no one. */
   readonly notify: readonly NotifyOptions[];
   readonly metrics: MetricsOptions;
   readonly after: readonly AfterCommand[];

@@ -20,7 +20,7 @@ export interface DestinationConfig {
   readonly connector: Connector;
   readonly streams: readonly string[];
   readonly mode: Mode;
-  /** By the column's name in the stream; `*` stands for all others. */
+  /** By the column's name in the stream; `*` means all others. */
   readonly columns: ReadonlyMap<string, ColumnRule>;
   /** The name of the table, `{stream}` and `{job}` not yet replaced. */
   readonly table: string;
@@ -34,7 +34,7 @@ export interface DestinationConfig {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** The facts of a job that its destinations are checked against. */
+/** The properties of a job that its destinations are checked against. */
 interface DestinationJob {
   readonly name: string;
   readonly streams: readonly JobStream[];

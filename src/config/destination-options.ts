@@ -51,13 +51,13 @@ const onReject = choice(['continue', 'fail'], {
 const tableKeys = {
   table: option(z.string().regex(/\S/), {
     description:
-      'Name of the table. `{stream}` stands for the name of the stream, `{job}` for that of the job. With several streams the name needs `{stream}`.',
+      'Name of the table. `{stream}` is replaced by the name of the stream, `{job}` by that of the job. With several streams the name needs `{stream}`.',
     example: 'crm_{stream}',
     allowed: 'the name of a table',
   }).prefault('{stream}'),
   verify: choice(['rows', 'none'], {
     description:
-      'Whether each load reads back what it wrote, and compares every value, before it is committed: `rows`, or `none`.',
+      'Whether each load reads back its rows, and compares every value, before it is committed: `rows`, or `none`.',
     example: 'none',
   }).prefault('rows'),
   verify_every: durationOrNever({

@@ -65,8 +65,8 @@ function takeLine(text: string, at: number): Line {
 }
 
 /**
- * Reads `KEY=VALUE` lines. `#` begins a comment; `export ` may stand before the name. A value in '…' stays as it is; in
- * "…", `\n`, `\r`, `\t`, `\"`, `\\` and `\$` are replaced. Both may span lines. If a name stands twice, the later one holds.
+ * Reads `KEY=VALUE` lines. `#` begins a comment; `export ` may precede the name. A value in '…' stays as it is; in
+ * "…", `\n`, `\r`, `\t`, `\"`, `\\` and `\$` are replaced. Both may span lines. If a name occurs twice, the later one holds.
  *
  * @throws ConfigError `env_file_invalid` with every wrong line; no message has a value.
  */

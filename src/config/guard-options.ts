@@ -29,7 +29,7 @@ function limit(description: string, example: string) {
   });
 }
 
-/** What is said of numbers that may be meant as percent, such as `max_deleted: 5`, by their path below `guards`. */
+/** Warnings about numbers that may be meant as percent, such as `max_deleted: 5`, by their path below `guards`. */
 export function bareLimits(guards: unknown): { readonly path: readonly string[]; readonly message: string }[] {
   return Object.entries(guards ?? {}).flatMap(([name, limit]) => {
     if (!name.startsWith('max_')) return [];

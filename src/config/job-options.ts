@@ -124,7 +124,7 @@ function rangeBound(info: OptionInfo) {
   });
 }
 
-/** A range without its beginning is none; `range_from` alone means that one day (published facts). */
+/** A range without its beginning is none; `range_from` alone means that one day. */
 function endlessRange(step: unknown): Finding[] {
   const { range_from: from, range_to: to } = step as Record<string, unknown>;
   if (from !== undefined || to === undefined) return [];
@@ -137,7 +137,7 @@ const startWorkflow = map({
     example: 'cg-1',
   }),
   run_mode: choice(['source', 'refresh', 'full'], {
-    description: "How much of the workflow runs. Default: what the workflow's own schedule says.",
+    description: "How much of the workflow runs. Default: as in the workflow's own schedule.",
     example: 'refresh',
   }).optional(),
   range_from: rangeBound({
@@ -176,7 +176,7 @@ const jobKeys = {
     example: '12h',
   }).prefault('12h'),
   parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
-  publish: option(publish, { description: 'What people may open.' }).prefault({}),
+  publish: option(publish, { description: 'The published files.' }).prefault({}),
   keep: option(keep, { description: 'How long Parquet files of the past stay.' }).prefault({}),
   recognition: option(recognition, { description: 'How a run skips unchanged records.' }).prefault({}),
   before: option(z.array(beforeStep).min(1), {
@@ -186,7 +186,7 @@ const jobKeys = {
   ...outcomeKeys,
 };
 
-/** What a configuration may name. */
+/** The names that a configuration may use. */
 interface Named {
   readonly connectors: readonly NamedConnector[];
   readonly sources: readonly SourceDeclaration[];
@@ -195,7 +195,7 @@ interface Named {
 /** The schema of a job, and of `defaults:`, which every job inherits. */
 export function jobSchemaWith({ connectors, sources }: Named) {
   const streams = option(z.array(streamSchemaWith(sources)).min(1), {
-    description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
+    description: 'The streams of the job. A job has at least one, its own or from `defaults`.',
     allowed: 'a list of at least one stream',
     check: repeatedNames('streams'),
   }).optional();
@@ -206,7 +206,7 @@ export function jobSchemaWith({ connectors, sources }: Named) {
 export const resourcesSchema = map({
   memory_mb: whole(128, 1_048_576, {
     description:
-      'Memory that DuckDB may use; beyond it, DuckDB works on disk. Besides, answers of the service may take a quarter as much at once. ' +
+      'Memory that DuckDB may use; beyond it, DuckDB works on disk. In addition, responses of the service may take a quarter as much at once. ' +
       'With less than 256, a run that changes hundreds of thousands of rows may not fit.',
     unit: 'MB',
     example: 768,
@@ -221,7 +221,7 @@ type JobSchema = ReturnType<typeof jobSchemaWith>;
 export function fileSchemaWith(jobSchema: JobSchema) {
   return map({
     version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
-    service: option(serviceSchema, { description: 'Where the service is, and how cdsync treats it.' }),
+    service: option(serviceSchema, { description: 'Where the service is, and how cdsync reads from it.' }),
     storage: storageSchema.prefault('./data'),
     resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
     jobs: option(z.record(nameSchema, option(jobSchema, { description: 'One job.' })), {

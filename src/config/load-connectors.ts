@@ -49,7 +49,7 @@ async function importedFile(word: string, configFile: string): Promise<string | 
 async function importConnector(word: string, configFile: string): Promise<unknown> {
   if (isPath(word)) return import(pathToFileURL(resolve(configFile, '..', word)).href);
   try {
-    // The package beside the configuration comes first, then the one beside cdsync.
+    // The package beside the configuration has priority, then the one beside cdsync.
     return await import(pathToFileURL(createRequire(configFile).resolve(word)).href);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
@@ -64,7 +64,7 @@ function failureOf(word: string, error: unknown): { failure: string; isMissing?:
   if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.[cm]?ts$/.test(word))
     return {
       failure:
-        'is TypeScript, which this Node.js does not read: compile it, or bring a loader: NODE_OPTIONS="--import tsx"',
+        'is TypeScript, which this Node.js does not read: compile it, or add a loader: NODE_OPTIONS="--import tsx"',
     };
   const itself = code === 'ERR_MODULE_NOT_FOUND' && (isPath(word) || message.includes(`'${word}'`));
   if (!itself) return { failure: `cannot be loaded: ${String(message).split('\n')[0]}` };

@@ -101,12 +101,12 @@ const receiver = map({
   }).optional(),
   format: choice(['json', 'slack', 'teams', 'text'], {
     description:
-      'What is posted: a JSON document, a message for Slack, a card for Microsoft Teams (its Workflows), or plain text.',
+      'The format of the message: a JSON document, a message for Slack, a card for Microsoft Teams (its Workflows), or plain text.',
     example: 'slack',
   }).optional(),
   ping: address({
     description:
-      'Tells a health check: `<URL>/start` when a run starts, `<URL>` when it is ok, `<URL>/fail` when it is anything else. Set `every: true` with it.',
+      'Pings a health check: `<URL>/start` when a run starts, `<URL>` when it is ok, `<URL>/fail` when it is anything else. Set `every: true` with it.',
     example: '${HEALTHCHECK_URL}',
   }).optional(),
   email: option(email, { description: 'Sends a mail.' }).optional(),
@@ -144,7 +144,7 @@ export const metricsOptions = {
   }).optional(),
   otlp: option(collector, {
     description:
-      'Address of an OpenTelemetry collector (OTLP over HTTP): it gets metrics at `/v1/metrics`. Empty text sends nothing. Headers, such as a login, stand in the variable `OTEL_EXPORTER_OTLP_HEADERS`.',
+      'Address of an OpenTelemetry collector (OTLP over HTTP): it gets metrics at `/v1/metrics`. Empty text sends nothing. Headers, such as a login, are read from the variable `OTEL_EXPORTER_OTLP_HEADERS`.',
     example: '${OTEL_EXPORTER_OTLP_ENDPOINT:-}',
     allowed: 'empty, or a URL that begins with https:// or http://, without a login and without a query',
   }).optional(),

@@ -98,7 +98,7 @@ export type LintOptions = Omit<ParseOptions, 'needs'> & Pick<Needs, 'job'>;
 /** What {@link lintConfig} found no fault in. */
 export interface Linted {
   readonly warnings: readonly string[];
-  /** Names of variables without a value: what they are for was not checked. */
+  /** Names of variables without a value: their options were not checked. */
   readonly unset: readonly string[];
 }
 
@@ -265,7 +265,7 @@ function textsOf(value: unknown): string[] | undefined {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : undefined;
 }
 
-/** Fills in the defaults. The reader has judged every value; if the schema still refuses one, the reader has a gap. */
+/** Fills in the defaults. The reader has checked every value; if the schema still refuses one, the reader has a gap. */
 function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findings: ConfigProblems): z.output<S> {
   const result = z.safeParse(schema, value);
   if (result.success) return result.data;
@@ -348,12 +348,12 @@ function warnOfLimits(at: Path, job: PlainMap, findings: ConfigProblems): void {
       findings.warn([...place, 'guards', ...path], message);
 }
 
-/** Warns of receivers that would not do what they are for. */
+/** Warns of receivers that would never report anything. */
 function warnOfReceivers(
   { name, notify, metrics }: Pick<JobConfig, 'name' | 'notify' | 'metrics'>,
   findings: ConfigProblems,
 ): void {
-  const inTheOpen = 'plain http to another machine: what it is told can be read on the way';
+  const inTheOpen = 'plain http to another machine: messages can be read on the way';
   for (const [index, { webhook, ping, every }] of notify.entries()) {
     const path = ['jobs', name, 'notify', index];
     const url = webhook ?? ping;

@@ -3,15 +3,15 @@ import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Position } from './yaml-document.js';
 
-/** What is wrong with a part of a configuration. Holds no secret and no value that came from a variable. */
+/** A fault of a part of a configuration. Has no secret and no value of a variable. */
 export interface ProblemDetails {
   /** In a few words. */
   readonly message: string;
   readonly found?: string | undefined;
   readonly allowed?: string | undefined;
-  /** The known key or value that looks most like what was found. */
+  /** The known key or value that is most like the one found. */
   readonly nearest?: string | undefined;
-  /** The variables without a value that it comes of. */
+  /** The variables without a value that cause it. */
   readonly unset?: readonly string[];
   /** Whether only a file beside the configuration is missing. */
   readonly isUnread?: boolean;
@@ -60,7 +60,7 @@ export class ConfigError extends CdsyncError {
   }
 }
 
-/** How to set the variables that are missing; undefined if none is. */
+/** How to set the variables that are missing; undefined without any. */
 function setThem(problems: readonly ConfigProblem[]): string | undefined {
   const names = [...new Set(problems.flatMap(({ unset = [] }) => unset))];
   const [first] = names;
@@ -119,7 +119,7 @@ export class ConfigProblems {
     this.#position = position;
   }
 
-  /** Notes where a part stands, for problems that are found later. */
+  /** Notes where a part is, for problems that are found later. */
   visit({ path, offset }: SourceLocation): void {
     this.#offsets.set(pathText(path), offset);
   }

@@ -25,7 +25,7 @@ function below({ path, offset }: SourceLocation, key: string | number): SourceLo
   return { path: [...path, key], offset };
 }
 
-/** Reads a YAML document by a schema, and tells {@link ConfigProblems} everything that is wrong with it. */
+/** Reads a YAML document by a schema, and adds each fault to {@link ConfigProblems}. */
 export class YamlSchemaReader {
   readonly #findings: ConfigProblems;
   readonly #replacements: Replacements;
@@ -75,7 +75,7 @@ export class YamlSchemaReader {
   #check(info: OptionInfo | undefined, value: unknown, site: SourceLocation): void {
     if (value === undefined || value instanceof UnresolvedVariable) return;
     for (const { path, message, missing } of info?.check?.(value) ?? []) {
-      // The cause of what is said of the whole may be a problem in a part of it.
+      // A problem of the whole may be caused by a problem in a part of it.
       if (missing !== undefined && this.#findings.hasProblemBelow([...site.path, missing])) continue;
       if (path.length === 0 && this.#findings.hasProblemBelow(site.path)) continue;
       this.#findings.refuseAt([...site.path, ...path], { message });

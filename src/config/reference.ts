@@ -201,7 +201,7 @@ function commonText(union: z.ZodDiscriminatedUnion, sections: readonly Section[]
   const kinds = kindLinks(union, sections, href).join(', ');
   const where =
     discriminator === 'source'
-      ? 'Each `source` has these keys, and those of its section below. [sources.md](sources.md) says what each reads'
+      ? 'Each `source` has these keys, and those of its section below. [sources.md](sources.md) describes each'
       : 'Each `connector` has these keys, and those of its page';
   return `${where}: ${kinds}.`;
 }

@@ -109,7 +109,7 @@ function nothing(option: Unwrapped, source: string): ProblemDetails {
   return { message, found: `${source}${advice}` };
 }
 
-/** What was found, for a message: never the value of a variable, and never a secret. */
+/** The value found, for a message: never the value of a variable, and never a secret. */
 function describe({ info, core }: Unwrapped, node: Scalar, used: readonly string[], value: unknown): string {
   if (info?.secret) return value === '' ? 'empty text' : 'text';
   if (used.length > 0) {

@@ -102,7 +102,7 @@ function rate(group: string, fallback: number, why: string) {
 }
 
 const rateLimits = map({
-  profile: rate('Profile', 2000, 'The tenant and its sandboxes share the limit, so leave room for others.'),
+  profile: rate('Profile', 2000, 'The tenant and its sandboxes share the limit, so leave some for others.'),
   management: rate('Management', 10, 'The limit counts for the tenant, sandboxes included.'),
   realtime: rate('Real-time', 200, 'Its limit is not published, so this is a cautious guess.'),
 });
@@ -143,9 +143,9 @@ function timeout(what: string, fallback: number) {
 
 const timeouts = map({
   connect: timeout('To open a connection.', 10_000),
-  first_byte: timeout('From the request to the first byte of the answer.', 60_000),
-  body: timeout('Between two parts of an answer.', 120_000),
-  total: timeout('From the request to the end of its answer, however steadily its bytes come.', 600_000),
+  first_byte: timeout('From the request to the first byte of the response.', 60_000),
+  body: timeout('Between two parts of a response.', 120_000),
+  total: timeout('From the request to the end of its response, however steadily its bytes arrive.', 600_000),
 });
 
 const retry = map({
@@ -163,7 +163,7 @@ const retry = map({
 
 const group = (description: string) => ({ description });
 
-/** The `service:` part: where the service is, and how cdsync treats it. */
+/** The `service:` part: where the service is, and how cdsync reads from it. */
 export const serviceSchema = map({
   base_url: option(baseUrl, {
     description: 'Address of the service, without the prefixes `/api` and `/prof`. A trailing slash is ignored.',
@@ -211,7 +211,7 @@ export const serviceSchema = map({
   }).prefault({}),
   concurrency: whole(1, 1024, {
     description:
-      'The most requests under way at once. Default: as many as use the limit, by the latency of the answers, up to 512.',
+      'The most requests under way at once. Default: as many as use the limit, by the latency of the responses, up to 512.',
     unit: 'requests',
     example: 64,
   }).optional(),

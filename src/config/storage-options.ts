@@ -12,7 +12,7 @@ const bucket = map({
   }),
   cache: path({
     description:
-      'Folder on this machine that a run works in. It may be lost at any time; where it stays, later runs bring less from the bucket.',
+      'Folder on this machine that a run works in. It may be lost at any time; if it is kept, later runs download less from the bucket.',
     example: './cache',
   }).prefault('./cache'),
   ...s3Options,

@@ -14,7 +14,7 @@ const words: Readonly<Record<string, string>> = {
   ENOTDIR: 'does not exist',
   EACCES: 'may not be read by this user',
   EPERM: 'may not be read by this user',
-  ELOOP: 'is a link that leads to itself',
+  ELOOP: 'is a link to itself',
   ENAMETOOLONG: 'has a name that is too long',
 };
 
@@ -40,7 +40,7 @@ function read(path: string): FileReading {
   }
 }
 
-/** The files that `${file:PATH}` names. Each is read once; what they hold is secret. */
+/** The files that `${file:PATH}` names. Each is read once; their contents are secret. */
 export class SecretFiles {
   readonly #folder: string;
   readonly #read = new Map<string, FileReading>();
@@ -109,7 +109,7 @@ export interface Replacements {
 }
 
 /**
- * Replaces `${file:PATH}` with the text of a file, and `${NAME}` and `${NAME:-default}` (the default also stands in for an empty value); `$$` becomes `$`. A `$` before
+ * Replaces `${file:PATH}` with the text of a file, and `${NAME}` and `${NAME:-default}` (the default also replaces an empty value); `$$` becomes `$`. A `$` before
  * anything else stays. Variables in the value of a variable or in a file are not replaced.
  */
 export function expand(source: string, { env, files }: Replacements): Expansion {

@@ -24,9 +24,9 @@ function isLooseWord({ key, value }: Pair): boolean {
 }
 
 /**
- * Joins SQL again that stands in braces without quotes: `{ query: select id, ltv from members }`. YAML ends a plain text at a comma
+ * Joins SQL again that is in braces without quotes: `{ query: select id, ltv from members }`. YAML ends a plain text at a comma
  * there, and takes `ltv from members` for a key. No key with SQL is followed by one without a value, so nothing else is meant.
- * @param text what the document was parsed from
+ * @param text the source of the document
  */
 function joinFlowQueries(document: Document, text: string): void {
   visit(document, {
@@ -50,7 +50,7 @@ function joinFlowQueries(document: Document, text: string): void {
 }
 
 /**
- * Where the SQL without quotes begins that an error in a map in braces comes from; undefined if there is none.
+ * Where the SQL without quotes begins that causes an error in a map in braces; undefined if there is none.
  * @param offset of the error
  */
 function brokenQuery(document: Document, offset: number): number | undefined {
@@ -101,10 +101,10 @@ const words: Partial<Record<YAMLError['code'], string>> = {
   BAD_INDENT: 'the indentation does not fit, or a bracket is not closed',
   BAD_SCALAR_START: 'text may not begin with @ or `; put it in quotes',
   BLOCK_AS_IMPLICIT_KEY: 'a second key on one line; put the value in quotes if it contains ": "',
-  BLOCK_IN_FLOW: 'a list with "- " or an indented map cannot stand inside […] or {…}',
+  BLOCK_IN_FLOW: 'a list with "- " or an indented map cannot be inside […] or {…}',
   KEY_OVER_1024_CHARS: 'a key is longer than 1024 characters',
   MISSING_CHAR: 'something is missing here: ":" after a key, a comma, or a closing quote or bracket',
-  MULTILINE_IMPLICIT_KEY: 'a key must stand on one line and be followed by ":"',
+  MULTILINE_IMPLICIT_KEY: 'a key must be on one line and be followed by ":"',
   MULTIPLE_ANCHORS: 'more than one anchor',
   MULTIPLE_DOCS: 'a second document begins here; a configuration is one document',
   MULTIPLE_TAGS: 'more than one tag',

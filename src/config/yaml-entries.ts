@@ -7,11 +7,11 @@ export interface Entry {
   readonly key: string;
   /** The key as messages show it. A word without a colon is shown as `…`, for it may be a misplaced secret. */
   readonly shown: string;
-  /** Where the key stands. */
+  /** Position of the key. */
   readonly offset: number;
   /** Aliases are followed; null if the key has no value. */
   readonly value: Node | null;
-  /** Where the value stands, or its alias. */
+  /** Position of the value, or of its alias. */
   readonly valueOffset: number;
 }
 
@@ -39,7 +39,7 @@ export function isNothing(node: Scalar): boolean {
   return node.value === null && (node.type === undefined || node.type === 'PLAIN');
 }
 
-/** Reads the maps of one document: follows aliases and merge keys, and refuses keys that stand twice. */
+/** Reads the maps of one document: follows aliases and merge keys, and refuses duplicate keys. */
 export class YamlEntries {
   readonly #parsed: YamlDocument;
   readonly #refuse: Refuse;
@@ -50,7 +50,7 @@ export class YamlEntries {
     this.#refuse = refuse;
   }
 
-  /** The node that an alias stands for; any other node is returned as it is. Undefined if the alias was refused. */
+  /** The node that an alias refers to; any other node is returned as it is. Undefined if the alias was refused. */
   follow(node: Node | null, path: Path): Node | null | undefined {
     if (!isAlias(node)) return node;
     this.#aliases += 1;
@@ -61,7 +61,7 @@ export class YamlEntries {
       return undefined;
     }
     const target = this.#target(node);
-    if (target === undefined) this.#refuse({ path, offset }, 'no anchor of this name stands before the alias');
+    if (target === undefined) this.#refuse({ path, offset }, 'no anchor of this name precedes the alias');
     return target;
   }
 
@@ -70,7 +70,7 @@ export class YamlEntries {
     return document === undefined ? undefined : alias.resolve(document);
   }
 
-  /** The entries of a map, its own first, then those that merge keys (`<<`) return in. */
+  /** The entries of a map, its own first, then those that merge keys (`<<`) add. */
   of(node: YAMLMap, path: Path): Map<string, Entry> {
     const own = new Map<string, Entry>();
     const merged: (Node | null)[] = [];
@@ -106,7 +106,7 @@ export class YamlEntries {
     const text = name.source ?? String(name.value);
     const followed = this.follow(value ?? null, [...path, text]);
     if (followed === undefined) return undefined;
-    // The parser places an empty value where it stopped reading; the key is what a reader looks for.
+    // The parser places an empty value where it stopped reading; a reader looks for the key.
     const empty = isScalar(followed) && isNothing(followed) && (followed.source ?? '') === '';
     const valueOffset = empty && !isAlias(value) ? offset : offsetOf(value, offset);
     return { key: text, shown: value === null ? '…' : text, offset, value: followed, valueOffset };

@@ -1,4 +1,4 @@
-/** What a command line needs besides its own words, to work on what the present one worked on. */
+/** The file and the jobs that a command line needs besides its own words, to work on those of the present one. */
 export interface CommandPlace {
   /** The configuration file as it was given; undefined for `./cdsync.yaml`. */
   readonly config?: string | undefined;

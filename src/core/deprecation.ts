@@ -3,7 +3,7 @@ export interface Deprecation {
   api: 'profile' | 'management' | 'realtime';
   /** The version that was sent; null if that API has none. */
   version: string | null;
-  /** From when: ISO 8601, `true` if no date was given, else the service's text; null if only the end was announced. */
+  /** From when: ISO 8601, `true` without a date, else the service's text; null if only the end was announced. */
   deprecated: string | null;
   /** When it ends: ISO 8601, else the service's text; null if that was not announced. */
   sunset: string | null;

@@ -1,8 +1,8 @@
 /**
- * What the engine does with an error:
+ * How the engine handles an error:
  * - `configuration`: refused before any work; exit 2.
  * - `auth`: the service or a destination refused the caller; exit 4 if every failure of the run is of this kind.
- * - `retryable`: may succeed if tried again; the client and the destinations' runner retry it, the rest treat it as fatal.
+ * - `retryable`: may succeed if tried again; the client and the destinations' runner retry it, for the rest it is fatal.
  * - `interrupted`: the caller asked to stop; exit 130.
  * - `locked`: another run has the job; exit 75.
  * - `fatal`: everything else; exit 1.
@@ -221,7 +221,7 @@ export type ErrorCode = keyof typeof errorCodes;
 
 export const allErrorCodes = Object.keys(errorCodes) as ErrorCode[];
 
-/** What is known of a code; nothing of one that only a connector from outside has. */
+/** The properties of a code; none of one that only a connector from outside has. */
 export function errorType(code: string): ErrorType {
   return Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode] : {};
 }

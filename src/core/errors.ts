@@ -7,7 +7,7 @@ export interface ErrorDetails<Code extends string = ErrorCode> {
   readonly code: Code;
   /** Default: the kind that {@link errorType} has for the code. */
   readonly kind?: ErrorKind | undefined;
-  /** What the reader can do next: one sentence. */
+  /** The next step for the reader: one sentence. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
   readonly stream?: string | undefined;
@@ -39,7 +39,7 @@ export class CdsyncError extends Error {
     this.destination = details.destination;
   }
 
-  /** Whether a run may resume what was read before the error. */
+  /** Whether a run may resume the reading before the error. */
   get resumable(): boolean {
     return errorType(this.code).resumable ?? true;
   }
@@ -82,7 +82,7 @@ const tooManyFiles: StorageProblem = {
   hint: `raise the limit (ulimit -n), then run again: ${resumes}`,
 };
 
-/** Error codes of the operating system for files, and what each means to the user. */
+/** Error codes of the operating system for files, and their meaning for the user. */
 const storageProblems: Readonly<Record<string, StorageProblem>> = {
   ENOSPC: full,
   EDQUOT: full,
@@ -100,7 +100,7 @@ const storageProblems: Readonly<Record<string, StorageProblem>> = {
   },
   ELOOP: {
     code: 'storage_link',
-    says: 'a link is where cdsync keeps a file of its own',
+    says: 'a link is at the place of a file of cdsync',
     hint: 'find out who put it there, remove it, and run again',
   },
   EMFILE: tooManyFiles,

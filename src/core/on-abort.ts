@@ -37,7 +37,7 @@ function listen(signal: AbortSignal): Set<() => void> {
 
 /**
  * Waits for work that several callers share: an abort ends the wait, not the work.
- * @throws {CdsyncError} `interrupted` as soon as the signal aborts, and what the work throws
+ * @throws {CdsyncError} `interrupted` as soon as the signal aborts; errors of the work
  */
 export function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {

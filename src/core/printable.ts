@@ -8,7 +8,7 @@ export function withoutAddresses(text: string): string {
   return text.replace(address, '[address]');
 }
 
-/** What a terminal obeys or hides: controls, line ends, marks that turn the direction of writing, halves of characters. */
+/** Characters that a terminal obeys or hides: controls, line ends, marks that turn the direction of writing, halves of characters. */
 const unseen = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\u{FEFF}]/gu;
 const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 

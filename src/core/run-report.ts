@@ -35,7 +35,7 @@ export interface StreamReport {
   schema_changes: SchemaChange[];
   /** Records that were looked up by key and that the service does not have. */
   missing: number;
-  /** Records that came with the same bytes as in an earlier run, and were not converted again. */
+  /** Records with the same bytes as in an earlier run, and were not converted again. */
   recognised: number;
   /** Why none was; null if some could be, or if the stream's records never are. */
   unrecognised: string | null;
@@ -115,11 +115,11 @@ export interface JobReport {
   /** What needs attention and concerns no single stream. */
   warnings?: ReportedWarning[];
   seconds: number;
-  /** Of a job that is kept in a bucket: what was moved until its result was put back. */
+  /** Of a job that is kept in a bucket: the transfers until its result was uploaded. */
   bucket?: BucketTraffic;
 }
 
-/** What was moved between a bucket and this machine: bytes, and whole files or objects. */
+/** Transfers between a bucket and this machine: bytes, and whole files or objects. */
 export interface BucketTraffic {
   brought_bytes: number;
   brought_files: number;
@@ -168,7 +168,7 @@ function partitionNote({ by, chains, missed }: NonNullable<StreamReport['partiti
   return `${read}; by the totals they left something out, and one more pass over the whole list brought ${added}`;
 }
 
-/** What a run did with a stream besides its counts: for the terminal and for the page about the run. */
+/** Notes on a run of a stream besides its counts: for the terminal and for the page about the run. */
 export function streamNotes(stream: StreamReport): string[] {
   const { duplicates, rejected, replaced, missing, partitions, retries, throttled, discarded_values: values } = stream;
   const notes: readonly [count: number | undefined, words: string, what?: string][] = [

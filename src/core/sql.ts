@@ -48,5 +48,5 @@ export const keyColumn = `${ownPrefix}key`;
 /** DuckDB's reader of Parquet adds it to the columns of a file, and refuses a file that has one of that name. */
 const rowNumberColumn = 'file_row_number';
 
-/** That column, and what DuckDB calls the place of a row in a table. */
+/** That column, and DuckDB's name for the position of a row in a table. */
 export const rowNumberColumns: readonly string[] = [rowNumberColumn, 'rowid'];

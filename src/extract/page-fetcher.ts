@@ -254,7 +254,7 @@ export async function fetchSinglePage(
   return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };
 }
 
-/** Gives this response first. If it must be fetched again, that respond too must be the whole list. */
+/** Gives this response first. If it must be fetched again, that response too must be the whole list. */
 export function singlePageFetcher(first: SinglePage, again: () => Promise<SinglePage>): PageFetcher {
   let isUsed = false;
   return {

@@ -20,7 +20,7 @@ const firstPartsMs = [250, 1_000];
 /** How many batches may wait for their conversion or be in it; more would only fill the disk. */
 const pendingBatches = 3;
 
-/** Pages that become one part, and how far they return each partition. */
+/** Pages that become one part, and how far each partition is with them. */
 interface Batch {
   readonly stagingFile: StagingFile;
   segments: [partition: string, attempt: number, rows: number][];
@@ -193,7 +193,7 @@ export class PartWriter {
     return file;
   }
 
-  /** Each column of a file takes longer than the values of a few rows: that many times as large and as late are parts of many columns. */
+  /** Each column of a file takes longer than the values of a few rows: parts of many columns are that many times as large and as late. */
   get #breadth(): number {
     return Math.min(10, Math.max(1, this.#options.columns.list.length / wideColumns));
   }

@@ -6,7 +6,7 @@ import type { WebhookClient } from '../notify/webhook-client.js';
 import { families, type Sample } from './samples.js';
 import type { StoredSamples } from './stored-samples.js';
 
-interface Answer {
+interface OtlpResponse {
   readonly partialSuccess?: {
     readonly rejectedDataPoints?: string | number;
     readonly errorMessage?: string;
@@ -26,7 +26,7 @@ export async function sendOtlp(
   const url = `${endpoint.replace(/\/+$/, '')}/v1/metrics`;
   const all = { ...pairsOf(headers?.reveal()), 'content-type': 'application/json' };
   const { body } = await http.send({ url, method: 'POST', headers: all, body: JSON.stringify(document) }, signal);
-  const { rejectedDataPoints, errorMessage } = answerOf(body).partialSuccess ?? {};
+  const { rejectedDataPoints, errorMessage } = responseOf(body).partialSuccess ?? {};
   const refused = Number(rejectedDataPoints ?? 0);
   if (refused === 0) return;
   const reason = errorMessage ? `: ${printable(errorMessage)}` : '';
@@ -35,9 +35,9 @@ export async function sendOtlp(
   });
 }
 
-function answerOf(body: string): Answer {
+function responseOf(body: string): OtlpResponse {
   try {
-    return (JSON.parse(body) ?? {}) as Answer;
+    return (JSON.parse(body) ?? {}) as OtlpResponse;
   } catch {
     return {};
   }
@@ -80,7 +80,7 @@ export function pairsOf(text: string | undefined): Record<string, string> {
   return Object.fromEntries(pairs);
 }
 
-/** Who sends. @param more `OTEL_RESOURCE_ATTRIBUTES` */
+/** The sender's attributes. @param more `OTEL_RESOURCE_ATTRIBUTES` */
 function resource(more: string | undefined): object {
   return {
     attributes: attributes({ 'service.name': 'cdsync', 'service.version': packageVersion(), ...pairsOf(more) }),

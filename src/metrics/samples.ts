@@ -82,7 +82,7 @@ export function prometheusName({ name, unit, kind }: Family): string {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** One figure: of a counter, in what a run gives, by how much it grows. */
+/** One figure: of a counter, in the samples of a run, by how much it grows. */
 export interface Sample {
   readonly name: FamilyName;
   readonly labels: Labels;
@@ -117,7 +117,7 @@ function ofStream(stream: StreamReport, end: RunResult, unusual: readonly Anomal
   ];
   return [
     ...states('cdsync.stream.status', labels, streamStatuses, stream.status),
-    // What a guard holds, or a failed stream, leaves the snapshot as it was.
+    // A held or failed stream leaves the snapshot as it was.
     ...(stream.status === 'ok' ? committed : []),
     one('cdsync.stream.duration', stream.seconds),
     one('cdsync.stream.unusual', unusual.filter((each) => each.stream === stream.name).length),
@@ -168,7 +168,7 @@ export function samplesOf(end: RunResult, unusual: readonly Anomaly[]): Sample[]
 
 const counters = new Set(families.filter(({ kind }) => kind === 'counter').map(({ name }) => name));
 
-/** What gives figures: a run, or what a person does about a run later: approve what it holds, load what it could not load. */
+/** The occasions of figures: a run, an approval of its held streams, a later load. */
 export type RunTrigger = 'run' | 'approval' | 'delivery';
 
 const ofAnyOccasion: ReadonlySet<FamilyName> = new Set([
@@ -178,7 +178,7 @@ const ofAnyOccasion: ReadonlySet<FamilyName> = new Set([
   'cdsync.last.success.timestamp',
 ]);
 
-/** Whether an occasion moves a figure. The run that was approved has counted its requests already, and its time stands. */
+/** Whether an occasion moves a figure. The run that was approved has counted its requests already, and its time stays. */
 function moves(occasion: RunTrigger, name: FamilyName): boolean {
   if (occasion === 'run' || ofAnyOccasion.has(name)) return true;
   if (occasion === 'delivery') return name.startsWith('cdsync.destination.');
@@ -195,7 +195,7 @@ function keyOf({ name, labels }: Sample): string {
 }
 
 /**
- * The figures after a run: counters grow, gauges are replaced, and what the run says nothing of stays.
+ * The figures after a run: counters grow, gauges are replaced, and figures that the run does not have stay.
  * @param isPresent whether a stream or a destination still exists
  */
 export function afterRun(

@@ -32,7 +32,7 @@ function isIn({ streams, destinations }: JobSummary): (labels: Labels) => boolea
   };
 }
 
-/** What a run adds. */
+/** The samples that a run adds. */
 interface SamplesOfRun {
   /** The names in the job as it is now. */
   readonly job: JobSummary;
@@ -45,7 +45,7 @@ interface SamplesOfRun {
 
 /**
  * Adds the figures of a run to those of a job.
- * @returns what is kept now, and the error that kept it from being written
+ * @returns the samples that are stored now, and the error that prevented the writing
  */
 export async function keepSamples(
   layout: JobLayout,

@@ -74,16 +74,16 @@ async function refuseForeign(path: string, { storage, jobSummaries }: Pick<Local
     if (hasLeft === (owner === undefined)) continue;
     const whose = owner === undefined ? `job ${job}` : `job ${job}, storage ${owner}`;
     const message = `another configuration writes there (${whose}), so it stays as it is`;
-    throw new CdsyncError(message, { code: 'metrics_shared', hint: 'give each configuration a file of its own' });
+    throw new CdsyncError(message, { code: 'metrics_shared', hint: 'give each configuration its own file' });
   }
 }
 
-/** How often the file is written again because another job has changed its figures meanwhile. */
+/** How often the file is written again because another job has changed its figures at the same time. */
 const mostRounds = 5;
 
 /**
  * Writes the file that all jobs of a configuration may share: their figures together. Several processes may do so at once: each
- * has kept its own figures before, writes what it finds, and looks again. So the last one to write has seen all of them.
+ * has kept its own figures before, writes the figures it finds, and looks again. So the last one to write has seen all of them.
  * @param own the figures of the job that has run, also if they could not be kept
  * @throws {CdsyncError} `metrics_shared`; errors of the file system
  */

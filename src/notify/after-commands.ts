@@ -8,9 +8,9 @@ import type { RunResult } from './result.js';
 /** The most lines of one command that are shown, and the most characters of one line. */
 const mostLines = 500;
 const mostCharacters = 4_000;
-/** How long a command that was told to stop may take for it. */
+/** How long a command may take to stop after the signal. */
 const graceMs = 5_000;
-/** How long what a command leaves in the background may keep its output open. */
+/** How long processes that a command leaves in the background may keep its output open. */
 const outputMs = 1_000;
 
 interface AfterSurroundings {
@@ -28,13 +28,13 @@ interface AfterSurroundings {
 
 type EndedRun = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
 
-/** A word of a command, with the facts of the run in their places. */
+/** A word of a command, with its placeholders replaced. */
 function filledWord(word: string, { job, runId, status, report }: EndedRun): string {
   const placeholders: Record<string, string> = { job, run_id: runId ?? '', status, report: report ?? '' };
   return word.replace(/\{(job|run_id|status|report)\}/g, (_, name: string) => placeholders[name] as string);
 }
 
-/** The environment of a command: that of cdsync without its secrets, and the facts of the run. */
+/** The environment of a command: that of cdsync without its secrets, and the run's variables. */
 function commandEnvironment(
   { env, secretVariables }: Pick<AfterSurroundings, 'env' | 'secretVariables'>,
   { job, runId, status, report }: EndedRun,
@@ -56,7 +56,7 @@ export async function runAfter(
   surroundings: AfterSurroundings,
 ): Promise<void> {
   const { signal, notice } = surroundings;
-  // A run that was interrupted still has its commands: only a signal that comes from now on stops them.
+  // A run that was interrupted still has its commands: only a signal after this moment stops them.
   const isStopping = signal.aborted ? () => false : () => signal.aborted;
   for (const command of commands) {
     if (isStopping()) return notice('warning: commands of `after` were left out, because cdsync was asked to stop');
@@ -79,7 +79,7 @@ async function runCommand(
     cwd: folder,
     env: commandEnvironment(surroundings, run),
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, so that all that it starts can be stopped with it.
+    // Its own group, so that all that it starts can be stopped with it.
     detached: true,
   });
   const stop = new Stopping(child, deadline);
@@ -185,7 +185,7 @@ function shownLines(show: (line: string) => void): (output: Readable | null) => 
   return (output) => {
     if (output === null) return;
     let rest = '';
-    // Its end is told by the process.
+    // The process reports its end.
     output.on('error', () => undefined);
     output.setEncoding('utf8').on('data', (text: string) => {
       const whole = `${rest}${text}`.split('\n');

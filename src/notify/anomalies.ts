@@ -2,7 +2,7 @@ import { formatCount, formatDuration, median } from '../core/quantities.js';
 import type { StreamReport } from '../core/run-report.js';
 import type { RunResult } from './result.js';
 
-/** With fewer runs of the past, nothing is judged. */
+/** With fewer past runs, nothing is compared. */
 const leastRuns = 7;
 /** How many runs of the past are looked at. */
 export const comparedRuns = 30;
@@ -19,7 +19,7 @@ interface Figure {
   readonly factor: number;
   /** The least distance from the median. */
   distance(median: number): number;
-  /** Only more than usual is told: a run that takes less time is none to worry about. */
+  /** Only more than usual is reported: a faster run is no reason to worry. */
   readonly onlyMore: boolean;
   say(value: number): string;
 }
@@ -104,13 +104,13 @@ function anomalyOf(stream: StreamReport, past: readonly StreamReport[], figure: 
   return { stream: stream.name, figure: name, value, usual, least, most, runs: values.length, message };
 }
 
-/** Whether the time of a reading can be compared: it was whole, and cached what it knows. */
+/** Whether the time of a reading can be compared: it was complete, and used the record cache. */
 function isTimed({ unrecognised }: StreamReport, resumed: boolean): boolean {
   return !resumed && (unrecognised ?? null) === null;
 }
 
 /**
- * The figures of a run that are far from the past of their streams. Only what was committed is compared, with what was committed;
+ * The figures of a run that are far from the past of their streams. Only committed figures are compared, with committed figures;
  * a stream with fewer than seven such runs has no past yet.
  * @param past reports of the job's runs, newest first; the run itself may be among them
  */

@@ -113,7 +113,7 @@ export function bodyOf(
   return { type: 'application/json', text: JSON.stringify(documents[format]()) };
 }
 
-/** Where a health check is told of a status: `<URL>/start`, `<URL>` or `<URL>/fail`. The URL keeps its query. */
+/** Where a health check is pinged with a status: `<URL>/start`, `<URL>` or `<URL>/fail`. The URL keeps its query. */
 export function pingUrl(base: string, status: Message['status']): string {
   const url = new URL(base);
   const ending = status === 'started' ? '/start' : status === 'ok' ? '' : '/fail';

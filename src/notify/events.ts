@@ -24,7 +24,7 @@ function eventOf(fact: EventKey): RunEvent {
   return fact.split(':')[0] as RunEvent;
 }
 
-/** Guards that failed and only warn: news for those who are told of what is held, and of what is unusual. */
+/** Guards that failed and only warn: news for receivers of held streams, and of anomalies. */
 function passedGuards({ name, status, findings = [] }: RunResult['streams'][number]): EventKey[] {
   if (status !== 'ok') return [];
   return findings.flatMap(({ guard }) => [`held:${name}.${guard}`, `unusual:${name}.${guard}`]);
@@ -59,8 +59,8 @@ export function eventKeysOf(
 }
 
 /**
- * The events that a receiver is told of: those in its `on` that were not true before.
- * @param known the facts that it remembers
+ * The events that a receiver is notified of: those in its `on` that were not true before.
+ * @param known the keys that it remembers
  */
 export function newEvents(
   { on, every }: Pick<NotifyOptions, 'on' | 'every'>,
@@ -72,8 +72,8 @@ export function newEvents(
 }
 
 /**
- * What a receiver remembers after a run. An interruption does not make it forget: a job that failed before it still fails. Nor does
- * a run that saw nothing of the service make it forget what that has announced.
+ * The event keys of a receiver after a run. An interruption does not make it forget: a job that failed before it still fails. Nor does
+ * a run that saw nothing of the service make it forget the announced deprecations.
  */
 export function nextEventKeys(
   status: RunResult['status'],
@@ -121,7 +121,7 @@ export interface ChannelUpdate {
   readonly key: string;
   /** Those that wait, oldest first, and the one about this run. */
   readonly messages: readonly Message[];
-  /** What it remembers once it has this many of the messages. */
+  /** Its state once it has this many of the messages. */
   after(sent: number): ChannelState;
 }
 
@@ -145,7 +145,7 @@ function channelUpdate(
 }
 
 /**
- * What a run, or what followed one, changes, and what each receiver gets of it.
+ * The changes by a run or a later action, and the messages of each receiver.
  * @param before its deliveries are those that the job still has
  * @param options.onlyNews receivers hear of it only if the job is now ok, held or failed, and was not before, or if a delivery
  * added columns

@@ -9,7 +9,7 @@ import { headline, textOf } from './message-text.js';
 
 type EmailOptions = NonNullable<NotifyOptions['email']>;
 
-/** What cdsync uses of nodemailer. */
+/** The part of nodemailer that cdsync uses. */
 interface Transport {
   sendMail(mail: object): Promise<unknown>;
   close(): void;

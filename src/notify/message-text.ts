@@ -48,7 +48,7 @@ export function errorLines({ errors }: Message): string[] {
   return cut(lines, 'error');
 }
 
-/** What each stream did, and each destination that has anything to say. */
+/** A line for each stream, and for each destination with changes or problems. */
 export function resultLines({ streams, destinations }: Message): string[] {
   const changedDeliveries = destinations.filter(({ status, rows, refused }) => status !== 'ok' || rows + refused > 0);
   return [...cut(streams.map(streamLine), 'stream'), ...cut(changedDeliveries.map(destinationLine), 'delivery')];

@@ -67,7 +67,7 @@ const schemaChange = z.object({
 });
 
 /**
- * What a receiver is told of one run: the document of `format: json`. It has counts, times, names of the configuration, and
+ * The message about one run: the document of `format: json`. It has counts, times, names of the configuration, and
  * messages as they are in the report, but without keys of records; no value of a record.
  */
 export const messageSchema = z.object({
@@ -127,7 +127,7 @@ interface About {
   readonly file?: string | undefined;
 }
 
-/** What is told of a run that has ended. */
+/** The message about a run that has ended. */
 export function endMessage(end: RunResult, { previous, found, file }: About): MessageBody {
   const place = file === undefined ? {} : { config: file, jobs: [end.job] };
   const errors = [
@@ -163,7 +163,7 @@ export function endMessage(end: RunResult, { previous, found, file }: About): Me
   };
 }
 
-/** What is told of a run that begins. */
+/** The message about a run that begins. */
 export function startMessage(job: string, startedAt: number, previous: string | null): MessageBody {
   return {
     version: 1,

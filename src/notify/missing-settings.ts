@@ -26,7 +26,7 @@ export async function isWritable(folder: string): Promise<boolean> {
 }
 
 /**
- * What a job lacks to tell of its runs: packages, commands, permissions. Nothing is sent, started or written.
+ * The requirements that a job lacks to notify of its runs: packages, commands, permissions. Nothing is sent, started or written.
  * @param folder of the configuration
  * @returns one line for each
  */

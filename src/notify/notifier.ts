@@ -23,11 +23,11 @@ interface NotifierOptions {
   readonly deadlineMs: number;
 }
 
-/** Tells the receivers of one job how one run goes. It never throws; a receiver that cannot be reached gets one notice. */
+/** Notifies the receivers of one job about one run. It never throws; a receiver that cannot be reached gets one notice. */
 export class Notifier {
   readonly #options: NotifierOptions;
   readonly #stop = new AbortController();
-  /** Ends what tells of the beginning, if it still waits for a response at the end: it must not take the time of the others. */
+  /** Ends the notification of the beginning, if it still waits for a response at the end: it must not take the time of the others. */
   readonly #stopStart = new AbortController();
   #starting: Promise<void> = Promise.resolve();
 
@@ -35,7 +35,7 @@ export class Notifier {
     this.#options = options;
   }
 
-  /** Tells of the beginning, in the background: {@link ended} waits for it. */
+  /** Notifies of the beginning, in the background: {@link ended} waits for it. */
   started(at: number): void {
     const { notify } = this.#options;
     if (notify.some(({ on }) => on.includes('started'))) this.#starting = this.#notifyStart(at);
@@ -49,14 +49,14 @@ export class Notifier {
       notify.map(async (receiver, index) => {
         if (!receiver.on.includes('started')) return;
         // Late news of a beginning helps no one: it is not kept.
-        const outlook = 'and is told no more of this start';
+        const outlook = 'and gets no more about this start';
         await this.#try(receiver, index, message, { outlook, signal: this.#stopStart.signal });
       }),
     );
   }
 
   /**
-   * Tells of the end, and what could not be told before.
+   * Notifies of the end, and sends the messages that failed before.
    * @param onlyNews see {@link nextState}
    */
   async ended(done: RunResult, unusual: readonly Anomaly[], { onlyNews = false } = {}): Promise<void> {
@@ -79,10 +79,11 @@ export class Notifier {
     }
   }
 
-  /** @returns the receiver's key and what it remembers now */
+  /** @returns the receiver's key and its new state */
   async #send({ key, messages, after }: ChannelUpdate, index: number): Promise<[string, ChannelState]> {
     const receiver = this.#options.notify[index] as NotifyOptions;
-    const outlook = receiver.ping === undefined ? 'and is told with the next run' : 'and is told of the next run';
+    const outlook =
+      receiver.ping === undefined ? 'and is notified with the next run' : 'and is notified of the next run';
     for (const [sent, message] of messages.entries())
       if (!(await this.#try(receiver, index, message, { outlook, signal: this.#stop.signal })))
         return [key, after(sent)];

@@ -49,7 +49,7 @@ function keyOf({ name, stream }: DestinationReport): string {
 }
 
 /**
- * How a job stands after what followed its last run: an approval, or a delivery without a run. What that did not touch stands as the
+ * The status of a job after an action on its last run: an approval, or a delivery without a run. The parts not concerned are as the
  * run left it.
  */
 export function mergedStatus(

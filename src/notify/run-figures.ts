@@ -1,6 +1,6 @@
 import type { JobReport, StreamReport } from '../core/run-report.js';
 
-/** What a run did in all, for comparisons with other runs. Undefined is what its report does not tell. */
+/** The totals of a run, for comparisons with other runs. Undefined if its report does not have them. */
 interface RunFigures {
   readonly rows: number | undefined;
   readonly inserted: number | undefined;
@@ -41,7 +41,7 @@ export function runBudget({ streams }: Pick<JobReport, 'streams'>): number | und
 
 /**
  * The rows that a stream's snapshot has after a run: those of the run if it committed them, or else those of the last run before that
- * did, because that snapshot stands. Undefined if none of these runs tells.
+ * did, because that snapshot is current. Undefined if these runs do not have it.
  */
 export function previousRowCount(
   stream: string,

@@ -6,7 +6,7 @@ import type { JobLayout } from '../storage/layout.js';
 import { messageSchema } from './message.js';
 
 const receiverSchema = z.object({
-  /** What was true of the last run that the receiver was told of: see events.ts. */
+  /** The event keys of the last run that the receiver was notified of: see events.ts. */
   facts: z.array(z.string()),
   /** Messages that could not be delivered, oldest first. */
   waiting: z.array(messageSchema),
@@ -37,13 +37,13 @@ const stateSchema = z.object({
   deliveries: z.array(deliverySchema).default([]),
 });
 
-/** What receivers know of a job: kept from run to run in `.cdsync/told.json`. */
+/** The state of a job's notifications: kept from run to run in `.cdsync/told.json`. */
 export type NotificationState = z.output<typeof stateSchema>;
 export type ChannelState = z.output<typeof receiverSchema>;
 /** A delivery that has not succeeded since it failed. */
 export type OpenFailure = z.output<typeof deliverySchema>;
 
-/** What is kept; as before the first run if nothing usable is. It is not worth an error: at worst a receiver is told twice. */
+/** The stored state; as before the first run without a usable one. That is no error: at worst a receiver is notified twice. */
 export async function readNotificationState(layout: JobLayout): Promise<NotificationState> {
   const state = await readStateIfUsable(layout.told, stateSchema);
   return state ?? { version: 1, status: null, settled: null, receivers: {}, deliveries: [] };
@@ -61,7 +61,7 @@ function placeKey({ webhook, ping, email, format = 'json' }: NotifyOptions): str
   return createHash('sha256').update(place).digest('hex').slice(0, 24);
 }
 
-/** The keys by which receivers are remembered. Several at one place, told of different events, have one each. */
+/** The keys by which receivers are remembered. Several at one address, with different events, have one each. */
 export function channelKeys(notify: readonly NotifyOptions[]): string[] {
   const places = notify.map(placeKey);
   return places.map((place, at) => {

@@ -21,7 +21,7 @@ const maxReplyBytes = 65_536;
 /** Pauses before the second and the third attempt. */
 const pausesMs = [500, 2_000];
 
-/** No response came; the message names only the host. */
+/** There was no response; the message names only the host. */
 class NoResponse extends Error {}
 
 function codeOf(error: unknown): string {
@@ -39,7 +39,7 @@ function failed(message: string, hint?: string): CdsyncError {
 }
 
 /**
- * Connections to those who are told of runs, through the proxy of the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) if it
+ * Connections to the receivers of notifications, through the proxy of the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) if it
  * names one. Follows no redirect.
  */
 export class WebhookClient {

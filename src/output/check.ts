@@ -58,7 +58,7 @@ export function checkLines({ job, warnings, streams, destinations, contracts }: 
   ];
 }
 
-/** 4 if everything that failed was refused for want of a login or a permission, else 1. */
+/** 4 if everything that failed was refused because of a missing login or permission, else 1. */
 export function exitCodeOfCheck({ streams, destinations, contracts }: CheckResult): 1 | 4 {
   const refused = [
     ...streams.flatMap(({ error }) => (error === null ? [] : [error.auth])),
@@ -68,13 +68,13 @@ export function exitCodeOfCheck({ streams, destinations, contracts }: CheckResul
   return refused.length > 0 && refused.every(Boolean) ? 4 : 1;
 }
 
-/** What leads on from a check that has failed: never a run, which would fail too. */
+/** The next step after a check that has failed: never a run, which would fail too. */
 export function nextAfterCheck({ streams, destinations, contracts }: CheckResult): string {
   const errors = streams.flatMap(({ error }) => error ?? []);
   if (destinations.some(({ status }) => status === 'failed') && errors.length === 0)
     return 'correct the destination, then: cdsync check';
   if (errors.length === 0 && contracts?.some(({ breaks }) => breaks))
-    return "change the stream's `contract:`, or what the service sends, then: cdsync check --contract";
+    return "change the stream's `contract:`, or the service's records, then: cdsync check --contract";
   // Without a login, discover fails as well.
   if (errors.length > 0 && errors.every(({ code }) => code === 'forbidden'))
     return 'see what the key may read: cdsync discover';

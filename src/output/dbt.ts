@@ -12,13 +12,13 @@ interface PublishedColumn {
   readonly type: string;
   /** The comment in the published file, if it has one. */
   readonly comment: string | null;
-  /** The field of the record that it comes from; null for columns that cdsync adds. */
+  /** Its field of the record; null for columns that cdsync adds. */
   readonly path: string | null;
   /** The first run that had it. */
   readonly since: string | null;
 }
 
-/** What a published file has, as dbt has to know it. */
+/** The tables of a published file, as dbt needs them. */
 interface PublishedTables {
   readonly job: string;
   readonly columns: readonly PublishedColumn[];
@@ -26,7 +26,7 @@ interface PublishedTables {
   readonly comments: ReadonlyMap<string, string>;
   /** The key of each stream. */
   readonly keys: ReadonlyMap<string, readonly string[]>;
-  /** What the rules of `columns:` do, by `stream.column`. */
+  /** The effect of the rules of `columns:`, by `stream.column`. */
   readonly rules: ReadonlyMap<string, string>;
 }
 
@@ -94,7 +94,7 @@ export async function publishedTables(
   return { job: layout.job, columns, comments, keys, rules: rulesOf(streams) };
 }
 
-/** The columns that cdsync adds, and the tables that tell of its work. */
+/** The columns that cdsync adds, and the tables about its work. */
 const own: Readonly<Record<string, string>> = {
   _op: 'what happened to the row: insert, update or delete',
   _run_id: 'the run that last changed the row',
@@ -105,8 +105,8 @@ const own: Readonly<Record<string, string>> = {
 };
 const tableTexts: Readonly<Record<string, string>> = {
   'cdsync.runs': 'Each run: number of its snapshot, status, times.',
-  'cdsync.streams': 'What each run did to each stream.',
-  'cdsync.columns': 'The field of a record that each column comes from, and the first run that had it.',
+  'cdsync.streams': 'Each run of each stream.',
+  'cdsync.columns': 'The field of the record for each column, and the first run that had it.',
   'cdsync.rejects': 'Records that could not be kept, and why.',
   'cdsync.freshness': 'When each stream was last read, and last changed.',
 };
@@ -161,7 +161,7 @@ const freshness = { warn_after: { count: 36, period: 'hour' }, error_after: { co
 
 /**
  * When a run last read a stream. Its own `_synced_at` moves only with its rows, which may rest for weeks. It is a query: dbt asks a
- * table without rows for the greatest value of a field in vain.
+ * table without rows for the greatest value of a field without a result.
  */
 function checkedAt(job: string, stream: string): string {
   return `select checked_at from "${job}"."cdsync"."freshness" where stream = '${stream}'`;
@@ -187,7 +187,7 @@ function dbtTable(table: string, published: PublishedTables) {
   };
 }
 
-/** The `sources.yml` of a job's published file, as an object: one source for its streams, one for what cdsync says of its runs. */
+/** The `sources.yml` of a job's published file, as an object: one source for its streams, one for the tables about its runs. */
 export function dbtSources(published: PublishedTables) {
   const { job, columns } = published;
   const tables = [...new Set(columns.map(({ table }) => table))];
@@ -201,8 +201,8 @@ export function dbtSources(published: PublishedTables) {
   return {
     version: 2,
     sources: [
-      source('main', job, `What cdsync publishes of job ${job}.`),
-      source('cdsync', `${job}_cdsync`, `What cdsync says of the runs of job ${job}.`),
+      source('main', job, `The published tables of job ${job}.`),
+      source('cdsync', `${job}_cdsync`, `The tables about the runs of job ${job}.`),
     ],
   };
 }

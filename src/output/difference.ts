@@ -8,7 +8,7 @@ import { beforeHistory } from '../sdk/duckdb/errors.js';
 import { csvLine } from './row-formats.js';
 import { table } from './table.js';
 
-/** A published snapshot that responds SQL. */
+/** A published snapshot, queried with SQL. */
 interface Queried {
   rows(sql: string): Promise<Record<string, unknown>[]>;
 }
@@ -49,7 +49,7 @@ export interface StreamDifference {
   schema_changes: SchemaChange[];
 }
 
-/** Reads what a run changed of a stream's columns. */
+/** Reads the changes of a stream's columns by a run. */
 type ReadSchemaChanges = (runId: string) => Promise<readonly SchemaChange[]>;
 
 interface StoredState {
@@ -241,7 +241,7 @@ function exactNumber(value: unknown): unknown {
 }
 
 /**
- * What a commit of a held run would do to its stream.
+ * The changes that a commit of a held run would make to its stream.
  * @param source must give values that JSON can hold
  * @throws {CdsyncError} `usage` for an unknown column
  */

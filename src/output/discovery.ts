@@ -3,7 +3,7 @@ import type { DiscoveredIndex, DiscoverOptions, Discovery } from '../engine/insp
 import type { NotReadable } from '../engine/inspect/explorer.js';
 import { table } from './table.js';
 
-/** What the service was asked for besides its lists. */
+/** The requests of discovery besides the lists. */
 type Asked = Pick<DiscoverOptions, 'totals' | 'filters'>;
 
 /** Longer types are cut: a struct of many fields would push everything else off the line. */

@@ -150,7 +150,7 @@ export function planLines(plan: JobPlan, width?: number): string[] {
   ];
 }
 
-/** What leads on from a plan of a run that would fail. */
+/** The next step after a plan of a run that would fail. */
 export function nextAfterPlan({ streams }: Pick<JobPlan, 'streams'>): string {
   const isUnreadable = streams.some(({ error }) => error !== null);
   return isUnreadable ? 'correct it, then: cdsync check' : 'free space, or keep less, then: cdsync plan';

@@ -41,7 +41,7 @@ export class RateEstimate {
   }
 }
 
-/** The facts that a progress line shows of one stream. */
+/** The state of one stream that a progress line shows. */
 export interface StreamView {
   readonly name: string;
   readonly phase: string;
@@ -54,7 +54,7 @@ export interface StreamView {
 
 /** Everything that is shown of a run at one moment. */
 export interface RunView {
-  /** What the run does as a whole: reading, committing, publishing, delivering. */
+  /** The phase of the run as a whole: reading, committing, publishing, delivering. */
   readonly phase: string;
   readonly streams: readonly StreamView[];
   readonly deliveries: readonly DeliveryProgress[];
@@ -118,7 +118,7 @@ function resultText(phase: string, { rows, inserted, updated, deleted }: StreamF
 
 const deliveryWords: Readonly<Record<string, string>> = { waiting: 'waits', done: 'done', failed: 'failed' };
 
-/** Turns the counters of a run into lines for people, and into facts for machines. */
+/** Turns the counters of a run into lines for people, and into members for machines. */
 export class ProgressLines {
   readonly #limitPerSecond: number;
   readonly #startedAt: number;
@@ -152,7 +152,7 @@ export class ProgressLines {
     return [...lines.slice(0, space), ...foot.slice(-height)];
   }
 
-  /** The lines of a log: what continues, without what waits. */
+  /** The lines of a log: streams under way, without those that wait. */
   log(view: RunView, at: number): string[] {
     const active = view.streams.filter(({ phase }) => phase !== 'waiting' && !over.has(phase));
     const shown = [
@@ -210,7 +210,7 @@ export class ProgressLines {
     return `${stream} to ${destination}: ${deliveryWords[phase] ?? phase}${counted}`;
   }
 
-  /** What a machine gets of a stream. */
+  /** A stream's members for machines. */
   details(view: StreamView, at: number): Readonly<Record<string, unknown>> {
     const { name, phase, rows, requests } = view;
     const { rate, share, leftMs } = this.#figures(view, at);
@@ -249,7 +249,7 @@ export class ProgressLines {
   }
 }
 
-/** The streams to show in that many lines: what continues comes first. The last line counts those without a line. */
+/** The streams to show in that many lines: those under way come first. The last line counts those without a line. */
 function shownStreams(streams: readonly StreamView[], space: number): (StreamView | string)[] {
   if (streams.length <= space) return [...streams];
   if (space === 0) return [];

@@ -38,7 +38,7 @@ function details(
   return lines;
 }
 
-/** What a push would do, for people. @param now in milliseconds since 1970 */
+/** The loads of a push, for people. @param now in milliseconds since 1970 */
 export function pushPlanLines(entries: readonly PushPlanEntry[], now: number): string[] {
   return entries.flatMap((entry) => {
     const { name, connector, stream, action, plan, error, why } = entry;

@@ -114,7 +114,7 @@ interface RowChunks {
 interface RowOptions {
   readonly format: RowFormat;
   readonly csvFormulas: CsvFormulas;
-  /** Cells of the terminal, which a table must fit; undefined if it goes to a file or a program, where nothing is cut. */
+  /** Cells of the terminal, which a table must fit; undefined if it goes to a file or a program, and nothing is cut. */
   readonly width?: number | undefined;
 }
 
@@ -124,7 +124,7 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** What a table leaves out. */
+/** The rows and columns that a table leaves out. */
 function leftOut(columns: number, shown: number, cut: number): string {
   const notes = [
     ...(shown === columns ? [] : [`${shown} of ${counted(columns, 'column')} fit here`]),
@@ -163,7 +163,7 @@ export async function printRows(
   if (format === 'markdown')
     await write(`${markdownLine(names)}\n${markdownRule(types.map((type) => numericType.test(String(type))))}\n`);
   const held: string[][] = [];
-  // Twice what a terminal shows of it: a longer value is cut in any case.
+  // Twice the text that a terminal shows: a longer value is cut in any case.
   const most = options.width === undefined ? Number.POSITIVE_INFINITY : 2 * options.width;
   let count = 0;
   for await (const chunk of result.yieldRows()) {

@@ -2,7 +2,7 @@ import { formatCount } from '../core/quantities.js';
 import type { JobState } from '../engine/admin/job-state.js';
 import { table } from './table.js';
 
-/** What a job remembers, for people. @param width of the terminal; undefined without one */
+/** The sync state of a job, for people. @param width of the terminal; undefined without one */
 export function stateLines(state: JobState, width?: number): string[] {
   const { job, store, sequence, streams, partitions, destinations } = state;
   const lineWidth = width && width - 2;
@@ -25,7 +25,7 @@ export function stateLines(state: JobState, width?: number): string[] {
   ];
 }
 
-/** What the destinations had after their last delivery. */
+/** The state of the destinations after their last delivery. */
 function destinationLines(destinations: JobState['destinations'], lineWidth: number | undefined): string[] {
   if (destinations.length === 0) return [];
   const rows = destinations.map(({ name, stream, table: target, sequence, delivered_at, refused }) => [
@@ -40,7 +40,7 @@ function destinationLines(destinations: JobState['destinations'], lineWidth: num
   return ['', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
 }
 
-/** What runs that were cut short have read, by partition. */
+/** The records that interrupted runs have read, by partition. */
 function partitionLines(partitions: JobState['partitions'], lineWidth: number | undefined): string[] {
   const rows = partitions.map(({ stream, name, run_id, pages, done }) => [
     stream,
@@ -54,7 +54,7 @@ function partitionLines(partitions: JobState['partitions'], lineWidth: number | 
   return ['', '  cut short:', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
 }
 
-/** What was forgotten, for people. */
+/** The forgotten state, for people. */
 export function resetLines(
   streams: readonly { name: string; checkpoints: readonly string[]; covered: boolean }[],
 ): string[] {

@@ -12,7 +12,7 @@ import { runFolders } from '../storage/storage.js';
 import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
 
-/** The snapshot of a stream, and what an unfinished run has read of the next one. */
+/** The snapshot of a stream, and the progress of an unfinished run. */
 interface StreamStatus {
   name: string;
   snapshot: { run_id: string; sequence: number; rows: number } | null;
@@ -24,7 +24,7 @@ interface StreamStatus {
     partitions_done: number;
     failed: string | null;
   } | null;
-  /** What the last run cached, or why it converted every record; null if no report tells. */
+  /** The cache hits of the last run, or why it converted every record; null without a report. */
   recognition: { recognised: number; unrecognised: string | null } | null;
   /** The run that a guard holds, why, and what its commit would do. */
   held: {

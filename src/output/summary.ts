@@ -50,7 +50,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
   ];
 }
 
-/** How much was cached and, by their reason, the streams of which nothing was; nothing of first runs, which know nothing yet. */
+/** The cache hits and, by reason, the streams without any; nothing of first runs, which have no cache yet. */
 function recognition(streams: readonly StreamReport[]): string[] {
   const recognised = streams.reduce((sum, stream) => sum + stream.recognised, 0);
   const names = new Map<string, string[]>();
@@ -140,7 +140,7 @@ function markdownTable(titles: readonly string[], rows: readonly (readonly strin
   return [line(titles), line(titles.map((_, at) => (at < numbersFrom ? '---' : '--:'))), ...rows.map(line), ''];
 }
 
-/** What a run did, as Markdown: for the summary of a job in CI. It leaves this machine, so it has no key and no value of a record. */
+/** The result of a run as Markdown: for the summary of a job in CI. It leaves this machine, so it has no key and no value of a record. */
 export function markdownSummary(report: JobReport): string {
   const { job, run_id, status, sequence, seconds, streams, destinations, warnings: ofRun = [] } = report;
   const snapshot = sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`;

@@ -2,7 +2,7 @@ import { visible } from '../core/printable.js';
 
 /** Cells between two columns. */
 const gap = 2;
-/** A shortened column keeps at least that many cells: enough to tell one value from another. */
+/** A shortened column keeps at least that many cells: enough to distinguish two values. */
 const leastWidth = 12;
 
 /** What of a table fits into a line. */
@@ -36,8 +36,8 @@ function shortenedWidths(widths: readonly number[], space: number): number[] {
 }
 
 /**
- * Fits columns into a width: shortens wide ones; if that is not enough, leaves out those in the middle, for the first say what a row
- * is and the last often what was computed of it.
+ * Fits columns into a width: shortens wide ones; if that is not enough, leaves out those in the middle, because the first identify a row
+ * and the last are often computed from it.
  */
 export function fitColumns(widths: readonly number[], space: number): Fit {
   const all = widths.map((_, column) => column);
@@ -86,7 +86,7 @@ function shortened(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** Where nothing may be cut, a wider cell moves the rest of its own line instead of all other lines. */
+/** If nothing may be cut, a wider cell moves the rest of its own line instead of all other lines. */
 const widestColumn = 200;
 
 /** A table as it is shown. */

@@ -36,7 +36,7 @@ const streamSchema = z.object({
 
 const figuresSchema = z.object({ version: z.literal(1), streams: z.record(z.string(), streamSchema) });
 
-/** What a job's streams were like after a run: columns, missing and changed values. No value of a record is in it. */
+/** Statistics of a job's streams after a run: columns, missing and changed values. No value of a record is in it. */
 export type ColumnFigures = z.infer<typeof figuresSchema>;
 export type StreamFigures = z.infer<typeof streamSchema>;
 type Counts = Pick<StreamFigures, 'counted'> & { readonly nulls: ReadonlyMap<string, number | undefined> };
@@ -50,7 +50,7 @@ interface Published {
 /** What one stream did in a run. */
 export interface StreamResult {
   readonly name: string;
-  /** What was committed; undefined if nothing was. */
+  /** The commit; undefined without one. */
   readonly commit: StreamCommit | undefined;
   readonly changed: ChangedValues | undefined;
 }
@@ -152,7 +152,7 @@ async function figuresOf(
   };
 }
 
-/** What is left of earlier figures if the run did not change the stream. */
+/** The earlier figures that stay if the run did not change the stream. */
 function unchanged(before: StreamFigures, commit: StreamCommit | undefined): StreamFigures {
   const columns = before.columns.map((column) => ({ ...column, changed: null }));
   const covered = commit === undefined ? before.covered_to : coveredTo(commit);
@@ -169,7 +169,7 @@ async function newestFigures(layout: JobLayout): Promise<ColumnFigures | undefin
 }
 
 /**
- * Keeps what the streams are like after a run. Of streams that the run did not change it repeats what the run before has left,
+ * Keeps the statistics of the streams after a run. Of streams that the run did not change it repeats those of the run before,
  * so that such a run costs next to nothing. Call it with the job's lock, after the commit is published.
  */
 export async function keepColumnFigures(

@@ -17,7 +17,7 @@ function shareCell(count: number | null, whole: number): Html {
   return html`<td class="n"><i class="share w${step}"></i>${percent(share)}</td>`;
 }
 
-/** Those that changed most if there is no room for all, in their own order. */
+/** Those that changed most if there is no space for all, in their own order. */
 function chosen(columns: readonly ColumnRow[], most: number): readonly ColumnRow[] {
   if (columns.length <= most) return columns;
   const byChange = columns

@@ -7,7 +7,7 @@ import { moment, statusWords } from './format.js';
 import { type Html, html, name } from './html.js';
 import { countCell, table } from './streams.js';
 
-/** When a stream was last read to its end; undefined if none of these runs did. */
+/** When a stream was last read to its end; undefined without such a run. */
 function checkedAt(stream: string, past: readonly PastRun[]): number | undefined {
   return past.find(({ report }) => report.streams?.some((each) => each.name === stream && each.status === 'ok'))
     ?.startedAt;
@@ -49,7 +49,7 @@ function behind({ behind: commits, pending, sequence, outbox }: DestinationStatu
     : `${commits === 1 ? '1 commit' : `${formatCount(commits)} commits`} behind, ${what}`;
 }
 
-/** What the run sent to the destinations, and their state now. Undefined if the job has none. */
+/** The deliveries of the run to its destinations, and their state now. Undefined if the job has none. */
 export function destinationTable(
   delivered: readonly DestinationReport[],
   statuses: readonly DestinationStatus[] | undefined,

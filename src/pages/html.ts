@@ -21,7 +21,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Text for an element or for an attribute in double quotes. What a browser would obey or hide is shown as its number. */
+/** Text for an element or for an attribute in double quotes. Characters that a browser would obey or hide are shown as numbers. */
 function escaped(text: string): string {
   return visible(text.toWellFormed()).replace(/[&<>"]/g, (character) => entities[character] as string);
 }
@@ -38,7 +38,7 @@ export function html(texts: TemplateStringsArray, ...contents: readonly Content[
   return new Html(`${texts[0]}${parts.join('')}`);
 }
 
-/** A name from elsewhere: its direction of writing does not touch what is around it. */
+/** A name from the data: its direction of writing does not touch what is around it. */
 export function name(text: string): Html {
   return html`<bdi>${text}</bdi>`;
 }

@@ -16,9 +16,9 @@ export interface Point {
 
 export interface Plot {
   readonly title: Html;
-  /** What it counts, for people who hear the page: `rows of the snapshot`. */
+  /** The counted things, for people who hear the page: `rows of the snapshot`. */
   readonly what: string;
-  /** Lines show what is always there, such as rows; bars what a run did. */
+  /** Lines show a state, such as rows; bars the changes of a run. */
   readonly as: 'line' | 'bars';
   /** Oldest first; the last one is the run that the page is about. */
   readonly points: readonly Point[];
@@ -125,7 +125,7 @@ function crosses(plot: Plot, scale: Scale): Html[] {
   });
 }
 
-/** A small triangle above the run that the page is about, unless it has a cross: colour alone would not tell it. */
+/** A small triangle above the run that the page is about, unless it has a cross: colour alone would not show it. */
 function pointer({ points, as }: Plot, scale: Scale): Html {
   const last = points.at(-1);
   if (last?.value === undefined || last.isBad) return html``;
@@ -173,7 +173,7 @@ function summaryOf({ format }: Plot, before: readonly number[]): string {
   return least === most ? `always ${most} before` : `median ${format(median(before))}, ${least} to ${most}`;
 }
 
-/** A figure of the last runs as a small plot. What it shows is in its label too. */
+/** A figure of the last runs as a small plot. Its values are in its label too. */
 export function plotFigure(plot: Plot): Html {
   const { title, what, points, format } = plot;
   const now = points.at(-1)?.value;

@@ -17,7 +17,7 @@ interface RemadePage {
 }
 
 /**
- * Makes the page about a run again, from what is kept. It needs neither the store nor the job's lock.
+ * Makes the page about a run again, from stored files. It needs neither the store nor the job's lock.
  * @param wanted the run; undefined for the last one
  * @throws {CdsyncError} `run_not_found`; those of {@link refuseUntrustedLinks}
  */

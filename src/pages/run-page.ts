@@ -55,9 +55,9 @@ interface RunPage {
   readonly figures: ColumnFigures | undefined;
   /** The streams of this run that are still held. */
   readonly held: ReadonlySet<string>;
-  /** What the destinations have now; undefined if that is not known. */
+  /** The current state of the destinations; undefined if unknown. */
   readonly destinations: readonly DestinationStatus[] | undefined;
-  /** What the commands on the page work on. */
+  /** The file and job of the commands on the page. */
   readonly place: CommandPlace;
   /** When the page is made, in milliseconds since the Unix epoch. */
   readonly now: number;

@@ -14,7 +14,7 @@ export function table(label: string, heads: readonly (string | { readonly n: str
   return html`<div class="scroll" role="region" aria-label="${label}" tabindex="0"><table><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }
 
-/** A cell for a count; what is zero is pale, so that the others are seen. */
+/** A cell for a count; zero is pale, so that the others are seen. */
 export function countCell(value: number | undefined | null): Html {
   if (value === undefined || value === null) return html`<td class="n zero">–</td>`;
   return html`<td class="n${value === 0 ? ' zero' : ''}">${formatCount(value)}</td>`;
@@ -50,7 +50,7 @@ const heads = [
 ];
 
 /**
- * What each stream did. The counts of a held stream are what its commit would do. A stream that failed has the rows that it had.
+ * The result of each stream. The counts of a held stream are those of its commit. A stream that failed has the rows that it had.
  * @param before reports of the runs before, newest first
  */
 export function streamTable(streams: readonly StreamReport[], before: readonly Pick<JobReport, 'streams'>[]): Html {

@@ -3,7 +3,7 @@ const widths = Array.from({ length: 20 }, (_, index) => (index + 1) * 5)
   .map((width) => `.w${width}{background-size:${width}% 100%}`)
   .join('');
 
-/** The style of every page: one sheet, no fonts and no pictures from elsewhere. Text has a contrast of 4.5 or more in both schemes. */
+/** The style of every page: one sheet, no fonts and no pictures from other files. Text has a contrast of 4.5 or more in both schemes. */
 export const style = `
 :root{color-scheme:light dark;--paper:#fbfbf9;--card:#fff;--ink:#1b2330;--soft:#566072;--line:#e3e5e8;--mark:#1f5fbf;--pale:#a9c3ea;--wash:#eef3fa;--good:#17693f;--warn:#8a5300;--bad:#b3261e;--goodwash:#e8f4ed;--warnwash:#fbf1df;--badwash:#fcebe9}
 @media (prefers-color-scheme:dark){:root{--paper:#11151b;--card:#181d25;--ink:#e8ebf0;--soft:#a3adbb;--line:#2b323d;--mark:#7db2ff;--pale:#3f5f8f;--wash:#1c2633;--good:#6fcf97;--warn:#e7b657;--bad:#ff8f86;--goodwash:#172a20;--warnwash:#2d2516;--badwash:#331d1c}}

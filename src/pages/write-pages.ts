@@ -38,7 +38,7 @@ async function stillHeld(layout: JobLayout, { report }: PastRun): Promise<Set<st
   return held;
 }
 
-/** The page about a run, from what is kept; undefined if there is no report of the run that can be read. */
+/** The page about a run, from stored files; undefined if there is no report of the run that can be read. */
 export async function makeRunPage(task: PagesTask, runId: string): Promise<string | undefined> {
   const { layout, file, destinations, now } = task;
   const run = await readPastRun(layout, runId);

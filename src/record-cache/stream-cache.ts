@@ -179,7 +179,7 @@ export class StreamCache {
   /**
    * The unchanged rows, according to the journal.
    * @param records number of hits
-   * @throws {CdsyncError} what DuckDB throws
+   * @throws {CdsyncError} errors of DuckDB
    */
   async unchangedRows(
     connect: () => Promise<Session>,

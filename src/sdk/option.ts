@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { parseDurationMs } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
 
-/** Facts about an option besides its type: the source of its error messages, JSON Schema and reference page. */
+/** An option's properties besides its type: the source of its error messages, JSON Schema and reference page. */
 export interface OptionInfo {
-  /** One or two sentences: what it does, and its consequences. */
+  /** One or two sentences: its effect and its consequences. */
   readonly description: string;
   /** As a user writes it in the YAML. */
   readonly example?: unknown;
@@ -17,11 +17,11 @@ export interface OptionInfo {
   readonly verbatim?: boolean;
   /** A path of a file or a folder: relative to the folder of the YAML file, made absolute for code. */
   readonly path?: boolean;
-  /** What is allowed, in words, if the type does not say it well. */
+  /** The allowed values, in words, if the type does not say it well. */
   readonly allowed?: string;
   /** For a map of several kinds: further kinds that connectors add, in words. */
   readonly otherKinds?: string;
-  /** For a map: sets of keys, of which the user must give exactly one set. */
+  /** For a map: sets of keys, exactly one set of which must be present. */
   readonly forms?: readonly (readonly string[])[];
   /** For a map: keys of earlier versions, and the key that each was replaced by. */
   readonly replaced?: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export interface Finding {
 
 const known = new WeakMap<z.core.$ZodType, OptionInfo>();
 
-/** Declares an option with its type and its facts. `.optional()` and `.prefault()` may follow. */
+/** Declares an option with its type and its properties. `.optional()` and `.prefault()` may follow. */
 export function option<S extends z.ZodType>(schema: S, info: OptionInfo): S {
   // A copy, so that one schema may serve several options.
   const own = schema.clone();

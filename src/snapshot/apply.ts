@@ -75,7 +75,7 @@ export async function writeChanges(
   if (!isCopied && !isRebuilt(task)) await copyBefore(store, task, tables);
   const { changed } = tables;
   const key = rowKey(task.key);
-  // Only what was read can have changed. If nothing was, there still are columns.
+  // Only rows that were read can have changed. Without any, there still are columns.
   const came = files.length > 0 ? readFiles(files) : `(SELECT ${widen([], columns, 'file')} WHERE false)`;
   const present = `SELECT _cdsync_c.op AS _op, ${stamp(task)}, ${names(columns, '_cdsync_r.')}
      FROM (SELECT *, ${key} AS ${keyColumn} FROM ${came}) AS _cdsync_r
@@ -216,13 +216,13 @@ function isRebuilt(task: ApplyTask): boolean {
   return task.addition === undefined && !isSmallChange(task);
 }
 
-/** Whether applying the stream only deletes and inserts rows, so that other sessions may read its table meanwhile. */
+/** Whether applying the stream only deletes and inserts rows, so that other sessions may read its table at the same time. */
 export function isPatch(task: ApplyTask): boolean {
   return !isRebuilt(task) && onlyAdds(task) && task.previous?.columns.length === task.columns.length;
 }
 
 /**
- * Returns a stream's tables up to date with the reading, inside the caller's transaction. The schema comes before the rows:
+ * Applies the reading to a stream's tables, inside the caller's transaction. The schema is changed before the rows:
  * DuckDB refuses to change a column's type after rows were deleted in the same transaction.
  */
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {

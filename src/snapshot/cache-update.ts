@@ -19,7 +19,7 @@ import { replacedKeys } from './snapshot-files.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
-/** The rows of a snapshot whose records the next run can recognise. */
+/** The rows of a snapshot whose records the next run's cache has. */
 export interface CacheUpdate {
   /** Of the hash, in hex. */
   readonly secret: string;
@@ -41,14 +41,14 @@ export interface CacheUpdate {
 interface CacheUpdateTask {
   readonly stream: string;
   readonly tables: WorkTables;
-  /** What this run has left the next one, nothing new, or nothing at all. */
+  /** The cache that this run has left for the next one: new, unchanged, or none. */
   readonly known: CacheUpdate | 'the same' | 'nothing';
   /** Whose rows they are: the store, and the run whose commit of the stream they are of. */
   readonly storeId: string;
   readonly runId: string;
 }
 
-/** SQL for (key, raw_hi, raw_lo) of the rows of the new snapshot that came in parts. */
+/** SQL for (key, raw_hi, raw_lo) of the rows of the new snapshot that are in parts. */
 function rowsThatCame({ tables }: CacheUpdateTask, { keysPaths }: CacheUpdate): string {
   const keys = `read_parquet(${fileTexts(keysPaths)}, union_by_name = true)`;
   return `SELECT k.key, r.raw_hi, r.raw_lo FROM ${tables.keys} AS k
@@ -92,8 +92,8 @@ async function newSet(store: SnapshotStore, path: string, rows: number): Promise
 }
 
 /**
- * Returns the set that the reading cached by up to date, in its own memory: few hashes go and come.
- * @param rows how many rows the next run is to know
+ * Updates the hash table of the reading in its own memory: few hashes are removed and added.
+ * @param rows how many rows the next run's cache will have
  * @returns undefined if a new set is needed; the old one is then of no use
  */
 async function updatedSet(
@@ -159,7 +159,7 @@ async function promote(folder: string, known: string, id: string): Promise<void>
 export type CommitCacheUpdate = () => Promise<void>;
 
 /**
- * Writes what the next run recognises records by. Until the commit, the cache file before stays. Nothing depends on it but the
+ * Writes the next run's cache file. Until the commit, the cache file before stays. Nothing depends on it but the
  * cost of that run.
  * @throws {CdsyncError} and errors of the file system
  */
@@ -197,7 +197,7 @@ interface CacheErasure {
   readonly folder: string;
 }
 
-/** Takes erased rows out of what the next run recognises records by. */
+/** Removes erased rows from the next run's cache. */
 export async function eraseFromCache(store: SnapshotStore, layout: JobLayout, task: CacheErasure): Promise<void> {
   const { stream, keys, storeId, before, runId, folder } = task;
   const known = layout.known(stream);

@@ -40,7 +40,7 @@ async function chosenBlocks({ session }: SnapshotStore, table: string, { key }: 
 }
 
 /**
- * Compares the updated rows with what the store still has of them, once the changes are written. If they are many it compares a
+ * Compares the updated rows with their rows in the store, once the changes are written. If they are many it compares a
  * sample: to read every updated row again would cost as much as reading the whole table, for updated rows are everywhere.
  */
 export async function changedValues(

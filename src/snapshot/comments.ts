@@ -12,7 +12,7 @@ import type { StreamState } from './stream-state.js';
  * a comment of their own only; `cdsync.columns` has all of them.
  */
 
-/** What the rules of the configuration make of a column's values; never a salt or a value. */
+/** The effect of the configuration's rules on a column's values; never a salt or a value. */
 function ruleOf({ treatment, untracked, declared, text }: StoredColumn): string[] {
   const rules: string[] = [];
   if (treatment?.hash !== undefined) {

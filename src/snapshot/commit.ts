@@ -18,7 +18,7 @@ import { storeTable } from './store-tables.js';
 import type { CommittedFile, CoveredSpan, RewrittenChanges, StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
 
-/** Above this many bytes, DuckDB keeps a text in blocks of its own instead of beside the others of its column. */
+/** Above this many bytes, DuckDB keeps a text in its own blocks instead of beside the others of its column. */
 const largeBytes = 4096;
 
 /** Whether a text made from a record of that many bytes may be large. Numbers may become longer as texts. */
@@ -59,7 +59,7 @@ export interface StreamCommit {
   /** Files with the changes; none of a first snapshot. */
   readonly changes: readonly ParquetFile[];
   readonly duplicates: number;
-  /** Bytes of the service's responses for each record that was read, on average; 0 if none was. */
+  /** Bytes of the service's responses for each record that was read, on average; 0 without any. */
   readonly recordBytes: number;
   /** Bytes of the longest record, or more. */
   readonly maxRecordBytes: number;
@@ -72,7 +72,7 @@ export interface StreamCommit {
   readonly covered: readonly CoveredSpan[] | undefined;
   /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;
-  /** What the next run recognises records by: what this run has left it, nothing new, or nothing at all. */
+  /** The next run's record cache: the one that this run has written, the one before, or none. */
   readonly known: CacheUpdate | 'the same' | 'nothing';
 }
 
@@ -229,7 +229,7 @@ function rewrittenChanges(
   return rewriteChanges(store, { layout, runId, state, columns, horizon, folder, compression });
 }
 
-/** Applies a stream to the store, and notes what it then has. */
+/** Applies a stream to the store, and notes its new state. */
 async function commitStream(
   store: SnapshotStore,
   run: RunCommit,
@@ -305,13 +305,13 @@ async function recordRun({ session }: SnapshotStore, run: RunRow, sequence: numb
   await session.run(`INSERT INTO ${table} VALUES (${id}, ${sequence ?? 'NULL'}, ${sqlText(run.status)}, ${times})`);
 }
 
-/** Notes a run of which a guard holds every stream. It has no number, for it committed nothing. */
+/** Notes a run whose streams are all held. It has no number, because it committed nothing. */
 export async function recordHeldRun(store: SnapshotStore, run: Omit<RunRow, 'status'>): Promise<void> {
   await store.session.transaction(() => recordRun(store, { ...run, status: 'held' }, null));
 }
 
 /**
- * Returns the store up to date with a run's readings, in one transaction, and writes the files that snapshots still lack. The run
+ * Applies a run's readings to the store, in one transaction, and writes the files that snapshots still lack. The run
  * counts from the COMMIT on; every later step can be repeated from the store.
  * @returns the sequence number of the store: a new one only if something changed
  * @throws {CdsyncError} `interrupted` if the signal aborts before the COMMIT: then the store is as it was

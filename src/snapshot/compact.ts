@@ -9,7 +9,7 @@ import { holdsLargeTexts, type SnapshotStore, type StoreState } from './snapshot
 import { internalComment, internalSchema, storeName, storeTable } from './store-tables.js';
 
 /**
- * Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. Where a table has many
+ * Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. If a table has many
  * columns, each commit does: DuckDB writes the description of all columns again before it gives back the one before.
  */
 const freeShare = { usual: 0.5, wide: 1 };
@@ -38,7 +38,7 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
   const compacted = await compactedSequence(store);
   if (last > compacted) return 'rewritten';
   await store.session.run(`CHECKPOINT ${storeName}`);
-  // What a rewrite of the same rows left free, the next one would leave too.
+  // The space that a rewrite of the same rows left free, the next one would leave too.
   if (state.sequence <= compacted) return undefined;
   const [size] = await store.session.rows(
     `SELECT block_size, used_blocks, free_blocks FROM pragma_database_size() WHERE database_name = '${storeName}'`,
@@ -92,7 +92,7 @@ async function compactStore(
 /** A run publishes several times. */
 const warned = new WeakSet<Database>();
 
-/** Rewrites the store if there is a reason. A failure is thrown only if values must go: saving space can wait for a less full disk, and is told once. */
+/** Rewrites the store if there is a reason. A failure is thrown only if values must go: saving space can wait for a less full disk, and is reported once. */
 export async function compact(
   database: Database,
   layout: JobLayout,

@@ -56,7 +56,7 @@ export function isComplete({
   return previous === undefined || (coverage === 'everything' && unchangedRows.known === null);
 }
 
-/** Whether the stored hashes are what the present columns would give. */
+/** Whether the stored hashes equal those of the present columns. */
 export function hashesComparable({
   previous,
   columns,
@@ -113,8 +113,8 @@ function changesAgainst(stored: string, { coverage }: DiffTask, { keys }: WorkTa
 }
 
 /**
- * Compares only the rows that do not stand: those whose keys came in parts, and those that did not come.
- * @returns the number of rows that stand
+ * Compares only rows that may have changed: those whose keys are in parts, and those that are missing.
+ * @returns the number of unchanged rows
  * @throws {CdsyncError} `unbalanced` if these rows are not the previous snapshot
  */
 async function diffUncached(
@@ -138,7 +138,7 @@ async function diffUncached(
   );
   if (cached + compared === previous.rows) return cached;
   throw new CdsyncError(
-    `${cached} rows were recognised and ${compared} compared, but the last snapshot has ${previous.rows}`,
+    `${cached} rows were unchanged by the cache and ${compared} compared, but the last snapshot has ${previous.rows}`,
     {
       code: 'unbalanced',
       stream,
@@ -164,7 +164,7 @@ async function diffAll(session: Session, task: DiffTask, tables: WorkTables): Pr
     await session.run(`INSERT INTO ${changed} ${changesAgainst(stored, task, tables, bucket)}`);
 }
 
-/** @returns the number of rows that stand */
+/** @returns the number of unchanged rows */
 async function findChanges(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
   const { previous, unchangedRows, rows } = task;
   const { known } = unchangedRows;
@@ -180,7 +180,7 @@ async function findChanges(session: Session, task: DiffTask, tables: WorkTables)
 
 /**
  * Compares the keys and hashes of a reading with those of the previous snapshot.
- * @throws {CdsyncError} `unbalanced` if a row that should stand is not in the previous snapshot
+ * @throws {CdsyncError} `unbalanced` if a row that should be unchanged is not in the previous snapshot
  */
 export async function diff(session: Session, task: DiffTask, tables: WorkTables): Promise<Difference> {
   const cached = await findChanges(session, task, tables);
@@ -220,7 +220,7 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
   return `${place} ${field}`;
 }
 
-/** Whether columns of the previous snapshot are now left out, or named, treated, tracked or written in another way. */
+/** Whether columns of the previous snapshot are now left out, or named, masked, tracked or written in another way. */
 export function changesDefinition({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {

@@ -115,7 +115,7 @@ function hasChanges({ changes, rewritten }: StreamState): boolean {
 /** The earlier changes in the feed, with their columns; none if the new commit does not continue them. */
 function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
   if (feed?.store_id !== storeId || feed.sequence >= state.sequence) return [];
-  // The files of earlier changes still have what a rewritten stream has lost: others take their place.
+  // The files of earlier changes still have rows that a rewritten stream has lost: others take their place.
   if (state.rewritten === true) return rewrittenChanges(state);
   // Changes may reach further back than the store, so no one knows whether their texts fit.
   if (narrows(feed.columns, state.columns)) return [];
@@ -148,7 +148,7 @@ export function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['c
 }
 
 /**
- * Returns a stream's feed up to date with its last commit. Repeating it does no harm.
+ * Updates a stream's feed to its last commit. Repeating it does no harm.
  * @param changesBefore the first characters of a run id: changes of runs with smaller ids leave the feed
  */
 export async function publishFeed(
@@ -206,7 +206,7 @@ function completeSince(
   if (last !== undefined) return last;
   if (feed?.store_id !== storeId || feed.sequence >= state.sequence)
     return { sequence: state.sequence - 1, run_id: null };
-  // Without earlier changes, those of the last commit lead on from the snapshot before it.
+  // Without earlier changes, those of the last commit apply to the snapshot before it.
   if (earlier.length === 0) return feed;
   if (state.rewritten_changes !== undefined) return state.rewritten_changes.since;
   return { sequence: feed.complete_since, run_id: feed.complete_since_run };

@@ -37,7 +37,7 @@ export interface Forgotten {
   readonly history: number;
 }
 
-/** Texts that only these rows have, of at least 6 characters: a search for them shows whether a file still tells of the person. */
+/** Texts that only these rows have, of at least 6 characters: a search for them shows whether a file still has data of the person. */
 export async function identifyingValues(
   { session }: SnapshotStore,
   { stream, key, columns }: StreamState,
@@ -59,8 +59,8 @@ export async function identifyingValues(
 }
 
 /**
- * The texts by which a search can tell that a file still knows of erased rows. One that rows of others have as a part of a longer
- * text tells nothing: `member-1` stands in `member-10`.
+ * The texts by which a search finds that a file still has values of erased rows. One that rows of others have as a part of a longer
+ * text proves nothing: `member-1` is in `member-10`.
  */
 export async function searchable(
   { session }: SnapshotStore,

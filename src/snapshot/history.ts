@@ -34,7 +34,7 @@ export function createEarlier(stream: string, columns: readonly Pick<Column, 'na
 
 /**
  * Copies rows to the earlier table before they change, if the table of changes has nothing of their keys: the row in the
- * stream's own table is then the only record of what they were. Call it before the new changes are inserted.
+ * stream's own table is then the only record of their former values. Call it before the new changes are inserted.
  * @param tables `before` has these rows, as the stream's own table has them
  */
 export async function keepPreviousRows(
@@ -52,7 +52,7 @@ export async function keepPreviousRows(
   );
 }
 
-/** Removes the changes before `horizon` (ISO 8601), but keeps what each row was at that time. */
+/** Removes the changes before `horizon` (ISO 8601), but keeps each row's values at that time. */
 export async function pruneHistory(store: SnapshotStore, state: StreamState, horizon: string): Promise<void> {
   const { session } = store;
   const limit = `${sqlText(horizon)}::TIMESTAMPTZ`;

@@ -10,12 +10,12 @@ import type { SnapshotStore } from './snapshot-store.js';
 import { beforeTable, changesTable, storeTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
 
-/** Columns that one query judges. */
+/** Columns that one query infers. */
 const columnsTogether = 100;
 
 /**
  * Finds the form that all texts of a column have, for each of some columns.
- * @param source SQL for the rows, as it stands behind FROM; it is read twice
+ * @param source SQL for the rows, as it follows FROM; it is read twice
  * @param names columns of type VARCHAR
  * @returns the code of the form, by name; a column without texts is left out
  */
@@ -50,7 +50,7 @@ function candidateOf(name: string, text: unknown, hasEmpty: boolean): Candidate 
   return { name, hasEmpty, forms: similarNames(form), doubles };
 }
 
-/** Any text tells which forms it could be; then every text is compared with them. */
+/** Any text shows which forms it could have; then every text is compared with them. */
 async function inferTogether(
   session: Session,
   source: string,
@@ -102,9 +102,9 @@ async function fittingForms(
 }
 
 /**
- * The columns of a snapshot, with the forms of those texts that no run has judged: in rows, changes and history, for a column has
+ * The columns of a snapshot, with the forms of those texts that no run has inferred: in rows, changes and history, for a column has
  * one type in all of them.
- * @param applies whether texts of a column must be judged
+ * @param applies whether texts of a column must be inferred
  */
 export async function inferColumnFormats(
   store: SnapshotStore,

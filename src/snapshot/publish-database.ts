@@ -43,7 +43,7 @@ function changedAt({ streams }: Pick<StoreState, 'streams'>): number {
   return Math.floor(Math.max(0, ...times) / 1000);
 }
 
-/** The version that the link points to, a name in the folder of published files; undefined if it leads elsewhere. */
+/** The version that the link points to, a name in the folder of published files; undefined if it points to another place. */
 async function linkedVersion(layout: JobLayout): Promise<string | undefined> {
   const [folder, version = '', file] = (await readlink(layout.link).catch(() => '')).split('/');
   const isOurs = folder === relative(layout.folder, layout.publishedFolder) && file === `${layout.job}.duckdb`;

@@ -61,7 +61,7 @@ function rewrittenFiles({ rewritten_changes }: StreamState, { changesBefore }: P
   return kept.flatMap(({ files }) => files);
 }
 
-/** Returns the files of a stream's last commit to where readers look for them. Repeating it does no harm. */
+/** Puts the files of a stream's last commit where readers look for them. Repeating it does no harm. */
 async function promote(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
   const { mode } = options;
   const files = [...state.snapshot, ...state.changes, ...rewrittenFiles(state, options)];
@@ -141,7 +141,7 @@ async function publishStream(
 }
 
 /**
- * Returns all published files up to date with the store. Repeating it does no harm, so it also repairs them: a DuckDB file
+ * Updates all published files from the store. Repeating it does no harm, so it also repairs them: a DuckDB file
  * that someone has written to since is published again.
  * @throws {CdsyncError} `state_unreadable` if the store is damaged: the files published before stay
  */

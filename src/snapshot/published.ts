@@ -14,7 +14,7 @@ import { CdsyncError } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import type { JobLayout } from '../storage/layout.js';
 
-/** What a confined query consists of: reading, and what prepares it (variables, macros, temporary tables). */
+/** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
 const allowedStatements: ReadonlySet<StatementType> = new Set([
   StatementType.SELECT,
   StatementType.EXPLAIN,
@@ -27,7 +27,7 @@ function refusedStatement(type: StatementType): string | undefined {
   return allowedStatements.has(type) ? undefined : `a statement of type ${StatementType[type] ?? 'UNKNOWN'}`;
 }
 
-/** Table functions that only calculate, or show what is in the published file. */
+/** Table functions that only calculate, or show the contents of the published file. */
 const allowedTableFunctions =
   'range generate_series unnest repeat repeat_row summary json_each json_tree query_table histogram histogram_values duckdb_columns ' +
   'duckdb_constraints duckdb_databases duckdb_dependencies duckdb_functions duckdb_keywords duckdb_schemas duckdb_settings duckdb_tables ' +
@@ -58,7 +58,7 @@ async function refusedFunctions(connection: DuckDBConnection): Promise<readonly 
   return reader.getRows().map(([name]) => String(name));
 }
 
-/** What DuckDB reads as nothing between a name and its bracket, and the quote that ends a name. */
+/** The text that DuckDB ignores between a name and its bracket, and the quote that ends a name. */
 const between = /["\s\p{Z}\p{C}]/u;
 
 /**
@@ -94,7 +94,7 @@ export interface Published {
    * @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed`
    */
   query(sql: string): Promise<DuckDBResult>;
-  /** The same; an error that comes while rows are read is told as one of the query, too. */
+  /** The same; an error while rows are read is reported as one of the query, too. */
   rows(sql: string): Promise<PublishedRows>;
   /** Ends the query that is under way with an error. */
   interrupt(): void;
@@ -156,7 +156,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       ...(allowFiles ? {} : confined),
     });
   } catch (error) {
-    throw new CdsyncError(`${path} cannot be opened: somebody has it open for writing, or it is damaged`, {
+    throw new CdsyncError(`${path} cannot be opened: another process has it open for writing, or it is damaged`, {
       code: 'published_busy',
       hint: 'open it with -readonly; the next run publishes a new version beside it',
       cause: error,

@@ -106,7 +106,7 @@ async function restoreStream(
 }
 
 /**
- * Rewrites Parquet files of the last snapshots from the store if some are gone, or are not what was committed; see `isThere`. Publishing then moves them to their place. If that fails, this may be repeated.
+ * Rewrites Parquet files of the last snapshots from the store if some are gone, or differ from the committed ones; see `isThere`. Publishing then moves them to their place. If that fails, this may be repeated.
  * @returns the streams with rewritten files, as the store now has them
  */
 export async function restoreFiles(

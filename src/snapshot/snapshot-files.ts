@@ -43,7 +43,7 @@ interface PendingFile {
   readonly form: ParquetForm;
 }
 
-/** The files of a snapshot: `files`, unless one of the others is given. */
+/** The files of a snapshot: `files`, unless one of the others is set. */
 export interface SnapshotFiles {
   /** The rows that were read. */
   readonly files: readonly ParquetFile[];
@@ -85,7 +85,7 @@ function unchangedRowsSql(
  * Decides on the files of the new snapshot, and writes them unless the commit is to do that:
  * - the files of the reading, if they have all rows;
  * - one file of new rows beside the present files, if the reading only inserts;
- * - otherwise new files with all rows: those that were read and those that stand. The commit writes them.
+ * - otherwise new files with all rows: those that were read and the unchanged ones. The commit writes them.
  */
 export async function writeSnapshotFiles(
   store: SnapshotStore,
@@ -166,7 +166,7 @@ type StreamFiles = SnapshotFiles & { readonly stream: string };
 
 /**
  * Writes what snapshots still lack, one stream after the other, in sessions of their own. They read the store as it is before the
- * commit: the commit waits for the files before it counts, because it names them. Meanwhile each statement has one thread: two threads
+ * commit: the commit waits for the files before it counts, because it names them. During that time each statement has one thread: two threads
  * that write one file take almost half more CPU time.
  */
 export class SnapshotWriter {

@@ -42,7 +42,7 @@ export async function newFile(layout: JobLayout, written: ParquetFile, path: str
 
 /**
  * The same files in the folder of one run's snapshot. Files of other folders keep their names there; if two have the same one, the run
- * that wrote the file comes before it.
+ * that wrote the file precedes it.
  */
 export function linkedFiles(
   layout: JobLayout,
@@ -85,7 +85,7 @@ export async function swapCurrentLink(layout: JobLayout, { stream, snapshot }: S
 
 /**
  * Earlier versions left the files of a snapshot that only grew in the folders of the runs that returned them. This gathers them in the
- * folder of the last one; publishing then returns them there.
+ * folder of the last one; publishing then links them there.
  * @returns the streams that had such files, as the store now has them
  */
 export async function gatherSnapshots(

@@ -22,7 +22,7 @@ export interface StoreState {
   readonly streams: ReadonlyMap<string, StreamState>;
 }
 
-/** A job's private store, attached to the process's one DuckDB instance. No other process may open the file meanwhile. */
+/** A job's private store, attached to the process's one DuckDB instance. No other process may open the file at the same time. */
 export class SnapshotStore {
   readonly session: Session;
   /** An older cdsync wrote the store: its published copy is of another version. */
@@ -63,7 +63,7 @@ export class SnapshotStore {
   }
 
   /**
-   * Opens a job's published copy of its store read-only. A run may use the store itself meanwhile.
+   * Opens a job's published copy of its store read-only. A run may use the store itself at the same time.
    * @returns undefined if nothing is published, or only a copy of another version
    * @throws {CdsyncError} `published_busy`
    */
@@ -75,7 +75,7 @@ export class SnapshotStore {
       await session.run(`ATTACH ${sqlText(path)} AS ${storeName} (READ_ONLY)`);
     } catch (error) {
       session.close();
-      throw new CdsyncError(`${path} cannot be opened: somebody has it open for writing, or it is damaged`, {
+      throw new CdsyncError(`${path} cannot be opened: another process has it open for writing, or it is damaged`, {
         code: 'published_busy',
         hint: 'open it with -readonly; the next run publishes a new version beside it',
         cause: error,
@@ -139,7 +139,7 @@ export class SnapshotStore {
     );
   }
 
-  /** Works in another session, beside the store's own. It sees what is committed. The store must stay open meanwhile. */
+  /** Works in another session, beside the store's own. It sees the committed state. The store must stay open until it ends. */
   async beside<T>(work: (session: Session) => Promise<T>): Promise<T> {
     const session = await this.#database.connect();
     try {

@@ -25,7 +25,7 @@ function textOf({ name, text }: Candidate): string {
   return textFormatOf(text)?.text(value) ?? value;
 }
 
-/** Text as the service sent it: no rule has treated it, and the column was never anything else. */
+/** Text as the service sent it: no rule has changed it, and the column was never anything else. */
 function isPlainText({ place, shape, declared, treatment, untracked }: StoredColumn): boolean {
   return place === 'attribute' && shape.k === Kind.string && !declared && !treatment && !untracked;
 }
@@ -94,7 +94,7 @@ interface Counted {
 /**
  * The ways to read a stream's list in parts: by one attribute that each row of the last snapshot has, or by two. It looks at
  * few rows of most columns, and at all rows of a few.
- * @param hides tells attributes that must not be used
+ * @param hides selects attributes that must not be used
  */
 export async function splitCandidates(
   session: Session,

@@ -58,5 +58,5 @@ export const stateSchema = z.object({
   first: z.object({ run_id: z.string(), synced_at: z.string() }).nullable().optional(),
 });
 
-/** What the store knows about a stream: enough to finish publishing it and to compare the next reading with it. */
+/** The store's record of a stream: enough to finish publishing it and to compare the next reading with it. */
 export type StreamState = z.infer<typeof stateSchema>;

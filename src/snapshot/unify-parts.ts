@@ -28,7 +28,7 @@ interface UnifyTask {
   readonly compression: ParquetCompression;
   /** How many keys a join may hold. */
   readonly keysAtOnce: number;
-  /** Given if a field that a record comes without keeps the value that the last snapshot has of it. */
+  /** Set if a field that a record lacks keeps the value of the last snapshot. */
   readonly known?: { readonly stream: string; readonly columns: readonly StoredColumn[] } | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface WorkTables {
   /** (key, op) of each row that differs from the previous snapshot; empty if there is none. */
   readonly changed: string;
   readonly surplus: string;
-  /** (key) of each row that must be compared, if others stand. */
+  /** (key) of each row that must be compared, if others are unchanged. */
   readonly candidates: string;
   /** (key, hash) of these rows in the previous snapshot. */
   readonly old: string;
@@ -128,7 +128,7 @@ async function rewrite(
   return file;
 }
 
-/** SQL for rows of a reading, with the stored values of the fields that they came without. */
+/** SQL for rows of a reading, with the stored values of the fields that they lack. */
 function completed(
   read: string,
   { known, columns, key }: UnifyTask & { readonly known: NonNullable<UnifyTask['known']> },
@@ -141,7 +141,7 @@ function completed(
     ON _cdsync_r.${keyColumn} = _cdsync_k.${keyColumn} ORDER BY _cdsync_r.file_row_number`;
 }
 
-/** The parts that have rows of which the last snapshot may know more. */
+/** The parts with rows for which the last snapshot may have more fields. */
 async function knownParts(session: Session, { known }: UnifyTask, { keys }: WorkTables): Promise<readonly number[]> {
   if (known === undefined) return [];
   const rows = await session.rows(

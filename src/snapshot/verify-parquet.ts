@@ -9,7 +9,7 @@ import {
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 
-/** What a Parquet reader other than DuckDB finds in a file. */
+/** The content of a file as a Parquet reader other than DuckDB finds it. */
 export interface ReadParquet {
   readonly columns: readonly string[];
   readonly rows: number;

@@ -5,7 +5,7 @@ import { verbatim } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
 import type { RecordProperties } from './source.js';
 
-/** What the campaigns and their drafts have in common. */
+/** The properties that campaigns and their drafts share. */
 const properties: RecordProperties = {
   coverage: 'everything',
   declared: [
@@ -49,8 +49,8 @@ function otherVersion({ campaignDrafts, management }: ServiceOptions['apiVersion
 }
 
 /**
- * Whether this may be the service's way to refuse a version: what it responds then is not published, and a 401 may say no more
- * than that of a bad token (published facts). Only the other version tells.
+ * Whether this may be the service's way to refuse a version: its response then is not published, and a 401 may say no more
+ * than that of a bad token (published facts). Only the other version shows which.
  */
 function mayRefuseVersion(error: unknown): error is ServiceError {
   return error instanceof ServiceError && [400, 401, 404, 405].includes(error.status ?? 0);
@@ -58,8 +58,8 @@ function mayRefuseVersion(error: unknown): error is ServiceError {
 
 /**
  * Finds the version under which the service has campaign drafts: on many deployments `unstable` alone (published facts,
- * Management API). Tries the configured one, then the other, and tells if it is the other.
- * @throws {ServiceError} what each of them answered, if both are refused; what the client throws
+ * Management API). Tries the configured one, then the other, and gives a notice if it is the other.
+ * @throws {ServiceError} with both responses, if both are refused; errors of the client
  */
 export async function draftsVersion({ client, signal, meter, notice, service }: DraftsContext): Promise<string> {
   const { apiVersions } = service;
@@ -88,7 +88,7 @@ export async function draftsVersion({ client, signal, meter, notice, service }: 
 
 function neither(...refused: readonly (readonly [version: string, error: ServiceError])[]): ServiceError {
   const refusals = refused.map(([version, error]) => `under version ${version}: ${error.message}`);
-  // A 401 to both is what a bad token gets, too. Any other response shows that the token is accepted.
+  // A bad token gets a 401 to both, too. Any other response shows that the token is accepted.
   const [, refusal] = refused.find(([, { status }]) => status !== 401) ?? (refused[0] as [string, ServiceError]);
   return new ServiceError(`the service shows no campaign drafts; ${refusals.join('; ')}`, {
     code: refusal.code,

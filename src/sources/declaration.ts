@@ -5,13 +5,13 @@ import { type Camel, camelKey, type Finding } from '../sdk/option.js';
 import type { Session } from '../storage/duckdb.js';
 import { completeSource, type RecordProperties, type Source, type SourceInput, type WindowedSource } from './source.js';
 
-/** Options by their YAML keys, each declared with `option` or what is built on it. */
+/** Options by their YAML keys, each declared with `option` or a function built on it. */
 type OptionShape = Readonly<Record<string, z.ZodType>>;
 
 /** Options as code sees them: in camelCase, defaults filled in. */
 export type OptionsOf<S extends OptionShape> = Camel<z.output<z.ZodObject<S, z.core.$strict>>>;
 
-/** What a source is opened with. */
+/** The environment in which a source is opened. */
 export interface SourceContext {
   readonly client: ServiceClient;
   readonly service: ServiceOptions;
@@ -92,7 +92,7 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readonly key: readonly string[] | { readonly option: keyof S & string };
   /**
    * Columns that only the details of a record have ({@link WindowedSource.details}). A stored record that has ended and has
-   * none of them is asked for once more, and a column that a record once had keeps its value if the record comes without.
+   * none of them is requested once more, and a column that a record once had keeps its value if the record comes without.
    */
   readonly details?: readonly string[];
   /** The key may be hashed: no later run needs it to ask for a record. */
@@ -103,13 +103,13 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readonly refusedRules?: { readonly names: readonly string[]; readonly instead: string };
   /** Given if its pages have a size: `page_size` is then an option, with the default `size` or else `service.page_size`. */
   readonly pages?: { readonly size?: number };
-  /** How its options want it read; what is left out has its default. */
+  /** How its options want it read; members left out have their defaults. */
   readOptions?(options: OptionsOf<S>): Partial<ReadOptions>;
   /** Whether a stored record may still change, so that the next run asks for it again. Sees the `watched` columns. */
   isUnfinished?(record: StoredRecord): boolean;
   /**
    * Finds out which requests to send; left out if the source is a query.
-   * @throws {CdsyncError} if an option does not fit the service, such as an unknown index; what the client throws
+   * @throws {CdsyncError} if an option does not fit the service, such as an unknown index; errors of the client
    */
   open?(options: OptionsOf<S>, context: SourceContext): SourceInput | Promise<SourceInput>;
 }

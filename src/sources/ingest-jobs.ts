@@ -4,7 +4,7 @@ import { windowOptionNames, windowOptions, windowReadOptions } from './window-op
 import { isUnfinishedRun } from './workflow-runs.js';
 
 const dayMs = 86_400_000;
-/** Some deployments response only for this long (published facts, Management API). */
+/** Some deployments have jobs only for this long (published facts, Management API). */
 const certainDays = 7;
 
 /** The ingest jobs of the tenant, by the time they were created (specification, section 4.11). */
@@ -22,7 +22,7 @@ export const ingestJobs = source({
   container: null,
   key: ['id'],
   watched: ['tables'],
-  // A job has no state of its own: it has ended when all of its tables have.
+  // A job has no own state: it has ended when all of its tables have.
   isUnfinished: ({ tables }) =>
     !Array.isArray(tables) ||
     tables.length === 0 ||
@@ -31,7 +31,7 @@ export const ingestJobs = source({
   readOptions: windowReadOptions(certainDays),
   open: () => ({
     kind: 'windowed',
-    // The service allows 7 days. Shorter windows have fewer jobs, and no response can be told from one that was cut off.
+    // The service allows 7 days. Shorter windows have fewer jobs, and no response can be distinguished from one that was cut off.
     longestWindowMs: dayMs,
     takesLimit: false,
     certainMs: certainDays * dayMs,

@@ -171,7 +171,7 @@ function distinct<K>(keys: readonly K[]): K[] {
 }
 
 /**
- * The ids that a stream asks for, each once, in the order given.
+ * The ids that a stream asks for, each once, in their order.
  * @throws {CdsyncError} `key_file_unreadable`, `key_file_invalid`, `key_missing`, with file and line
  */
 export async function readIds({ session, mayBeEmpty }: KeyContext, list: KeyListOptions<string>): Promise<string[]> {
@@ -185,7 +185,7 @@ export async function readIds({ session, mayBeEmpty }: KeyContext, list: KeyList
 }
 
 /**
- * The identity keys that a stream looks up, each map once, in the order given.
+ * The identity keys that a stream looks up, each map once, in their order.
  * @throws {CdsyncError} `key_file_unreadable`, `key_file_invalid`, `key_missing`, with file and line
  */
 export async function readIdentityKeys(

@@ -35,7 +35,7 @@ export function indexOwner(id: string): KeyOwner {
 /**
  * Makes sure that what keys were asked of exists. Call it if the service has none of them: where a collection does not exist, or
  * real-time features are off, it responds 404 to every key (published facts, Real-time API).
- * @throws {CdsyncError} `collection_unknown`, `index_not_found`; what the client throws
+ * @throws {CdsyncError} `collection_unknown`, `index_not_found`; errors of the client
  */
 export async function requireOwner(
   { client, signal, meter }: ServiceAsk,

@@ -13,7 +13,7 @@ interface RealtimeProfilesRequest {
   readonly collection: string;
   readonly enrich: boolean;
   readonly method: 'post' | 'get';
-  /** Either these or the `keys` are given. */
+  /** Either these or the `keys` are set. */
   readonly ids: readonly string[] | undefined;
   /** Identity keys by name, one map for each profile. */
   readonly keys: readonly Readonly<Record<string, string>>[] | undefined;

@@ -21,7 +21,7 @@ function memberList(segment: string): ListSourceInput {
     added: { segment_id: segment },
     // Some deployments refuse the page tokens that they gave.
     distrustsTokens: true,
-    // Some take no parameter at all, and response with everybody (published facts, Real-time API).
+    // Some take no parameter at all, and respond with every member (published facts, Real-time API).
     plain: () => segmentMembersPageOperation(segment, {}),
     // It always has a total: no request asks for one.
     page: ({ token, limit }) => segmentMembersPageOperation(segment, { nextToken: token, limit }),
@@ -36,7 +36,7 @@ export function membersOfSegment(segment: string): ListSource {
 /** The members of a real-time segment (specification, section 4.10). */
 export const segmentMembers = source({
   name,
-  description: 'The members of a real-time segment. Each run tells who entered and who left.',
+  description: 'The members of a real-time segment. Each run reports who entered and who left.',
   options: {
     segment: verbatim({ description: 'Id of the real-time segment.', example: 'seg-vip' }),
   },

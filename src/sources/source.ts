@@ -7,7 +7,7 @@ export interface Window {
   readonly to: string;
 }
 
-/** What a request for one page says. */
+/** The parameters of a request for one page. */
 interface PageRequest {
   /** Null asks for the first page. */
   readonly token: string | null;
@@ -17,14 +17,14 @@ interface PageRequest {
   readonly withTotal: boolean;
 }
 
-/** What is known of a source before it is opened, whatever its options. */
+/** The properties of a source before it is opened, whatever its options. */
 export interface RecordProperties {
   readonly declared: readonly DeclaredColumn[];
   /** The member whose own members become columns; null if records have no such member. */
   readonly container: 'attributes' | null;
   /** Columns that make the key. */
   readonly key: readonly string[];
-  /** `everything`: a known record that a reading does not return is gone. `additions`: a reading adds to what is known. */
+  /** `everything`: a stored record that a reading does not return is gone. `additions`: a reading adds to the stored records. */
   readonly coverage: 'everything' | 'additions';
 }
 
@@ -46,7 +46,7 @@ export interface ListSource extends SourceProperties {
   /** The endpoint may give page tokens that it does not accept. Its total then decides whether the list is complete. */
   readonly distrustsTokens?: true;
   /**
-   * The request without any parameter. Given if the endpoint may take none and response with the whole list: it is then sent
+   * The request without any parameter. Given if the endpoint may take none and respond with the whole list: it is then sent
    * first, and the list is read in pages only if the response does not prove whole.
    */
   plain?(): Operation;
@@ -55,12 +55,12 @@ export interface ListSource extends SourceProperties {
 /** A list that is asked for in windows of time, and only ever grows. */
 export interface WindowedSource extends SourceProperties {
   readonly kind: 'windowed';
-  /** The longest window. It limits what is read again after a failure, and keeps to what the service allows. */
+  /** The longest window. It limits how much is read again after a failure, and the service limits it. */
   readonly longestWindowMs: number;
   /** Whether a window is read in pages. Otherwise one response is all of it: a request takes no page size and no token. */
   readonly takesLimit: boolean;
   /**
-   * How far back the service is known to respond: an empty window before that does not prove that nothing was there, so each
+   * How far back the service is known to have data: an empty window before that does not prove that nothing was there, so each
    * run reads it again, and one that the service refuses counts as empty. Default: without end.
    */
   readonly certainMs?: number;
@@ -90,7 +90,7 @@ export interface KeyedRequest {
   readonly expected?: Readonly<Record<string, string>>;
 }
 
-/** What has the records that keys are asked of: a collection, an index. */
+/** The owner of the records that have the keys: a collection, an index. */
 export interface KeyOwner {
   /** Responses with a success if it exists. */
   operation(): Operation;
@@ -108,7 +108,7 @@ interface KeyedSource extends SourceProperties {
   readonly owner?: KeyOwner;
 }
 
-/** A source that was opened: what a stream reads from the service. */
+/** A source that was opened: all that a stream reads from the service. */
 export type Source = ListSource | WindowedSource | KeyedSource;
 
 /** What opening a source gives; the rest of a {@link Source} is in its declaration. */

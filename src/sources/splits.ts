@@ -29,7 +29,7 @@ const aboutAsQuick = 1.2;
 
 /**
  * Whether a filter surely finds the records with a value. An empty one may count as no filter, spaces at the ends may be cut
- * off, and U+FFFD may stand for bytes that the service sent differently.
+ * off, and U+FFFD may be in the place of bytes that the service sent differently.
  */
 export function isFilterable(value: string): boolean {
   return value !== '' && value.length <= 200 && value.trim() === value && !/[\p{Cc}\p{Cs}\uFFFD]/u.test(value);
@@ -40,7 +40,7 @@ export function pagesOf(rows: number, pageSize: number): number {
   return Math.max(1, Math.ceil(rows / pageSize));
 }
 
-/** Whether a list has that many pages that parts may save time. */
+/** Whether a list has so many pages that parts may save time. */
 export function isWorthSplitting(rows: number, pageSize: number): boolean {
   return pagesOf(rows, pageSize) >= fewestPages;
 }

@@ -13,7 +13,7 @@ export const sql = source({
       example: 'select id, ltv from members where ltv::double > 1000',
     }),
     key: option(z.array(text({ description: 'A column of the query.', example: 'id' })).min(1), {
-      description: 'The columns that tell one row from another.',
+      description: 'The columns that identify a row.',
       example: ['id'],
       allowed: 'a list of columns of the query',
     }),

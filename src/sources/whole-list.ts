@@ -6,7 +6,7 @@ import { ServiceError } from '../api/service-error.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 
-/** What a request to the service needs. */
+/** The client and the signal of a request to the service. */
 export interface ServiceAsk {
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
@@ -19,7 +19,7 @@ const mostPages = 1000;
 
 /**
  * Reads a short list of the service to its end.
- * @throws {CdsyncError} `page_loop` if its tokens repeat or never end; what the client throws
+ * @throws {CdsyncError} `page_loop` if its tokens repeat or never end; errors of the client
  */
 export async function readWholeList<T>(
   { client, signal, meter }: ServiceAsk,
@@ -37,7 +37,7 @@ export async function readWholeList<T>(
     if (nextToken !== null && (seen.has(nextToken) || seen.size === mostPages)) {
       throw new CdsyncError(`${asked.label} leads from page to page without an end`, {
         code: 'page_loop',
-        hint: 'the service repeats itself: tell its operator',
+        hint: 'the service repeats itself: report it to its operator',
       });
     }
     if (nextToken !== null) seen.add(nextToken);
@@ -62,7 +62,7 @@ async function visibleIndexes(ask: ServiceAsk): Promise<Index[] | undefined> {
 
 /**
  * The id of the index that has this id or name.
- * @throws {CdsyncError} `index_not_found` with the nearest names, `index_ambiguous`, `page_loop`; what the client throws
+ * @throws {CdsyncError} `index_not_found` with the nearest names, `index_ambiguous`, `page_loop`; errors of the client
  */
 export async function resolveIndex(ask: ServiceAsk, idOrName: string): Promise<string> {
   const indexes = await visibleIndexes(ask);

@@ -32,7 +32,7 @@ export const windowOptions = (reachDays = defaultReachDays) => ({
     example: '2026-01-01',
   }).optional(),
   lag_ms: whole(0, 604_800_000, {
-    description: 'How much each run reads again of what the last run has read. It finds what the service lists late.',
+    description: 'How much of the last run each run reads again. It finds records that the service lists late.',
     unit: 'ms',
     example: 600_000,
   }).prefault(600_000),

@@ -46,7 +46,7 @@ interface SettledQuestion {
 
 /**
  * The spans that need no further reading. Time after the start of the reading does not count: if the service's clock is ahead,
- * that time is read again. Nor does an empty window from before the time for which the service is known to respond.
+ * that time is read again. Nor does an empty window from before the time for which the service is known to have data.
  */
 export function settled({ covered, read, beganMs, certainMs }: SettledQuestion): Window[] {
   const provenMs = beganMs - (certainMs ?? Number.POSITIVE_INFINITY);
@@ -87,7 +87,7 @@ interface WindowPlan {
 
 /**
  * The windows that a run has to read: everything from `since` to now that no run has read, and the lag before the end of
- * what was read, for late records may have appeared there.
+ * the time that was read, for late records may have appeared there.
  */
 export function planWindows({ sinceMs, untilMs, covered, lagMs, longestMs }: WindowPlan): Window[] {
   const known = merged(covered);

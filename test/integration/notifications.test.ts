@@ -137,7 +137,7 @@ it('a receiver that does not respond changes neither the run nor its exit code',
   });
   expect([code, JSON.parse(stdout).status]).toEqual([0, 'ok']);
   expect(stderr).toContain(
-    'warning: notify[0] (webhook to 127.0.0.1:9) was not reached, and is told with the next run',
+    'warning: notify[0] (webhook to 127.0.0.1:9) was not reached, and is notified with the next run',
   );
   expect(stderr).toContain('warning: after: false ended with code 1');
   expect(stderr).toContain('warning: after: nowhere.sh could not be started');

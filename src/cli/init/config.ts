@@ -52,7 +52,7 @@ function authPartLines(auth: AuthPart): string[] {
   return authLines[form](auth);
 }
 
-/** A header's name if it was given, otherwise its default as a comment. */
+/** A header's name if it was set, otherwise its default as a comment. */
 function header(key: string, fromFlag: string | undefined, fallback: string): string {
   return fromFlag === undefined || fromFlag === fallback ? `# ${key}: ${fallback}` : `${key}: ${yamlText(fromFlag)}`;
 }
@@ -63,7 +63,7 @@ function serviceLines(part: ServicePart): string[] {
     'service:',
     '  # Without the prefixes /api and /prof, which cdsync adds.',
     `  base_url: ${yamlText(base_url)}`,
-    '  # A sandbox has an id of its own, and API keys of its own.',
+    '  # A sandbox has its own id and its own API keys.',
     `  tenant_id: ${yamlText(tenant_id)}`,
     '  # The headers that carry tenant_id; their real names contain the brand of the service.',
     `  ${header('tenant_header', tenant_header, 'service-tenant')}`,
@@ -71,7 +71,7 @@ function serviceLines(part: ServicePart): string[] {
     ...(oauth_token_url === undefined ? [] : [`  oauth_token_url: ${yamlText(oauth_token_url)}`]),
     '  auth:',
     ...authPartLines(auth).map((line) => `    ${line}`),
-    '  # Requests a second. The limit holds for the tenant and its sandboxes together: leave room for other clients.',
+    '  # Requests a second. The limit holds for the tenant and its sandboxes together: leave some for other clients.',
     '  # rate_limits: { profile: 2000, management: 10, realtime: 200 }',
     '  # Records in one page.',
     '  # page_size: 500',
@@ -120,7 +120,7 @@ function otherLines(others: readonly PlannedStream[]): string[] {
 /** A configuration as commented YAML that runs as it is; the secrets stay in the environment. */
 export function configText({ service, storage, job, streams, others }: ConfigPlan): string {
   const lines = [
-    '# What cdsync reads from the Customer Data Service, and where it writes. All options and defaults: cdsync schema --docs',
+    '# The streams that cdsync reads from the Customer Data Service, and where it writes. All options and defaults: cdsync schema --docs',
     `# Variables such as \${CDS_TOKEN} come from the environment, or from a file: --env-file PATH`,
     'version: 1',
     '',

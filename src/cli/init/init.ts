@@ -20,11 +20,11 @@ export const initCommand: Command<ServiceArguments, InitArguments> = {
         force: flag('overwrite a file that exists'),
         yes: flag('ask nothing: all indexes, and defaults for the rest'),
       })
-      .example('$0 init', 'asks for what it needs')
+      .example('$0 init', 'asks for each setting')
       .example('$0 init --base-url https://cds.example.com --tenant-id acme --yes', 'asks nothing')
       .epilogue(
         'Secrets come from the environment ($CDS_TOKEN, or $CDS_CLIENT_ID and $CDS_CLIENT_SECRET) and stay there.\n' +
-          'Nothing is written unless the service answers and the chosen streams can be read.',
+          'Nothing is written unless the service responds and the chosen streams can be read.',
       ),
   handler: init,
 };

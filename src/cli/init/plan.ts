@@ -26,11 +26,11 @@ export interface InitArguments extends ServiceArguments {
 const localService = { base_url: 'http://127.0.0.1:8787', tenant_id: 'acme' };
 
 /**
- * Asks for those facts of the service that the flags do not give.
+ * Asks for the settings of the service that the flags do not have.
  * @throws {CdsyncError} `usage` if there is nothing to log in with, or a flag is wrong; `interrupted`
  */
 async function askForService(args: ServiceArguments, env: Variables, terminal: Terminal): Promise<ServicePart> {
-  // Without a login no response would help, so it comes before any question.
+  // Without a login no response would help, so it is checked before any question.
   const auth = authPart(args, env);
   const tried = (part: Partial<ServicePart>): ServicePart => {
     const whole = { ...localService, auth, ...part };
@@ -77,7 +77,7 @@ function jobName(name: string): string {
   throw usageError(`${JSON.stringify(name)} is no name of a job`, `allowed: ${nameRule}`);
 }
 
-/** Refuses flags that leave a question open, where there is no terminal to ask it. */
+/** Refuses flags that leave a question open, if there is no terminal to ask it. */
 function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
   if (yes || index !== undefined || segment !== undefined) return;
   throw usageError(
@@ -88,7 +88,7 @@ function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
 
 /**
  * Plans the configuration from flags, the environment, the service itself, and, at a terminal, the user's responses.
- * @throws {CdsyncError} `usage` that names the missing or wrong flag; what the client throws; `interrupted`
+ * @throws {CdsyncError} `usage` that names the missing or wrong flag; errors of the client; `interrupted`
  */
 export async function askForPlan(args: InitArguments, env: Variables, output: Output): Promise<ConfigPlan> {
   const { file, storage, tokenFile } = args;

@@ -37,7 +37,7 @@ function* candidates(text: string, kind: string): Generator<string> {
 
 /**
  * A stream's name, made from the service's name for its source: allowed in a configuration, and not yet taken.
- * @param kind what the stream holds; added to names that are not allowed or taken: `profiles`
+ * @param kind of the stream's records; added to names that are not allowed or taken: `profiles`
  */
 export function streamNameFor(text: string, kind: 'profiles' | 'members', taken: ReadonlySet<string>): string {
   for (const name of candidates(text, kind)) {
@@ -84,7 +84,7 @@ function chooseByAnswer<T extends Choosable>(what: string, answer: string, all: 
   return chooseByName(what, names, all);
 }
 
-/** Lines to choose from: a number, the name, and what the service says of it. */
+/** Lines to choose from: a number, the name, and the service's description. */
 function choiceLines(all: readonly Choosable[], shown: (text: string) => string): string[] {
   const width = String(all.length).length;
   return all.map(({ id, name, description }, index) => {
@@ -143,7 +143,7 @@ async function chooseIndexes(
   return { all, chosen: await terminal.ask(question, 'all', (answer) => chooseByAnswer('index', answer, all)) };
 }
 
-/** @throws {CdsyncError} what the client throws, with what could not be read */
+/** @throws {CdsyncError} errors of the client, with the list that could not be read */
 async function tryReading(explorer: ServiceBrowser, { id, name }: Choosable, source: ListSource): Promise<void> {
   try {
     await tryList(explorer, source);
@@ -195,8 +195,8 @@ async function chooseSegments(
 }
 
 /**
- * Chooses the streams by flags or responds; without either, all indexes. Reads once from each chosen one.
- * @throws {CdsyncError} `usage` if there is nothing to read, or a name fits nothing; what the client throws
+ * Chooses the streams by flags or answers; without either, all indexes. Reads once from each chosen one.
+ * @throws {CdsyncError} `usage` if there is nothing to read, or a name fits nothing; errors of the client
  */
 export async function chooseStreams(
   explorer: ServiceBrowser,

@@ -190,7 +190,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   return report;
 }
 
-/** The report of a run after an approval. Its other streams, and the counts of what was read, are those of the run. */
+/** The report of a run after an approval. Its other streams, and the counts of records read, are those of the run. */
 function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
   if (run === undefined) return approval;
   const approved = new Map(approval.streams.map((stream) => [stream.name, stream]));

@@ -185,7 +185,7 @@ async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): 
 }
 
 /**
- * Tests what a run needs, with about one request for each stream and a login to each destination. Writes nothing.
+ * Tests the conditions of a run, with about one request for each stream and a login to each destination. Writes nothing.
  * @param contract whether to compare columns and types with the last snapshot too; that reads a page or two of each stream
  */
 export async function checkJob(

@@ -49,7 +49,7 @@ export function skipSpace(bytes: Uint8Array, at: number): number {
 }
 
 /**
- * A copy without the white space around it. What outlives the request that returned it must not hold the memory of its body,
+ * A copy without the white space around it. A text that outlives its request must not hold the memory of its body,
  * which counts only until then, and may be much larger.
  */
 export function copyTrimmed(bytes: Buffer): Buffer {

@@ -18,7 +18,7 @@ function field(row: SqlRow | undefined, name: string): unknown {
   return row?.[name] ?? row?.[name.toUpperCase()];
 }
 
-/** The columns of which the database can give the text of each value. */
+/** The columns whose values the database can give as text. */
 export function hashedColumns({ canonical }: SqlDialect, columns: readonly TargetColumn[]): string[] {
   return columns.filter(({ kind }) => canonical('x', kind) !== undefined).map(({ name }) => name);
 }

@@ -186,7 +186,7 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'a key that is to be dropped',
     [...members, 'columns: { id: { drop: true } }'],
-    'cdsync.yaml:13:32  jobs.a.streams[0].columns.id.drop: the column is the key, which tells rows apart',
+    'cdsync.yaml:13:32  jobs.a.streams[0].columns.id.drop: the column is the key, which identifies rows',
   ],
   [
     'a partition by a column that is not kept',

@@ -77,7 +77,7 @@ describe('${file:PATH}', () => {
     ['newline', 'is empty'],
     ['large', 'has more than 65536 bytes'],
     ['binary', 'is not UTF-8'],
-    ['loop', 'is a link that leads to itself'],
+    ['loop', 'is a link to itself'],
   ])('names file, line and key if the file %s %s', (name, why) => {
     const shown = problem(`\${file:${name}}`);
     expect(shown).toContain('cdsync.yaml:6:12  service.auth.token: ');

@@ -200,7 +200,7 @@ describe('anchors, aliases and merge keys', () => {
 
   test('an alias without an anchor is refused', () => {
     expect(problemsOf(`${head}resources: *nothing\n${jobs}`)).toEqual([
-      'cdsync.yaml:7:12  resources: no anchor of this name stands before the alias',
+      'cdsync.yaml:7:12  resources: no anchor of this name precedes the alias',
     ]);
   });
 

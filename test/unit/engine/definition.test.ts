@@ -169,7 +169,7 @@ describe('A source that is new', () => {
     expect(problems({ shelf: 'a', colour: 'red' })).toEqual(['jobs.job.streams[0].colour: unknown key']);
     expect(problems({})).toEqual(['jobs.job.streams[0].shelf: missing']);
     expect(problems({ shelf: 'a', columns: { tag: { drop: true } } })).toEqual([
-      'jobs.job.streams[0].columns.tag.drop: the column is the key, which tells rows apart',
+      'jobs.job.streams[0].columns.tag.drop: the column is the key, which identifies rows',
     ]);
   });
 });

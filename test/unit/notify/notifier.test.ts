@@ -245,7 +245,7 @@ describe('a receiver that is down', () => {
     await tell(notify, 'failed');
     expect(receiver.received).toHaveLength(3);
     expect(notices).toEqual([
-      `warning: notify[0] (webhook to 127.0.0.1:${receiver.port}) was not reached, and is told with the next run: 127.0.0.1:${receiver.port} answered 503`,
+      `warning: notify[0] (webhook to 127.0.0.1:${receiver.port}) was not reached, and is notified with the next run: 127.0.0.1:${receiver.port} answered 503`,
     ]);
     receiver.reset();
     await tell(notify, 'ok');
