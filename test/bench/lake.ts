@@ -66,7 +66,7 @@ function figure(what: string, { rows, wallSeconds, cpuSeconds, peakMb }: Pushed)
 }
 
 /**
- * Deliveries to Iceberg tables: a first one and one of a day with 1 % updated, by each engine, into a table of its own. In the end
+ * Deliveries to Iceberg tables: a first one and one of a day with 1 % updated, by each engine, into its own table. In the end
  * both tables have the same rows.
  */
 export async function benchLake(cdsync: string, folder: string, profiles: number): Promise<Figure[]> {

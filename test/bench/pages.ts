@@ -14,7 +14,7 @@ export async function indexOf(service: ServedService): Promise<string> {
   return id;
 }
 
-/** Bodies of pages as the local service sends them: so many from the first on, or all if there are fewer. */
+/** Bodies of pages as the local service sends them: that many from the first on, or all if there are fewer. */
 export async function readPages(service: ServedService, pageSize: number, pages: number): Promise<Buffer[]> {
   const headers = headersFor(service);
   const list = `${service.url}/api/indexes/${await indexOf(service)}/profiles?limit=${pageSize}`;

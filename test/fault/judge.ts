@@ -150,8 +150,8 @@ async function expectNoResidue(
   require(versions.includes(link.split('/')[1] ?? ''), `the link leads to ${link}`);
   // The budget that the machine shares lies in such a folder, and outlives every process.
   const temporary = (await listed(join(lane.folder, 'tmp'))).filter((name) => !/^cdsync-\d+(\/|$)/.test(name));
-  const elsewhere = [...temporary, ...(await listed(join(lane.folder, 'home')))];
-  require(elsewhere.length === 0, `left outside of the storage folder: ${elsewhere.join(', ')}`);
+  const remote = [...temporary, ...(await listed(join(lane.folder, 'home')))];
+  require(remote.length === 0, `left outside of the storage folder: ${remote.join(', ')}`);
 }
 
 /** A run that nothing disturbs any more. @returns whether it resumed an earlier one */

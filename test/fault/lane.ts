@@ -14,7 +14,7 @@ const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main
 /** One document, with causes of errors on standard error. Showing values is safe: the people are invented. */
 const shown = ['--json', '--quiet', '--verbose', '--show-values'];
 
-/** Of every service of a lane, also of one in a process of its own. */
+/** Of every service of a lane, also of one in its own process. */
 export const controlToken = 'control-of-a-lane';
 
 /** Memory that the configuration allows. */
@@ -33,7 +33,7 @@ export interface RunOptions {
 
 export interface LaneOptions {
   readonly folder: string;
-  /** State files for its service: before and after the day of changes that the runs bring. */
+  /** State files for its service: before and after the day of changes that the runs read. */
   readonly service: { readonly before: string; readonly after: string };
   /** The same for all lanes: runs do not read audit events from before. */
   readonly since: string;

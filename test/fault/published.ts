@@ -7,7 +7,7 @@ import { delivered, job, keys, streamNames } from './situations.js';
 
 type Row = Record<string, unknown>;
 
-/** Everything visible of one stream, independent of the order of rows and columns and of the runs that brought them. */
+/** Everything visible of one stream, independent of the order of rows and columns and of the runs that read them. */
 export interface StreamPrint {
   /** Number and hashes of the rows. */
   readonly rows: string;

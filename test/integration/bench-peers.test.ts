@@ -35,8 +35,8 @@ function program(name: string, laterRuns: Program['laterRuns'], seconds: number[
 async function compare(programs: readonly Program[], rounds: number) {
   const comparison = new Comparison({ service, index: await indexOf(service), pageSize: 100 }, programs);
   for (let round = 0; round < rounds; round += 1) await comparison.round(join(folder, 'round'));
-  const facts = { profiles, pageSize: 100, rounds, date: new Date('2026-01-02T03:04:05Z') };
-  return { failed: comparison.failed, table: peersTable(comparison.results(), facts) };
+  const properties = { profiles, pageSize: 100, rounds, date: new Date('2026-01-02T03:04:05Z') };
+  return { failed: comparison.failed, table: peersTable(comparison.results(), properties) };
 }
 
 describe('the comparison with other programs', () => {

@@ -32,7 +32,7 @@ async function kindsAt(all: Machines, machine: string): Promise<FileKind[]> {
   return [...new Set(paths.map(kindOf))].filter((kind) => kind !== 'small').sort();
 }
 
-/** A command on a machine that has nothing yet: its document, and the kinds of files that it brought. */
+/** A command on a machine that has nothing yet: its document, and the kinds of files that it fetched. */
 async function onNewMachine(all: Machines, words: readonly string[]) {
   await rm(all.cache('new'), { recursive: true, force: true });
   await rm(join(all.cache('new'), '..', '.bucket'), { recursive: true, force: true });
@@ -42,7 +42,7 @@ async function onNewMachine(all: Machines, words: readonly string[]) {
 }
 
 /** A run that a guard holds on machine `a`. @returns its run id */
-async function heldNight(all: Machines): Promise<string> {
+async function heldDay(all: Machines): Promise<string> {
   for (let day = 0; day < 3; day += 1) await space.control('change', { days: 10 });
   const { code, report } = await all.run('a');
   expect(code).toBe(3);
@@ -86,7 +86,7 @@ describe('what a guard holds', () => {
     await all.runWell('a');
     await space.control('change', { days: 1 });
     await all.runWell('a');
-    const run = await heldNight(all);
+    const run = await heldDay(all);
     const shown = await onNewMachine(all, ['diff', 'members', '--held', run, '--json']);
     expect([shown.code, shown.brought, shown.stderr]).toEqual([0, brought, expect.any(String)]);
     const snapshots = await readdir(join(all.cache('new'), 'parquet', 'members', 'snapshot'), {
@@ -110,7 +110,7 @@ describe('what a guard holds', () => {
   it('is discarded from elsewhere, for all', async () => {
     const { all } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' } });
     await all.runWell('a');
-    const run = await heldNight(all);
+    const run = await heldDay(all);
     const discarded = await onNewMachine(all, ['discard', run, '--json']);
     expect([discarded.code, discarded.brought, JSON.parse(discarded.stdout)]).toEqual([
       0,
@@ -124,7 +124,7 @@ describe('what a guard holds', () => {
   it('is approved by one machine while another runs: one works, the other ends with 75, and nothing is lost', async () => {
     const { all } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' } });
     await all.runWell('a');
-    const run = await heldNight(all);
+    const run = await heldDay(all);
     await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 600 });
     const running = all.spawn('a');
     const done = ended(running);

@@ -169,7 +169,7 @@ describe('two machines', () => {
     const owner = async () => (await bucket.document<Work>(prefix, 'work.json')).owner.pid;
     await expect.poll(owner, { timeout: 30_000 }).toBe(first.pid);
     first.kill('SIGSTOP');
-    // The machine is silent, but not gone. Until it has been so for long enough, nobody takes over.
+    // The machine is silent, but not gone. Until it has been so for long enough, no one takes over.
     await expect.poll(async () => (await all.run('b')).code, { timeout: 60_000, interval: 1_000 }).toBe(0);
     const state = await bucket.objects(prefix);
     first.kill('SIGCONT');

@@ -169,14 +169,14 @@ describe('the lock of a run elsewhere', () => {
     await space.runWell('owned');
     await owner('owned', {});
     expect(await running('owned')).toMatchObject({ pid: process.pid });
-    for (const elsewhere of [
+    for (const remote of [
       { host: 'elsewhere' },
       { boot_id: 'another' },
       { pid: 2 ** 22 - 1 },
       { started_at: '2020-01-01T00:00:00.000Z' },
     ]) {
-      await owner('owned', elsewhere);
-      expect([elsewhere, await running('owned')]).toEqual([elsewhere, null]);
+      await owner('owned', remote);
+      expect([remote, await running('owned')]).toEqual([remote, null]);
     }
     expect((await space.runWell('owned')).sequence).toBe(1);
   });

@@ -119,8 +119,8 @@ describe('cdsync schema --dbt', () => {
         );
         // One of the two quotes every name within a type.
         const unquoted = (types: readonly string[]) => types.map((type) => type.replaceAll('"', ''));
-        const told = unquoted(columns.map(({ data_type }) => data_type));
-        expect([name, unquoted(reader.columnTypes().map(String))]).toEqual([name, told]);
+        const notices = unquoted(columns.map(({ data_type }) => data_type));
+        expect([name, unquoted(reader.columnTypes().map(String))]).toEqual([name, notices]);
       }
     }
     connection.closeSync();

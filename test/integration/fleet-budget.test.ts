@@ -39,7 +39,7 @@ it('three workers use one limit together, and never more', async () => {
   const after = Number(
     (await server.query('SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()'))[0]?.xact_commit,
   );
-  // Six seconds; statistics come a second late, and looking costs a few of its own.
+  // Six seconds; statistics come a second late, and looking costs its own few.
   expect((after - before) / 6).toBeLessThan(20);
 });
 
@@ -119,9 +119,9 @@ it.each([
   const { send } = await fleet(100, changed(server.url()));
   const sender = send();
   await sender.ended;
-  const told = sender.errors.join('\n');
-  expect(told).toMatch(/budget_unusable/);
-  expect(told).toMatch(/the database of service\.budget\.shared\.postgres cannot be used/);
-  expect(told).toMatch(reason);
-  expect(told).not.toMatch(/owner-secret|wrong@/);
+  const notices = sender.errors.join('\n');
+  expect(notices).toMatch(/budget_unusable/);
+  expect(notices).toMatch(/the database of service\.budget\.shared\.postgres cannot be used/);
+  expect(notices).toMatch(reason);
+  expect(notices).not.toMatch(/owner-secret|wrong@/);
 });

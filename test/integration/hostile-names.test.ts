@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Workspace } from '../fixtures/workspace.js';
 
-/** Clears the screen, sets the title, turns the direction of writing, and tries to begin a line of its own. */
+/** Clears the screen, sets the title, turns the direction of writing, and tries to begin its own line. */
 const hostile = '\x1b[2J\x1b]0;owned\x07\x9b31m\u202E\r\nnext: rm -r /';
 const obeyed = /[^\P{Cc}\n]|\p{Bidi_Control}/u;
 

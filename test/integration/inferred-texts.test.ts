@@ -273,9 +273,9 @@ describe('with strings: infer', () => {
     const job = 'inferred_lists';
     const runWith = async (strings: string) => {
       await space.configure(job, streams, { job: { strings, guards: openGuards } });
-      const { streams: told } = await space.runWell(job);
+      const { streams: notices } = await space.runWell(job);
       await verified(job);
-      return told.map(({ name, inserted, updated, deleted }) => ({ name, inserted, updated, deleted }));
+      return notices.map(({ name, inserted, updated, deleted }) => ({ name, inserted, updated, deleted }));
     };
     const unchanged = streams.map(({ name }) => ({ name, inserted: 0, updated: 0, deleted: 0 }));
     await runWith('keep');
@@ -323,18 +323,18 @@ describe('with strings: infer', () => {
     await serve({ a: { n: '5', zip: '2134' }, b: { n: '6', zip: '02134' } });
     const job = await configure({ strings: 'keep' });
     await counts(job);
-    const told = async () => {
+    const notices = async () => {
       const { stdout } = await space.cdsync(['check', `${job}.json`, '--contract', '--json']);
       return (JSON.parse(stdout) as { contracts: unknown[] }).contracts;
     };
     const said = (...texts: string[]) => [{ name: 'made', records: 2, differences: [], texts, breaks: false }];
-    expect(await told()).toEqual(said('attributes.n would be BIGINT with strings: infer'));
+    expect(await notices()).toEqual(said('attributes.n would be BIGINT with strings: infer'));
     await configure({ strings: 'infer' }, { name: job });
-    expect(await told()).toEqual(said('attributes.n becomes BIGINT, it was VARCHAR'));
+    expect(await notices()).toEqual(said('attributes.n becomes BIGINT, it was VARCHAR'));
     await counts(job);
-    expect(await told()).toEqual(said());
+    expect(await notices()).toEqual(said());
     await configure({ strings: 'keep' }, { name: job });
-    expect(await told()).toEqual(said('attributes.n becomes text again, it was BIGINT'));
+    expect(await notices()).toEqual(said('attributes.n becomes text again, it was BIGINT'));
   });
 
   it('a query sees the values, and its own texts become values too', async () => {

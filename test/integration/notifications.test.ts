@@ -26,8 +26,8 @@ beforeEach(() => receiver.reset());
 const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
 const all = ['started', 'ok', 'failed', 'held', 'partial', 'interrupted', 'recovered', 'unusual'];
 const at = (path: string) => `http://127.0.0.1:${receiver.port}/${path}`;
-const told = (path: string) => receiver.received.filter((each) => each.path === `/${path}`).map(({ body }) => body);
-const statuses = (path: string) => told(path).map((body) => JSON.parse(body).status);
+const notices = (path: string) => receiver.received.filter((each) => each.path === `/${path}`).map(({ body }) => body);
+const statuses = (path: string) => notices(path).map((body) => JSON.parse(body).status);
 
 it('a run tells receivers, health check, mail, metrics and commands how it went', async () => {
   await writeFile(
@@ -54,7 +54,7 @@ it('a run tells receivers, health check, mail, metrics and commands how it went'
   expect(stderr + stdout).not.toContain('secret-part');
   expect(JSON.parse(await readFile(join(space.folder, 'told-report.json'), 'utf8'))).toEqual(report);
 
-  const [started, message] = told('hook/secret-part').map((body) => JSON.parse(body));
+  const [started, message] = notices('hook/secret-part').map((body) => JSON.parse(body));
   expect(started).toMatchObject({ status: 'started', previous_status: null, job: 'told' });
   const [job] = report.jobs;
   expect(message).toMatchObject({ events: ['ok'], run_id: job.run_id, sequence: job.sequence, late: false });
@@ -68,9 +68,9 @@ it('a run tells receivers, health check, mail, metrics and commands how it went'
 
   const exposed = readExposition(await readFile(join(space.folder, 'metrics', 'cdsync.prom'), 'utf8'));
   expect(figureOf(exposed, 'cdsync_stream_rows', { job: 'told', stream: 'members' })).toBe(job.streams[0].rows);
-  const { points } = readMetrics(JSON.parse(told('otlp/v1/metrics')[0] as string));
+  const { points } = readMetrics(JSON.parse(notices('otlp/v1/metrics')[0] as string));
   expect(points.find(({ name }) => name === 'cdsync.stream.rows')?.value).toBe(job.streams[0].rows);
-  expect(told('otlp/v1/traces')).toEqual([]);
+  expect(notices('otlp/v1/traces')).toEqual([]);
 });
 
 it('a start is told when the run has its lock, before it reads', async () => {
@@ -79,10 +79,10 @@ it('a start is told when the run has its lock, before it reads', async () => {
   const env = { HOOK: at('begun') };
   const child = space.spawn(['run', 'begun.json', '--quiet'], env);
   const end = ended(child);
-  while (told('begun').length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (notices('begun').length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   const locked = await space.cdsync(['run', 'begun.json'], env);
   expect(locked.code).toBe(75);
-  expect(told('begun')).toHaveLength(1);
+  expect(notices('begun')).toHaveLength(1);
   await space.clearFaults();
   expect((await end).code).toBe(0);
   expect(statuses('begun')).toEqual(['started']);
@@ -97,12 +97,12 @@ it('what keeps a run from having a report is told as failed, a wrong word on the
   const failed = await space.cdsync(['run', 'broken.json'], env);
   expect(failed.code).toBe(1);
   expect(failed.stderr).toContain('sh: failed []');
-  const [message] = told('broken').map((body) => JSON.parse(body));
+  const [message] = notices('broken').map((body) => JSON.parse(body));
   expect(message).toMatchObject({ status: 'failed', run_id: null, report: null, streams: [] });
   expect(message.errors).toEqual([expect.objectContaining({ stream: null, code: expect.any(String) })]);
   receiver.reset();
   expect((await space.cdsync(['run', 'broken.json', '--stream', 'nobody'], env)).code).toBe(2);
-  expect(told('broken')).toEqual([]);
+  expect(notices('broken')).toEqual([]);
 });
 
 it('a failure and its end are told once each, over several processes', async () => {
@@ -117,7 +117,7 @@ it('a failure and its end are told once each, over several processes', async () 
   await space.clearFaults();
   await runOnce();
   await runOnce();
-  const messages = told('runs').map((body) => JSON.parse(body));
+  const messages = notices('runs').map((body) => JSON.parse(body));
   expect(messages.map(({ events, previous_status }) => [events, previous_status])).toEqual([
     [['ok'], null],
     [['failed'], 'ok'],
@@ -200,7 +200,7 @@ it('an approval ends what its run has told of: receivers, metrics and commands h
   const before = await figures();
   const { code, stderr } = await space.cdsync(['approve', 'approved.json', run], env);
   expect([code, stderr]).toEqual([0, expect.stringContaining('after: ok')]);
-  const [message] = told('approved').map((body) => JSON.parse(body));
+  const [message] = notices('approved').map((body) => JSON.parse(body));
   expect(message).toMatchObject({
     events: ['recovered'],
     run_id: run,
@@ -250,7 +250,7 @@ it('a delivery without a run tells what it has changed, and nothing else', async
   await rm(join(space.folder, 'pushed-out'));
   const { code, stderr } = await space.cdsync(['push', 'pushed.json'], env);
   expect([code, stderr.includes('echo: after')]).toEqual([0, false]);
-  const [message] = told('pushed').map((body) => JSON.parse(body));
+  const [message] = notices('pushed').map((body) => JSON.parse(body));
   expect(message).toMatchObject({ events: ['recovered'], status: 'ok', streams: [] });
   expect(receiver.received.map(({ path }) => path)).toContain('/pushed-ping');
   expect(await delivered()).toEqual([1, 1]);
@@ -265,7 +265,7 @@ it('check says what is missing, and tells nobody', async () => {
   const { code, stdout } = await space.cdsync(['check', 'checked.json'], { HOOK: at('checked') });
   expect(code).toBe(0);
   expect(stdout).toContain('warning: after: ./nowhere.sh is not there');
-  expect(told('checked')).toEqual([]);
+  expect(notices('checked')).toEqual([]);
 });
 
 it('the announced end of an API version is seen where the owner of a nightly job looks, also when quiet', async () => {
@@ -283,7 +283,7 @@ it('the announced end of an API version is seen where the owner of a nightly job
   const words =
     'the Profile API version 2025-07-31 is deprecated from 2026-01-01T00:00:00.000Z and ends 2026-12-31T23:59:59.000Z';
   expect(stderr).toContain(`warning: ${words}`);
-  expect(told('ending').map((body) => JSON.parse(body))).toMatchObject([
+  expect(notices('ending').map((body) => JSON.parse(body))).toMatchObject([
     { events: ['deprecated'], status: 'ok', deprecations: [announced] },
   ]);
   const people = await space.cdsync(['run', 'ending.json', '--quiet']);
@@ -293,5 +293,5 @@ it('the announced end of an API version is seen where the owner of a nightly job
     deprecations: [announced],
   });
   // The second run announced nothing new.
-  expect(told('ending')).toHaveLength(1);
+  expect(notices('ending')).toHaveLength(1);
 });

@@ -30,14 +30,14 @@ describe.skipIf(!mayChangeUser)('the published file for other users', () => {
   });
   afterAll(() => space.close());
 
-  const asNobody = (...words: readonly string[]) =>
+  const asOtherUser = (...words: readonly string[]) =>
     spawnSync('setpriv', [...nobody, process.execPath, ...words], {
       cwd: root,
       env: { PATH: process.env.PATH, HOME: '/' },
       encoding: 'utf8',
     });
   const opened = (job: string, how: 'read' | 'write') =>
-    asNobody('-e', reader, join(space.jobFolder(job), `${job}.duckdb`), how);
+    asOtherUser('-e', reader, join(space.jobFolder(job), `${job}.duckdb`), how);
 
   it('opens read-only for everyone with publish.mode 0644, and changes for nobody', async () => {
     expect(opened('open', 'read')).toMatchObject({ status: 0, stdout: '20\n', stderr: '' });
@@ -50,7 +50,7 @@ describe.skipIf(!mayChangeUser)('the published file for other users', () => {
   it('stays closed by default, with everything else of the job', async () => {
     expect(opened('closed', 'read').status).toBe(1);
     for (const job of ['closed', 'open']) {
-      const listed = asNobody(
+      const listed = asOtherUser(
         '-e',
         'require("node:fs").readdirSync(process.argv[1])',
         join(space.jobFolder(job), '.cdsync'),

@@ -143,7 +143,7 @@ describe('the tarball', () => {
         .filter((name) => !isBuiltin(name) && !name.startsWith('node:'))
         .map((name) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0]),
     );
-    // Who tests a connector brings Vitest.
+    // The tester of a connector installs Vitest.
     expect([...names]).toContain('@duckdb/node-bindings');
     expect([...names].filter((name = '') => !(name in { ...dependencies, ...peerDependencies, vitest: '' }))).toEqual(
       [],

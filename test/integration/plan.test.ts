@@ -235,8 +235,12 @@ describe('a plan', () => {
     expect(planned(ignored, 'members').error).toBeNull();
 
     await space.configure('nobody', [{ name: 'chosen', source: 'profiles', index: 'loyalty_members', ids: [] }]);
-    const nobody = await plan('nobody');
-    expect([nobody.code, planned(nobody, 'chosen').reads, planned(nobody, 'chosen').pages]).toEqual([0, 'keys', 0]);
+    const otherUser = await plan('nobody');
+    expect([otherUser.code, planned(otherUser, 'chosen').reads, planned(otherUser, 'chosen').pages]).toEqual([
+      0,
+      'keys',
+      0,
+    ]);
   });
 
   it('compares nothing if somebody has the published file open for writing, and says so', async () => {

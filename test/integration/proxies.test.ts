@@ -168,7 +168,7 @@ describe.skipIf(!openssl)('a tunnel of the proxy (skipped: openssl is not instal
 
   const [service, hook, objects] = [0, 1, 2].map((index) => () => fronts[index]?.port);
 
-  /** Runs the program in a process of its own: Node reads the authorities of NODE_EXTRA_CA_CERTS once, at its start. */
+  /** Runs the program in its own process: Node reads the authorities of NODE_EXTRA_CA_CERTS once, at its start. */
   async function run(name: string, destinations: readonly Record<string, unknown>[], env: Record<string, string> = {}) {
     await space.configure(name, [members], {
       service: { base_url: `https://service.inside.test:${service?.()}`, retry: { patience: '1s', max_delay_ms: 50 } },

@@ -43,7 +43,7 @@ it('the CronJob never runs twice at once, has room for memory_mb, and mounts wha
   ]);
 });
 
-/** Stand-ins for what the schedulers bring: decorators that call the function. */
+/** Stand-ins for the schedulers' own parts: decorators that call the function. */
 const fakes: Record<string, string> = {
   'airflow/__init__.py': '',
   'airflow/decorators.py':

@@ -19,7 +19,7 @@ let truth: unknown;
 
 const storage = (name = 'data') => join(space.folder, name);
 const base = () => storage('base');
-const facts = () =>
+const properties = () =>
   jobFacts(space.jobFolder('job'), { job: 'job', streams: names, destination: join(storage(), 'there.duckdb') });
 
 /** Everything that readers see, without what differs from run to run. */
@@ -29,7 +29,7 @@ async function visible(): Promise<unknown> {
     'SELECT * EXCLUDE (_run_id, _synced_at, _first_seen_at) FROM members ORDER BY id',
   );
   const changes = await space.query('job', 'SELECT _op, id FROM members__changes ORDER BY ALL');
-  const { delivered, sequence } = await facts();
+  const { delivered, sequence } = await properties();
   return {
     rows,
     changes,
@@ -93,13 +93,13 @@ const late: typeof early = [
 describe('a run that gets a signal', () => {
   it.each(early)('%s moves nothing, and says so', async (_, at, when, signal) => {
     await restore();
-    const before = await facts();
+    const before = await properties();
     const { code, report, stderr } = await signalled(signal, { at, when });
     expect([code, report.status]).toEqual([130, 'interrupted']);
-    expect(await facts()).toEqual(before);
+    expect(await properties()).toEqual(before);
     for (const { status, error } of report.jobs.flatMap((job) => job.streams))
       expect([status, error?.code]).toEqual(['skipped', 'interrupted']);
-    expect(reportProblems(report, before, await facts())).toEqual([]);
+    expect(reportProblems(report, before, await properties())).toEqual([]);
     expect(stderr).toMatch(/next: cdsync run/);
     await space.runWell('job');
     expect(await visible()).toEqual(truth);
@@ -107,9 +107,9 @@ describe('a run that gets a signal', () => {
 
   it.each(late)('%s has committed and published, and says so', async (_, at, when, signal) => {
     await restore();
-    const before = await facts();
+    const before = await properties();
     const { code, report, stderr } = await signalled(signal, { at, when });
-    const after = await facts();
+    const after = await properties();
     expect([code, report.status]).toEqual([130, 'interrupted']);
     expect([report.jobs[0]?.sequence, after.sequence, after.published?.sequence]).toEqual([2, 2, 2]);
     expect(report.jobs[0]?.streams.map(({ status }) => status)).toEqual(['ok', 'ok']);
@@ -133,9 +133,9 @@ describe('a run that cannot publish what it has committed', () => {
     'reports the commit, delivers nothing, and the next run publishes it: %s',
     async (at) => {
       await restore();
-      const before = await facts();
+      const before = await properties();
       const { code, report, stderr } = await struck({ at, when: 'before', action: 'error EACCES' });
-      const after = await facts();
+      const after = await properties();
       expect([code, report.status, report.jobs[0]?.sequence, after.sequence]).toEqual([5, 'partial', 2, 2]);
       for (const { status, updated, error } of report.jobs[0]?.streams ?? []) {
         expect([status, error?.code]).toEqual(['ok', 'storage_permission']);

@@ -116,8 +116,8 @@ describe('cdsync verify', () => {
     for (const each of foreign) await writeFile(each, 'x');
     await rm(path);
     const { found } = await verify('whole');
-    const told = found.mismatches.map(({ file, problem }) => [file?.split('/').at(-1), problem]);
-    expect(told.sort()).toEqual([
+    const notices = found.mismatches.map(({ file, problem }) => [file?.split('/').at(-1), problem]);
+    expect(notices.sort()).toEqual([
       ['00001.parquet', 'the file is missing'],
       ['mine.parquet', 'a file that cdsync did not put there'],
       ['notes.txt', 'a file that cdsync did not put there'],

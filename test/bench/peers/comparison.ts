@@ -34,7 +34,7 @@ export class Comparison {
     for (const program of programs) this.#usages.set(program, { first: [], unchanged: [], changed: [] });
   }
 
-  /** Programs that failed, or that brought another number of ids than the list has. */
+  /** Programs that failed, or that returned another number of ids than the list has. */
   get failed(): number {
     return this.#failed.size;
   }

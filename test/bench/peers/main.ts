@@ -14,7 +14,7 @@ const pageSize = 1000;
 
 /**
  * `npm run bench:peers [-- --profiles N] [--large] [--rounds N] [--out FILE]`: the same list by cdsync, by a plain program,
- * by dlt and by Airbyte's CDK. Exits with 1 if one of them failed or did not bring all ids.
+ * by dlt and by Airbyte's CDK. Exits with 1 if one of them failed or did not return all ids.
  */
 async function main(): Promise<void> {
   const { values } = parseArgs({

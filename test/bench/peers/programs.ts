@@ -17,7 +17,7 @@ export interface Work {
 /** One program at its work in one folder. Its first run begins with nothing; a later run finds the files of the run before. */
 export interface Session {
   run(): Promise<Usage>;
-  /** The number of distinct ids that the program brought. */
+  /** The number of distinct ids that the program returned. */
   count(): Promise<number>;
 }
 

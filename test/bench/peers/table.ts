@@ -18,14 +18,14 @@ function cell({ usages, laterRuns }: Measured, phase: Phase): string {
 }
 
 /** What each phase of a program is compared with: a run that always costs the same counts for all. */
-function standing({ usages }: Measured, phase: Phase): readonly Usage[] {
+function unchanged({ usages }: Measured, phase: Phase): readonly Usage[] {
   const last = phases.slice(0, phases.indexOf(phase) + 1).findLast((each) => usages[each].length > 0);
   return usages[last ?? 'first'];
 }
 
 function times(peer: Measured, ours: Measured): string {
   const parts = phases.map((phase) => {
-    const [theirs, own] = [medians(standing(peer, phase)), medians(standing(ours, phase))];
+    const [theirs, own] = [medians(unchanged(peer, phase)), medians(unchanged(ours, phase))];
     return `${(theirs.wall / own.wall).toFixed(1)} / ${(theirs.cpu / own.cpu).toFixed(1)} / ${(theirs.peak / own.peak).toFixed(1)}`;
   });
   return `| ${peer.name} | ${parts.join(' | ')} |`;
@@ -34,7 +34,7 @@ function times(peer: Measured, ours: Measured): string {
 /** A line for each program whose later runs differ from its first run, as the README has them. */
 function inShort(result: Measured): string {
   const [first, run, changed] = phases.map((phase) => {
-    const { wall, cpu } = medians(standing(result, phase));
+    const { wall, cpu } = medians(unchanged(result, phase));
     return `${wall.toFixed(1)} s (${cpu.toFixed(1)} CPU s)`;
   });
   const runs =

@@ -81,21 +81,21 @@ describe.skipIf(extensions === undefined)('Iceberg tables in an object store', (
 
   it('are not made if the bucket of the warehouse is gone', async () => {
     const gone = await subject();
-    const elsewhere = await ObjectStore.open();
-    const client = elsewhere.client();
-    await elsewhere.createBucket('gone');
-    const other = (await IcebergCatalog.start({ endpoint: elsewhere.bareUrl, bucket: 'gone' })) as IcebergCatalog;
+    const remote = await ObjectStore.open();
+    const client = remote.client();
+    await remote.createBucket('gone');
+    const other = (await IcebergCatalog.start({ endpoint: remote.bareUrl, bucket: 'gone' })) as IcebergCatalog;
     try {
       await other.createNamespace('cdp');
       await client.send(new DeleteBucketCommand({ Bucket: 'gone' }));
-      gone.destination = { catalog: other.url, namespace: 'cdp', endpoint: elsewhere.url };
+      gone.destination = { catalog: other.url, namespace: 'cdp', endpoint: remote.url };
       const { status, message } = undelivered(await gone.run(before));
       expect([status, message]).toEqual(['failed', expect.stringMatching(/does not create table "people"/)]);
       expect(await other.tables('cdp')).toEqual([]);
     } finally {
       client.destroy();
       await other.stop();
-      await elsewhere.close();
+      await remote.close();
       await gone.close();
     }
   }, 180_000);

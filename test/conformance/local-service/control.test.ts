@@ -130,11 +130,11 @@ describe('the control interface', () => {
   });
 
   it('has another token after each start, whatever the seed, unless one is given', async () => {
-    const [one, other, given] = await Promise.all(
+    const [one, other, input] = await Promise.all(
       [{}, {}, { controlToken: 'fixed' }].map((more) => start({ profiles: 1, seed: 1, ...more })),
     );
     expect(one?.service.controlToken).not.toBe(other?.service.controlToken);
-    expect(given?.service.controlToken).toBe('fixed');
+    expect(input?.service.controlToken).toBe('fixed');
     expect(one?.service.controlToken).toMatch(/^[\da-f]{48}$/);
   });
 

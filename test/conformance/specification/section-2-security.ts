@@ -7,8 +7,8 @@ export const section2Security: Checks = {
     const key = await setting.key({ tenant: 'acme-sb-27' });
     const token = await key.issue();
     expect((await setting.callerOf(token, 'acme-sb-27').get('/api/indexes')).status).toBe(200);
-    const elsewhere = await setting.callerOf(token).get('/api/indexes');
-    expect([elsewhere.status, elsewhere.body.message]).toEqual([401, expect.stringContaining('tenant')]);
+    const remote = await setting.callerOf(token).get('/api/indexes');
+    expect([remote.status, remote.body.message]).toEqual([401, expect.stringContaining('tenant')]);
     const caller = setting.callerOf(token, 'acme-sb-27');
     caller.headers['api-version'] = '2024-04-01';
     caller.headers['content-type'] = 'application/json';

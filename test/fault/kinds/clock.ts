@@ -34,7 +34,7 @@ function inRun(steps: CalmSteps): Fault[] {
   );
 }
 
-/** The clock jumps between two runs that both bring changes: by the clock, the second may come before the first. */
+/** The clock jumps between two runs that both read changes: by the clock, the second may come before the first. */
 function betweenRuns(): Fault[] {
   return Object.entries(jumps).map(([name, byMs]) => ({
     name: `between runs: ${name}`,

@@ -32,7 +32,7 @@ async function matching(lane: Lane, pattern: RegExp): Promise<string[]> {
   return names.map((name) => join(lane.storage, name));
 }
 
-function expectTold(ending: Ending): boolean {
+function expectNotices(ending: Ending): boolean {
   if (ending.code === 0) return false;
   const others = otherErrors(ending, ['storage_permission']);
   if (others.length > 0) throw new Broken(`a lack of permission was reported as ${others.join(', ')}`);
@@ -81,7 +81,7 @@ function beforeRun({ pattern, mode, harms }: (typeof places)[number]): Fault[] {
           taken.push({ path, mode: (await lstat(path)).mode & 0o777 });
           await chmod(path, mode);
         }
-        return expectTold(expectEnding(await lane.run({ wrap: asUser })));
+        return expectNotices(expectEnding(await lane.run({ wrap: asUser })));
       },
       mend: async () => {
         for (const { path, mode: before } of taken) await chmod(path, before).catch(() => undefined);
@@ -120,7 +120,7 @@ function inRun(steps: CalmSteps): Fault[] {
           await chmod(path, 0o500);
         }
         child.kill('SIGCONT');
-        return expectTold(expectEnding(await end));
+        return expectNotices(expectEnding(await end));
       },
       mend: async () => {
         for (const [path, mode] of taken) await chmod(path, mode).catch(() => undefined);

@@ -10,7 +10,7 @@ import type { Strike } from '../strike.js';
 
 const signalNames = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-function factsOf(lane: Lane) {
+function propertiesOf(lane: Lane) {
   return jobFacts(lane.jobFolder, { job, streams: streamNames, destination: lane.destination });
 }
 
@@ -32,7 +32,7 @@ function once(situation: Situation, at: string, when: Strike['when'], signal: st
     name: `${situation}: ${signal} ${when} ${at}`,
     situation,
     strike: async (lane, random) => {
-      const before = await factsOf(lane);
+      const before = await propertiesOf(lane);
       const action = `signal ${signal}`;
       const ended = expectEnding(await lane.run({ strike: { at, when, action, delayMs: random() * 12 } }));
       const { code, stdout } = ended;
@@ -40,7 +40,7 @@ function once(situation: Situation, at: string, when: Strike['when'], signal: st
       if (code !== 130 && code !== 0) throw new Broken(`${signal} made the run end with ${code}: ${stdout}`);
       const report = JSON.parse(stdout) as RunReport;
       if ((report.status === 'interrupted') !== (code === 130)) throw new Broken(`${code} and ${report.status}`);
-      const problems = reportProblems(report, before, await factsOf(lane));
+      const problems = reportProblems(report, before, await propertiesOf(lane));
       if (problems.length > 0) throw new Broken(`${problems.join('; ')}: ${stdout}`);
       await expectKept(lane, report);
       return struck;

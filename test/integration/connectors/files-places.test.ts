@@ -161,9 +161,9 @@ describe('options', () => {
     [{ url: 's3://bucket', file_mode: '0640' }, 'no file permissions'],
     [{ url: 's3://bucket', access_key_id: 'AKID' }, 'or neither'],
     [{ url: 's3://bucket', session_token: 'x' }, 'needs `access_key_id`'],
-  ])('%j are refused', (given, message) => {
+  ])('%j are refused', (input, message) => {
     expect(
-      checkFiles(given)
+      checkFiles(input)
         .map((finding) => finding.message)
         .join('\n'),
     ).toContain(message);

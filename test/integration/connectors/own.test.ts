@@ -41,7 +41,7 @@ async function install(name: string, exports: unknown): Promise<void> {
 /** Number of destinations so far: each test gets a new, empty one. */
 let places = 0;
 
-async function told(word: string, env: Record<string, string> = {}) {
+async function notices(word: string, env: Record<string, string> = {}) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
   await space.configure('own', [members], { job: { destinations: [{ name: `mine_${places++}`, connector: word }] } });
   // Options of Node itself need a separate process.
@@ -60,26 +60,26 @@ describe('a connector that does not come with cdsync', () => {
     ['./none.mjs', /its default export is no connector/],
     ['./broken.mjs', /cannot be loaded: no good/],
   ])('is refused if it is none: %s', async (word, message) => {
-    const { code, message: said } = await told(word);
+    const { code, message: said } = await notices(word);
     expect([code, said]).toEqual([2, expect.stringMatching(message)]);
   });
 
   it('is used by its path', async () => {
-    expect(await told('./own.mjs')).toEqual({ code: 0, message: '', rows: 100 });
+    expect(await notices('./own.mjs')).toEqual({ code: 0, message: '', rows: 100 });
   });
 
   it.each(['@own/only-imported', 'either-way', 'plain'])(
     'is used as a package beside the configuration: %s',
     async (name) => {
-      expect(await told(name)).toEqual({ code: 0, message: '', rows: 100 });
+      expect(await notices(name)).toEqual({ code: 0, message: '', rows: 100 });
     },
   );
 
   it('may be TypeScript if a loader reads that; without one, the error says so', async () => {
-    const plain = await told('./own.ts');
+    const plain = await notices('./own.ts');
     const readsTypes = (process.features as { typescript?: unknown }).typescript;
     if (readsTypes) expect(plain.code).toBe(0);
     else expect([plain.code, plain.message]).toEqual([2, expect.stringContaining('NODE_OPTIONS="--import tsx"')]);
-    expect((await told('./own.ts', { NODE_OPTIONS: '--import tsx' })).code).toBe(0);
+    expect((await notices('./own.ts', { NODE_OPTIONS: '--import tsx' })).code).toBe(0);
   });
 });

@@ -26,7 +26,7 @@ async function configure(name: string, destinations: readonly object[], streams:
 }
 
 /** A command that ends with one document, and its exit code. */
-async function told(words: readonly string[], env: Record<string, string> = {}) {
+async function notices(words: readonly string[], env: Record<string, string> = {}) {
   const { code, stdout, stderr } = await space.cdsync([...words, '--json', '--quiet'], env);
   const report = JSON.parse(stdout) as RunReport;
   return { code, report, stderr, destinations: report.jobs[0]?.destinations ?? [] };
@@ -67,7 +67,7 @@ describe('event_stream', () => {
       points: 1,
     };
     await configure('killed', [{ name: 'events', ...stream, body }]);
-    expect((await told(['run', 'killed.json', '--no-push'])).code).toBe(0);
+    expect((await notices(['run', 'killed.json', '--no-push'])).code).toBe(0);
     const ids = (await space.query('killed', 'select id from members')).map(({ id }) => String(id));
     expect(ids.length).toBeGreaterThan(250);
     await space.control('faults', { kind: 'slow', match: 'POST /prof/events', delay_ms: 50 });
@@ -78,14 +78,14 @@ describe('event_stream', () => {
     first.kill('SIGKILL');
     expect((await end).code).toBeNull();
     await space.clearFaults();
-    const second = await told(['push', 'killed.json']);
+    const second = await notices(['push', 'killed.json']);
     expect([second.code, second.destinations[0]?.status]).toEqual([0, 'ok']);
     // Acknowledged events are not sent again; those that were under way may be.
     expect(second.destinations[0]?.rows).toBeLessThan(ids.length);
     expect((await eventsSent()) - before).toBeLessThan(2 * ids.length);
     const points = await Promise.all(ids.map((id) => attributesOf(`kill-${id}@example.org`)));
     expect(points.map((attributes) => attributes.points)).toEqual(ids.map(() => '1'));
-    const third = await told(['push', 'killed.json']);
+    const third = await notices(['push', 'killed.json']);
     expect([third.code, third.destinations[0]?.rows]).toEqual([0, 0]);
   });
 
@@ -98,7 +98,7 @@ describe('event_stream', () => {
     };
     const events = { name: 'events', ...stream, body: { profile_id: '{{profile_id}}' }, streams: ['profiles'] };
     await configure('loop', [events], [members, profiles]);
-    const { code, report } = await told(['run', 'loop.json']);
+    const { code, report } = await notices(['run', 'loop.json']);
     expect([code, report.error?.message]).toEqual([
       2,
       expect.stringMatching(
@@ -125,10 +125,10 @@ describe('webhook', () => {
           .map(({ id }) => ({ id, status: 'refused', reason: 'unknown' }));
         return void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ results }));
       };
-      await told(['run', 'hooked.json', '--no-push'], env);
+      await notices(['run', 'hooked.json', '--no-push'], env);
       const [first] = await space.query('hooked', 'select id, count(*) over ()::int as n from members order by id');
       refused = String(first?.id);
-      const sent = await told(['push', 'hooked.json'], env);
+      const sent = await notices(['push', 'hooked.json'], env);
       expect([sent.code, sent.destinations[0]?.status, sent.destinations[0]?.rows]).toEqual([
         5,
         'partial',
@@ -138,13 +138,13 @@ describe('webhook', () => {
       expect(new Set(receiver.received.flatMap(keysOf))).toEqual(new Set(await keys('hooked')));
       receiver.received.length = 0;
       refused = '';
-      const again = await told(['push', 'hooked.json'], env);
+      const again = await notices(['push', 'hooked.json'], env);
       expect([again.code, again.destinations[0]?.rows]).toEqual([0, 1]);
       expect(receiver.received.flatMap(keysOf)).toEqual([String(first?.id)]);
       expect(await rejects('hooked', 'crm', 'members')).toEqual([]);
       receiver.behaviour = (_, response) => void response.writeHead(401).end();
       await space.control('change', { days: 1, updated: 0.2 });
-      const stopped = await told(['run', 'hooked.json'], env);
+      const stopped = await notices(['run', 'hooked.json'], env);
       expect([stopped.code, stopped.destinations[0]?.error?.code]).toEqual([5, 'destination_login']);
       for (const value of Object.values(env))
         expect(JSON.stringify(stopped.report) + stopped.stderr).not.toContain(value);
@@ -198,7 +198,7 @@ describe('files', () => {
     await configure('filed', destinations, [few]);
     for (let day = 0; day < 3; day += 1) {
       if (day > 0) await space.control('change', { days: 1, updated: 0.2, inserted: 0.1, deleted: 0.04 });
-      const { code, destinations: ends, report } = await told(['run', 'filed.json']);
+      const { code, destinations: ends, report } = await notices(['run', 'filed.json']);
       expect([code, ends.map(({ status }) => status)]).toEqual([0, modes.map(() => 'ok')]);
       expect(report.error).toBeNull();
       const rows = await space.query('filed', 'select id, points::int as points from members');
@@ -219,7 +219,7 @@ describe('files', () => {
     );
     expect(log).toEqual(changes);
     // Pushed again, nothing is sent.
-    const { code, destinations: ends } = await told(['push', 'filed.json']);
+    const { code, destinations: ends } = await notices(['push', 'filed.json']);
     expect([code, ends.map(({ rows }) => rows)]).toEqual([0, modes.map(() => 0)]);
   }, 180_000);
 
@@ -229,10 +229,10 @@ describe('files', () => {
       await store.createBucket('exports');
       await configure('stored', [{ name: 'lake', connector: 'files', url: 's3://exports/cdp', endpoint: store.url }]);
       const env = { AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE', AWS_SECRET_ACCESS_KEY: 'a-secret-of-the-test' };
-      const { code, destinations, stderr } = await told(['run', 'stored.json'], env);
+      const { code, destinations, stderr } = await notices(['run', 'stored.json'], env);
       expect([code, destinations[0]?.status, stderr]).toEqual([0, 'ok', '']);
       expect(store.requests.filter((each) => each.startsWith('PUT /exports/cdp/members/')).length).toBeGreaterThan(2);
-      const none = await told(['push', 'stored.json', '--full'], { AWS_EC2_METADATA_DISABLED: 'true' });
+      const none = await notices(['push', 'stored.json', '--full'], { AWS_EC2_METADATA_DISABLED: 'true' });
       expect([none.code, none.destinations[0]?.error?.code]).toEqual([4, 'destination_login']);
       expect(none.destinations[0]?.error?.message).toBe('no credentials were found for s3://exports/cdp');
     } finally {
@@ -242,7 +242,7 @@ describe('files', () => {
 
   it('that are refused leave their place as it was, and nothing in the storage folder', async () => {
     await configure('wrong', [{ name: 'lake', connector: 'files', path: './exports/wrong', partition_by: ['county'] }]);
-    const { code, destinations } = await told(['run', 'wrong.json']);
+    const { code, destinations } = await notices(['run', 'wrong.json']);
     expect([code, destinations[0]?.error?.message]).toEqual([
       5,
       '`partition_by`: "county" is not a column of table "members"',
@@ -286,10 +286,10 @@ describe('what destinations have', () => {
       const hook = { name: 'hook', connector: 'webhook', url: `http://127.0.0.1:${receiver.port}/`, max_records: 50 };
       const lake = { name: 'lake', connector: 'files', path: './exports/lagging' };
       await configure('lagging', [hook, lake]);
-      expect((await told(['run', 'lagging.json'])).code).toBe(0);
+      expect((await notices(['run', 'lagging.json'])).code).toBe(0);
       isDown = true;
       await space.control('change', { days: 1, updated: 0.2 });
-      const { report } = await told(['run', 'lagging.json']);
+      const { report } = await notices(['run', 'lagging.json']);
       const changed = report.jobs[0]?.streams[0];
       const pending = Number(changed?.inserted) + Number(changed?.updated) + Number(changed?.deleted);
       expect(pending).toBeGreaterThan(0);
@@ -308,7 +308,7 @@ describe('what destinations have', () => {
       expect([wrong.code, wrong.stdout]).toEqual([2, expect.stringContaining('did you mean \\"hook\\"?')]);
       const reset = await space.cdsync(['state', 'reset', 'lagging.json', '--destination', 'hook', '--json']);
       expect(JSON.parse(reset.stdout)).toEqual({ job: 'lagging', destination: 'hook', streams: ['members'] });
-      const again = await told(['push', 'lagging.json']);
+      const again = await notices(['push', 'lagging.json']);
       expect(again.destinations.map(({ name, rows }) => [name, rows])).toEqual([
         ['hook', Number(changed?.rows)],
         ['lake', 0],

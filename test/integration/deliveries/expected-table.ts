@@ -89,9 +89,9 @@ export class ExpectedTable {
   log: LogRow[] = [];
   rules: ReadonlyMap<string, string> = new Map();
   recorded: Recorded | undefined;
-  /** Whether rows that no delivery brings are those of a copy that was put back: rules that came and went since have cleared them. */
+  /** Whether rows that no delivery sends are those of a copy that was put back: rules that came and went since have cleared them. */
   isOldCopy = false;
-  /** Rows and columns that somebody has removed since the last delivery. */
+  /** Rows and columns that someone has removed since the last delivery. */
   readonly #missing = new Set<string>();
   readonly #lost = new Set<string>();
   readonly #target: Target;
@@ -267,7 +267,7 @@ export class ExpectedTable {
       const value = values.get(path);
       return { value, ...this.#texts(kind, value, types.get(path) ?? 'VARCHAR', variant !== null) };
     });
-    const isGiven = (each: (typeof wanted)[number]) =>
+    const isSet = (each: (typeof wanted)[number]) =>
       isSameText(cell, each.target) && (isSameText(other, each.variant) || (!isExact && other === null));
     const lost = wanted.find(
       ({ value, isRefused, ...each }) => !isNull(value) && !isRefused && each.target === null && variant === null,
@@ -275,7 +275,7 @@ export class ExpectedTable {
     const words = () =>
       `row ${row.get('id')}, ${path} (${kind}): ${JSON.stringify([cell, other])}, not ${JSON.stringify(wanted)}`;
     if (isExact && lost !== undefined) fail(`a value is lost: ${words()}`);
-    if (!wanted.some(isGiven)) fail(words());
+    if (!wanted.some(isSet)) fail(words());
   }
 
   #texts(kind: string, value: Json | undefined, type: string, hasVariant: boolean) {
@@ -318,7 +318,7 @@ export interface Facts {
   readonly columns: readonly string[];
   /** Columns of users. */
   readonly users: ReadonlySet<string>;
-  /** Attributes whose values nobody may see. */
+  /** Attributes whose values no one may see. */
   readonly hidden: readonly string[];
   readonly forgotten: ReadonlySet<string>;
   /** Paths of columns that are, or were, not tracked. */

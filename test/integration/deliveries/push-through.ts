@@ -3,7 +3,7 @@ import type { Flags } from './product.js';
 import type { Series } from './series.js';
 import { type Strike, struck } from './strikes.js';
 
-/** A delivery in a process of its own, which kills itself. */
+/** A delivery in its own process, which kills itself. */
 async function pushKilled({ target, dice, product, note }: Series): Promise<void> {
   const most = target.killedAt === 'message' ? 40 : 110;
   const at = `${target.killedAt}:${1 + dice.whole(most)}:${dice.pick(['before', 'after'])}`;

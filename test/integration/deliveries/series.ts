@@ -28,7 +28,7 @@ export interface SeriesTask {
   readonly tally: Map<string, number>;
 }
 
-interface TableFacts {
+interface TableProperties {
   readonly sequence: number;
   readonly generation: number;
   readonly rows: number;
@@ -54,11 +54,11 @@ export class Series {
   readonly later: (() => Promise<void>)[] = [];
   /** Which hand is next. */
   turn: number;
-  /** Whether no delivery has brought an erasure yet. */
+  /** Whether no delivery has applied an erasure yet. */
   isForgetting = false;
   /** Whether changes that a log lacks were perhaps removed by a rule, or by forgetting. */
   #mayLackChanges = false;
-  /** Commits that no delivery has brought yet. */
+  /** Commits that no delivery has sent yet. */
   waiting: Commit[] = [];
   last: Commit | undefined;
   readonly #task: SeriesTask;
@@ -218,9 +218,9 @@ export class Series {
 
   async #changes(run: string, rows: ReadonlyMap<string, Image>): Promise<Commit['changes']> {
     const before = this.last?.rows ?? new Map<string, Image>();
-    const told = await this.product.operations(run);
-    const operations = told ?? new Map([...rows.keys()].map((key) => [key, 'insert']));
-    if (told === undefined && this.last !== undefined) return [];
+    const notices = await this.product.operations(run);
+    const operations = notices ?? new Map([...rows.keys()].map((key) => [key, 'insert']));
+    if (notices === undefined && this.last !== undefined) return [];
     for (const key of new Set([...rows.keys(), ...before.keys()])) {
       const op = !before.has(key) ? 'insert' : rows.has(key) ? undefined : 'delete';
       if (op !== undefined && operations.get(key) !== op) throw new Difference(`run ${run} has no ${op} of ${key}`);
@@ -264,7 +264,7 @@ export class Series {
     this.waiting = this.waiting.map(lacking);
     this.history = this.history.map(lacking);
     this.last = lacking(last);
-    // Forgetting is a commit, with a snapshot of its own.
+    // Forgetting is a commit, with its own snapshot.
     const { run } = await this.product.published();
     this.last = { ...this.last, run };
     this.waiting.push({ ...this.last, changes: [] });
@@ -319,7 +319,7 @@ export class Series {
     return pushThrough(this, flags);
   }
 
-  async record(): Promise<Recorded & TableFacts> {
+  async record(): Promise<Recorded & TableProperties> {
     const rows = await this.place.rows('_cdsync_state');
     const [own, more] = rows.filter((row) => row.get('table_name') === this.table);
     if (own === undefined || more !== undefined) throw new Difference(`${rows.length} records`);
@@ -337,7 +337,7 @@ export class Series {
       const rule = rules[name];
       return rule?.drop || rule?.hash || rule?.mask || own[name]?.drop;
     };
-    const facts: Facts = {
+    const properties: Facts = {
       paths: [...this.types.keys()],
       columns: [...types.keys()],
       users: this.users,
@@ -352,7 +352,7 @@ export class Series {
           }),
         ),
     };
-    this.expected.check(record, rows, this.wanted(), facts);
+    this.expected.check(record, rows, this.wanted(), properties);
     if (record.rows !== rows.length) throw new Difference(`the record says ${record.rows} rows of ${rows.length}`);
   }
 

@@ -22,8 +22,8 @@ export class Dice {
     return choices[this.whole(choices.length)] as T;
   }
 
-  shuffled<T>(given: readonly T[]): T[] {
-    const order = given.map((each) => [this.#random(), each] as const);
+  shuffled<T>(input: readonly T[]): T[] {
+    const order = input.map((each) => [this.#random(), each] as const);
     return order.sort(([a], [b]) => a - b).map(([, each]) => each);
   }
 

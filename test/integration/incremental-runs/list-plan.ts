@@ -84,7 +84,7 @@ export function describePlan(plan: ListPlan): string {
     between,
     tokenFirst,
   } = plan;
-  const facts = {
+  const properties = {
     records: copies.length,
     duplicates: copies.length - list.copies.length,
     moves: moves.length,
@@ -95,5 +95,5 @@ export function describePlan(plan: ListPlan): string {
     between,
     tokenFirst,
   };
-  return `${list.index}: ${JSON.stringify(facts)}`;
+  return `${list.index}: ${JSON.stringify(properties)}`;
 }

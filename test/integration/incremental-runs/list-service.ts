@@ -45,7 +45,7 @@ interface Served {
 }
 
 /** What the service has told of one index in the present run. */
-class Told {
+class Notices {
   readonly served: Served[] = [];
   readonly chains = new Map<string, number>();
   /** For each filter, the chain whose tokens are refused. */
@@ -69,7 +69,7 @@ export class ListService {
   readonly url: string;
   readonly #close: () => Promise<void>;
   #plans = new Map<string, ListPlan>();
-  #told = new Map<string, Told>();
+  #notices = new Map<string, Notices>();
   #requests = 0;
   /** Called with the number of each request of the run, before it is answered. */
   onRequest: (number: number) => Promise<void> | void = () => undefined;
@@ -101,17 +101,17 @@ export class ListService {
 
   begin(plans: readonly ListPlan[]): void {
     this.#plans = new Map(plans.map((plan) => [plan.list.index, plan]));
-    this.#told = new Map(plans.map((plan) => [plan.list.index, new Told()]));
+    this.#notices = new Map(plans.map((plan) => [plan.list.index, new Notices()]));
     this.#requests = 0;
     this.onRequest = () => undefined;
   }
 
   /** The copy of each key that was told last in this run; those of refused chains do not count. */
-  lastTold(index: string): Map<string, Copy> {
-    const told = this.#told.get(index) as Told;
+  lastNotices(index: string): Map<string, Copy> {
+    const notices = this.#notices.get(index) as Notices;
     const last = new Map<string, Copy>();
-    for (const { filter, chain, copies } of told.served) {
-      if (chain <= (told.dead.get(filter) ?? 0)) continue;
+    for (const { filter, chain, copies } of notices.served) {
+      if (chain <= (notices.dead.get(filter) ?? 0)) continue;
       for (const copy of copies) if (copy.id !== undefined) last.set(copy.id, copy);
     }
     return last;
@@ -119,7 +119,7 @@ export class ListService {
 
   /** Whether a page token of the index was refused in this run. */
   hasRefused(index: string): boolean {
-    return (this.#told.get(index)?.dead.size ?? 0) > 0;
+    return (this.#notices.get(index)?.dead.size ?? 0) > 0;
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -147,19 +147,19 @@ export class ListService {
   #single({ list, style }: ListPlan, key: string): ListResponse {
     const body = list.one(key, style);
     const copies = list.copies.filter(({ id }) => id === key);
-    (this.#told.get(list.index) as Told).add({ filter: 'single', chain: 1, position: 0, copies });
+    (this.#notices.get(list.index) as Notices).add({ filter: 'single', chain: 1, position: 0, copies });
     return body === undefined ? unknown : { status: 200, body };
   }
 
   #page(plan: ListPlan, query: URLSearchParams): ListResponse {
-    const told = this.#told.get(plan.list.index) as Told;
+    const notices = this.#notices.get(plan.list.index) as Notices;
     const filter = JSON.stringify([...query].filter(([name]) => name.startsWith('filter[')));
     const limit = Number(query.get('limit'));
     if (query.get('with_total') === 'true') return total(plan, filter);
-    const [chain, position] = tokenOf(query.get('next_token')) ?? [(told.chains.get(filter) ?? 0) + 1, 0];
-    const dead = told.dead.get(filter);
+    const [chain, position] = tokenOf(query.get('next_token')) ?? [(notices.chains.get(filter) ?? 0) + 1, 0];
+    const dead = notices.dead.get(filter);
     const dies = dead === undefined && plan.deadFrom !== undefined && position >= plan.deadFrom && position > 0;
-    if (dies) told.dead.set(filter, chain);
+    if (dies) notices.dead.set(filter, chain);
     if (dies || (chain <= (dead ?? 0) && position > 0))
       return { status: 400, body: '{"status":400,"message":"the token has expired"}' };
     const all = matching(plan, filter, { position, isLater: dead !== undefined });
@@ -168,12 +168,12 @@ export class ListService {
     const body = envelope(plan, copies, next);
     const mishap = plan.mishaps.get(position);
     const place = `${filter} ${chain} ${position}`;
-    if (mishap !== undefined && !told.mishaps.has(place)) {
-      told.mishaps.add(place);
+    if (mishap !== undefined && !notices.mishaps.has(place)) {
+      notices.mishaps.add(place);
       return after(mishap, body);
     }
-    if (position === 0) told.chains.set(filter, chain);
-    told.add({ filter, chain, position, copies });
+    if (position === 0) notices.chains.set(filter, chain);
+    notices.add({ filter, chain, position, copies });
     return { status: 200, body };
   }
 }
@@ -189,11 +189,11 @@ const unknown: ListResponse = { status: 404, body: '{"status":404,"message":"the
 
 /** The response to a request that asks for the total, with no records. */
 function total(plan: ListPlan, filter: string): ListResponse {
-  const told =
+  const notices =
     plan.lie === null
       ? ''
       : `,"total":${Math.max(0, matching(plan, filter, { position: 0, isLater: false }).length + plan.lie)}`;
-  return { status: 200, body: `{"data":[],"next_token":""${told}}` };
+  return { status: 200, body: `{"data":[],"next_token":""${notices}}` };
 }
 
 function tokenOf(token: string | null): [chain: number, position: number] | undefined {

@@ -90,8 +90,8 @@ interface Looking {
 }
 
 async function published(reader: Reader, name: string, { streams, moments, print }: Looking): Promise<void> {
-  const told = ['runs', 'streams', 'columns', 'rejects'];
-  for (const each of told) print.set(`cdsync.${each}`, await reader.lines(`${name}.cdsync.${each}`));
+  const notices = ['runs', 'streams', 'columns', 'rejects'];
+  for (const each of notices) print.set(`cdsync.${each}`, await reader.lines(`${name}.cdsync.${each}`));
   const tables = await reader.rows(
     `SELECT table_name FROM duckdb_tables() WHERE database_name = '${name}' AND schema_name = 'main'
      UNION ALL SELECT view_name FROM duckdb_views() WHERE database_name = '${name}' AND schema_name = 'main' AND NOT internal`,

@@ -20,7 +20,7 @@ export interface SeasonOptions {
   /** An empty folder. */
   readonly folder: string;
   readonly reader: Reader;
-  /** One run in so many has a run that is killed, which costs seconds; undefined for none. */
+  /** One day in that many has a run that is killed, which costs seconds; undefined for none. */
   readonly killsOnceIn: number | undefined;
   /** Counts what happened: the names are for people. */
   readonly tally: Map<string, number>;
@@ -265,7 +265,7 @@ export class Scenario {
   }
 
   async #compare(results: [RunResult, RunResult], plans: readonly ListPlan[]): Promise<void> {
-    this.#countRecognised(results[0]);
+    this.#countCacheHits(results[0]);
     this.#rememberWiped(results[0]);
     const [told, without] = results.map((result) => this.#withoutWiped(shownResult(result))) as [Print, Print];
     const found = differences(told, without);
@@ -298,7 +298,7 @@ export class Scenario {
     this.#moments.push(at);
   }
 
-  #countRecognised(result: RunResult): void {
+  #countCacheHits(result: RunResult): void {
     if (result === 'killed' || 'failure' in result) return;
     for (const { recognised, unrecognised } of result.report.streams)
       this.#count(`recognised: ${recognised > 0 ? 'some' : (unrecognised ?? 'none, for no reason')}`);
@@ -306,7 +306,7 @@ export class Scenario {
 
   /**
    * A reading that begins again, because a column got another type, forgets its first attempt. If that one met the refused
-   * token, the second does not, so its counters lack what the other side's first attempt has brought.
+   * token, the second does not, so its counters lack what the other side's first attempt has returned.
    */
   #rememberWiped(result: RunResult): void {
     if (result === 'killed' || 'failure' in result) return;
@@ -350,7 +350,7 @@ export class Scenario {
     const { contract, filter } = this.#member as { contract?: { columns: string }; filter?: object };
     if (index === 'members' && (filter !== undefined || contract?.columns.startsWith('discard'))) return [];
     return this.#pair.flatMap((side, at) => {
-      const told = [...side.service.lastTold(index)].map(([id, { version }]) => `${id} ${version}`).sort();
+      const told = [...side.service.lastNotices(index)].map(([id, { version }]) => `${id} ${version}`).sort();
       const rows = (prints[at]?.get(index) ?? []).map((line) => JSON.parse(line) as { id: string; v?: unknown });
       const seen = rows
         .filter(({ id }) => !id.startsWith('odd-'))

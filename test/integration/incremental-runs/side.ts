@@ -166,12 +166,12 @@ export class Side {
         forget({ ...engine, clock }, only, { stream, keys: [key] }),
       );
       // The texts of these records are so short that two of others, side by side in a DuckDB file, may make one of them.
-      const told = remains.filter((path) => !path.endsWith('.duckdb'));
+      const notices = remains.filter((path) => !path.endsWith('.duckdb'));
       // Another stream may have the same key. With recognition it is in other files there.
       const streamOf = (path: string) =>
         /^\.cdsync\/(?:known|runs\/[^/]+\/streams)\/([^/]+)\//.exec(path)?.[1] ?? stream;
       // With recognition a snapshot has other files of other names: what counts is which folders have the texts.
-      const left = told
+      const left = notices
         .filter((path) => streamOf(path) === stream)
         .map((path) => dirname(path).replaceAll(/\d{8}T\d{6}Z-[0-9a-f]{6}/g, 'RUN'));
       return JSON.stringify({ rows, history, sequence, left: [...new Set(left)].sort() });

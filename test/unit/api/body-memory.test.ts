@@ -38,7 +38,7 @@ describe('The room for bodies', () => {
     const step = fc.record({ which: fc.nat(9), does: fc.constantFrom('grow', 'grow', 'settle', 'take') });
     fc.assert(
       fc.property(fc.integer({ min: 10, max: 100 }), fc.array(step, { maxLength: 200 }), (bytes, steps) => {
-        const room = new BodyMemory(bytes);
+        const space = new BodyMemory(bytes);
         const growing: BodyAllocation[] = [];
         const whole: BodyAllocation[] = [];
         const grow = (place: BodyAllocation) => {
@@ -46,13 +46,13 @@ describe('The room for bodies', () => {
         };
         const check = () => {
           const sum = [...growing, ...whole].reduce((all, place) => all + place.bytes, 0);
-          expect(room.used).toBe(sum);
-          expect(room.used).toBeLessThanOrEqual(2 * bytes);
+          expect(space.used).toBe(sum);
+          expect(space.used).toBeLessThanOrEqual(2 * bytes);
         };
         for (const { which, does } of steps) {
           const place = growing[which];
           if (does === 'take') whole.shift()?.release();
-          else if (place === undefined) growing.push(room.enter());
+          else if (place === undefined) growing.push(space.enter());
           else if (does === 'grow') grow(place);
           else if (place.wanted === 0) {
             growing.splice(which, 1);
@@ -70,8 +70,8 @@ describe('The room for bodies', () => {
           }
           place.release();
         }
-        expect(room.used).toBe(0);
-        expect(room.calm).toBeUndefined();
+        expect(space.used).toBe(0);
+        expect(space.calm).toBeUndefined();
       }),
     );
   });

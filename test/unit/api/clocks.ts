@@ -47,12 +47,12 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Lets time pass without waking anybody, as in a busy event loop. */
+  /** Lets time pass without waking anyone, as in a busy event loop. */
   oversleep(ms: number): void {
     this.#time += ms;
   }
 
-  /** Moves on until nobody sleeps. */
+  /** Moves on until no one sleeps. */
   async finish(): Promise<void> {
     await turn();
     while (this.#wakeNext(Number.POSITIVE_INFINITY)) await turn();

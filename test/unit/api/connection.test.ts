@@ -119,8 +119,8 @@ describe('Timeouts', () => {
   });
 
   it('are tried again', async () => {
-    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}';
-    const service = await rawService((socket, request) => request === 1 && socket.write(answer));
+    const reply = 'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}';
+    const service = await rawService((socket, request) => request === 1 && socket.write(reply));
     const { send, meter } = testClient(serviceOptions(service.baseUrl, { timeoutsMs }));
     await send(list);
     expect(meter).toMatchObject({ requests: 2, retries: 1 });

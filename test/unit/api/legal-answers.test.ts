@@ -36,7 +36,7 @@ it.each([
   expect(await testClient(serviceOptions(baseUrl)).send(list)).toEqual(page);
 });
 
-const answer = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+const reply = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
 
 it.each([
   ['100 Continue', ['HTTP/1.1 100 Continue\r\n\r\n']],
@@ -50,7 +50,7 @@ it.each([
   const { baseUrl } = await rawService((socket) => {
     connections = connections.add(socket);
     socket.setNoDelay(true);
-    const rest = pieces.at(-1)?.endsWith('HTTP/1.1') ? answer.slice('HTTP/1.1'.length) : answer;
+    const rest = pieces.at(-1)?.endsWith('HTTP/1.1') ? reply.slice('HTTP/1.1'.length) : reply;
     const [first, ...others] = [...pieces, rest];
     const write = (piece: string, later: string[]) =>
       socket.write(piece, () => setImmediate(() => later[0] !== undefined && write(later[0], later.slice(1))));

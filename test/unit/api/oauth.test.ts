@@ -266,11 +266,11 @@ describe('OAuth client credentials', () => {
     });
     const { client, send, meter } = testClient(serviceOptions(service.baseUrl, { auth }));
     const impatient = new AbortController();
-    const given = client.send(list, (body) => body, { signal: impatient.signal, meter });
+    const input = client.send(list, (body) => body, { signal: impatient.signal, meter });
     const waiting = send(list);
     while (exchanges(service).length === 0) await turn();
     impatient.abort();
-    await expect(given).rejects.toMatchObject({ code: 'interrupted' });
+    await expect(input).rejects.toMatchObject({ code: 'interrupted' });
     finish();
     await waiting;
     expect(exchanges(service)).toHaveLength(1);
@@ -298,10 +298,10 @@ describe('A token endpoint on a host of its own', () => {
 
   it('is named by its option where it fails', async () => {
     const service = await scriptedService(emptyPage);
-    const elsewhere = { status: 307, headers: { location: 'https://evil.example/login?x=1' } };
+    const remote = { status: 307, headers: { location: 'https://evil.example/login?x=1' } };
     for (const [reply, hint] of [
       [{ status: 404 }, /`oauth_token_url`/],
-      [elsewhere, /`oauth_token_url` to https:\/\/evil\.example\/login if/],
+      [remote, /`oauth_token_url` to https:\/\/evil\.example\/login if/],
     ] as const) {
       const endpoint = await scriptedService(reply);
       const error = await testClient(login(service.baseUrl, `${endpoint.baseUrl}/token`)).failure(list);

@@ -4,7 +4,7 @@ import { emptyPage, type Reply, scriptedService, serviceOptions, testClient } fr
 
 const list = indexesPageOperation({});
 
-/** A service that is away for a time of the client's clock, after its first answer. */
+/** A service that is away for a time of the client's clock, after its first response. */
 async function awayFor(ms: number) {
   let isAway: () => boolean = () => false;
   const reply: Reply = (response) => {

@@ -201,8 +201,8 @@ describe('What is read', () => {
       status,
       headers.date,
     ];
-    const answer = await client.send(indexesPageOperation({}), decode, { signal: abort.signal, meter });
-    expect(answer).toEqual([true, 201, 'Sat, 21 Nov 2026 05:00:00 GMT']);
+    const reply = await client.send(indexesPageOperation({}), decode, { signal: abort.signal, meter });
+    expect(reply).toEqual([true, 201, 'Sat, 21 Nov 2026 05:00:00 GMT']);
   });
 
   it('rethrows an error that a decoder throws on purpose, without asking again', async () => {

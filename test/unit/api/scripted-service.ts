@@ -18,7 +18,7 @@ export interface Received {
   readonly body: string;
 }
 
-/** One answer: a status with JSON, or a function that writes the response. */
+/** One response: a status with JSON, or a function that writes the response. */
 export type Reply =
   | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
   | ((response: ServerResponse, request: Received) => void);
@@ -101,7 +101,7 @@ export async function rawService(onRequest: (socket: Socket, request: number) =>
   return { baseUrl: `http://127.0.0.1:${port}` };
 }
 
-/** A port of loopback that nobody listens on. */
+/** A port of loopback that no one listens on. */
 export async function deadPort(): Promise<number> {
   const server = createTcpServer();
   const port = await listen(server);
@@ -135,7 +135,7 @@ export interface TestClient {
   readonly clock: JumpingClock;
   readonly notices: string[];
   readonly abort: AbortController;
-  /** Sends a request and returns the JSON of the answer. */
+  /** Sends a request and returns the JSON of the response. */
   send(operation: Operation): Promise<unknown>;
   /** The present limit of a group that the client has sent to. */
   effectiveLimit(group: ApiGroup): number;

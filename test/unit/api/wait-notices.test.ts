@@ -28,10 +28,10 @@ it('A wait that the service asks for, in seconds or until a date, is told when i
 });
 
 it('A wait that many requests are asked for together is told once, and a longer one again', () => {
-  const told: string[] = [];
-  const notices = new RetryAfterNotices((notice) => told.push(notice), new ManualClock());
+  const reported: string[] = [];
+  const notices = new RetryAfterNotices((notice) => reported.push(notice), new ManualClock());
   for (const seconds of [60, 60, 59, 61, 5, 300]) notices.begins(seconds * 1000, 429);
-  expect(told).toEqual([
+  expect(reported).toEqual([
     'waiting 1 min 0 s: the service asked for it (429)',
     'waiting 5 min 0 s: the service asked for it (429)',
   ]);

@@ -8,7 +8,7 @@ function loaded(text: string): string[] {
   return [...statements].map((match) => match[1] as string);
 }
 
-/** Files and packages that loading this file loads, with the file that brings each. */
+/** Files and packages that loading this file loads, with the file that imports each. */
 async function everythingLoaded(entry: string): Promise<Map<string, string>> {
   const found = new Map<string, string>([[resolve(entry), '']]);
   for (const file of found.keys()) {

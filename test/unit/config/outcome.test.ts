@@ -34,7 +34,7 @@ describe('notify', () => {
     expect(JSON.stringify(jobs)).not.toMatch(/hidden-part|word@|1b2/);
     expect(warnings).toEqual([]);
     expect(secretVariables).toEqual(expect.arrayContaining(Object.keys(env)));
-    // A command that tells nobody needs none of the variables.
+    // A command that tells no one needs none of the variables.
     expect(parse(text, {}).jobs[0]).toMatchObject({ notify: [], metrics: {}, after: [] });
     expect(problemsOf(text, {}, needs)).toHaveLength(4);
   });

@@ -14,13 +14,13 @@ import { duckdbTypes, parseColumnType, Secret } from '../../../src/sdk/index.js'
 
 const { mapColumn, widens } = duckdbTypes('DECIMAL(38,0)');
 
-type Given = Partial<Omit<DucklakeOptions, 'catalog'>>;
+type Input = Partial<Omit<DucklakeOptions, 'catalog'>>;
 
-function options(catalog: Partial<DucklakeOptions['catalog']>, more: Given = {}): DucklakeOptions {
+function options(catalog: Partial<DucklakeOptions['catalog']>, more: Input = {}): DucklakeOptions {
   return { catalog, schema: 'cdp', memoryMb: 512, ...more } as DucklakeOptions;
 }
 
-const inPostgres = (url: string, more: Given = {}) => options({ postgres: new Secret(url) }, more);
+const inPostgres = (url: string, more: Input = {}) => options({ postgres: new Secret(url) }, more);
 const messages = (value: unknown) => checkDucklake(value).map(({ path, message }) => `${path.join('.')}: ${message}`);
 
 describe('options of connector ducklake', () => {
@@ -58,16 +58,16 @@ describe('the catalog of a lake', () => {
   });
 
   it('is told and attached without user and password', () => {
-    const given = inPostgres('postgres://loader:top%20secret@lake.example.com/crm?sslmode=require', {
+    const input = inPostgres('postgres://loader:top%20secret@lake.example.com/crm?sslmode=require', {
       catalogSchema: 'l',
     });
-    expect(catalogPlace(given)).toBe('PostgreSQL lake.example.com:5432/crm schema l');
-    const connection = connectionString(given, 'warehouse', '/roots.pem');
-    const statement = attachStatement(given, 'use', connection);
+    expect(catalogPlace(input)).toBe('PostgreSQL lake.example.com:5432/crm schema l');
+    const connection = connectionString(input, 'warehouse', '/roots.pem');
+    const statement = attachStatement(input, 'use', connection);
     expect(statement).toContain('CREATE_IF_NOT_EXISTS false');
     expect(statement).toContain("METADATA_SCHEMA 'l'");
     expect(`${connection} ${statement}`).not.toMatch(/top|secret(?!')/);
-    expect(loginStatements(given)).toEqual([expect.stringContaining("PASSWORD 'top secret'")]);
+    expect(loginStatements(input)).toEqual([expect.stringContaining("PASSWORD 'top secret'")]);
     const bare = inPostgres('postgres://loader:100%@lake.example.com/crm');
     expect(loginStatements(bare)).toEqual([expect.stringContaining("PASSWORD '100%'")]);
   });
@@ -118,10 +118,13 @@ describe('types of a lake', () => {
 });
 
 describe('errors of a lake', () => {
-  const told = { catalog: 'PostgreSQL h:5432/crm', redact: (text: string) => text.replaceAll('hidden-pw', '[secret]') };
+  const notices = {
+    catalog: 'PostgreSQL h:5432/crm',
+    redact: (text: string) => text.replaceAll('hidden-pw', '[secret]'),
+  };
   const dsn =
     'Unable to connect to Postgres at "dbname=crm host=h password=hidden-pw": connection to server at "h", port 5432 failed: ';
-  const judged = (message: string) => lakeError(new Error(message), told);
+  const checked = (message: string) => lakeError(new Error(message), notices);
 
   it.each([
     [`IO Error: ${dsn}FATAL:  password authentication failed for user "u"`, 'destination_login'],
@@ -140,14 +143,14 @@ describe('errors of a lake', () => {
     ['HTTP Error: Unable to connect to URL "http://h/lake/x": 403 (Forbidden). HTTP 403', 'destination_permission'],
     ['Constraint Error: value maria@example.com', 'destination_refused'],
   ])('%s', (message, code) => {
-    const error = judged(message);
+    const error = checked(message);
     expect(error.code).toBe(code);
     expect(`${error.message} ${error.hint} ${error.cause}`).not.toContain('hidden-pw');
     expect(error.message).not.toContain('maria');
   });
 
   it('name both versions if the catalog is of another one', () => {
-    const error = judged(
+    const error = checked(
       'DuckLake catalog version mismatch: catalog version is 0.3, but the extension requires version 1.0. To automatically migrate',
     );
     expect(error.message).toContain('has version 0.3; this DuckDB needs version 1.0');

@@ -3,13 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { RestCatalog } from '../../../connectors/iceberg/catalog.js';
 
-interface Answer {
+interface Reply {
   readonly status: number;
   readonly body: unknown;
 }
 
-/** A catalog that answers its configuration with what is given, and everything else with an empty object. */
-async function open(configuration: Answer, warehouse?: string) {
+/** A catalog that returns the given configuration, and an empty object for everything else. */
+async function open(configuration: Reply, warehouse?: string) {
   const paths: string[] = [];
   const server = createServer((request, response) => {
     const { status, body } = request.url?.startsWith('/v1/config') ? configuration : { status: 200, body: {} };

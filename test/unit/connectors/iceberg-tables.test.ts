@@ -165,9 +165,9 @@ describe('options', () => {
     [{ access_key_id: 'x' }, 'or neither'],
     [{ endpoint: 'https://x' }, 'needs `access_key_id`'],
     [{ access_key_id: 'x', secret_access_key: 'y', credentials: 'environment' }, 'of no use'],
-  ])('%j are refused', (given, message) => {
+  ])('%j are refused', (input, message) => {
     expect(
-      checkIceberg(given)
+      checkIceberg(input)
         .map((finding) => finding.message)
         .join(),
     ).toContain(message);

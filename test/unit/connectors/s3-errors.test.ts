@@ -3,7 +3,7 @@ import { unavailable } from '../../../src/sdk/index.js';
 import { isMissing, isPreconditionFailure, s3Error } from '../../../src/sdk/s3/s3-errors.js';
 
 const at = { place: 's3://exports/cdp', bucket: 'exports' };
-const answer = (name: string, httpStatusCode?: number, message = 'of k-1: ada@example.org') =>
+const response = (name: string, httpStatusCode?: number, message = 'of k-1: ada@example.org') =>
   Object.assign(new Error(message), { name, $metadata: { httpStatusCode } });
 
 describe("a store's answer", () => {
@@ -25,7 +25,7 @@ describe("a store's answer", () => {
     ['SlowDown', 503, 'destination_unavailable', 'retryable', undefined],
     ['TimeoutError', undefined, 'destination_unavailable', 'retryable', undefined],
   ] as const)('%s (%s) is %s, and its own words are not repeated', (name, status, code, kind, hint) => {
-    const error = s3Error(answer(name, status), at) as { code: string; kind: string; message: string; hint?: string };
+    const error = s3Error(response(name, status), at) as { code: string; kind: string; message: string; hint?: string };
     expect([error.code, error.kind]).toEqual([code, kind]);
     if (hint !== undefined) expect(error.hint).toMatch(hint);
     expect(`${error.message} ${error.hint}`).not.toContain('ada@example.org');
@@ -45,12 +45,12 @@ describe("a store's answer", () => {
 });
 
 it('an object that is missing is told from a bucket that is', () => {
-  expect([isMissing(answer('NoSuchKey', 404)), isMissing(answer('NotFound', 404))]).toEqual([true, true]);
-  expect([isMissing(answer('NoSuchBucket', 404)), isMissing(answer('AccessDenied', 403))]).toEqual([false, false]);
+  expect([isMissing(response('NoSuchKey', 404)), isMissing(response('NotFound', 404))]).toEqual([true, true]);
+  expect([isMissing(response('NoSuchBucket', 404)), isMissing(response('AccessDenied', 403))]).toEqual([false, false]);
 });
 
 it('a condition that does not hold is told from other refusals', () => {
-  const conflicts = [answer('PreconditionFailed', 412), answer('ConditionalRequestConflict', 409)];
+  const conflicts = [response('PreconditionFailed', 412), response('ConditionalRequestConflict', 409)];
   expect(conflicts.map(isPreconditionFailure)).toEqual([true, true]);
-  expect(isPreconditionFailure(answer('NotImplemented', 501))).toBe(false);
+  expect(isPreconditionFailure(response('NotImplemented', 501))).toBe(false);
 });

@@ -181,16 +181,16 @@ describe('a MERGE', () => {
 });
 
 describe('a statement that the catalog does not know', () => {
-  const told = (sql: string) =>
+  const notices = (sql: string) =>
     cannot(catalogOf('m', 'memory'), sql, new Error('no modifying', { cause: new Error('of Trino') }));
 
   it('is named, with a way out', () => {
-    expect(told('EXPLAIN (TYPE VALIDATE) MERGE INTO t')).toMatchObject({
+    expect(notices('EXPLAIN (TYPE VALIDATE) MERGE INTO t')).toMatchObject({
       message: expect.stringContaining('catalog m (memory) cannot MERGE'),
       hint: expect.stringContaining('use mode append'),
     });
-    expect(told('DELETE FROM t').hint).toContain('--recreate');
-    expect(told('ALTER TABLE t').hint).toBeUndefined();
+    expect(notices('DELETE FROM t').hint).toContain('--recreate');
+    expect(notices('ALTER TABLE t').hint).toBeUndefined();
   });
 });
 

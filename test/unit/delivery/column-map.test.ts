@@ -162,15 +162,15 @@ describe('over any series of changes', () => {
     isDropped: fc.boolean(),
     isSafe: fc.boolean(),
   });
-  const night = fc.dictionary(fc.constantFrom('x', 'y', 'z'), column);
+  const day = fc.dictionary(fc.constantFrom('x', 'y', 'z'), column);
   const unique = (columns: readonly WantedColumn[]) => new Set(columns.map(({ as }) => as)).size === columns.length;
 
   it('no column is in two places, none is forgotten, and whatever unchanged rows lack is a reason to reload', () => {
     fc.assert(
-      fc.property(fc.array(night, { minLength: 1, maxLength: 8 }), (nights) => {
+      fc.property(fc.array(day, { minLength: 1, maxLength: 8 }), (days) => {
         let before: Before;
         const ever = new Set<string>();
-        for (const [index, columns] of nights.entries()) {
+        for (const [index, columns] of days.entries()) {
           const all = Object.entries(columns).map(([name, rest]) => wanted(name, rest.type, rest));
           if (!unique(all)) continue;
           const made = next(before, all);

@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 afterEach(() => published.close());
 
-/** A run that brings three rows. */
+/** A run that reads three rows. */
 async function run(): Promise<void> {
   await published.commit(['a', 'b', 'c'].map((id) => ({ op: 'insert', id, n: 1 })));
   await writeFeed(published.layout, published.feed);

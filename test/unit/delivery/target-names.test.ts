@@ -11,8 +11,8 @@ describe('names with rules for their beginning', () => {
     ['_PARTITIONTIME', /^__PARTITIONTIME_[0-9a-f]{6}$/],
     ['_file_name', /^__file_name_[0-9a-f]{6}$/],
     ['日本', /^___[0-9a-f]{6}$/],
-  ])('replaces %s', (name, given) => {
-    expect(new TargetNames(rules).give(name)).toMatch(given);
+  ])('replaces %s', (name, input) => {
+    expect(new TargetNames(rules).give(name)).toMatch(input);
   });
 
   it('stay if they follow the rules', () => {
@@ -24,10 +24,10 @@ describe('names with rules for their beginning', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.string({ unit: 'grapheme', maxLength: 400 }), { maxLength: 8 }), (written) => {
         const [first, second] = [new TargetNames(rules), new TargetNames(rules)];
-        const given = written.map((name) => first.give(name));
-        expect(written.map((name) => second.give(name))).toEqual(given);
-        expect(new Set(given.map((name) => name.toLowerCase())).size).toBe(written.length);
-        for (const name of given) expect(name).toMatch(/^(?!_partition)[a-z_]\w{0,299}$/i);
+        const input = written.map((name) => first.give(name));
+        expect(written.map((name) => second.give(name))).toEqual(input);
+        expect(new Set(input.map((name) => name.toLowerCase())).size).toBe(written.length);
+        for (const name of input) expect(name).toMatch(/^(?!_partition)[a-z_]\w{0,299}$/i);
       }),
     );
   });

@@ -12,7 +12,7 @@ import { members, parse, withStream } from '../config/sample.js';
 describe('what follows from a run', () => {
   it('is the page and then the notifications; what fails becomes one notice, and the rest is still done', async () => {
     const notices: string[] = [];
-    const told: string[] = [];
+    const reported: string[] = [];
     const run = (finished: (report: JobReport) => Promise<void>) =>
       ({
         config: parse(withStream(...members)),
@@ -23,8 +23,8 @@ describe('what follows from a run', () => {
         notice: (line: string) => notices.push(line),
         afterRun: { finished },
       }) as unknown as FinishedRun;
-    await finishRun(run(async ({ run_id: id }) => void told.push(id)));
-    expect(told).toEqual(['20261101T020000Z-aaaaaa']);
+    await finishRun(run(async ({ run_id: id }) => void reported.push(id)));
+    expect(reported).toEqual(['20261101T020000Z-aaaaaa']);
     expect(notices).toEqual([expect.stringMatching(/^warning: after the run, writing its page failed: /)]);
     notices.length = 0;
     await finishRun(run(() => Promise.reject(new CdsyncError('no answer', { code: 'timeout' }))));

@@ -35,7 +35,7 @@ function guarding(guards: Guards): StreamConfig {
 }
 
 /** The findings of guards for a change given only by numbers. */
-async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
+async function checkChange(change: Change, guards: Guards): Promise<string[]> {
   const { before, inserted = 0, updated = 0, deleted = 0, read = 0, rejected = 0 } = change;
   const store = await snapshots.store();
   const tables = workTables('members');
@@ -64,7 +64,7 @@ async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
 }
 
 /** The findings of guards for real rows. */
-async function judgeRows(rows: readonly GivenRow[], guards: Guards) {
+async function checkRows(rows: readonly GivenRow[], guards: Guards) {
   const run = await snapshots.nextRun();
   const commit = await snapshots.compare(run, 'members', rows);
   const store = await snapshots.store();
@@ -87,7 +87,7 @@ describe('max_deleted', () => {
     ['eleven rows of a short list, where ten may always go', 20, 11, { share: 0.1, atLeast: 10 }, true],
     ['a share of a fraction of a percent', 100_000, 51, share(0.0005), true],
   ])('%s: %i rows, %i deletes', async (_, before, deleted, limit, holds) => {
-    expect(await judgeChange({ before, deleted }, { maxDeleted: limit })).toEqual(holds ? ['max_deleted'] : []);
+    expect(await checkChange({ before, deleted }, { maxDeleted: limit })).toEqual(holds ? ['max_deleted'] : []);
   });
 
   test('names the first of the keys, and tells by how much it is too much', async () => {
@@ -108,20 +108,20 @@ describe('max_deleted', () => {
 describe('max_changed', () => {
   test('counts inserts, updates and deletes together', async () => {
     const limit = { maxChanged: { count: 6 } };
-    expect(await judgeChange({ before: 100, inserted: 2, updated: 2, deleted: 2 }, limit)).toEqual([]);
-    expect(await judgeChange({ before: 100, inserted: 3, updated: 2, deleted: 2 }, limit)).toEqual(['max_changed']);
+    expect(await checkChange({ before: 100, inserted: 2, updated: 2, deleted: 2 }, limit)).toEqual([]);
+    expect(await checkChange({ before: 100, inserted: 3, updated: 2, deleted: 2 }, limit)).toEqual(['max_changed']);
   });
 
   test('does not count additions to a list that only grows', async () => {
     const limit = { maxChanged: { count: 3 } };
     const grows = { before: 10, coverage: 'additions' } as const;
-    expect(await judgeChange({ ...grows, inserted: 1000, updated: 3 }, limit)).toEqual([]);
-    expect(await judgeChange({ ...grows, inserted: 1000, updated: 4 }, limit)).toEqual(['max_changed']);
+    expect(await checkChange({ ...grows, inserted: 1000, updated: 3 }, limit)).toEqual([]);
+    expect(await checkChange({ ...grows, inserted: 1000, updated: 4 }, limit)).toEqual(['max_changed']);
   });
 
   test('lets a list grow to twice its size at 100%, and no further', async () => {
-    expect(await judgeChange({ before: 50, inserted: 50 }, { maxChanged: share(1) })).toEqual([]);
-    expect(await judgeChange({ before: 50, inserted: 51 }, { maxChanged: share(1) })).toEqual(['max_changed']);
+    expect(await checkChange({ before: 50, inserted: 50 }, { maxChanged: share(1) })).toEqual([]);
+    expect(await checkChange({ before: 50, inserted: 51 }, { maxChanged: share(1) })).toEqual(['max_changed']);
   });
 });
 
@@ -133,11 +133,11 @@ describe('changes', () => {
     ['after a snapshot without rows', { before: 0, inserted: 10 }],
     ['where the stream is a new baseline', { before: 10, updated: 5, deleted: 5, checksChanges: false }],
   ])('are not judged %s', async (_, change) => {
-    expect(await judgeChange(change, all)).toEqual([]);
+    expect(await checkChange(change, all)).toEqual([]);
   });
 
   test('break two guards at once', async () => {
-    expect(await judgeChange({ before: 10, deleted: 1 }, all)).toEqual(['max_deleted', 'max_changed']);
+    expect(await checkChange({ before: 10, deleted: 1 }, all)).toEqual(['max_deleted', 'max_changed']);
   });
 });
 
@@ -148,15 +148,15 @@ describe('min_rows', () => {
     [0, 1, ['min_rows']],
     [0, 0, []],
   ])('with %i rows where %i are asked for', async (rows, minRows, guards) => {
-    expect(await judgeChange({ inserted: rows }, { minRows })).toEqual(guards);
+    expect(await checkChange({ inserted: rows }, { minRows })).toEqual(guards);
   });
 
   test('holds a stream that came back empty unless it is 0', async () => {
     const empty = { before: 5, deleted: 5 };
-    expect(await judgeChange(empty, { minRows: undefined, maxDeleted: { count: 0 } })).toEqual(['empty_answer']);
-    expect(await judgeChange(empty, { minRows: 0 })).toEqual([]);
-    expect(await judgeChange(empty, { minRows: 1 })).toEqual(['min_rows']);
-    expect(await judgeChange({}, { minRows: undefined })).toEqual([]);
+    expect(await checkChange(empty, { minRows: undefined, maxDeleted: { count: 0 } })).toEqual(['empty_answer']);
+    expect(await checkChange(empty, { minRows: 0 })).toEqual([]);
+    expect(await checkChange(empty, { minRows: 1 })).toEqual(['min_rows']);
+    expect(await checkChange({}, { minRows: undefined })).toEqual([]);
   });
 });
 
@@ -169,11 +169,11 @@ describe('max_rejected', () => {
     [5, 100, share(0.05), false],
     [6, 100, share(0.05), true],
   ])('with %i of %i records rejected', async (rejected, read, maxRejected, holds) => {
-    expect(await judgeChange({ read, rejected }, { maxRejected })).toEqual(holds ? ['max_rejected'] : []);
+    expect(await checkChange({ read, rejected }, { maxRejected })).toEqual(holds ? ['max_rejected'] : []);
   });
 
   test('judges the first run too', async () => {
-    expect(await judgeChange({ inserted: 10, read: 11, rejected: 1 }, { maxRejected: { count: 0 } })).toEqual([
+    expect(await checkChange({ inserted: 10, read: 11, rejected: 1 }, { maxRejected: { count: 0 } })).toEqual([
       'max_rejected',
     ]);
   });
@@ -193,12 +193,12 @@ describe('guards over the rows themselves', () => {
     [share(0.5), false],
     [share(0.49), true],
   ])('max_null: two of four without an email, %j allowed', async (limit, holds) => {
-    const found = await judgeRows(rows, { maxNull: { email: limit } });
+    const found = await checkRows(rows, { maxNull: { email: limit } });
     expect(found.map(({ guard }) => guard)).toEqual(holds ? ['max_null'] : []);
   });
 
   test('max_null says how much of a column is empty, and leaves a column that is not there to a warning', async () => {
-    const found = await judgeRows(rows, { maxNull: { email: share(0.25), phone: share(0.9) } });
+    const found = await checkRows(rows, { maxNull: { email: share(0.25), phone: share(0.9) } });
     expect(found.map(({ message }) => message)).toEqual(['email is empty in 50% of 4 rows; the limit is 25%']);
   });
 
@@ -216,12 +216,12 @@ describe('guards over the rows themselves', () => {
   });
 
   test('unique ignores rows without a value, and columns that are not there', async () => {
-    const found = await judgeRows(rows, { unique: ['email', 'tier', 'phone'] });
+    const found = await checkRows(rows, { unique: ['email', 'tier', 'phone'] });
     expect(found).toEqual([{ guard: 'unique', message: '1 row with the email of another row; expected 0' }]);
   });
 
   test('expect sees the rows that are about to be committed, and shows no value of its query', async () => {
-    const found = await judgeRows(rows, {
+    const found = await checkRows(rows, {
       expect: ["SELECT * FROM members WHERE id = 'nobody'", "SELECT * FROM members WHERE email = 'x';"],
     });
     expect(found).toEqual([
@@ -233,7 +233,7 @@ describe('guards over the rows themselves', () => {
   });
 
   test('expect that DuckDB refuses fails the stream', async () => {
-    await expect(judgeRows(rows, { expect: ['SELECT nothing FROM members'] })).rejects.toMatchObject({
+    await expect(checkRows(rows, { expect: ['SELECT nothing FROM members'] })).rejects.toMatchObject({
       code: 'sql_failed',
     });
   });
@@ -249,7 +249,7 @@ describe('guards over the rows themselves', () => {
   });
 
   test('all that are broken are told together', async () => {
-    const found = await judgeRows(rows, {
+    const found = await checkRows(rows, {
       minRows: 5,
       maxNull: { email: { count: 0 }, tier: { count: 0 } },
       unique: ['email'],

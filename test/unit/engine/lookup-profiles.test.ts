@@ -29,10 +29,10 @@ async function lookups(reply: (id: string) => Reply, concurrency = 8) {
   return { service, abort, ask: (questions: AsyncIterable<Keychain>) => lookUpProfiles(task, questions) };
 }
 
-async function collected(answers: AsyncIterable<string | null>) {
+async function collected(responses: AsyncIterable<string | null>) {
   const found: (string | null)[] = [];
   try {
-    for await (const answer of answers) found.push(answer);
+    for await (const answer of responses) found.push(answer);
     return { found, error: undefined };
   } catch (error) {
     return { found, error };

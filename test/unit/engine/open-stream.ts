@@ -26,7 +26,7 @@ export function configOf(
   return { config, stream: config.jobs[0]?.streams[0] as StreamConfig };
 }
 
-/** Opens a stream as a run does, at a service that has one index and answers everything else with an empty page. */
+/** Opens a stream as a run does, at a service that has one index and returns an empty page for everything else. */
 export async function opened(
   { config, stream }: ReturnType<typeof configOf>,
   { database, session, previous }: { database: Database; session: Session; previous?: OpenTask['previous'] },

@@ -97,19 +97,19 @@ describe('what a run leaves behind', () => {
 
   test('keeps every undecided held stream, and every checkpoint that a run may resume', () => {
     fc.assert(
-      fc.property(ends, (given) => {
-        const { runs, streams } = removable(given);
+      fc.property(ends, (input) => {
+        const { runs, streams } = removable(input);
         const goes = (runId: string, stream: string) =>
           runs.includes(runId) || streams.some((each) => each.runId === runId && each.stream === stream);
-        const stateOf = new Map(given.streams.map(({ name, state }) => [name, state]));
-        for (const { runId, streams: inFolder } of given.folders) {
+        const stateOf = new Map(input.streams.map(({ name, state }) => [name, state]));
+        for (const { runId, streams: inFolder } of input.folders) {
           for (const stream of inFolder) {
             const state = stateOf.get(stream);
-            const isHeld = given.held.some((each) => each.runId === runId && each.stream === stream);
-            if (given.isInterrupted) expect(goes(runId, stream)).toBe(false);
+            const isHeld = input.held.some((each) => each.runId === runId && each.stream === stream);
+            if (input.isInterrupted) expect(goes(runId, stream)).toBe(false);
             else if (runId === own) expect(goes(runId, stream)).toBe(state === 'committed' || state === 'wrong');
             else if (isHeld) expect(goes(runId, stream)).toBe(state === 'committed' || state === 'held');
-            else if (given.isPart || [...stateOf.values()].includes('unopened'))
+            else if (input.isPart || [...stateOf.values()].includes('unopened'))
               expect(goes(runId, stream)).toBe(false);
           }
         }
@@ -120,12 +120,12 @@ describe('what a run leaves behind', () => {
 
   test('leaves no empty folder', () => {
     fc.assert(
-      fc.property(ends, (given) => {
-        const { runs, streams } = removable(given);
-        for (const { runId, streams: inFolder } of given.folders) {
+      fc.property(ends, (input) => {
+        const { runs, streams } = removable(input);
+        for (const { runId, streams: inFolder } of input.folders) {
           const gone = streams.filter((each) => each.runId === runId).map(({ stream }) => stream);
           const isEmpty = inFolder.every((stream) => gone.includes(stream));
-          if (isEmpty && !given.isInterrupted) expect(runs).toContain(runId);
+          if (isEmpty && !input.isInterrupted) expect(runs).toContain(runId);
         }
       }),
     );

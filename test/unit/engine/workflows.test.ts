@@ -29,7 +29,7 @@ interface World extends WorkflowContext {
   count(kind: ReturnType<typeof kindOf>): number;
 }
 
-/** A service of workflows that answers as the scripts say; `seen` counts the requests of one kind. */
+/** A service of workflows that responds as the scripts say; `seen` counts the requests of one kind. */
 async function world(scripts: Partial<Record<ReturnType<typeof kindOf>, Script>>): Promise<World> {
   const counts = { start: 0, stop: 0, list: 0, one: 0 };
   const service = await scriptedService((response, request) => {
@@ -175,30 +175,30 @@ describe('A workflow is started', () => {
       list: (__, seen) => answer({ data: seen === 1 ? [] : appeared.map(({ id }) => run({ id })) }),
       one: ({ url }) => answer(appeared.find(({ id }) => url.pathname.endsWith(`/${id}`))),
     });
-    const told = memory(known);
-    await expect(startWorkflow(service, { configId: 'cg-1' }, told)).rejects.toMatchObject({
+    const notices = memory(known);
+    await expect(startWorkflow(service, { configId: 'cg-1' }, notices)).rejects.toMatchObject({
       code: 'workflow_unclear',
       message: expect.stringContaining('wr-0'),
       hint: expect.stringContaining('cdsync workflow status wr-0 --view verbose'),
     });
     expect(service.count('start')).toBe(1);
     // A later process will find the attempt.
-    expect(told.notes).toEqual([{ at: expect.any(Number), listed: [] }]);
+    expect(notices.notes).toEqual([{ at: expect.any(Number), listed: [] }]);
   });
 
   it('not before the attempt is noted, and the note goes if it is refused', async () => {
-    const told = memory();
+    const notices = memory();
     const notedBefore: number[] = [];
     const service = await world({
       list: () => answer({ data: [run({ id: 'wr-a' })] }),
       start: () => {
-        notedBefore.push(told.notes.length);
+        notedBefore.push(notices.notes.length);
         return answer({}, 400);
       },
     });
-    await expect(startWorkflow(service, { configId: 'cg-1' }, told)).rejects.toMatchObject({ code: 'bad_request' });
+    await expect(startWorkflow(service, { configId: 'cg-1' }, notices)).rejects.toMatchObject({ code: 'bad_request' });
     expect(notedBefore).toEqual([1]);
-    expect(told.notes).toEqual([{ at: expect.any(Number), listed: ['wr-a'] }, 'nothing']);
+    expect(notices.notes).toEqual([{ at: expect.any(Number), listed: ['wr-a'] }, 'nothing']);
   });
 
   describe('after a process that was killed before the answer came', () => {
@@ -344,11 +344,11 @@ describe('A workflow is followed', () => {
   it.each([
     [409, 'it has ended already'],
     [404, 'try: cdsync workflow stop wr-1'],
-  ])('until the deadline, even if the service answers %i to the stop', async (status, told) => {
+  ])('until the deadline, even if the service answers %i to the stop', async (status, notices) => {
     const service = await world({ one: () => answer(run({ state: 'in progress' })), stop: () => answer({}, status) });
     const follow = followWorkflow(service, run(), { ...options, deadlineMs: 2_000 });
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline' });
-    expect(service.lines.at(-1)).toContain(told);
+    expect(service.lines.at(-1)).toContain(notices);
   });
 });
 

@@ -11,7 +11,7 @@ const values: Partition[] = [
   { kind: 'value', value: 'y' },
 ];
 
-interface Given {
+interface Input {
   /** Totals before and after each reading. */
   readonly totals: readonly (number | null)[];
   /** Different keys after each reading, or the error of the reading. */
@@ -20,7 +20,7 @@ interface Given {
 }
 
 /** The readings of a list with such totals and keys, and their outcome. */
-async function read({ totals: [totalAtStart = null, ...totals], came, list = {} }: Given) {
+async function read({ totals: [totalAtStart = null, ...totals], came, list = {} }: Input) {
   const readings: [readonly Partition[], number | undefined][] = [];
   let keys = 0;
   const error = await readWithTotal({
@@ -155,12 +155,12 @@ describe('a list whose page tokens may lead nowhere', () => {
 });
 
 it('a list that is to be compared with its total says so if there is none', async () => {
-  const told: string[] = [];
-  const hasNoTotal = () => told.push('none');
+  const notices: string[] = [];
+  const hasNoTotal = () => notices.push('none');
   const list = { checkTotal: true, hasNoTotal };
   const none = await read({ totals: [null, null], came: [5, 5], list });
-  expect([none.error, told]).toEqual([undefined, ['none']]);
+  expect([none.error, notices]).toEqual([undefined, ['none']]);
   await read({ totals: [5, 5], came: [5], list });
   await read({ totals: [null, null], came: [5], list: { hasNoTotal } });
-  expect(told).toEqual(['none']);
+  expect(notices).toEqual(['none']);
 });

@@ -85,10 +85,10 @@ describe('A scanner that meets what is no Unicode', () => {
       }
     };
     fc.assert(
-      fc.property(ids, (given) => {
-        const records = given.flatMap((id, index) => (index === 0 ? [record(id)] : [Buffer.from(','), record(id)]));
+      fc.property(ids, (input) => {
+        const records = input.flatMap((id, index) => (index === 0 ? [record(id)] : [Buffer.from(','), record(id)]));
         const body = Buffer.concat(records);
-        const wanted = given.map(keyOf);
+        const wanted = input.map(keyOf);
         for (const { scanner } of scanners()) {
           const page = scanner.scan(body, 0, body.length);
           const kept = JSON.parse(`[${emitted(page)}]`) as { id: string }[];

@@ -49,9 +49,9 @@ async function read(
     fetcher: {
       fetch: async (token) => {
         asked.push(token);
-        const answer = pages(token, fetches++);
-        if (answer instanceof Error) throw answer;
-        return answer;
+        const reply = pages(token, fetches++);
+        if (reply instanceof Error) throw reply;
+        return reply;
       },
     },
     sink: {

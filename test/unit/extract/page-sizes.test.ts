@@ -8,7 +8,7 @@ import { KeyedFetcher } from '../../../src/extract/keyed-fetcher.js';
 import { ListFetcher } from '../../../src/extract/page-fetcher.js';
 import { type Reply, scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
-/** Takes pages of up to so many records, and refuses others with 400. */
+/** Takes pages of up to that many records, and refuses others with 400. */
 const takes =
   (most: number, message = 'limit is too large'): Reply =>
   (response, { url }) => {

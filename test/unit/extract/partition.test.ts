@@ -105,7 +105,7 @@ describe('names of partitions', () => {
 describe('the partitions of a stream', () => {
   const windows = [{ from: 'a', to: 'b' }];
   const none = { partition: undefined, windows: [], unfinished: [] };
-  const source = (facts: object) => facts as Source;
+  const source = (properties: object) => properties as Source;
 
   it('are one for a list that is not split, otherwise one for each value', () => {
     expect(partitionsOf({ ...none, source: source({ kind: 'list' }) })).toEqual([{ kind: 'whole' }]);

@@ -10,16 +10,16 @@ import type { WindowedSource } from '../../../src/sources/source.js';
 const none: StoredRecords = { skipped: new Set(), undetailed: new Set() };
 
 /** A stream whose details come so; a number is the status of a refusal. */
-function details(answerTo: (id: string, view: 'one' | 'details') => object | string | number, known = none) {
+function details(responseTo: (id: string, view: 'one' | 'details') => object | string | number, known = none) {
   const asked: string[] = [];
   const lines: string[] = [];
   const client = {
     async send({ label, path }: Operation, decode: (body: Buffer, head: object) => unknown) {
       asked.push(`${label} ${path}`);
-      const answer = answerTo(path, label as 'one' | 'details');
-      if (typeof answer === 'number')
-        throw new ServiceError(`${label} got ${answer}`, { code: 'bad_request', status: answer });
-      return decode(Buffer.from(typeof answer === 'string' ? answer : JSON.stringify(answer)), {});
+      const reply = responseTo(path, label as 'one' | 'details');
+      if (typeof reply === 'number')
+        throw new ServiceError(`${label} got ${reply}`, { code: 'bad_request', status: reply });
+      return decode(Buffer.from(typeof reply === 'string' ? reply : JSON.stringify(reply)), {});
     },
   } as unknown as ServiceClient;
   const operation = (label: string) => (path: string) => ({ label, path }) as Operation;
@@ -144,11 +144,11 @@ describe('a page whose records lack their details', () => {
 
 describe('a record that is asked for by id', () => {
   it('comes with its details, else as the list would show it, else not at all', async () => {
-    const answers = (id: string, view: string) => {
+    const responses = (id: string, view: string) => {
       if (id === 'a') return { id, error: 1 };
       return id === 'b' && view === 'one' ? { id, state: 'open' } : 404;
     };
-    const { single, lines } = details(answers);
+    const { single, lines } = details(responses);
     expect(await single('a')).toEqual({ rows: [{ id: 'a', error: 1 }], missing: 0 });
     expect(await single('b')).toEqual({ rows: [{ id: 'b', state: 'open' }], missing: 0 });
     expect(await single('c')).toEqual({ rows: [], missing: 1 });

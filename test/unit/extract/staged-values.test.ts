@@ -65,7 +65,7 @@ async function load(stagingFile: StagingFile, columns: ColumnSet, maxRecordBytes
   }
 }
 
-/** Takes pages through scanner and spool as a run does; a batch ends only when a column becomes JSON. */
+/** Takes pages through scanner and staging file as a run does; a batch ends only when a column becomes JSON. */
 async function throughDuckdb(
   Scanner: typeof ExactScanner | typeof RecordScanner,
   pages: readonly string[],

@@ -8,14 +8,14 @@ import type { Window, WindowedSource } from '../../../src/sources/source.js';
 const startMs = Date.parse('2026-01-01T00:00:00Z');
 const hour: Window = { from: new Date(startMs).toISOString(), to: new Date(startMs + 3_600_000).toISOString() };
 
-interface Answer {
+interface Reply {
   readonly ids: readonly string[];
   readonly token?: string | undefined;
 }
 
-/** Fetches the hour from a service that answers so; returns the ids, and how often it was asked. */
+/** Fetches the hour from a service that responds in this way; returns the ids, and how often it was asked. */
 async function fetched(
-  answerTo: (from: number, to: number, count: number) => Answer,
+  responseTo: (from: number, to: number, count: number) => Reply,
   { certainMs, nowMs = startMs }: { certainMs?: number; nowMs?: number } = {},
 ) {
   let requests = 0;
@@ -27,7 +27,7 @@ async function fetched(
       expect(query.map(([name]) => name)).toEqual(['from', 'to']);
       const [from, to] = query.map(([, value]) => Date.parse(value)) as [number, number];
       requests += 1;
-      const { ids, token } = answerTo(from, to, requests);
+      const { ids, token } = responseTo(from, to, requests);
       const body = JSON.stringify({ data: ids.map((id) => ({ id })), next_token: token });
       return decode(Buffer.from(body), { status: 200, headers: {} });
     },
@@ -63,11 +63,11 @@ describe('a window with one answer', () => {
 
   it('takes three if a token comes that means nothing', async () => {
     const times = { a: startMs, b: startMs + 3_599_999 };
-    const answerTo = (from: number, to: number, count: number) => ({
+    const responseTo = (from: number, to: number, count: number) => ({
       ids: Object.entries(times).flatMap(([id, at]) => (at >= from && at < to ? [id] : [])),
       token: `t${count}`,
     });
-    expect(await fetched(answerTo)).toEqual({ ids: ['a', 'b'], requests: 3 });
+    expect(await fetched(responseTo)).toEqual({ ids: ['a', 'b'], requests: 3 });
   });
 
   it('brings every record once if answers are cut off', async () => {
@@ -86,9 +86,9 @@ describe('a window with one answer', () => {
   });
 
   it('keeps what only the whole answer had', async () => {
-    const answerTo = (from: number, to: number) =>
+    const responseTo = (from: number, to: number) =>
       to - from === 3_600_000 ? { ids: ['late'], token: 't' } : { ids: [`${from}`] };
-    expect((await fetched(answerTo)).ids).toEqual(['late', `${startMs}`, `${startMs + 1_800_000}`]);
+    expect((await fetched(responseTo)).ids).toEqual(['late', `${startMs}`, `${startMs + 1_800_000}`]);
   });
 
   it.each([

@@ -57,11 +57,11 @@ describe('the sizes that a collection has had', () => {
 
   it('are those of a plain list, to the minute', () => {
     fc.assert(
-      fc.property(steps, fc.nat(10_000_000), (given, offset) => {
+      fc.property(steps, fc.nat(10_000_000), (input, offset) => {
         const log = new CountLog(origin, 500);
         const plain: { at: number; total: number }[] = [];
         let now = origin;
-        for (const { ms, total } of given) {
+        for (const { ms, total } of input) {
           now += ms;
           log.add(now, total);
           plain.push({ at: now, total });

@@ -18,7 +18,7 @@ afterEach(() => rm(folder, { recursive: true }));
 const minutes = 300_000;
 
 /** Runs commands after a run; each is a list of words, or a script of the shell. */
-async function commands(given: readonly (readonly string[] | string)[], deadline = minutes, env = {}) {
+async function commands(input: readonly (readonly string[] | string)[], deadline = minutes, env = {}) {
   const surroundings = {
     folder,
     env: { PATH: process.env.PATH, ...env },
@@ -26,7 +26,7 @@ async function commands(given: readonly (readonly string[] | string)[], deadline
     signal: stop.signal,
     notice: (line: string) => void notices.push(line),
   };
-  const words = given.map((each) => ({ run: typeof each === 'string' ? ['sh', '-c', each] : [...each], deadline }));
+  const words = input.map((each) => ({ run: typeof each === 'string' ? ['sh', '-c', each] : [...each], deadline }));
   await runAfter(words, runEnd({ status: 'held' }), surroundings);
 }
 

@@ -14,8 +14,8 @@ const error = {
   request_id: null,
 };
 
-function message(facts: Partial<RunResult> = {}, more: Partial<Message> = {}): Message {
-  return { ...endMessage(runEnd(facts), { previous: 'ok', found: [] }), events: ['failed'], late: false, ...more };
+function message(properties: Partial<RunResult> = {}, more: Partial<Message> = {}): Message {
+  return { ...endMessage(runEnd(properties), { previous: 'ok', found: [] }), events: ['failed'], late: false, ...more };
 }
 
 const held = message({ status: 'held', streams: [streamReport({ status: 'held', error })] }, { events: ['held'] });

@@ -93,17 +93,17 @@ describe('nights of run --no-push and a push of its own', () => {
   const refused = { code: 'destination_login', message: 'the login was refused', hint: null, request_id: null };
   const failing = (name = 'warehouse') => destinationReport({ name, status: 'failed', error: refused });
   const notify = () => [webhook({ on: ['failed', 'recovered'] })];
-  const night = () => followed(notify(), { destinations: [] }, false);
+  const day = () => followed(notify(), { destinations: [] }, false);
   const push = (...destinations: DestinationReport[]) => {
     const isWell = destinations.every(({ status }) => status === 'ok');
     return followed(notify(), { streams: [], destinations, status: isWell ? 'ok' : 'partial' }, true);
   };
 
   it('are told once as failed and once as recovered, however often a push fails', async () => {
-    expect([await night(), await push(failing())]).toEqual(['', 'failed']);
-    for (let days = 0; days < 3; days += 1) expect([await night(), await push(failing())]).toEqual(['', '']);
-    expect([await night(), await push(destinationReport())]).toEqual(['', 'recovered']);
-    expect([await night(), await push(destinationReport())]).toEqual(['', '']);
+    expect([await day(), await push(failing())]).toEqual(['', 'failed']);
+    for (let days = 0; days < 3; days += 1) expect([await day(), await push(failing())]).toEqual(['', '']);
+    expect([await day(), await push(destinationReport())]).toEqual(['', 'recovered']);
+    expect([await day(), await push(destinationReport())]).toEqual(['', '']);
   });
 
   it('are well again only when each destination is, or is gone', async () => {

@@ -73,9 +73,9 @@ describe('rangesHere', () => {
 
 describe('patchOf', () => {
   it('makes each file again from what was kept and what changed, night after night', () => {
-    const nights = fc.array(fc.array(fc.nat(30), { minLength: 1, maxLength: 40 }), { minLength: 2, maxLength: 30 });
+    const days = fc.array(fc.array(fc.nat(30), { minLength: 1, maxLength: 40 }), { minLength: 2, maxLength: 30 });
     fc.assert(
-      fc.property(nights, (files) => {
+      fc.property(days, (files) => {
         const kept: Kept = new Map();
         const [first = []] = files;
         const whole = (blocks: Blocks): ObjectParts => {
@@ -121,19 +121,19 @@ describe('patchOf', () => {
 
   it('makes a file whole again before its pieces become many', () => {
     let size = 0;
-    const file = (night: number) => fileOf([night, ...Array.from({ length: 400 }, (_, index) => index)]);
+    const file = (day: number) => fileOf([day, ...Array.from({ length: 400 }, (_, index) => index)]);
     let before = {
       blocks: file(0),
       pieces: { objects: [{ object: '0', bytes: file(0).bytes }], ranges: [[0, 0, file(0).bytes]] } as ObjectParts,
     };
-    for (let night = 1; night < 300; night += 1) {
-      const patch = patchOf({ ...before, pieces: before.pieces }, file(night));
+    for (let day = 1; day < 300; day += 1) {
+      const patch = patchOf({ ...before, pieces: before.pieces }, file(day));
       const pieces: ObjectParts =
         patch === undefined
-          ? { objects: [{ object: `${night}`, bytes: file(night).bytes }], ranges: [[0, 0, file(night).bytes]] }
-          : { objects: [...patch.objects, { object: `${night}`, bytes: patch.bytes }], ranges: patch.ranges };
+          ? { objects: [{ object: `${day}`, bytes: file(day).bytes }], ranges: [[0, 0, file(day).bytes]] }
+          : { objects: [...patch.objects, { object: `${day}`, bytes: patch.bytes }], ranges: patch.ranges };
       size = Math.max(size, pieces.objects.length);
-      before = { blocks: file(night), pieces };
+      before = { blocks: file(day), pieces };
     }
     expect(size).toBeLessThanOrEqual(65);
   });

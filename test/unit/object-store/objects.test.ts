@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { withRetry } from '../../../src/object-store/objects.js';
 import { unavailable } from '../../../src/sdk/errors.js';
 
-/** A clock that waits move on, and work of so many milliseconds that always fails. */
+/** A clock that waits move on, and work of that many milliseconds that always fails. */
 function failing(ms: number) {
   let [now, attempts] = [0, 0];
   const time = {

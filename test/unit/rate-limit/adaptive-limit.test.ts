@@ -22,7 +22,7 @@ interface Second {
 }
 
 /**
- * Chains that ask again as soon as they have their answer, a little later after a 429, as the client does; counted second by
+ * Chains that ask again as soon as they have their response, a little later after a 429, as the client does; counted second by
  * second.
  */
 async function simulate(

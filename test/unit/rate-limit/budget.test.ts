@@ -88,7 +88,7 @@ it('a tenant and its sandbox share a budget across clients; the groups of the AP
 });
 
 /** The simplest other budget: one request at a time; it lists every call. */
-function oneAtATime(told: string[]): Budget {
+function oneAtATime(notices: string[]): Budget {
   let turn = Promise.resolve();
   const allowance: RateLimiter = {
     effectiveLimit: 1,
@@ -96,7 +96,7 @@ function oneAtATime(told: string[]): Budget {
       let end = () => {};
       const mine = turn.then(() => {
         const ended = (word: string) => () => {
-          told.push(word);
+          notices.push(word);
           end();
         };
         return { answered: ended('answered'), failed: ended('failed'), cancelled: ended('cancelled') };
@@ -104,12 +104,12 @@ function oneAtATime(told: string[]): Budget {
       turn = turn.then(() => new Promise((resolve) => (end = resolve)));
       return mine;
     },
-    throttled: (ms) => told.push(`throttled ${ms}`),
-    pause: (ms) => told.push(`pause ${ms}`),
+    throttled: (ms) => notices.push(`throttled ${ms}`),
+    pause: (ms) => notices.push(`pause ${ms}`),
   };
   return {
     allowance: ({ family, group }, limit) => {
-      told.push(`${family} ${group} ${limit}`);
+      notices.push(`${family} ${group} ${limit}`);
       return allowance;
     },
     close: async () => undefined,
@@ -123,11 +123,13 @@ it('a client uses another kind of budget: one allowance a group, a permit for ea
     (response) => response.destroy(),
     emptyPage,
   );
-  const told: string[] = [];
-  const { send } = testClient(serviceOptions(service.baseUrl, { tenantId: 'acme-sb-1' }), { budget: oneAtATime(told) });
+  const notices: string[] = [];
+  const { send } = testClient(serviceOptions(service.baseUrl, { tenantId: 'acme-sb-1' }), {
+    budget: oneAtATime(notices),
+  });
   await send(list);
   await send(list);
-  expect(told).toEqual([
+  expect(notices).toEqual([
     'acme profile 2000',
     'answered',
     'throttled 2000',
@@ -141,18 +143,18 @@ it('a client uses another kind of budget: one allowance a group, a permit for ea
 
 it('a permit that lapses before its request is written is given back, and another one is asked for', async () => {
   const service = await scriptedService(emptyPage);
-  const told: string[] = [];
+  const notices: string[] = [];
   let permits = 0;
   const allowance: RateLimiter = {
     effectiveLimit: 1,
     acquire: async () => {
       permits += 1;
-      const tell = (word: string) => () => told.push(word);
+      const notify = (word: string) => () => notices.push(word);
       return {
         isLapsed: permits <= 2,
-        answered: tell('answered'),
-        failed: tell('failed'),
-        cancelled: tell('cancelled'),
+        answered: notify('answered'),
+        failed: notify('failed'),
+        cancelled: notify('cancelled'),
       };
     },
     throttled: () => undefined,
@@ -161,6 +163,6 @@ it('a permit that lapses before its request is written is given back, and anothe
   const budget: Budget = { allowance: () => allowance, close: async () => undefined };
   const { send, meter, clock } = testClient(serviceOptions(service.baseUrl), { budget });
   await send(list);
-  expect(told).toEqual(['cancelled', 'cancelled', 'answered']);
+  expect(notices).toEqual(['cancelled', 'cancelled', 'answered']);
   expect([meter.requests, meter.retries, clock.monotonic()]).toEqual([1, 0, 0]);
 });

@@ -10,16 +10,16 @@ function atOnce(options: Partial<ConcurrencyOptions> = {}): ConcurrencyControlle
   return new ConcurrencyController({ limit: () => 2_000, concurrency: undefined, bodyBytes: 192_000_000, ...options });
 }
 
-/** Many answers that take this long. */
-function answers(each: ConcurrencyController, ms: number, bytes = 85_000): number {
-  for (let answer = 0; answer < 1_024; answer += 1) each.answered(ms, bytes);
+/** Many responses that take this long. */
+function responses(each: ConcurrencyController, ms: number, bytes = 85_000): number {
+  for (let response = 0; response < 1_024; response += 1) each.answered(ms, bytes);
   return each.count;
 }
 
 describe('requests at once', () => {
   it('are few before the latency is known, and for a service that is near', () => {
     expect(atOnce().count).toBe(8);
-    expect(answers(atOnce(), 2)).toBe(8);
+    expect(responses(atOnce(), 2)).toBe(8);
   });
 
   it('begin with the number that all readings could use, up to a tenth of the limit', () => {
@@ -41,7 +41,7 @@ describe('requests at once', () => {
     const each = atOnce();
     each.expect(64);
     const counts = [64, 128, 256].map((round) => {
-      for (let answer = 0; answer < round; answer += 1) each.answered(200, 85_000);
+      for (let response = 0; response < round; response += 1) each.answered(200, 85_000);
       return each.count;
     });
     expect(counts).toEqual([128, 256, Math.ceil(requiredConcurrency(2_000, 200) * 1.25)]);
@@ -51,7 +51,7 @@ describe('requests at once', () => {
 
   it('use the whole limit of a service that is far, and not many more', () => {
     for (const ms of [20, 50, 200]) {
-      const count = answers(atOnce(), ms);
+      const count = responses(atOnce(), ms);
       expect(count).toBeGreaterThanOrEqual(requiredConcurrency(2_000, ms));
       expect(count).toBeLessThanOrEqual(requiredConcurrency(2_000, ms) * 1.3);
     }
@@ -60,30 +60,30 @@ describe('requests at once', () => {
   it('follow the part of the limit that the budget leaves', () => {
     let limit = 2_000;
     const each = atOnce({ limit: () => limit });
-    const all = answers(each, 50);
+    const all = responses(each, 50);
     limit = 500;
-    expect(answers(each, 50)).toBeLessThanOrEqual(all / 3);
+    expect(responses(each, 50)).toBeLessThanOrEqual(all / 3);
   });
 
   it('are no more than the memory for bodies holds, never more than `concurrency`, and 512 in any case', () => {
-    expect(answers(atOnce({ bodyBytes: 20_000_000 }), 200, 1_000_000)).toBe(10);
-    expect(answers(atOnce({ concurrency: 32 }), 200)).toBe(32);
-    expect(answers(atOnce({ concurrency: 1 }), 200)).toBe(1);
-    expect(answers(atOnce(), 10_000)).toBe(512);
+    expect(responses(atOnce({ bodyBytes: 20_000_000 }), 200, 1_000_000)).toBe(10);
+    expect(responses(atOnce({ concurrency: 32 }), 200)).toBe(32);
+    expect(responses(atOnce({ concurrency: 1 }), 200)).toBe(1);
+    expect(responses(atOnce(), 10_000)).toBe(512);
   });
 
   it('do not chase answers that become slow because there are many of them', () => {
     const each = atOnce();
-    const before = answers(each, 20);
+    const before = responses(each, 20);
     // As slow as in a service that serves only 500 requests a second, however many come.
-    for (let round = 0; round < 20; round += 1) answers(each, Math.max(20, (each.count / 500) * 1_000));
+    for (let round = 0; round < 20; round += 1) responses(each, Math.max(20, (each.count / 500) * 1_000));
     expect(each.count).toBeLessThanOrEqual(before * 3);
   });
 
   it('do not take pages for slow because single records are quick', () => {
     const each = atOnce();
-    answers(each, 5, 800);
-    expect(answers(each, 50)).toBeGreaterThanOrEqual(requiredConcurrency(2_000, 50));
+    responses(each, 5, 800);
+    expect(responses(each, 50)).toBeGreaterThanOrEqual(requiredConcurrency(2_000, 50));
   });
 
   it('keep what they govern up to date until that ends', () => {
@@ -93,20 +93,24 @@ describe('requests at once', () => {
     const end = each.govern(other);
     expect([one.concurrency, other.concurrency]).toEqual([8, 8]);
     end();
-    const count = answers(each, 50);
+    const count = responses(each, 50);
     expect([one.concurrency, other.concurrency]).toEqual([count, 8]);
   });
 
   it('stay within their bounds whatever comes', () => {
-    const answer = fc.tuple(fc.double({ min: 0, max: 1e6, noNaN: true }), fc.nat({ max: 1e9 }));
+    const response = fc.tuple(fc.double({ min: 0, max: 1e6, noNaN: true }), fc.nat({ max: 1e9 }));
     fc.assert(
-      fc.property(fc.array(answer, { maxLength: 200 }), fc.option(fc.integer({ min: 1, max: 1024 })), (all, given) => {
-        const each = atOnce({ concurrency: given ?? undefined });
-        for (const [ms, bytes] of all) each.answered(ms, bytes);
-        expect(Number.isInteger(each.count)).toBe(true);
-        expect(each.count).toBeGreaterThanOrEqual(1);
-        expect(each.count).toBeLessThanOrEqual(given ?? 512);
-      }),
+      fc.property(
+        fc.array(response, { maxLength: 200 }),
+        fc.option(fc.integer({ min: 1, max: 1024 })),
+        (all, input) => {
+          const each = atOnce({ concurrency: input ?? undefined });
+          for (const [ms, bytes] of all) each.answered(ms, bytes);
+          expect(Number.isInteger(each.count)).toBe(true);
+          expect(each.count).toBeGreaterThanOrEqual(1);
+          expect(each.count).toBeLessThanOrEqual(input ?? 512);
+        },
+      ),
     );
   });
 });

@@ -76,7 +76,7 @@ describe('LeaseTable', () => {
             each.old = 0;
             processes.set(who, each);
           } else if (does === 'use') {
-            // More only while the part allows it; less at any time, as answers grow old.
+            // More only while the part allows it; less at any time, as responses grow old.
             each.used = Math.min(uses, Math.max(each.part, each.used));
           } else {
             if (does === 'die') division.leave(who, now);

@@ -7,7 +7,7 @@ import { ManualClock } from '../api/clocks.js';
 interface Ask {
   /** When it asks, counted from the ask before. */
   readonly after: number;
-  /** From the grant to the answer. */
+  /** From the grant to the response. */
   readonly latency: number;
   readonly end: 'answered' | 'failed' | 'cancelled';
   /** How long it waits for its permit before it gives up; undefined if it never does. */
@@ -79,7 +79,7 @@ function reference(limit: number, schedule: readonly Ask[]): Served[] {
   return served;
 }
 
-/** The most requests that a service can count within one second, wherever it counts each between sending and answer. */
+/** The most requests that a service can count within one second, wherever it counts each between sending and response. */
 function worstSecond(served: readonly Served[]): number {
   const sent = served.filter(({ end }) => end !== 'cancelled');
   const inWindow = (from: number) =>

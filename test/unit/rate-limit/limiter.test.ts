@@ -161,8 +161,8 @@ describe('SlidingWindowLimiter', () => {
   it('hands out more at once when its capacity has become larger and it is told', async () => {
     const clock = new ManualClock();
     let capacity = 2;
-    const told = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };
-    const limiter = new SlidingWindowLimiter(told, clock);
+    const notices = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };
+    const limiter = new SlidingWindowLimiter(notices, clock);
     const permits = collect(limiter, 9);
     await turn();
     expect(permits).toHaveLength(2);
@@ -175,8 +175,8 @@ describe('SlidingWindowLimiter', () => {
   it('waits for as many permits as are too many when its capacity has become smaller', async () => {
     const clock = new ManualClock();
     let capacity = 3;
-    const told = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };
-    const limiter = new SlidingWindowLimiter(told, clock);
+    const notices = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };
+    const limiter = new SlidingWindowLimiter(notices, clock);
     const first = collect(limiter, 3);
     await turn();
     for (const permit of first) {
@@ -185,7 +185,7 @@ describe('SlidingWindowLimiter', () => {
     }
     capacity = 1;
     const next = collect(limiter, 1);
-    // The last of the three answers came 200 ms after the first.
+    // The last of the three responses came 200 ms after the first.
     await clock.advance(permitWindowMs - 300 + 199);
     expect(next).toHaveLength(0);
     await clock.advance(1);

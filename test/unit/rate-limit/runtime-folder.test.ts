@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { runtimeFolder } from '../../../src/rate-limit/limit-socket.js';
 
-async function given(): Promise<string> {
+async function input(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-runtime-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
 it('makes a folder of its own in the runtime directory, for the user alone', async () => {
-  const folder = await given();
+  const folder = await input();
   const own = await runtimeFolder(folder);
   expect(own).toBe(join(folder, 'cdsync'));
   expect((await stat(own)).mode & 0o777).toBe(0o700);
@@ -19,7 +19,7 @@ it('makes a folder of its own in the runtime directory, for the user alone', asy
 });
 
 it('does not use a runtime directory that others can enter', async () => {
-  const folder = await given();
+  const folder = await input();
   await chmod(folder, 0o755);
   expect(await runtimeFolder(folder)).not.toContain(folder);
 });
@@ -28,7 +28,7 @@ it.each([
   ['a link', (path: string) => symlink(tmpdir(), path)],
   ['open to others', (path: string) => mkdir(path).then(() => chmod(path, 0o750))],
 ])('refuses a folder of its name that is %s', async (_, make) => {
-  const folder = await given();
+  const folder = await input();
   await make(join(folder, 'cdsync'));
   await expect(runtimeFolder(folder)).rejects.toThrow('not a folder of mode 0700 that belongs to this user');
 });

@@ -29,8 +29,8 @@ const list: fc.Arbitrary<GivenRow[]> = fc
 
 /** A row as the model compares it: null equals missing, and a number equals itself in any type. */
 function content(row: GivenRow, without: readonly string[] = []): string {
-  const told = Object.entries(row).filter(([name, value]) => value !== null && !without.includes(name));
-  return JSON.stringify(told.sort(([one], [other]) => (one < other ? -1 : 1)));
+  const notices = Object.entries(row).filter(([name, value]) => value !== null && !without.includes(name));
+  return JSON.stringify(notices.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
 function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], coverage: 'everything' | 'additions') {
@@ -98,8 +98,8 @@ describe('what changed', () => {
           const before = new Map<string, GivenRow>();
           for (const rows of readings) {
             const merged = rows.map((row): GivenRow => {
-              const told = Object.entries(row).filter(([, value]) => value !== null);
-              return { ...before.get(String(row.id)), ...Object.fromEntries(told) };
+              const notices = Object.entries(row).filter(([, value]) => value !== null);
+              return { ...before.get(String(row.id)), ...Object.fromEntries(notices) };
             });
             const expected = model(before, merged, 'additions');
             const options = { coverage: 'additions', details: ['a', 'b'], rowsInPart: 2 } as const;

@@ -95,7 +95,7 @@ const rows = fc.uniqueArray(
   fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd'), v: value, w: value }, { requiredKeys: ['id'] }),
   { selector: ({ id }) => id, minLength: 1, maxLength: 4 },
 );
-const night = fc.record({
+const day = fc.record({
   rows,
   historyMs: fc.constantFrom(30 * 60_000, 90 * 60_000, 150 * 60_000, 100 * hour, 100 * hour),
   dropped: fc.constantFrom<string[]>([], [], [], ['v']),
@@ -104,14 +104,14 @@ const night = fc.record({
   forgets: fc.constantFrom(undefined, undefined, undefined, 'a', 'b'),
 });
 
-/** Takes nights, and says after each what readers see and what was erased. */
-async function story(nights: readonly (typeof night extends fc.Arbitrary<infer N> ? N : never)[], isOlder: boolean) {
+/** Takes runs, and says after each what readers see and what was erased. */
+async function story(days: readonly (typeof day extends fc.Arbitrary<infer N> ? N : never)[], isOlder: boolean) {
   const own = await Snapshots.open();
   try {
     const seen: unknown[] = [];
     const times: number[] = [];
-    for (const [index, { rows: given, forgets, ...options }] of nights.entries()) {
-      const kept = given.map((row: GivenRow) =>
+    for (const [index, { rows: input, forgets, ...options }] of days.entries()) {
+      const kept = input.map((row: GivenRow) =>
         Object.fromEntries(Object.entries(row).filter(([name]) => !options.dropped.includes(name))),
       );
       const { run } = await own.run(stream, kept, options);
@@ -130,8 +130,8 @@ async function story(nights: readonly (typeof night extends fc.Arbitrary<infer N
 describe('the first load', () => {
   test('is no change, as it was none in a store of version 3 that was migrated', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(night, { minLength: 1, maxLength: 5 }), async (nights) => {
-        expect(await story(nights, true)).toEqual(await story(nights, false));
+      fc.asyncProperty(fc.array(day, { minLength: 1, maxLength: 5 }), async (days) => {
+        expect(await story(days, true)).toEqual(await story(days, false));
       }),
       { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 6), endOnFailure: true },
     );

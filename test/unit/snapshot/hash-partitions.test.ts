@@ -22,14 +22,14 @@ test('more memory holds more keys', () => {
 test('each key is in one bucket', async () => {
   const keys = fc.array(fc.string({ unit: 'grapheme-ascii' }), { maxLength: 20 });
   await fc.assert(
-    fc.asyncProperty(keys, fc.integer({ min: 1, max: 5 }), async (given, atOnce) => {
+    fc.asyncProperty(keys, fc.integer({ min: 1, max: 5 }), async (input, atOnce) => {
       const { session } = await snapshots.store();
-      const rows = given.map((key) => `('${key.replaceAll("'", "''")}')`);
+      const rows = input.map((key) => `('${key.replaceAll("'", "''")}')`);
       const table = rows.length === 0 ? "SELECT '' AS key WHERE false" : `FROM (VALUES ${rows.join(', ')}) AS k(key)`;
       let found = 0;
-      for (const bucket of hashPartitions(given.length, atOnce))
+      for (const bucket of hashPartitions(input.length, atOnce))
         found += await session.number(`SELECT count(*) FROM (${table}) WHERE ${bucket}`);
-      expect(found).toBe(given.length);
+      expect(found).toBe(input.length);
     }),
     { numRuns: 20 },
   );

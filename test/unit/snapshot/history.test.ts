@@ -13,8 +13,8 @@ const hour = 3_600_000;
 
 const value = fc.option(fc.constantFrom<unknown>(0, 1, 2, 'x', null), { nil: undefined });
 
-/** The rows of one night, with values that widen their column; undefined for a key that is absent. */
-const night = fc.record({ a: value, b: value, c: value });
+/** The rows of one run, with values that widen their column; undefined for a key that is absent. */
+const day = fc.record({ a: value, b: value, c: value });
 
 function rowsOf(values: Readonly<Record<string, unknown>>): GivenRow[] {
   return Object.entries({ ...values, z: 0 }).flatMap(([id, n]) => (n === undefined ? [] : [{ id, n }]));
@@ -36,13 +36,13 @@ describe('the history of a stream', () => {
   test('agrees at any kept time with a model of all versions, whatever was pruned', async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(night, { minLength: 2, maxLength: 6 }),
+        fc.array(day, { minLength: 2, maxLength: 6 }),
         fc.integer({ min: 0, max: 4 }),
-        async (nights, keptHours) => {
+        async (days, keptHours) => {
           const own = await Snapshots.open();
           try {
             const versions: { at: number; rows: GivenRow[] }[] = [];
-            for (const values of nights) {
+            for (const values of days) {
               const rows = rowsOf(values);
               const { run, task } = await own.run('members', rows, { historyMs: keptHours * hour + 1 });
               versions.push({ at: Date.parse(run.finishedAt), rows });

@@ -14,7 +14,7 @@ async function ask(...replies: Reply[]) {
   return { found, notices, service };
 }
 
-// What the dated version answers is not published, and the 401 may say no more than that of a bad token.
+// The response of the dated version is not published, and the 401 may say no more than that of a bad token.
 it.each([
   [400, 'Bad Request'],
   [401, 'Authentication Required'],
