@@ -4,6 +4,7 @@ import { Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
 let queries: string[];
+let chart: string;
 let afterFirst: string;
 
 async function serve(index: string, records: Readonly<Record<string, object>>): Promise<void> {
@@ -16,6 +17,7 @@ beforeAll(async () => {
   space = await Workspace.open({ profiles: 10 });
   const page = await readFile('docs/analysts.md', 'utf8');
   queries = [...page.matchAll(/```sql\n([\s\S]*?);\n```/g)].map(([, sql = '']) => sql);
+  chart = /'''\n([\s\S]*?)'''/.exec(page)?.[1] ?? '';
   const stream = (name: string, index: string) => ({ name, source: 'index_profiles', index });
   const job = { guards: { max_deleted: 'off', max_changed: 'off' } };
   // The key of a segment's members: segments of the local service have no members of the test's choice.
@@ -71,4 +73,10 @@ it('the ten questions have the answers of a small history', async () => {
     ]),
   ]);
   expect((await ask(9)).map(({ stream }) => stream)).toEqual(['members', 'vip', 'vips']);
+});
+
+it('the chart of the notebook has a point for each run and tier', async () => {
+  const points = await space.query('nightly', chart);
+  expect(new Set(points.map(({ day }) => String(day))).size).toBe(3);
+  expect(points.map(({ tier, members }) => `${tier} ${members}`).slice(-3)).toEqual(['bronze 1', 'gold 1', 'silver 1']);
 });
