@@ -13,7 +13,7 @@ import {
   writeFileAtomically,
 } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
-import { folderMode, makeFolder } from '../storage/storage.js';
+import { folderMode, makeFolder, namesIn } from '../storage/storage.js';
 import { publishFeed } from './feed.js';
 import { type Manifest, readManifest } from './manifest.js';
 import { publishDatabase } from './publish-database.js';
@@ -108,7 +108,7 @@ async function pruneChanges(layout: JobLayout, state: StreamState, options: Publ
   const folder = dirname(layout.changes(state.stream, state.run_id));
   const oldest = runIdStamp(Date.parse(options.changesBefore));
   const rewritten = new Set(rewrittenFiles(state, options).map(({ path }) => join(layout.stream(state.stream), path)));
-  for (const name of await readdir(folder).catch(() => [])) {
+  for (const name of await namesIn(folder)) {
     if (!runIdPattern.test(name) || name === state.run_id || (name >= oldest && !state.rewritten)) continue;
     const files = (await readdir(join(folder, name))).map((file) => join(folder, name, file));
     if (!files.some((file) => rewritten.has(file))) await rm(join(folder, name), { recursive: true, force: true });

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { rowKey } from '../../columns/row-hash.js';
@@ -15,6 +15,7 @@ import {
   temporaryName,
   writeStateFile,
 } from '../../storage/durable.js';
+import { namesIn } from '../../storage/storage.js';
 import { sequenceColumn } from '../input.js';
 import { Acknowledgements } from './acknowledgements.js';
 import { contentSchema, recordStateHint } from './position.js';
@@ -70,7 +71,7 @@ function recordsSql(feed: Feed, columns: Filling['columns'], rows: string): stri
 
 /** The folders of outboxes in a folder, the newest first. */
 async function numbers(folder: string): Promise<number[]> {
-  const names = await readdir(folder).catch(() => []);
+  const names = await namesIn(folder);
   return names
     .filter((name) => /^\d+$/.test(name))
     .map(Number)

@@ -1,4 +1,3 @@
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
@@ -8,6 +7,7 @@ import { readWholeParquet } from '../../snapshot/verify-parquet.js';
 import type { Session } from '../../storage/duckdb.js';
 import { sha256OfFile, statOrUndefined } from '../../storage/durable.js';
 import type { JobLayout } from '../../storage/layout.js';
+import { namesIn } from '../../storage/storage.js';
 
 /** Adds a problem to the result. */
 export type AddProblem = (problem: string, at: { readonly stream: string; readonly path: string }) => void;
@@ -92,6 +92,14 @@ async function problemOf(
   return readWholeParquet(path, state.key).catch(() => 'it cannot be read as Parquet');
 }
 
+/** The names in a folder; a folder that cannot be read is a problem, and has none. */
+async function readableNames(folder: string, add: AddProblem, stream: string): Promise<string[]> {
+  return namesIn(folder).catch((error: NodeJS.ErrnoException) => {
+    add(`it cannot be read (${error.code})`, { stream, path: folder });
+    return [];
+  });
+}
+
 /** Reads every kept file of changes without DuckDB, and compares its rows with the counts of its run. */
 export async function verifyChangeFiles(
   add: AddProblem,
@@ -106,10 +114,11 @@ export async function verifyChangeFiles(
   const listed = new Map(feed?.changes.map((entry) => [entry.run_id, entry]));
   const last = new Map(state.changes.map((file) => [join(layout.stream(stream), file.path), file]));
   const folder = join(layout.stream(stream), 'changes');
-  const kept = (await readdir(folder).catch(() => [])).filter((name) => runIdPattern.test(name));
+  const kept = (await readableNames(folder, add, stream)).filter((name) => runIdPattern.test(name));
   for (const runId of new Set([...kept, ...listed.keys(), ...(state.changes.length > 0 ? [state.run_id] : [])])) {
     const isLast = runId === state.run_id;
-    const names = (await readdir(join(folder, runId)).catch(() => [])).filter((name) => name.endsWith('.parquet'));
+    const all = await readableNames(join(folder, runId), add, stream);
+    const names = all.filter((name) => name.endsWith('.parquet'));
     const entry = isLast ? undefined : listed.get(runId);
     const found = names.map((name) => join(folder, runId, name));
     const wanted = entry?.files.map((file) => join(layout.stream(stream), file));

@@ -250,7 +250,10 @@ async function verifyFormat(found: Mismatches, layout: JobLayout): Promise<void>
 async function verifyUnexpected(found: Mismatches, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
   const folder = layout.stream(state.stream);
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error) => {
+    if (error.code !== 'ENOENT') found.add(`it cannot be read (${error.code})`, { stream: state.stream, path: folder });
+    return [];
+  });
   const current = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
   for (const entry of entries) {
     if (entry.isDirectory()) continue;
