@@ -117,7 +117,7 @@ describe('kill -9 at random instants', () => {
     console.info(`${killed} kills survived, seed ${seed}`);
   }, 1_800_000);
 
-  it(`leaves what undisturbed runs leave, records recognised or not (seed ${seed}, ${kills} kills)`, async () => {
+  it(`leaves what undisturbed runs leave, records cached or not (seed ${seed}, ${kills} kills)`, async () => {
     const random = randomFrom(seed + 2);
     const tally = { runs: 0, kills: 0, rows: 0, recognised: 0 };
     // The first run has nothing to recognise records by.

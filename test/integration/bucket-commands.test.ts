@@ -77,7 +77,7 @@ describe('commands that only look at a job in a bucket', () => {
   });
 });
 
-describe('what a guard holds', () => {
+describe('held changes', () => {
   it.each([
     ['Parquet', {}, ['held', 'rows']],
     ['the database alone', { parquet: { enabled: false } }, ['held', 'published']],

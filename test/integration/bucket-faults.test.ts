@@ -223,7 +223,7 @@ describe('a bucket that refuses in mid-write', () => {
   }, 120_000);
 });
 
-describe('objects that somebody has removed', () => {
+describe('objects that another process has removed', () => {
   it.each([
     ['published', 'the store, whose copy people read', ['published', 'store'] as const],
     ['rows', 'Parquet files', ['rows'] as const],

@@ -206,7 +206,7 @@ describe('what is refused', () => {
     expect(Object.keys(await bucket.objects(prefix)).filter((key) => key.startsWith('nightly/'))).toEqual([]);
   });
 
-  it('is an object that somebody changed or removed, and nothing is changed', async () => {
+  it('is an object that another process changed or removed, and nothing is changed', async () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
     const state = await bucket.document<{ files: { path: string; sha256: string }[] }>(prefix, 'state.json');

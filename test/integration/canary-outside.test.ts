@@ -14,7 +14,7 @@ const { said, once, during, serve, nothingLeaked } = commands;
 
 describe('no secret and no personal value leaves by a login, a destination, a message or a stop', () => {
   it(
-    'in what is said of configurations and logins that are wrong',
+    'in messages about configurations and logins that are wrong',
     async () => {
       const wrong: [string, Row, Row][] = [
         ['filter', { filter: canary('filter') }, {}],
@@ -47,7 +47,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
   );
 
   it.skipIf(!openssl)(
-    'in what is said of a connection that is not trusted',
+    'in messages about a connection that is not trusted',
     async () => {
       const server: Server = createTlsServer(selfSigned(), (_, response) => response.end(canary('tls')));
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -66,7 +66,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
   );
 
   it(
-    'in what is said of destinations, well or not',
+    'in messages about destinations, well or not',
     async () => {
       await serve(people(20));
       const hook = {
@@ -156,7 +156,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
   );
 
   it(
-    'in what is said of a run that is stopped, or meets another',
+    'in messages about a run that is stopped, or meets another',
     async () => {
       await serve(people(300));
       await commands.space.configure('stopped', [{ ...filtered, page_size: 1 }]);
@@ -184,7 +184,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
   );
 
   it(
-    'in what is said of forgetting a person',
+    'in messages about forgetting a person',
     async () => {
       await serve(people(12));
       await commands.space.configure('forgotten', [whole]);

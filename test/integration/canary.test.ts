@@ -79,7 +79,7 @@ describe('no secret and no personal value is seen', () => {
   );
 
   it(
-    'in what is said of responses that are wrong',
+    'in messages about responses that are wrong',
     async () => {
       await serve(people(30));
       await commands.space.configure('faulty', [{ ...filtered, page_size: 10 }], {
@@ -130,7 +130,7 @@ describe('no secret and no personal value is seen', () => {
   );
 
   it(
-    'in what is said of records that are wrong',
+    'in messages about records that are wrong',
     async () => {
       await commands.space.configure('odd', [{ ...whole, guards: { max_rejected: 0 } }]);
       const odd = [
@@ -175,7 +175,7 @@ describe('no secret and no personal value is seen', () => {
   );
 
   it(
-    'in what is said of keys that are looked up',
+    'in messages about keys that are looked up',
     async () => {
       const keys = [{ email: canaryEmail('key') }, { phone: canary('key-phone') }];
       const realtime = { source: 'realtime_profiles', collection: 'col-1', keys };
@@ -223,7 +223,7 @@ describe('no secret and no personal value is seen', () => {
   );
 
   it(
-    'in what is said of looking around, of workflows and of queries that fail',
+    'in messages about discovery, workflows and queries that fail',
     async () => {
       await serve(people(30));
       const service = ['--base-url', commands.space.service.url, '--tenant-id', commands.space.service.tenantId];

@@ -28,7 +28,7 @@ async function runAhead(name: string, aheadMs: number, words: readonly string[] 
   return JSON.parse(text) as RunReport;
 }
 
-it('a run whose clock is ten years ahead says so and removes nothing; the next ones go on as before', async () => {
+it('a run whose clock is ten years ahead says so and removes nothing; the next ones continue as before', async () => {
   const job = { guards: { max_changed: 'off' } };
   await space.configure('jumped', [{ name: 'made', source: 'index_profiles', index: 'made' }], { job });
   for (const n of [1, 2, 3]) {

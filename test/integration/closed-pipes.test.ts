@@ -70,7 +70,7 @@ describe('a reader that has gone', () => {
     expect([code, stderr]).toEqual([0, '']);
   });
 
-  it('is no failure of a run whose progress nobody reads', async () => {
+  it('is no failure of a run whose progress no one reads', async () => {
     const [last] = await space.query('job', 'SELECT max(sequence)::INT AS n FROM cdsync.runs');
     const before = Number(last?.n);
     await space.control('change', { days: 1 });

@@ -88,7 +88,7 @@ async function run(words: readonly string[]): Promise<{ code: number; stdout: st
   }
 }
 
-it('a configuration that is not there leads to the commands that write one', async () => {
+it('for a configuration that is not there, the last line names the commands that write one', async () => {
   const { code, stderr } = await run(['run', 'absent.yaml']);
   expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([
     2,
@@ -99,7 +99,7 @@ it('a configuration that is not there leads to the commands that write one', asy
 it.each([
   ['nonsense', 'there is no command "nonsense" [usage]'],
   ['verfy', 'there is no command "verfy"; did you mean "verify"? [usage]'],
-])('a word that is no command (%s) leads to the list of commands', async (word, message) => {
+])('a word that is no command (%s) points to the list of commands', async (word, message) => {
   const { code, stderr } = await run([word]);
   expect([code, stderr.split('\n')[0], stderr.trimEnd().split('\n').at(-1)]).toEqual([
     2,

@@ -121,7 +121,7 @@ describe('a storage folder from elsewhere', () => {
     await verified(job);
   });
 
-  it('repairs a manifest that somebody has changed', async () => {
+  it('repairs a manifest that another process has changed', async () => {
     const path = join(folder, 'parquet', 'members', 'manifest.json');
     const manifest = await readFile(path, 'utf8');
     await writeFile(path, manifest.replace(/"rows": \d+/, '"rows": 1'));

@@ -69,7 +69,7 @@ it('a worker that wants nothing, or has ended, leaves its part', async () => {
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('while the database is away, workers use their leases, wait, say so once, and go on by themselves', async () => {
+it('while the database is away, workers use their leases, wait, say so once, and continue by themselves', async () => {
   const proxy = await CuttingProxy.open({ host: '127.0.0.1', port: server.port });
   onTestFinished(() => proxy.close());
   const { send, stats, rate } = await fleet(100, server.url(proxy.port));

@@ -36,7 +36,7 @@ async function heldJob(job: string, more?: Record<string, unknown>): Promise<str
   return (await heldReport(job, more)).jobs[0]?.run_id ?? '';
 }
 
-describe('what a guard holds', () => {
+describe('held changes', () => {
   it.each([
     ['parquet', {}],
     ['duckdb_alone', { parquet: { enabled: false } }],
@@ -118,7 +118,7 @@ describe('what is approved', () => {
     expect(await space.query('moved', 'select count(*)::int as n from cdsync.rejects')).toEqual([{ n: 3 }]);
   });
 
-  it('is recognised by the next run: nothing is converted again', async () => {
+  it('is cached by the next run: nothing is converted again', async () => {
     const run = await heldJob('approved');
     expect((await space.cdsync(['approve', 'approved.json', run])).code).toBe(0);
     const report = await space.runWell('approved');

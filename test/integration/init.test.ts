@@ -188,7 +188,7 @@ const converse = (words: readonly string[], answers: readonly (readonly [questio
   conversation(space, words, answers);
 
 describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
-  it('asks for what it does not know, again if the answer is wrong', async () => {
+  it('asks for each unknown setting, again if the answer is wrong', async () => {
     const { code, stdout } = await converse(
       ['init'],
       [

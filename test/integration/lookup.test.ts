@@ -81,7 +81,7 @@ describe('cdsync lookup', () => {
     expect(lines(await end)).toEqual([ann, bob]);
   });
 
-  it('says that nobody has the keys, with exit code 1 and no key in what it says', async () => {
+  it('says that no one has the keys, with exit code 1 and no key in what it says', async () => {
     const { code, stdout, stderr } = await lookup(['col-1', 'email=nobody@example.com']);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toContain('error: no profile has these keys in collection "col-1" [profile_not_found]');

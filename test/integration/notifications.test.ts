@@ -105,7 +105,7 @@ it('what keeps a run from having a report is told as failed, a wrong word on the
   expect(notices('broken')).toEqual([]);
 });
 
-it('a failure and its end are told once each, over several processes', async () => {
+it('a failure and its end are reported once each, over several processes', async () => {
   const notify = [{ on: ['failed', 'recovered', 'ok'], webhook: '${HOOK}' }];
   await space.configure('runs', [members], { job: { notify } });
   const env = { HOOK: at('runs') };
@@ -259,7 +259,7 @@ it('a delivery without a run tells what it has changed, and nothing else', async
   expect(receiver.received).toEqual([]);
 });
 
-it('check says what is missing, and tells nobody', async () => {
+it('check names what is missing, and notifies no one', async () => {
   const notify = [{ on: all, webhook: '${HOOK}', every: true }];
   await space.configure('checked', [members], { job: { notify, after: [{ run: ['./nowhere.sh'] }] } });
   const { code, stdout } = await space.cdsync(['check', 'checked.json'], { HOOK: at('checked') });

@@ -67,7 +67,7 @@ describe('ids that no URL can carry', () => {
   });
 
   it.each([{}, { columns: { email: { hash: true, salt: 'salt-of-the-test' } } }])(
-    'are not deleted, as nobody can ask for them, and counted (%j)',
+    'are not deleted, as no one can ask for them, and counted (%j)',
     async (more) => {
       const name = 'columns' in more ? 'hashed' : 'absent';
       listed = ['a', 'b', 'c', '.', '..'];

@@ -39,7 +39,7 @@ describe.skipIf(!mayChangeUser)('the published file for other users', () => {
   const opened = (job: string, how: 'read' | 'write') =>
     asOtherUser('-e', reader, join(space.jobFolder(job), `${job}.duckdb`), how);
 
-  it('opens read-only for everyone with publish.mode 0644, and changes for nobody', async () => {
+  it('opens read-only for everyone with publish.mode 0644, and changes for no one', async () => {
     expect(opened('open', 'read')).toMatchObject({ status: 0, stdout: '20\n', stderr: '' });
     const link = join(space.jobFolder('open'), 'open.duckdb');
     const before = await readFile(link);

@@ -89,7 +89,7 @@ describe('a stream fails, and says why', () => {
     expect(await failsWith({ kind: 'repeat_token' })).toMatchObject({ exit: 1, error: { code: 'page_loop' } });
   });
 
-  it('when its tokens lead back to earlier pages', async () => {
+  it('when its tokens point to earlier pages', async () => {
     expect(await failsWith({ kind: 'loop' })).toMatchObject({ exit: 1, error: { code: 'page_loop' } });
   });
 

@@ -243,7 +243,7 @@ describe('a plan', () => {
     ]);
   });
 
-  it('compares nothing if somebody has the published file open for writing, and says so', async () => {
+  it('compares nothing if another process has the published file open for writing, and says so', async () => {
     await space.configure('opened', [members]);
     await space.runWell('opened');
     const instance = await DuckDBInstance.create(join(space.jobFolder('opened'), 'opened.duckdb'));

@@ -111,7 +111,7 @@ describe('cdsync quickstart', () => {
   });
 
   it(
-    'leads to itself if its run fails, because its service has stopped',
+    'names itself as the next step if its run fails, because its service has stopped',
     async () => {
       await cdsync('quickstart', 'failing', '--profiles', '300');
       const file = join(folder, 'failing', 'cdsync.yaml');

@@ -123,7 +123,7 @@ describe('real-time sources', () => {
   });
 });
 
-describe('a segment whose page tokens lead back to its start', () => {
+describe('a segment whose page tokens point to its start', () => {
   const gold = { name: 'gold', source: 'segment_members', segment: 'seg-gold', page_size: 10 };
 
   it('is read with one large page, and ends', async () => {

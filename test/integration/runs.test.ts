@@ -208,7 +208,7 @@ describe('what was good stays', () => {
     expect((await space.runWell('garbage')).streams[0]).toMatchObject({ inserted: 0, updated: 0, deleted: 0 });
   });
 
-  it('when somebody has the published file open for writing', async () => {
+  it('when another process has the published file open for writing', async () => {
     const { DuckDBInstance } = await import('@duckdb/node-api');
     const analyst = await DuckDBInstance.create(join(space.jobFolder('days'), 'days.duckdb'));
     await space.control('change', { days: 1 });

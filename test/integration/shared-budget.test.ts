@@ -25,7 +25,7 @@ it('two processes use one limit together, and never more', async () => {
   expect(one.last().part + two.last().part).toBeLessThanOrEqual(100);
 });
 
-it('somebody who only looks sees the part of each process, and takes none', async () => {
+it('another process that only looks sees the part of each process, and takes none', async () => {
   const { folder, service, send } = await sendersOf(program, 100);
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ part }) => part > 30 && part < 70)));
@@ -71,7 +71,7 @@ it('kill -9 of owner and members takes nothing from the others, and the limit ho
   expect((await stats()).peak).toBeLessThanOrEqual(120);
 });
 
-it('a suspended owner is replaced, and does not exceed the limit when it goes on', async () => {
+it('a suspended owner is replaced, and does not exceed the limit when it continues', async () => {
   const { send, rate, stats } = await sendersOf(program, 100);
   const owner = send();
   await owner.until(({ requests }) => requests > 0);
@@ -100,7 +100,7 @@ it('a process that begins while the owner, alone until then, is suspended takes 
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('a suspended member loses its part, and gets one again when it goes on', async () => {
+it('a suspended member loses its part, and gets one again when it continues', async () => {
   const { send, stats } = await sendersOf(program, 100);
   const owner = send();
   await owner.until(({ requests }) => requests > 0);
@@ -144,7 +144,7 @@ it('a process that comes right after another one counts what that one has sent',
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('a folder that is a link is not used: the process says so once, and goes on alone', async () => {
+it('a folder that is a link is not used: the process says so once, and continues alone', async () => {
   const { folder, send } = await sendersOf(program, 100);
   await symlink(tmpdir(), join(folder, 'cdsync'));
   const alone = send({ seconds: 1 });

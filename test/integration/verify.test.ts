@@ -176,7 +176,7 @@ describe('cdsync verify', () => {
     expect((await verify('changed')).found.mismatches).toEqual([]);
   });
 
-  it('finds rows that somebody has changed in the published file', async () => {
+  it('finds rows that another process has changed in the published file', async () => {
     await written('whole', "update members set email = 'x' where id = (select min(id) from members)");
     const { code, found } = await verify('whole');
     expect([code, found.mismatches.map(({ problem }) => problem)]).toEqual([
@@ -253,7 +253,7 @@ describe('the command that verify names', () => {
     ['a list for deliveries that is no JSON', () => edited(feed(), (text) => text.slice(9))],
   ];
 
-  it.each(damages)('mends %s, though nothing new is to be read', async (_, damage) => {
+  it.each(damages)('mends %s, although nothing new is to be read', async (_, damage) => {
     await damage();
     const { code, stderr } = await space.cdsync(['verify', `${job}.json`]);
     expect(code).toBe(1);
@@ -276,7 +276,7 @@ describe('the command that verify names', () => {
     }
   });
 
-  it('is any run, if somebody has written to the published file', async () => {
+  it('is any run, if another process has written to the published file', async () => {
     await written(job, 'insert into members (id) values (chr(121))');
     expect((await space.runWell(job)).sequence).toBe(1);
     expect((await verify(job)).code).toBe(0);
@@ -338,7 +338,7 @@ describe('a full run', () => {
     },
   );
 
-  it('writes everything of a stream again that somebody has removed', async () => {
+  it('writes everything of a stream again that another process has removed', async () => {
     const name = `past${++pasts}`;
     await prepared(name);
     const folder = join(space.jobFolder(name), 'parquet', 'members');

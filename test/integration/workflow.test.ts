@@ -203,7 +203,7 @@ describe('a job that was killed while it waited', () => {
     expect(workflows.runs).toHaveLength(4);
   });
 
-  it('starts it again if it has failed meanwhile, if the service no longer knows it, and with --full', async () => {
+  it('starts it again if it has failed in between, if the service no longer knows it, and with --full', async () => {
     workflows.plans.set('cg-sunk', { states: ['started', 'in progress', 'failed'] });
     await configure('sunk', { config_id: 'cg-sunk' });
     await killWhen('sunk', 'in progress');
@@ -217,7 +217,7 @@ describe('a job that was killed while it waited', () => {
     expect(workflows.runs).toHaveLength(2);
   });
 
-  it('stops it if it has run past its deadline meanwhile', async () => {
+  it('stops it if it has run past its deadline in between', async () => {
     await configure('late', { config_id: 'cg-long', deadline_ms: 60_000 });
     await killWhen('late', 'in progress');
     await began('late', new Date(Date.now() - 120_000).toISOString());

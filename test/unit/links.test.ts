@@ -33,7 +33,7 @@ function links(text: string): string[] {
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link).filter((link) => !/^[a-z]+:/.test(link));
 }
 
-it('each link to a page of the project leads to a file and a heading that exist', async () => {
+it('each link to a page of the project points to a file and a heading that exist', async () => {
   const broken: string[] = [];
   for (const page of await pages()) {
     for (const link of links(await readFile(page, 'utf8'))) {

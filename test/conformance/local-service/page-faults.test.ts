@@ -28,7 +28,7 @@ describe('faults of pages', () => {
     expect(second).toBe(first);
   });
 
-  it('loop leads back to the first page, with the same tokens or fresh ones', async () => {
+  it('loop points to the first page, with the same tokens or fresh ones', async () => {
     await set({ kind: 'loop', after: 2 });
     const looped = await caller.pages(list(), 5);
     expect(ids(looped[3]?.data ?? [])).toEqual(ids(all.slice(0, 20)));

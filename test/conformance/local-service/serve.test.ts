@@ -78,7 +78,7 @@ describe('cdsync serve', () => {
     expect(vague).toMatchObject({ code: 2, stderr: expect.stringContaining('--old or --all') });
   });
 
-  it('prints its control token on a line of its own, and warns if it listens beyond this machine', async () => {
+  it('prints its control token on its own line, and warns if it listens beyond this machine', async () => {
     const open = cdsyncServe('--port', '0', '--profiles', '1', '--host', '0.0.0.0', '--control-token', 'given');
     const output = ended(open);
     const lines = createInterface(open.stdout as NodeJS.ReadableStream);

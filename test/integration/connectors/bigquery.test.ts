@@ -135,7 +135,7 @@ describe('responses of BigQuery', () => {
     }
   }
 
-  it('is told of a refused login without the key', async () => {
+  it('reports a refused login without the key', async () => {
     const error = await refused({ credentials: JSON.stringify({ ...credentials, private_key: 'wrong-0815' }) });
     expect(error).toMatchObject({ code: 'destination_login', kind: 'auth' });
     expect((error as Error).message).not.toContain('wrong-0815');
@@ -146,7 +146,7 @@ describe('responses of BigQuery', () => {
     expect(error).toMatchObject({ code: 'destination_login', message: '`credentials` is not JSON' });
   });
 
-  it('is told of a missing role with what gives it', async () => {
+  it('reports a missing role, with the command that grants it', async () => {
     const error = await refused((await place.withoutPermission?.()) ?? {});
     expect(error).toMatchObject({
       code: 'destination_permission',
@@ -154,7 +154,7 @@ describe('responses of BigQuery', () => {
     });
   });
 
-  it('is told of a dataset that is not there', async () => {
+  it('reports a dataset that is not there', async () => {
     const error = await refused({ dataset: 'elsewhere' });
     expect(error).toMatchObject({ code: 'destination_permission', hint: expect.stringContaining('CREATE SCHEMA') });
   });

@@ -180,7 +180,7 @@ describe.skipIf(found === undefined)('connector ducklake', () => {
     expect(await readdir(folder)).toEqual(['text.sqlite']);
   });
 
-  it.skipIf(!openssl)('verifies the certificate of the catalog, and says so if nobody vouches for it', async () => {
+  it.skipIf(!openssl)('verifies the certificate of the catalog, and says so if no one vouches for it', async () => {
     const certificate = selfSigned();
     const encrypted = await PostgresServer.start('cdsync-lake-tls-', certificate);
     try {

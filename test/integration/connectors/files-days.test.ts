@@ -108,7 +108,7 @@ describe('a folder of CSV over several days', () => {
     expect(values('b')).toContain(big(7));
   });
 
-  it('rows that somebody takes out of a file come back with the next run, and the report says so', async () => {
+  it('rows that another process takes out of a file come back with the next run, and the report says so', async () => {
     await configure('hands', {});
     await serve({ a: person(1), b: person(2), c: person(3) });
     await space.runWell('hands');
@@ -128,7 +128,7 @@ describe('a folder of CSV over several days', () => {
     expect(await loads('hands')).toEqual(['create', 'reload', 'reload']);
   });
 
-  it('manifests that somebody removes are made again; readers get the next set', async () => {
+  it('manifests that another process removes are made again; readers get the next set', async () => {
     await configure('manifests', {});
     await serve({ a: person(1) });
     await space.runWell('manifests');
@@ -138,7 +138,7 @@ describe('a folder of CSV over several days', () => {
     expect(Object.keys(await table('manifests'))).toEqual(['a', 'b']);
   });
 
-  it('a storage folder that is put back from the day before leads to all rows again, not to old ones', async () => {
+  it('a storage folder that is put back from the day before causes a load of all rows, not of old ones', async () => {
     await configure('restored', {});
     await serve({ a: person(1), b: person(2) });
     await space.runWell('restored');

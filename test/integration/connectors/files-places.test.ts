@@ -133,7 +133,7 @@ describe('a store that refuses', () => {
     await at.expectRows(place, 't', `${query} UNION ALL ${query}`);
   });
 
-  it('to respect conditions is loaded all the same, with a notice', async () => {
+  it('to respect conditions is still loaded, with a notice', async () => {
     const place = await at.inBucket(at.store.bareUrl);
     const driver = await at.driver(place);
     await driver.load({ table: 't', query, sequence: 1 });

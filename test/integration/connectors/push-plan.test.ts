@@ -86,7 +86,7 @@ describe('push --dry-run', () => {
 });
 
 describe('push --verify', () => {
-  it('finds values that somebody edited or exchanged, loads all rows again, and says so', async () => {
+  it('finds values that another process edited or exchanged, loads all rows again, and says so', async () => {
     await sql("UPDATE made SET email = CASE id WHEN 'a' THEN 'b@x.org' ELSE 'a@x.org' END");
     expect((await space.cdsync(['push', 'plans.json'])).code).toBe(0);
     const { code, stdout } = await space.cdsync(['push', 'plans.json', '--verify', '--json']);
@@ -95,7 +95,7 @@ describe('push --verify', () => {
     expect((await space.cdsync(['push', 'plans.json', '--verify'])).code).toBe(0);
   });
 
-  it('is not needed for rows that somebody deleted', async () => {
+  it('is not needed for rows that another process deleted', async () => {
     await sql("DELETE FROM made WHERE id = 'a'");
     const { code, stdout } = await space.cdsync(['push', 'plans.json', '--json']);
     expect([code, JSON.parse(stdout).jobs[0].destinations[0]]).toMatchObject([0, { status: 'ok', action: 'reload' }]);

@@ -55,7 +55,7 @@ describe('values of a column whose type changes', () => {
     expect(await runs.values('score')).toEqual({ a: [big] });
   });
 
-  it('are nothing that nobody said', async () => {
+  it('are never invented', async () => {
     const runs = new Runs(space);
     await runs.run(four(() => ({ vip: true })));
     await runs.run({ ...four(() => ({ vip: true })), a: { vip: 1 }, b: { vip: 'yes' } });

@@ -113,7 +113,7 @@ describe('what Snowflake is sent', () => {
 });
 
 describe('responses of Snowflake', () => {
-  it('is told of a refused login without the password', async () => {
+  it('reports a refused login without the password', async () => {
     const stranger = await LoadDriver.open(connector, { ...place.options, password: 'wrong-0815' });
     try {
       const refused = stranger.with((destination) =>
@@ -129,7 +129,7 @@ describe('responses of Snowflake', () => {
     }
   });
 
-  it('is told of a missing grant with the statements that give it', async () => {
+  it('reports a missing grant with the statements that give it', async () => {
     const options = await place.withoutPermission?.();
     const reader = await LoadDriver.open(connector, options ?? {});
     try {

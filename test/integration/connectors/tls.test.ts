@@ -221,7 +221,7 @@ describe.runIf(openssl)('a real PostgreSQL with a certificate of a private autho
     await driver.with(async () => expect(await encrypted()).toEqual([true]));
   });
 
-  it('is not loaded, and gets no password, if nobody trusts its certificate or the certificate is for another name', async () => {
+  it('is not loaded, and gets no password, if no one trusts its certificate or the certificate is for another name', async () => {
     for (const [host, more] of [
       ['localhost', '?sslmode=verify-full'],
       ['localhost', '?sslmode=require'],
@@ -257,7 +257,7 @@ describe.runIf(openssl)('a real PostgreSQL with a certificate of a private autho
   );
 });
 
-describe.runIf(openssl && mariadbIsInstalled())('a real MariaDB with a certificate of its own', () => {
+describe.runIf(openssl && mariadbIsInstalled())('a real MariaDB with its own certificate', () => {
   let server: MariadbServer;
   let folder: string;
   beforeAll(async () => {

@@ -102,7 +102,7 @@ describe('what a receiver gets', () => {
   it.each([
     ['with a key in Base64', secret, Buffer.from(secret.slice(6), 'base64')],
     ['with a key as it stands', 'a plain key of mine'.replaceAll(' ', '-'), Buffer.from('a-plain-key-of-mine')],
-  ])('is signed so that anybody who has the key can tell, %s', async (_, given, key) => {
+  ])('is signed so that anyone who has the key can tell, %s', async (_, given, key) => {
     const { destination } = await open({ signing_secret: given });
     await deliver(destination, someRecords(3), 500);
     const { headers, body } = receiver.received[0] as Received;

@@ -60,7 +60,7 @@ describe('A service that cannot be reached', () => {
 describe('Timeouts', () => {
   const timeoutsMs = { connect: 300, firstByte: 100, body: 100, total: 20_000 };
 
-  it('end a request whose answer does not begin', async () => {
+  it('end a request whose response does not begin', async () => {
     const service = await rawService(() => undefined);
     const { failure } = testClient(serviceOptions(service.baseUrl, { retry: once, timeoutsMs }));
     const error = await failure(list);
@@ -76,7 +76,7 @@ describe('Timeouts', () => {
     expect(error.hint).toContain('timeouts_ms.body');
   });
 
-  it('end an answer that never stalls, but does not come to its end', async () => {
+  it('end a response that never stalls, but does not come to its end', async () => {
     const service = await rawService((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n{');
       const drip = setInterval(() => socket.write(' '), 10);

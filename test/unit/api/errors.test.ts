@@ -92,7 +92,7 @@ describe('An error of the service', () => {
     }
   });
 
-  it('shows nothing of the pages that proxies answer with', async () => {
+  it('shows nothing of the pages that proxies respond with', async () => {
     const page: Reply = (response) => {
       response.writeHead(502, { 'content-type': 'text/html' });
       response.end(`<html>${'<p>Bad gateway at 10.0.0.1</p>'.repeat(50)}</html>`);
@@ -167,7 +167,7 @@ it('a request that HTTP cannot carry is refused without being sent', async () =>
   expect(service.received).toEqual([]);
 });
 
-it('an answer that is not HTTP is reported without its content', async () => {
+it('a response that is not HTTP is reported without its content', async () => {
   const service = await rawService((socket) => socket.end('ann@example.com is no status line\r\n\r\n'));
   const error = await testClient(serviceOptions(service.baseUrl, { retry: { patienceMs: 0, maxDelayMs: 1 } })).failure(
     list,
@@ -240,7 +240,7 @@ describe('A redirect to the other spelling of the path', () => {
     ['another path', 307, '/login'],
     ['itself', 307, '/api/workflow/runs/'],
     ['a status by which it was answered', 303, '/api/workflow/runs'],
-  ])('is an error if it leads to %s', async (_, status, location) => {
+  ])('is an error if it points to %s', async (_, status, location) => {
     const service = await scriptedService({ status, headers: { location } });
     expect(await testClient(serviceOptions(service.baseUrl)).failure(start)).toMatchObject({ code: 'redirected' });
     expect(service.received).toHaveLength(1);

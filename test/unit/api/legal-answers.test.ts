@@ -15,7 +15,7 @@ it.each([
   ['identity, gzip', gzipSync(text)],
   ['gzip , GZIP', gzipSync(gzipSync(text))],
   ['', Buffer.from(text)],
-])('an answer with Content-Encoding "%s" is read', async (coding, body) => {
+])('a response with Content-Encoding "%s" is read', async (coding, body) => {
   const { baseUrl } = await scriptedService((response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': coding });
     response.end(body);
@@ -28,7 +28,7 @@ it.each([
 it.each([
   ['plain', (body: Buffer) => body],
   ['compressed', (body: Buffer) => gzipSync(body)],
-])('an answer that begins with a byte order mark is read, %s', async (kind, encode) => {
+])('a response that begins with a byte order mark is read, %s', async (kind, encode) => {
   const { baseUrl } = await scriptedService((response) => {
     response.writeHead(200, kind === 'plain' ? {} : { 'content-encoding': 'gzip' });
     response.end(encode(Buffer.from(`\ufeff${text}`)));
@@ -45,7 +45,7 @@ it.each([
   ['103 Early Hints', ['HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n']],
   ['100 and 103', ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n']],
   ['nothing', []],
-])('before an answer, %s is no trouble, on a kept connection too', async (_, pieces) => {
+])('before a response, %s is no trouble, on a kept connection too', async (_, pieces) => {
   let connections = new Set();
   const { baseUrl } = await rawService((socket) => {
     connections = connections.add(socket);

@@ -219,7 +219,7 @@ describe('OAuth client credentials', () => {
     );
   });
 
-  it('are exchanged again after 5xx, 429 and answers without a token', async () => {
+  it('are exchanged again after 5xx, 429 and responds without a token', async () => {
     const service = await scriptedService(
       { status: 503, headers: { 'retry-after': '3' } },
       { status: 429 },
@@ -277,7 +277,7 @@ describe('OAuth client credentials', () => {
   });
 });
 
-describe('A token endpoint on a host of its own', () => {
+describe('A token endpoint on its own host', () => {
   const issued = { status: 200, body: { access_token: 'issued-token', expires_in: 3600 } };
   const login = (baseUrl: string, oauthTokenUrl: string) =>
     serviceOptions(baseUrl, {

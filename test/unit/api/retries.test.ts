@@ -84,7 +84,7 @@ describe('Retried:', () => {
     expect(meter).toMatchObject({ requests: 3, retries: 2, throttled: 0 });
   });
 
-  it('an idle connection that the service has closed meanwhile', async () => {
+  it('an idle connection that the service has closed in between', async () => {
     const service = await rawService((socket, request) => {
       respondWhole(socket);
       if (request === 0) socket.end();
@@ -232,7 +232,7 @@ describe('Waits', () => {
     expect(retryAfterMs({ 'retry-after': value, ...headers }, ours)).toBe(expected);
   });
 
-  it('are not read from answers without Retry-After', () => {
+  it('are not read from responses without Retry-After', () => {
     expect(retryAfterMs({}, 0)).toBeUndefined();
     expect(retryAfterMs({ 'retry-after': ['1', '2'] }, 0)).toBeUndefined();
   });

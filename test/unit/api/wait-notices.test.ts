@@ -27,7 +27,7 @@ it('A wait that the service asks for, in seconds or until a date, is told when i
   ]);
 });
 
-it('A wait that many requests are asked for together is told once, and a longer one again', () => {
+it('A wait that many requests are asked for together is reported once, and a longer one again', () => {
   const reported: string[] = [];
   const notices = new RetryAfterNotices((notice) => reported.push(notice), new ManualClock());
   for (const seconds of [60, 60, 59, 61, 5, 300]) notices.begins(seconds * 1000, 429);

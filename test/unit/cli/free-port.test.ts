@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { freePort } from '../../../src/cli/quickstart.js';
 
-it('a port is taken while nobody else has it', async () => {
+it('a port is taken while no one else has it', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

@@ -37,7 +37,7 @@ describe('a configuration without the values of its variables', () => {
     ['a misspelt key', text.replace('index:', 'indx:'), 2],
     ['a wrong value', text.replace('    streams:', '    strings: maybe\n    streams:'), 1],
     ['a missing key', text.replace('connector: postgres, ', ''), 1],
-  ])('%s is a problem all the same', (_, given, count) => {
+  ])('%s is still a problem', (_, given, count) => {
     expect(problemsOf(given)).toHaveLength(count);
   });
 

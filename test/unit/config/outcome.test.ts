@@ -88,7 +88,7 @@ jobs:
     expect(parse(notifying(mail), {}, needs).warnings).toEqual(warnings);
   });
 
-  it('warns of a health check that is not told each night', () => {
+  it('warns of a health check that is not pinged each run', () => {
     const env = { URL: 'https://hc.example.com/ping/1b2' };
     const { warnings } = parse(notifying('{ on: [ok], ping: "${URL}" }'), env, needs);
     expect(warnings).toEqual([expect.stringContaining('set every: true')]);

@@ -117,7 +117,7 @@ describe('a schema', () => {
     expect(changed('points', 'decimal(10, 2)')).toBeUndefined();
   });
 
-  it('changes only if nobody else changes it meanwhile', () => {
+  it('changes only if no one else changes it in between', () => {
     expect(schemaChange(present, [{ name: 'x', type: 'long' }], [])?.commit.requirements).toEqual([
       { type: 'assert-last-assigned-field-id', 'last-assigned-field-id': 4 },
     ]);

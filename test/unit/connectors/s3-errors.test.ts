@@ -37,7 +37,7 @@ describe("a store's answer", () => {
     expect(s3Error(new Error('Region is missing'), at)).toMatchObject({ hint: 'set `region`' });
   });
 
-  it('that is no answer stays what it is', () => {
+  it('that is no response stays what it is', () => {
     const aborted = new DOMException('stopped', 'AbortError');
     const own = unavailable('the manifests change too fast');
     expect([s3Error(aborted, at), s3Error(own, at)]).toEqual([aborted, own]);

@@ -89,17 +89,20 @@ describe('a delivery to a table', () => {
     expect(await rows()).toEqual(['a 3', 'c 4']);
   });
 
-  it.each(['mirror', 'append'] as const)('goes on after one that was cut short behind its intent: %s', async (mode) => {
-    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
-    await deliver({ mode });
-    const pending = { load: '1:gone', fresh: false, added: [], widened: [], since: '2026-01-01T00:00:00.000Z' };
-    const patch = JSON.stringify({ pending });
-    await ask(`UPDATE _cdsync_state SET record = json_merge_patch(record, '${patch}')`);
-    await stream.commit([{ op: 'insert', id: 'b', n: 2 }]);
-    expect(await deliver({ mode })).toMatchObject({ status: 'ok', error: undefined });
-    expect(await rows()).toEqual(['a 1', 'b 2']);
-    expect(await deliver({ mode })).toMatchObject({ status: 'ok', action: 'nothing' });
-  });
+  it.each(['mirror', 'append'] as const)(
+    'continues after one that was interrupted after its intent: %s',
+    async (mode) => {
+      await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+      await deliver({ mode });
+      const pending = { load: '1:gone', fresh: false, added: [], widened: [], since: '2026-01-01T00:00:00.000Z' };
+      const patch = JSON.stringify({ pending });
+      await ask(`UPDATE _cdsync_state SET record = json_merge_patch(record, '${patch}')`);
+      await stream.commit([{ op: 'insert', id: 'b', n: 2 }]);
+      expect(await deliver({ mode })).toMatchObject({ status: 'ok', error: undefined });
+      expect(await rows()).toEqual(['a 1', 'b 2']);
+      expect(await deliver({ mode })).toMatchObject({ status: 'ok', action: 'nothing' });
+    },
+  );
 
   it('keeps every digit of integers of 128 bits when it folds several commits', async () => {
     stream.isHuge = true;
@@ -190,7 +193,7 @@ describe('a delivery to a table', () => {
     expect(await rows()).toEqual(['a 1', 'b 2']);
   });
 
-  it('loads all rows if a table is to be compared that has more rows than the snapshot', async () => {
+  it('loads all rows if a table to compare has more rows than the snapshot', async () => {
     await stream.commit(['a', 'b', 'c'].map((id, n) => ({ op: 'insert', id, n })));
     await deliver({ mode: 'upsert' });
     await stream.commit([{ op: 'delete', id: 'c', n: 2 }]);

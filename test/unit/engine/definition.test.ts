@@ -126,7 +126,7 @@ describe('A source that is new', () => {
     expect((await open({ page_size: 7 })).config.reads.pageSize).toBe(7);
   });
 
-  it('is refused where an option of its own changed, unless the option defines nothing', async () => {
+  it('is refused where its own option changed, unless the option defines nothing', async () => {
     const before = await open({});
     const refused = { code: 'definition_changed', message: expect.stringMatching(/^its color changed/) };
     await expect(open({ color: 'red' }, before.definition)).rejects.toMatchObject(refused);

@@ -83,7 +83,7 @@ describe('Lookups', () => {
     expect(found).toEqual([profile('1'), profile('2')]);
   });
 
-  it('yield the answers before a failed one, and end there', async () => {
+  it('yield the responses before a failed one, and end there', async () => {
     const { ask } = await lookups((id) => (id === '3' ? { status: 403 } : { status: 200, body: { profile_id: id } }));
     const questions = Array.from({ length: 30 }, (_, index) => ({ id: String(index) }));
     const { found, error } = await collected(ask(list(questions)));
@@ -91,7 +91,7 @@ describe('Lookups', () => {
     expect(error).toMatchObject({ code: 'forbidden' });
   });
 
-  it('yield the answers before a wrong question', async () => {
+  it('yield the responses before a wrong question', async () => {
     const { ask } = await lookups((id) => ({ status: 200, body: { profile_id: id } }));
     const { found, error } = await collected(ask(list([{ id: '1' }, { id: '2' }], new Error('line 3'))));
     expect([found, error]).toEqual([[profile('1'), profile('2')], new Error('line 3')]);

@@ -33,7 +33,7 @@ async function levels(...configs: StreamConfig[]): Promise<string[][]> {
   return ordered.map((level) => level.map(({ config }) => config.name));
 }
 
-describe('a query that reads a table which nobody gives', () => {
+describe('a query that reads a table which no one gives', () => {
   const refused = (query: string) => refuseUnknownTables(session, { name: 'q', query }, ['members', 'vip', 'q']);
 
   it('is refused, with the stream that is meant, or all of them', async () => {

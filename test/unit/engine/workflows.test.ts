@@ -75,7 +75,7 @@ function memory(known: Partial<StartRecord> = {}): StartRecord & { readonly note
 }
 
 describe('A workflow is started', () => {
-  it('once if the answer comes, with the requested options', async () => {
+  it('once if the response comes, with the requested options', async () => {
     const bodies: unknown[] = [];
     const service = await world({
       start: ({ body }) => {
@@ -91,7 +91,7 @@ describe('A workflow is started', () => {
   });
 
   it.each([404, 405])(
-    'under the other path if a strict router answers %i, and from then on at once',
+    'under the other path if a strict router responds %i, and from then on at once',
     async (status) => {
       const paths: string[] = [];
       const service = await world({
@@ -147,7 +147,7 @@ describe('A workflow is started', () => {
     expect(service.count('start')).toBe(1);
   });
 
-  it('again, and not silently, if the answer was lost and no run has appeared on any page for a minute', async () => {
+  it('again, and not silently, if the response was lost and no run has appeared on any page for a minute', async () => {
     const service = await world({
       start: (_, seen) => (seen === 1 ? lost : answer(run({ id: 'wr-2' }), 201)),
       list: ({ url }) =>
@@ -201,7 +201,7 @@ describe('A workflow is started', () => {
     expect(notices.notes).toEqual([{ at: expect.any(Number), listed: ['wr-a'] }, 'nothing']);
   });
 
-  describe('after a process that was killed before the answer came', () => {
+  describe('after a process that was killed before the response came', () => {
     const left = (ageMs: number, clock: JumpingClock) => ({ at: clock.now() - ageMs, listed: ['wr-a'] });
     const listed = (...runs: Partial<WorkflowRun>[]) => ({
       list: () =>
@@ -217,7 +217,7 @@ describe('A workflow is started', () => {
       expect(service.count('start')).toBe(0);
     });
 
-    it('is not started while a run that may be its own goes on', async () => {
+    it('is not started while a run that may be its own continues', async () => {
       const service = await world(listed({}));
       const attempt = left(3_600_000, service.clock);
       await expect(startWorkflow(service, { configId: 'cg-1' }, memory({ attempt }))).rejects.toMatchObject({
@@ -344,7 +344,7 @@ describe('A workflow is followed', () => {
   it.each([
     [409, 'it has ended already'],
     [404, 'try: cdsync workflow stop wr-1'],
-  ])('until the deadline, even if the service answers %i to the stop', async (status, notices) => {
+  ])('until the deadline, even if the service responds %i to the stop', async (status, notices) => {
     const service = await world({ one: () => answer(run({ state: 'in progress' })), stop: () => answer({}, status) });
     const follow = followWorkflow(service, run(), { ...options, deadlineMs: 2_000 });
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline' });

@@ -99,7 +99,7 @@ describe('a list whose total is checked', () => {
     expect(error).toMatchObject({ code: 'total_mismatch' });
   });
 
-  it('does not fail if records were deleted meanwhile', async () => {
+  it('does not fail if records were deleted in between', async () => {
     expect((await read({ totals: [9, 9, 8], came: [8, 8], list })).error).toBeUndefined();
   });
 });
@@ -135,12 +135,12 @@ describe('a list whose page tokens may lead nowhere', () => {
     expect(error).toMatchObject({ code: 'members_incomplete' });
   });
 
-  it('is complete with one answer if that is the whole list, and nothing else is asked', async () => {
+  it('is complete with one response if that is the whole list, and nothing else is asked', async () => {
     const inOne = { ...list, readInOneAnswer: async () => true };
     expect(await read({ totals: [], came: [], list: inOne })).toEqual({ error: undefined, readings: [] });
   });
 
-  it('fails with what would help if one answer is not the whole list, and parameters are refused', async () => {
+  it('fails with what would help if one response is not the whole list, and parameters are refused', async () => {
     const refused = new ServiceError('no parameters', { code: 'bad_request', kind: 'fatal', status: 400 });
     const total = async () => Promise.reject(refused);
     const inOne = { ...list, total, readInOneAnswer: async () => false };
@@ -154,7 +154,7 @@ describe('a list whose page tokens may lead nowhere', () => {
   });
 });
 
-it('a list that is to be compared with its total says so if there is none', async () => {
+it('a list to be compared with its total says so if there is none', async () => {
   const notices: string[] = [];
   const hasNoTotal = () => notices.push('none');
   const list = { checkTotal: true, hasNoTotal };

@@ -67,7 +67,7 @@ it('A list that does not exist is asked for once more, with the smallest page', 
   expect(service.received).toHaveLength(3);
 });
 
-it('A list in one page is never taken from a second answer that is only a part of it', async () => {
+it('A list in one page is never taken from a second response that is only a part of it', async () => {
   let released = 0;
   const response = new ResponseBody(Buffer.from('{}'), () => {
     released += 1;

@@ -33,7 +33,7 @@ it('asks for an unfinished record again, unless no URL can carry its key', () =>
 });
 
 describe('names of partitions', () => {
-  it('lead back to their partition', () => {
+  it('point to their partition', () => {
     fc.assert(
       fc.property(partitions, (each) => {
         expect(partitionNamed(partitionName(each))).toEqual(each);

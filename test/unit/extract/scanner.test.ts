@@ -162,7 +162,7 @@ describe('the record scanner', () => {
     );
   });
 
-  it('keeps a number too close to zero for a double as it came, and the smallest doubles as doubles', () => {
+  it('keeps a number too close to zero for a double unchanged, and the smallest doubles as doubles', () => {
     const cases = [
       ['1e-400', 'JSON', '1e-400'],
       ['-2.5E-324', 'DOUBLE', undefined],
@@ -256,7 +256,7 @@ describe('the record scanner', () => {
     );
   });
 
-  it('gives each odd name a column of its own', () => {
+  it('gives each odd name its own column', () => {
     const members = oddNames.map((name, index) => `${JSON.stringify(name)}:${index}`);
     const { columns, scanner } = scanners()[1] as ReturnType<typeof scanners>[0];
     const body = Buffer.from(`{"id":"a","attributes":{${members.join(',')}}}`);

@@ -56,7 +56,7 @@ async function fetched(
   return { ids: records.map(({ id }) => id), requests };
 }
 
-describe('a window with one answer', () => {
+describe('a window with one response', () => {
   it('takes one request if no token comes with it', async () => {
     expect(await fetched(() => ({ ids: ['a', 'b'] }))).toEqual({ ids: ['a', 'b'], requests: 1 });
   });
@@ -70,7 +70,7 @@ describe('a window with one answer', () => {
     expect(await fetched(responseTo)).toEqual({ ids: ['a', 'b'], requests: 3 });
   });
 
-  it('brings every record once if answers are cut off', async () => {
+  it('brings every record once if responses are cut off', async () => {
     const moments = fc.uniqueArray(fc.oneof(fc.nat(3599), fc.nat(99)), { maxLength: 200 });
     await fc.assert(
       fc.asyncProperty(moments, fc.integer({ min: 25, max: 60 }), fc.boolean(), async (seconds, most, always) => {
@@ -85,7 +85,7 @@ describe('a window with one answer', () => {
     );
   });
 
-  it('keeps what only the whole answer had', async () => {
+  it('keeps what only the whole response had', async () => {
     const responseTo = (from: number, to: number) =>
       to - from === 3_600_000 ? { ids: ['late'], token: 't' } : { ids: [`${from}`] };
     expect((await fetched(responseTo)).ids).toEqual(['late', `${startMs}`, `${startMs + 1_800_000}`]);

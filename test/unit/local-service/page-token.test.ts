@@ -32,7 +32,7 @@ describe('page tokens', () => {
     );
   });
 
-  it('are recognised: any other text is refused', () => {
+  it('are accepted: any other text is refused', () => {
     fc.assert(fc.property(fc.string(), (text) => new PageTokens(1).read(1, text) === undefined));
   });
 

@@ -73,7 +73,7 @@ describe('the profiles of a tenant', () => {
     }
   });
 
-  it('have ids that lead back to their numbers', () => {
+  it('have ids that point to their numbers', () => {
     fc.assert(
       fc.property(fc.nat(), fc.integer({ min: 0, max: 0xffff_ffff }), (key, number) => {
         const population = new Population(key, initial);

@@ -18,7 +18,7 @@ describe('the roster of a collection', () => {
     );
   });
 
-  it('finds the place of everybody in it, and of nobody else', () => {
+  it('finds the place of everybody in it, and of no one else', () => {
     fc.assert(
       fc.property(sizes, fc.nat({ max: 0xffff_ffff }), ({ people, size }, number) => {
         const roster = new MemberSet(size, people);
@@ -33,7 +33,7 @@ describe('the roster of a collection', () => {
     );
   });
 
-  it('of size 0 holds nobody', () => {
+  it('of size 0 holds no one', () => {
     const roster = new MemberSet(0, 0);
     expect([roster.numberAt(0), roster.placeOf(0)]).toEqual([Number.POSITIVE_INFINITY, -1]);
   });

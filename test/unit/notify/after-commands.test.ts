@@ -84,7 +84,7 @@ describe('a command after the run', () => {
     ]);
   });
 
-  it('that goes on too long is stopped with all that it has started', async () => {
+  it('that runs too long is stopped with all that it has started', async () => {
     await commands(['sleep 1000 & echo $! > child; trap "" TERM; sleep 1000'], 300);
     expect(notices).toEqual(['warning: after: sh had not ended after 0.3 s, and was stopped']);
     await goneOf('child');

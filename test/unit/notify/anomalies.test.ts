@@ -33,7 +33,7 @@ describe('what is unusual of a run', () => {
     expect(unusualOf(days, { rows: 95_000 })).toEqual([]);
   });
 
-  it('is a night without updates, where there are a thousand each night', () => {
+  it('is a run without updates, where there are a thousand each run', () => {
     const days = [1000, 1100, 950, 1020, 980, 1010, 990, 1000].map((updated) => ({ updated }));
     expect(unusualOf(days, { updated: 0 }).map(({ figure }) => figure)).toEqual(['updated']);
   });
@@ -114,7 +114,7 @@ const quiet: Record<string, (day: number, random: () => number, level: number) =
 };
 
 describe('quiet series', () => {
-  it.each(Object.keys(quiet))('%s: fewer than one night in two hundred is told', (kind) => {
+  it.each(Object.keys(quiet))('%s: fewer than one run in two hundred is reported', (kind) => {
     const figure = quiet[kind] as (typeof quiet)[string];
     let [days, notices] = [0, 0];
     fc.assert(

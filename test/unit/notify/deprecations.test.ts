@@ -12,7 +12,7 @@ const receiver = { on: ['deprecated'] as const, every: false };
 const after = (deprecations: readonly (typeof ending)[], status: 'ok' | 'failed' = 'ok') =>
   eventKeysOf(runEnd({ status, deprecations }), 'ok', []);
 
-it('a receiver is told once of each announcement that a version ends', () => {
+it('a receiver is notified once of each announcement that a version ends', () => {
   const first = after([ending]);
   expect(newEvents({ ...receiver, on: [...receiver.on] }, first, [])).toEqual(['deprecated']);
   const known = nextEventKeys('ok', first, []);

@@ -49,7 +49,7 @@ describe('a mail', () => {
     expect(refused.message).toMatch(/did not take the message \(EENVELOPE 550\)$/);
   });
 
-  it.skipIf(!openssl)('goes to nobody whose certificate is not trusted', async () => {
+  it.skipIf(!openssl)('goes to no one whose certificate is not trusted', async () => {
     server = await SmtpServer.open({ tls: selfSigned() });
     const smtp = new Secret(`smtps://localhost:${server.port}`);
     const email = { to: ['ops@example.com'], smtp, from: undefined };

@@ -89,7 +89,7 @@ async function followed(notify: readonly NotifyOptions[], end: Partial<RunResult
   return receiver.received.map(({ body }) => JSON.parse(body).events.join('+')).join(' ');
 }
 
-describe('nights of run --no-push and a push of its own', () => {
+describe('runs of run --no-push and its own push', () => {
   const refused = { code: 'destination_login', message: 'the login was refused', hint: null, request_id: null };
   const failing = (name = 'warehouse') => destinationReport({ name, status: 'failed', error: refused });
   const notify = () => [webhook({ on: ['failed', 'recovered'] })];
@@ -99,7 +99,7 @@ describe('nights of run --no-push and a push of its own', () => {
     return followed(notify(), { streams: [], destinations, status: isWell ? 'ok' : 'partial' }, true);
   };
 
-  it('are told once as failed and once as recovered, however often a push fails', async () => {
+  it('are reported once as failed and once as recovered, however often a push fails', async () => {
     expect([await day(), await push(failing())]).toEqual(['', 'failed']);
     for (let days = 0; days < 3; days += 1) expect([await day(), await push(failing())]).toEqual(['', '']);
     expect([await day(), await push(destinationReport())]).toEqual(['', 'recovered']);
@@ -124,7 +124,7 @@ describe('nights of run --no-push and a push of its own', () => {
 });
 
 describe('a receiver', () => {
-  it('is told when something has changed, not each night', async () => {
+  it('is notified when something has changed, not each run', async () => {
     const notify = [webhook({ on: ['failed', 'held', 'recovered'] })];
     const statuses: Status[] = ['ok', 'failed', 'failed', 'ok', 'ok', 'held', 'held', 'partial', 'ok'];
     expect(await eventsOf(notify, statuses)).toEqual([
@@ -170,7 +170,7 @@ describe('a receiver', () => {
     expect(receiver.received.map(({ path }) => path)).toEqual(['/new']);
   });
 
-  it('is told of a start before the end', async () => {
+  it('is notified of a start before the end', async () => {
     await tell([webhook({ on: ['started', 'ok'] })], 'ok');
     const bodies = receiver.received.map(({ body }) => JSON.parse(body));
     expect(bodies.map(({ status, events, run_id }) => [status, events, run_id])).toEqual([
@@ -179,7 +179,7 @@ describe('a receiver', () => {
     ]);
   });
 
-  it('is told of each unusual figure once', async () => {
+  it('is notified of each unusual figure once', async () => {
     const figure = (stream: string): Anomaly => ({
       stream,
       figure: 'deleted',
@@ -199,7 +199,7 @@ describe('a receiver', () => {
     expect(receiver.received).toHaveLength(2);
   });
 
-  it.each(['held', 'unusual'] as const)('of %s is told once of a guard that only warns', async (event) => {
+  it.each(['held', 'unusual'] as const)('of %s is notified once of a guard that only warns', async (event) => {
     const message = '20 of 25 rows deleted (80%); the limit is 10%';
     const stream = streamReport({
       findings: [{ guard: 'max_deleted', message }],
@@ -306,7 +306,7 @@ describe('a health check', () => {
   const ping = (every: boolean): NotifyOptions => ({ on: ['started', 'ok', 'failed'], ping: url('/ping/abc'), every });
   const paths = () => receiver.received.map(({ path }) => path);
 
-  it('is told of start, success and failure', async () => {
+  it('is notified of start, success and failure', async () => {
     await tell([ping(true)], 'ok');
     await tell([ping(true)], 'ok');
     await tell([ping(true)], 'partial');

@@ -72,7 +72,7 @@ describe('rangesHere', () => {
 });
 
 describe('patchOf', () => {
-  it('makes each file again from what was kept and what changed, night after night', () => {
+  it('makes each file again from what was kept and what changed, run after run', () => {
     const days = fc.array(fc.array(fc.nat(30), { minLength: 1, maxLength: 40 }), { minLength: 2, maxLength: 30 });
     fc.assert(
       fc.property(days, (files) => {

@@ -42,7 +42,7 @@ const state = (change: Partial<State> = {}): State => ({
 describe('who may work on a job', () => {
   const judged = { work: work(), ageMs: 1_000, silenceMs: 180_000, isDead: false };
 
-  it('is free if nobody works, or the last one gave it back', () => {
+  it('is free if no one works, or the last one gave it back', () => {
     expect(evaluateLease({ ...judged, work: undefined })).toBe('free');
     expect(evaluateLease({ ...judged, work: work({ released: true }), ageMs: 1 })).toBe('free');
   });
@@ -95,7 +95,7 @@ describe('what a command needs', () => {
   const parts = '.cdsync/runs/r1/streams/members/parts/1.parquet';
   const held = '.cdsync/runs/r1/streams/members/held.json';
 
-  it('is not what nobody reads: a run brings neither Parquet nor published files, nor parts that a guard holds', () => {
+  it('is not what no one reads: a run brings neither Parquet nor published files, nor parts that a guard holds', () => {
     const needs = neededBy('run', new Set([held]));
     expect(needs('.cdsync/store.duckdb')).toBe(true);
     expect(needs('.cdsync/known/members/known.bin')).toBe(true);

@@ -54,7 +54,7 @@ describe('progress on a terminal', () => {
     ]);
   });
 
-  it('shows rate and rows where nobody knows how many there are', () => {
+  it('shows rate and rows where no one knows how many there are', () => {
     const lines = new ProgressLines(2000, 0);
     expect(lines.block(run([stream('members', { rows: 500, requests: 1 })]), 1000, wide)).toEqual([
       'members  500 rows  500/s  0 % of the budget',

@@ -115,7 +115,7 @@ test('Markdown has a row for each row, right-aligned numbers, and nothing that M
 
 const wide = `select ${Array.from({ length: 30 }, (_, n) => `'${'value'.repeat(4)}' as column_${n}`).join(', ')}`;
 
-test('a table on a terminal is no wider than the terminal, and says what it leaves out', async () => {
+test('a table on a terminal is no wider than the terminal, and names the parts left out', async () => {
   for (const width of [20, 40, 80, 132]) {
     const lines = (await printed(wide, 'table', { width })).trimEnd().split('\n');
     for (const line of lines.slice(0, 2)) expect(textWidth(line)).toBeLessThanOrEqual(width);

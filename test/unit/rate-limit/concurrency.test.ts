@@ -37,7 +37,7 @@ describe('requests at once', () => {
     expect(few.count).toBe(32);
   });
 
-  it('double with each round of answers until the latency is known', () => {
+  it('double with each round of responses until the latency is known', () => {
     const each = atOnce();
     each.expect(64);
     const counts = [64, 128, 256].map((round) => {
@@ -72,7 +72,7 @@ describe('requests at once', () => {
     expect(responses(atOnce(), 10_000)).toBe(512);
   });
 
-  it('do not chase answers that become slow because there are many of them', () => {
+  it('do not chase responses that become slow because there are many of them', () => {
     const each = atOnce();
     const before = responses(each, 20);
     // As slow as in a service that serves only 500 requests a second, however many come.

@@ -31,7 +31,7 @@ describe('SlidingWindowLimiter', () => {
     expect(permits).toHaveLength(5);
   });
 
-  it('gives a permit back a second after its answer began, not after its request', async () => {
+  it('gives a permit back a second after its response began, not after its request', async () => {
     const { clock, limiter } = opened(1);
     const permits = collect(limiter, 2);
     await clock.advance(5_000);
@@ -87,7 +87,7 @@ describe('SlidingWindowLimiter', () => {
     expect(order).toEqual(['first', 'second']);
   });
 
-  it('needs no timer if only an answer can free a permit', async () => {
+  it('needs no timer if only a response can free a permit', async () => {
     const { clock, limiter } = opened(1);
     collect(limiter, 2);
     await turn();
@@ -103,7 +103,7 @@ describe('SlidingWindowLimiter', () => {
     expect(clock.sleeping).toBe(1);
   });
 
-  it('stops its timer when nobody waits any more', async () => {
+  it('stops its timer when no one waits any more', async () => {
     const { clock, limiter } = opened(2);
     const [first, second] = [await limiter.acquire(never), await limiter.acquire(never)];
     first.answered();
@@ -135,7 +135,7 @@ describe('SlidingWindowLimiter', () => {
     await turn();
   });
 
-  it('lets nobody through while the service asks to wait, and everybody after', async () => {
+  it('lets no one through while the service asks to wait, and everybody after', async () => {
     const { clock, limiter } = opened(10);
     limiter.pause(30_000);
     const permits = collect(limiter, 3);

@@ -10,7 +10,7 @@ async function input(): Promise<string> {
   return folder;
 }
 
-it('makes a folder of its own in the runtime directory, for the user alone', async () => {
+it('makes its own folder in the runtime directory, for the user alone', async () => {
   const folder = await input();
   const own = await runtimeFolder(folder);
   expect(own).toBe(join(folder, 'cdsync'));

@@ -76,7 +76,7 @@ describe('a statement of Trino', () => {
     expect(server.statements[0]?.headers.authorization).toBe('Bearer header.body.signature');
   });
 
-  it.each([429, 502, 503, 504])('is sent again to a server that answers %i', async (status) => {
+  it.each([429, 502, 503, 504])('is sent again to a server that responds %i', async (status) => {
     const server = await coordinator(() => ({ columns: ['n'], pages: [[[7]]] }));
     server.statuses.push(status, status);
     expect(await session(server.url).number('SELECT 7')).toBe(7);
@@ -105,7 +105,7 @@ describe('a statement of Trino', () => {
     expect([code, kind]).toEqual(['destination_unavailable', 'retryable']);
   });
 
-  it('reads an answer again that was cut off', async () => {
+  it('reads a response again that was cut off', async () => {
     const server = await coordinator(() => ({ columns: ['n'], pages: [[[1]], [[2]]] }));
     server.cutAnswers = 2;
     expect((await session(server.url).rows('SELECT n')).map(({ n }) => n)).toEqual([1, 2]);
@@ -113,7 +113,7 @@ describe('a statement of Trino', () => {
     expect(server.complaints).toEqual([]);
   });
 
-  it('goes on at the configured address, whatever host the answer names: the login goes nowhere else', async () => {
+  it('continues at the configured address, whatever host the response names: the login goes nowhere else', async () => {
     const server = await coordinator(() => ({ columns: ['n'], pages: [[[1]], [[2]]] }));
     server.advertised = 'http://inside.invalid:8080';
     expect(await session(server.url, { password: new Secret('x') }).rows('SELECT n')).toHaveLength(2);

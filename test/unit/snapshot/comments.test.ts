@@ -98,7 +98,7 @@ test('a column keeps the run that brought it, whether rows are patched, added or
   ]);
 });
 
-test('a table of many columns has a comment of its own only, which says where the others are', async () => {
+test('a table of many columns has its own comment only, which says where the others are', async () => {
   const row = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`c${n}`, n]));
   await snapshots.run('members', [{ id: 'a', ...row }]);
   await snapshots.publish();

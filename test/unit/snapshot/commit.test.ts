@@ -81,7 +81,7 @@ describe('a commit', () => {
     );
   });
 
-  test('gives a sequence number only where something changed, and records each run all the same', async () => {
+  test('gives a sequence number only where something changed, and still records each run', async () => {
     const sequences: number[] = [];
     for (const rows of [many(0, 3), many(0, 3), many(0, 4)])
       sequences.push((await snapshots.run('members', rows)).sequence);

@@ -175,7 +175,7 @@ describe('what changed', () => {
     expect(text.task.difference).toMatchObject({ updated: 1, unchanged: 1 });
   });
 
-  test('has no row in which only an untracked column differs; its new value is kept all the same', async () => {
+  test('has no row in which only an untracked column differs; its new value is still kept', async () => {
     const stream = newStream();
     const untracked = ['seen'];
     await snapshots.run(stream, [{ id: 'a', n: 1, seen: 1 }], { untracked });

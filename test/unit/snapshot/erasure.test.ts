@@ -89,7 +89,7 @@ describe('writing the store again', () => {
     expect(reasons).toEqual(['free', undefined, 'free']);
   });
 
-  test('may fail if it only saves space, which is told once, and leaves no file behind', async () => {
+  test('may fail if it only saves space, which is reported once, and leaves no file behind', async () => {
     const notices: string[] = [];
     const notice = (line: string) => notices.push(line);
     const nowhere = new JobLayout(snapshots.layout.folder, 'nothing');
@@ -102,7 +102,7 @@ describe('writing the store again', () => {
 });
 
 describe('forgetting rows', () => {
-  test('erases them from rows, keys, changes, history, rejects and files, as a commit of its own', async () => {
+  test('erases them from rows, keys, changes, history, rejects and files, as its own commit', async () => {
     const historyMs = 90 * 60_000;
     const rows = (n: number) => [
       { id: 'a', name: secret, n },

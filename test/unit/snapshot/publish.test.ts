@@ -194,7 +194,7 @@ describe('publishing that was cut short', () => {
     await expect(snapshots.publish()).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
   });
 
-  test('publishes a file again that somebody has written to, or any that is no copy of the store if asked', async () => {
+  test('publishes a file again that another process has written to, or any that is no copy of the store if asked', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = snapshots.layout.published(1);
@@ -214,7 +214,7 @@ describe('publishing that was cut short', () => {
     expect(await publishedRows()).toEqual([{ id: 'p1', n: '1' }]);
   });
 
-  test('never gives a file the name of one that somebody may have open: its log would meet the new one', async () => {
+  test('never gives a file the name of one that another process may have open: its log would meet the new one', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const first = await readlink(snapshots.layout.link);
@@ -249,7 +249,7 @@ describe('publishing that was cut short', () => {
     expect(await readdir(publishedFolder)).toEqual(['1', '2']);
   });
 
-  test('gives files a mode that forbids writing, and replaces and removes them all the same', async () => {
+  test('gives files a mode that forbids writing, and still replaces and removes them', async () => {
     for (const n of [1, 2, 3]) {
       await snapshots.run('members', rowsOf(n));
       await snapshots.publish({ mode: 0o400, keepSnapshots: 1 });

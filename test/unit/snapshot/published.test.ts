@@ -175,7 +175,7 @@ describe('a query that does not fit in memory', () => {
   const sorted = `select count(*)::int as n, max(place)::int as last from (
     select row_number() over (order by h) as place from (select hash(range)::varchar as h from range(2000000)))`;
 
-  test('goes on in a folder of its own, and leaves nothing there', async () => {
+  test('continues in its own folder, and leaves nothing there', async () => {
     const both = await Promise.all([1, 2].map(() => openPublished(snapshots.layout, small)));
     const names = new Set<string>();
     const look = setInterval(async () => {

@@ -108,7 +108,7 @@ describe('what a reading settles', () => {
     expect(found).toEqual([{ from: at(1), to: at(8) }]);
   });
 
-  it('is of an empty window only the time for which the service is known to answer', () => {
+  it('is of an empty window only the time for which the service is known to have data', () => {
     const windows = [read(80, 81, true), read(81, 82, false), read(92, 94, true), read(94, 100, true)];
     const found = settled({ covered: [], read: windows, beganMs: 100 * day, certainMs: 7 * day });
     expect(found).toEqual([

@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 describe('a state file', () => {
-  it('is read as it was written, and is for nobody else', async () => {
+  it('is read as it was written, and is for no one else', async () => {
     await writeStateFile(path, { version: 1, name: 'first' });
     await writeStateFile(path, { version: 1, name: 'second' });
     expect(await readStateFile(path, file)).toEqual({ version: 1, name: 'second' });

@@ -162,7 +162,7 @@ describe('a record that the destination asks for again', () => {
     expect(clock.slept).toEqual([5_000, 5_000]);
   });
 
-  it('is not sent forever, and acknowledgements meanwhile are kept', async () => {
+  it('is not sent forever, and acknowledgements in between are kept', async () => {
     let times = 0;
     const answer = (batch: readonly OutgoingRecord[]) => {
       times += 1;
