@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, readFile, rename, rm, statfs } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -97,8 +97,7 @@ function amounts(): number[] {
 async function lacksMount(): Promise<string | undefined> {
   if (process.platform !== 'linux') return 'tmpfs, which only Linux has';
   if (process.getuid?.() !== 0) return 'root, to mount a small file system';
-  const folder = join('/tmp', `cdsync-mount-${process.pid}`);
-  await mkdir(folder);
+  const folder = await mkdtemp('/tmp/cdsync-mount-');
   try {
     await mount(folder, 'size=1m');
     await execute('umount', [folder]);
