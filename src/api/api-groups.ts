@@ -14,7 +14,7 @@ interface ApiGroupsOptions {
   readonly budget: Budget;
   /** Memory for all bodies, in bytes. */
   readonly bodyBytes: number;
-  readonly notice: (notice: string) => void;
+  readonly notice: (text: string) => void;
 }
 
 /** What the requests of one API group share: their limit, how many are under way, and whether the service responds. */

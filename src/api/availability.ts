@@ -27,7 +27,7 @@ interface AvailabilityOptions extends RetryOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly contact: Contact;
-  readonly notice: (notice: string) => void;
+  readonly notice: (text: string) => void;
   /** The service responds again. */
   readonly onEnd: () => void;
   /** In an outage, the service asks to wait. */
@@ -308,7 +308,7 @@ export class Availability {
     this.#timer = undefined;
   }
 
-  /** The request that failed first probes first; one that has probed follows after the others. */
+  /** The request that failed first probes first; one that has probed waits for the others. */
   #probe(): void {
     let next: Waiting | undefined;
     for (const waiting of this.#waiting) if (next === undefined || isBefore(waiting.trial, next.trial)) next = waiting;

@@ -5,10 +5,10 @@ import type { ResponseHeaders } from './response-reader.js';
 
 /** Notes the API versions whose end the service announces, and reports each once. */
 export class Deprecations {
-  readonly #notice: (notice: string) => void;
+  readonly #notice: (text: string) => void;
   readonly #found = new Map<string, Deprecation>();
 
-  constructor(notice: (notice: string) => void) {
+  constructor(notice: (text: string) => void) {
     this.#notice = notice;
   }
 

@@ -32,7 +32,7 @@ export class Outage {
   /** The error of all who wait, once the patience is spent. */
   spent: (() => Error) | undefined;
   readonly #clock: Clock;
-  readonly #notice: (notice: string) => void;
+  readonly #notice: (text: string) => void;
   #pauses = 0;
   #noticedAt: number | undefined;
   #left = 0;
@@ -41,7 +41,7 @@ export class Outage {
   constructor(begun: {
     readonly name: string;
     readonly clock: Clock;
-    readonly notice: (notice: string) => void;
+    readonly notice: (text: string) => void;
     /** The last success, or the first of the requests that failed, whichever is later. */
     readonly since: number;
     readonly requests: number;

@@ -158,11 +158,11 @@ const sameWithinMs = 2_000;
 
 /** Says that the service asked to wait, once for each wait, when it begins: otherwise nothing would seem to happen. */
 export class RetryAfterNotices {
-  readonly #notice: (notice: string) => void;
+  readonly #notice: (text: string) => void;
   readonly #clock: Clock;
   #noticedUntil = Number.NEGATIVE_INFINITY;
 
-  constructor(notice: (notice: string) => void, clock: Clock) {
+  constructor(notice: (text: string) => void, clock: Clock) {
     this.#notice = notice;
     this.#clock = clock;
   }

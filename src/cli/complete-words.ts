@@ -264,7 +264,7 @@ async function jobsOf(file = 'cdsync.yaml'): Promise<ConfigNames[]> {
 
 /**
  * Writes the possible words at the cursor, for the scripts of `cdsync completion`.
- * @param options the shell, then the words after `cdsync`
+ * @param args the shell, then the words after `cdsync`
  */
 export async function answerShell(
   [, ...words]: readonly string[],

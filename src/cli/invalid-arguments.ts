@@ -29,7 +29,7 @@ const needed: Readonly<Record<string, string>> = {
 };
 
 /** Options of other tools, and of other commands, with their equivalents here. */
-const rightPlace: Readonly<Record<string, string>> = {
+const equivalents: Readonly<Record<string, string>> = {
   '--dry-run': 'cdsync plan shows what a run would do; cdsync push --dry-run what a delivery would do',
   '--limit': 'write LIMIT into the SQL',
   '--config': 'the configuration file is the first argument',
@@ -81,9 +81,9 @@ export function argumentErrors(message: string, wrong: WrongWords): CdsyncError 
   const actions = { workflow: 'start, status or stop', state: 'show or reset' }[command ?? ''];
   if (names !== undefined && actions !== undefined && second !== '' && !second.startsWith('-'))
     return usageError(`unknown action "${printable(second)}"; choose ${actions}`, see);
-  const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(rightPlace, word));
+  const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(equivalents, word));
   if (names !== undefined && flag !== undefined && unknownWords(names.split(', '), wrong).startsWith('no such option'))
-    return usageError(`no such option here: ${flag}`, rightPlace[flag] as string);
+    return usageError(`no such option here: ${flag}`, equivalents[flag] as string);
   if (names !== undefined) return usageError(unknownWords(names.split(', '), wrong), see);
   const [, valueless] = /^Not enough arguments following: (.*)$/.exec(message) ?? [];
   if (valueless !== undefined) return usageError(`--${valueless} needs a value`, see);

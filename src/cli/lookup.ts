@@ -41,7 +41,7 @@ async function* one(keys: Keychain): AsyncGenerator<Keychain> {
 
 interface Questions {
   readonly keys: AsyncIterable<Keychain>;
-  /** Every lookup gets a line in the responses, even if no profile matches. */
+  /** Every lookup gets a line in the output, even if no profile matches. */
   readonly isList: boolean;
 }
 

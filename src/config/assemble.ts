@@ -95,7 +95,7 @@ export function jobConfig(
   };
 }
 
-/** Up to that many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */
+/** Up to this many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */
 const someRows = 10;
 
 function guardOptions(chosen: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {

@@ -160,7 +160,7 @@ function readPlain(
   return { plain, secretVariables: [...reader.secretVariables, otlpHeaders] };
 }
 
-/** Whether a word looks like that of a connector: then no package of that name is meant, and none must be installed. */
+/** Whether a word looks like that of a connector: then no package of that name is meant, and none should be installed. */
 function isMisspelt(word: string, { connectors: known }: Schemas): boolean {
   return nearest(word, known.keys(), 1).length > 0;
 }

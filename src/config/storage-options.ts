@@ -31,9 +31,9 @@ const bucket = map({
 const shortestSilence = 5;
 
 function bucketRules(value: unknown): Finding[] {
-  const set = value as Readonly<Record<string, unknown>>;
-  const findings = s3Rules(set);
-  const { takeover_after: silence } = set;
+  const options = value as Readonly<Record<string, unknown>>;
+  const findings = s3Rules(options);
+  const { takeover_after: silence } = options;
   if (typeof silence === 'string' && /^\d+(\.\d+)?\s*(ms|s)$/.test(silence)) {
     const seconds = Number.parseFloat(silence) / (silence.endsWith('ms') ? 1000 : 1);
     if (seconds < shortestSilence)

@@ -2,7 +2,7 @@ import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Creates a folder and the missing ones above it. Node's own way never ends if a file system responses that the new folder does not exist
+ * Creates a folder and the missing ones above it. Node's own way never ends if a file system reports that the new folder does not exist
  * (`/proc`), and calls a read-only file system a missing folder.
  * @param mode permissions, less those that the umask removes
  * @returns the first folder that was made; undefined if all were there

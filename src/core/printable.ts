@@ -1,6 +1,6 @@
 const maxLength = 300;
 
-/** Other people's texts may name a person; only an e-mail address can be cached for sure. */
+/** Other people's texts may name a person; only an e-mail address can be identified for sure. */
 const address = /[^\s@"'`<>()[\]{},;:=/]+@[^\s@"'`<>()[\]{},;:=/]+\.[\p{L}\p{N}-]+/gu;
 
 /** The text with each e-mail address replaced by `[address]`. */

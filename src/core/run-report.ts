@@ -35,7 +35,7 @@ export interface StreamReport {
   schema_changes: SchemaChange[];
   /** Records that were looked up by key and that the service does not have. */
   missing: number;
-  /** Records with the same bytes as in an earlier run, and were not converted again. */
+  /** Records with the same bytes as in an earlier run, which were not converted again. */
   recognised: number;
   /** Why none was; null if some could be, or if the stream's records never are. */
   unrecognised: string | null;

@@ -18,7 +18,7 @@ export interface PlannedStream {
   /** Undefined if it cannot be said, or if the delivery would be refused. */
   readonly plan: PlannedDelivery | undefined;
   /** Why there is no plan, if nothing is wrong. */
-  readonly notPlannedBecause: string | undefined;
+  readonly reason: string | undefined;
   readonly error: CdsyncError | undefined;
 }
 
@@ -29,21 +29,14 @@ export interface PlannedStream {
 export async function planDeliveries(context: DeliveryContext, request: DeliveryRequest): Promise<PlannedStream[]> {
   const { name, connector } = request.destination;
   const planned = (stream: string, rest: Partial<PlannedStream>): PlannedStream => ({
-    ...{
-      destination: name,
-      connector: connector.name,
-      stream,
-      plan: undefined,
-      notPlannedBecause: undefined,
-      error: undefined,
-    },
+    ...{ destination: name, connector: connector.name, stream, plan: undefined, reason: undefined, error: undefined },
     ...rest,
   });
   const database = await Database.open(context.resources);
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-push-'));
   const planOf = async (stream: string): Promise<PlannedStream> => {
     const feed = await readFeed(context.layout, stream);
-    if (feed === undefined) return planned(stream, { notPlannedBecause: 'the stream has no snapshot yet' });
+    if (feed === undefined) return planned(stream, { reason: 'the stream has no snapshot yet' });
     const session = await database.connect();
     const progress = { destination: name, stream, phase: 'preparing' as const, rows: 0, total: undefined };
     const own = join(folder, stream);

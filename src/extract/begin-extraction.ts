@@ -50,7 +50,7 @@ export interface ExtractionOptions {
   readonly rules: ColumnRules;
   /** The journal of an earlier process, to resume from. */
   readonly resume: JournalState | undefined;
-  /** Given if records must be cached, now if possible and by the next run. */
+  /** Set if the record cache is used: by this run if it can be, and by the next one. */
   readonly recognition: StreamCacheOptions | undefined;
   /** Whether to compare even an unpartitioned list with its total. */
   readonly checkTotal: boolean;

@@ -193,7 +193,7 @@ export class PartWriter {
     return file;
   }
 
-  /** Each column of a file takes longer than the values of a few rows: parts of many columns are that many times as large and as late. */
+  /** Each column of a file takes longer than the values of a few rows: with many columns, parts are larger and later by this factor. */
   get #breadth(): number {
     return Math.min(10, Math.max(1, this.#options.columns.list.length / wideColumns));
   }

@@ -252,7 +252,7 @@ export class ServiceReader {
   /** A filter on an attribute that none of the records has was ignored: by it, the service had to leave all of them out. */
   #requireFiltered(): void {
     const { source, filter } = this.#options;
-    // Records that were cached were looked at when they were scanned.
+    // Records that the cache had were compared with the filter when they were scanned.
     if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0) return;
     const [attribute] = this.#sink.unevaluated(filter.keys());
     if (attribute === undefined) return;
@@ -284,7 +284,7 @@ export class ServiceReader {
     };
   }
 
-  /** Why no record was cached, in words; undefined if some could be, or if that was never wanted. */
+  /** Why the cache was not used, in words; undefined if it was, or if it was never wanted. */
   get cacheUnusedBecause(): string | undefined {
     return this.#recognition?.reason;
   }

@@ -17,7 +17,7 @@ import { cutPageExactly } from './scan/page-cutter.js';
 
 /** The response for a window this short counts as complete, whatever else it has. */
 const shortestMs = 1_000;
-/** That many halvings of one window prove no service complete. */
+/** This many halvings of one window prove no service complete. */
 const mostHalvings = 500;
 
 /** How much later than {@link WindowedSource.certainMs} ago a refused window begins when it is asked for again: clocks differ. */

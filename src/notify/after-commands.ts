@@ -40,13 +40,13 @@ function commandEnvironment(
   { job, runId, status, report }: EndedRun,
 ): Record<string, string | undefined> {
   const own = Object.entries(env).filter(([name]) => !secretVariables.includes(name));
-  const placeholders = {
+  const variables = {
     CDSYNC_JOB: job,
     CDSYNC_RUN_ID: runId ?? '',
     CDSYNC_STATUS: status,
     CDSYNC_REPORT: report ?? '',
   };
-  return { ...Object.fromEntries(own), ...placeholders };
+  return { ...Object.fromEntries(own), ...variables };
 }
 
 /** Runs the commands one after the other. It never throws: what goes wrong with one is a notice. */

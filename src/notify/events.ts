@@ -67,7 +67,7 @@ export function newEvents(
   keys: readonly EventKey[],
   known: readonly EventKey[],
 ): RunEvent[] {
-  const news = keys.filter((fact) => every || !known.includes(fact)).map(eventOf);
+  const news = keys.filter((key) => every || !known.includes(key)).map(eventOf);
   return on.filter((event, index) => news.includes(event) && on.indexOf(event) === index);
 }
 

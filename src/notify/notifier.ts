@@ -19,7 +19,7 @@ interface NotifierOptions {
   readonly http: WebhookClient;
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
-  /** All receivers together have that long at the end of a run; those that have not answered by then get the message late. */
+  /** All receivers together have this long at the end of a run; those that have not answered by then get the message late. */
   readonly deadlineMs: number;
 }
 

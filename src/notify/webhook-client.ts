@@ -15,7 +15,7 @@ interface Reply {
   readonly body: string;
 }
 
-/** The longest response that is read; receivers response with a word. */
+/** The longest response that is read; receivers respond with a word. */
 const maxReplyBytes = 65_536;
 
 /** Pauses before the second and the third attempt. */

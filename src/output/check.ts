@@ -1,7 +1,7 @@
 import { formatCount } from '../core/quantities.js';
 import type { CheckResult } from '../engine/plan/check-job.js';
 
-/** That many columns are named. */
+/** At most this many columns are named. */
 const mostNamed = 20;
 
 function textLines(texts: readonly string[]): string[] {

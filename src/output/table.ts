@@ -2,7 +2,7 @@ import { visible } from '../core/printable.js';
 
 /** Cells between two columns. */
 const gap = 2;
-/** A shortened column keeps at least that many cells: enough to distinguish two values. */
+/** A shortened column keeps at least this many cells: enough to distinguish two values. */
 const leastWidth = 12;
 
 /** What of a table fits into a line. */

@@ -65,7 +65,7 @@ async function writeRunPage(task: PagesTask, runId: string): Promise<boolean> {
   return page !== undefined;
 }
 
-/** Rows of runs that the last page listed are taken from it: reading every report of a job would take longer each run. */
+/** Rows of runs that the last page listed are taken from it: reading every report of a job would take longer with each run. */
 export async function writeIndex(
   { layout, now }: PagesTask,
   { changed }: { changed: string | undefined },

@@ -27,7 +27,7 @@ export interface CacheUpdate {
   /** Digest of all that decides what becomes of a record's bytes. */
   readonly fingerprint: string;
   readonly cachedRows: CachedRows | null;
-  /** The hashes that the reading cached by, to be changed; undefined: a new set is made. */
+  /** The hash table of the reading, to be changed; undefined: a new one is made. */
   readonly set: RecordHashTable | undefined;
   /** The keys files of the parts. */
   readonly keysPaths: readonly string[];

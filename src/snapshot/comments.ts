@@ -103,7 +103,7 @@ function relationsOf({ stream }: StreamState, comment: string): Relation[] {
 /**
  * Describes the tables and views of a stream, and their columns, in the database. Call it in the commit, when they have their
  * last form.
- * @param since the run that returned each column, by its path
+ * @param since the first run that had each column, by its path
  */
 export async function commentStream(
   store: SnapshotStore,

@@ -160,7 +160,7 @@ async function newState(
   };
 }
 
-/** @returns the run that returned each column, by its path */
+/** @returns the first run that had each column, by its path */
 async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Promise<ReadonlyMap<string, string>> {
   const table = storeTable('columns', 'cdsync');
   const stream = sqlText(task.stream);

@@ -55,7 +55,7 @@ export interface ListSource extends SourceProperties {
 /** A list that is asked for in windows of time, and only ever grows. */
 export interface WindowedSource extends SourceProperties {
   readonly kind: 'windowed';
-  /** The longest window. It limits how much is read again after a failure, and the service limits it. */
+  /** The longest window. It bounds how much is read again after a failure, and stays within the service's own limit. */
   readonly longestWindowMs: number;
   /** Whether a window is read in pages. Otherwise one response is all of it: a request takes no page size and no token. */
   readonly takesLimit: boolean;
@@ -92,7 +92,7 @@ export interface KeyedRequest {
 
 /** The owner of the records that have the keys: a collection, an index. */
 export interface KeyOwner {
-  /** Responses with a success if it exists. */
+  /** Succeeds if it exists. */
   operation(): Operation;
   /** The error if it does not, or if that cannot be known. */
   unknown(reason: string): Error;

@@ -7,7 +7,7 @@ import type { ReadOptions } from './declaration.js';
 const defaultReachDays = 30;
 
 /** A date or a time: ISO 8601, UTC unless it has an offset, as milliseconds since 1970; not in the future. */
-function moment(properties: OptionInfo) {
+function moment(info: OptionInfo) {
   const schema = z
     .string()
     .regex(momentForm)
@@ -18,7 +18,7 @@ function moment(properties: OptionInfo) {
     verbatim: true,
     check: (written) =>
       parseMoment(String(written)) > Date.now() ? [{ path: [], message: 'this time is in the future' }] : [],
-    ...properties,
+    ...info,
   });
 }
 
@@ -32,7 +32,8 @@ export const windowOptions = (reachDays = defaultReachDays) => ({
     example: '2026-01-01',
   }).optional(),
   lag_ms: whole(0, 604_800_000, {
-    description: 'How much of the last run each run reads again. It finds records that the service lists late.',
+    description:
+      'How far each run reads back into the time that earlier runs have read. It finds records that the service lists late.',
     unit: 'ms',
     example: 600_000,
   }).prefault(600_000),

@@ -39,7 +39,7 @@ it('three workers use one limit together, and never more', async () => {
   const after = Number(
     (await server.query('SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()'))[0]?.xact_commit,
   );
-  // Six seconds; statistics come a second late, and looking costs its own few.
+  // Six seconds; statistics come a second late, and looking costs a few more.
   expect((after - before) / 6).toBeLessThan(20);
 });
 

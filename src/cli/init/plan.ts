@@ -39,12 +39,13 @@ async function askForService(args: ServiceArguments, env: Variables, terminal: T
   };
   const ask = async (
     key: keyof Omit<ServicePart, 'auth'>,
-    inputs: string | undefined,
+    fromFlag: string | undefined,
     text: string,
     fallback: string,
   ) => {
-    if (inputs === undefined) return terminal.ask(text, fallback, (answer) => tried({ [key]: answer })[key] as string);
-    return tried({ [key]: inputs })[key] as string;
+    if (fromFlag === undefined)
+      return terminal.ask(text, fallback, (answer) => tried({ [key]: answer })[key] as string);
+    return tried({ [key]: fromFlag })[key] as string;
   };
   const address = env.CDS_BASE_URL || localService.base_url;
   const tenant = env.CDS_TENANT_ID || localService.tenant_id;
@@ -87,7 +88,7 @@ function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
 }
 
 /**
- * Plans the configuration from flags, the environment, the service itself, and, at a terminal, the user's responses.
+ * Plans the configuration from flags, the environment, the service itself, and, at a terminal, the user's input.
  * @throws {CdsyncError} `usage` that names the missing or wrong flag; errors of the client; `interrupted`
  */
 export async function askForPlan(args: InitArguments, env: Variables, output: Output): Promise<ConfigPlan> {

@@ -72,7 +72,7 @@ function chooseByName<T extends Choosable>(what: string, wanted: readonly string
   return [...new Set(wanted.map((name) => called(what, name, all)))];
 }
 
-/** The ones that a response means: `1, 3`, `all`, `none` or a list of names. @throws {CdsyncError} `usage` */
+/** The ones that the input names: `1, 3`, `all`, `none` or a list of names. @throws {CdsyncError} `usage` */
 function chooseByAnswer<T extends Choosable>(what: string, answer: string, all: readonly T[]): T[] {
   if (answer === 'all') return [...all];
   if (answer === 'none') return [];

@@ -33,22 +33,20 @@ export async function planPush(
 ): Promise<PushPlan> {
   requireDestinations(options.job);
   const planned = await planDeliveriesOfJob(context, options);
-  const destinations = planned.map(
-    ({ destination: name, connector, stream, plan, notPlannedBecause, error }): PushPlanEntry => {
-      const refused = error !== undefined && isRefusal(error) ? 'refused' : 'failed';
-      const action = error !== undefined ? refused : (plan?.action ?? 'unknown');
-      const why = error?.message ?? plan?.why ?? notPlannedBecause ?? '';
-      return {
-        name,
-        connector,
-        stream,
-        action,
-        why,
-        plan: plan ?? null,
-        error: error === undefined ? null : reportError(error),
-      };
-    },
-  );
+  const destinations = planned.map(({ destination: name, connector, stream, plan, reason, error }): PushPlanEntry => {
+    const refused = error !== undefined && isRefusal(error) ? 'refused' : 'failed';
+    const action = error !== undefined ? refused : (plan?.action ?? 'unknown');
+    const why = error?.message ?? plan?.why ?? reason ?? '';
+    return {
+      name,
+      connector,
+      stream,
+      action,
+      why,
+      plan: plan ?? null,
+      error: error === undefined ? null : reportError(error),
+    };
+  });
   const actions = new Set(destinations.map(({ action }) => action));
   const status = actions.has('failed') ? 'failed' : actions.has('refused') ? 'partial' : 'ok';
   const failed = planned.flatMap(({ error }) => (error === undefined || isRefusal(error) ? [] : [error]));

@@ -27,7 +27,7 @@ interface SealedBatch {
   /** Where to write the part. */
   readonly files: PartFiles;
   readonly compression: ParquetCompression;
-  /** The hash of each record's bytes, four words each; left out: the records shall not be cached. */
+  /** The hash of each record's bytes, four words each; left out: the record cache does not need them. */
   readonly raw?: Uint32Array | undefined;
 }
 

@@ -154,9 +154,9 @@ describe.skipIf(found === undefined)('connector ducklake', () => {
       code: 'destination_login',
       hint: 'create the database, or correct the URL',
     });
-    const remote = open({ ...lake.options, data_path: join(folder, 'other') });
-    await expect(remote).rejects.toMatchObject({ code: 'destination_refused' });
-    await expect(remote).rejects.toThrow(`keeps its data in ${join(folder, 'data')}/`);
+    const moved = open({ ...lake.options, data_path: join(folder, 'other') });
+    await expect(moved).rejects.toMatchObject({ code: 'destination_refused' });
+    await expect(moved).rejects.toThrow(`keeps its data in ${join(folder, 'data')}/`);
     const schema = lake.options.catalog_schema;
     await server.query(`UPDATE ${schema}.ducklake_metadata SET value = '0.3' WHERE key = 'version'`);
     await expect(open(lake.options)).rejects.toThrow('has version 0.3; this DuckDB needs version');

@@ -62,7 +62,7 @@ export class Source {
     this.fill();
   }
 
-  /** Texts that name their column, so that one that a rule hides is cached wherever it is. */
+  /** Texts that name their column, so that one that a rule hides is found wherever it is. */
   #value({ name, form }: SourceColumn): Json {
     this.#numbers += 1;
     const n = this.#numbers;

@@ -17,7 +17,7 @@ export const damages = [
 ] as const;
 export type Damage = (typeof damages)[number];
 
-/** The files by which records are cached, of the job in this folder. */
+/** The files of the record cache of the job in this folder. */
 export class KnownFiles {
   readonly #folder: string;
   readonly #kept: string;
