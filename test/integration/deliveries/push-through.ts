@@ -25,13 +25,15 @@ async function isTakenBack(series: Series, { status, error }: DestinationReport)
 export async function pushThrough(series: Series, flags: Flags): Promise<DestinationReport> {
   const { dice, product, note, trail } = series;
   for (let attempt = 0; ; attempt += 1) {
-    const choice = attempt < 3 ? dice.whole(12) : 11;
+    const choice = attempt < 3 ? dice.whole(14) : 11;
     if (choice === 0 && Object.keys(flags).length === 0 && series.target.killedAt !== undefined) {
       await pushKilled(series);
       continue;
     }
-    const how = choice < 4 ? 'death' : choice < 6 ? 'outage' : 'aside';
-    const strike: Strike = { how, step: 1 + dice.whole(22), after: dice.once(2) };
+    const isAtChange = choice > 11;
+    const how = choice < 4 || isAtChange ? 'death' : choice < 6 ? 'outage' : 'aside';
+    const step = 1 + dice.whole(22);
+    const strike: Strike = { how, step: isAtChange ? 'change' : step, after: isAtChange || dice.once(2) };
     let report: DestinationReport | undefined;
     const what = await struck(strike, async () => {
       report = await product.push(flags);

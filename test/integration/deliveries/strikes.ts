@@ -5,7 +5,8 @@ import { SqlDestination } from '../../../src/sdk/sql/sql-destination.js';
 export interface Strike {
   /** - `death`: nothing more is done, not even a rollback. - `outage`: the server is away until the next attempt. */
   readonly how: 'death' | 'outage' | 'aside';
-  readonly step: number;
+  /** The step's number; `change`: the first statement that changes the table itself, which not every database can roll back. */
+  readonly step: number | 'change';
   /** Whether the step was still carried out, and its response lost. */
   readonly after: boolean;
   /** What others do right before rows and record are written; only then, because a transaction holds locks. */
@@ -21,6 +22,9 @@ let last = '';
 const guarded = new WeakSet<object>();
 
 class Killed extends Error {}
+
+/** Creates, alters or drops a table that is not one of cdsync's own. */
+const changesTable = /^\s*(CREATE|ALTER|DROP) TABLE (?!(IF (NOT )?EXISTS )?\S*_cdsync_)/i;
 
 function failure({ how }: Strike): Error {
   return how === 'outage' ? unavailable('the server went away') : new Killed('killed');
@@ -45,12 +49,12 @@ function guard(session: Session): Session {
       return work();
     }
     passed += 1;
-    const isHere = strike !== undefined && passed === strike.step;
-    if (isHere) last = `${strike.how} ${strike.after ? 'after' : 'before'} ${name} ${String(words).slice(0, 40)}`;
-    if (isHere && !strike.after) stop(strike);
-    const response = await work();
-    if (isHere) stop(strike);
-    return response;
+    const isHere = strike?.step === 'change' ? changesTable.test(String(words)) : passed === strike?.step;
+    if (strike === undefined || !isHere) return work();
+    last = `${strike.how} ${strike.after ? 'after' : 'before'} ${name} ${String(words).slice(0, 40)}`;
+    if (!strike.after) stop(strike);
+    await work();
+    stop(strike);
   };
   return new Proxy(session, {
     get(target, name) {

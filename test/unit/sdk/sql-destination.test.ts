@@ -104,6 +104,18 @@ describe('a load in a database whose DDL commits at once', () => {
     expect(statements[at('COMMENT ON TABLE')]).toContain("'of the user [cdsync 2:new]'");
   });
 
+  it.for([
+    { drop: true, create: true, add: [], widen: [] },
+    { drop: false, create: false, add: [{ ...id, name: 'age' }], widen: [] },
+    { drop: false, create: false, add: [], widen: [id] },
+  ])('announces each change of the table before it is made: %o', async (change) => {
+    const statements = await statementsOf(loadOf({ change }));
+    const intent = statements.findIndex((sql) => sql.includes("'intent'"));
+    const changed = statements.findIndex((sql) => /^(CREATE|ALTER|DROP) TABLE .*"people"/.test(sql));
+    expect(intent).toBeGreaterThanOrEqual(0);
+    expect(changed).toBeGreaterThan(intent);
+  });
+
   it('neither announces nor stamps an increment', async () => {
     const statements = await statementsOf(loadOf());
     expect(statements.filter((sql) => /intent|COMMENT/.test(sql))).toEqual([]);
