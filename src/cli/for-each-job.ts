@@ -22,8 +22,11 @@ export interface JobCommand<Result> {
    * @throws {CdsyncError} if it could not begin, or is stopped
    */
   work(job: JobConfig, only: Pick<JobSelection, 'streams' | 'destinations'>): Promise<Result>;
-  /** Shows people the result, and derives the exit code. */
-  print(result: Result): CommandResult | Promise<CommandResult>;
+  /**
+   * Shows people the result, and derives the exit code.
+   * @param isAlone whether the command has no other job: then its last line says what to do next about this one
+   */
+  print(result: Result, isAlone: boolean): CommandResult | Promise<CommandResult>;
   /** The document of --json for one job alone. */
   document(result: Result): unknown;
 }
@@ -136,7 +139,7 @@ async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<
   return inJob(at, async () => {
     const result = await command.work(job, only);
     output.document(command.document(result));
-    const verdict = await command.print(result);
+    const verdict = await command.print(result, true);
     if (verdict.code !== 0) output.last(await nextStep({ ...verdict, ...at, command: task.command }));
     return verdict.code;
   });
@@ -157,7 +160,7 @@ async function endOf<R>(
   output.about({ job: name });
   try {
     const result = await command.work(job, only);
-    return { job: name, result, ...(await command.print(result)) };
+    return { job: name, result, ...(await command.print(result, false)) };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     const code = exitCodeOf(error);

@@ -37,11 +37,14 @@ export function exitCodeOfRun(report: JobReport): number {
 }
 
 /** Shows a run or a delivery. @returns what follows from it */
-async function printReport(report: JobReport, output: Output): Promise<CommandResult> {
+async function printReport(report: JobReport, output: Output, isAlone: boolean): Promise<CommandResult> {
   const { summarize } = await import('../output/summary.js');
-  for (const line of summarize(report, terminalWidth())) output.advice(line);
-  await writeStepSummary(report, output);
   const code = exitCodeOfRun(report);
+  const heldStream = report.streams.find(({ status }) => status === 'held')?.name;
+  // Of this stream, the last line says what to do.
+  const withoutHint = code === 3 && isAlone ? heldStream : undefined;
+  for (const line of summarize(report, { width: terminalWidth(), withoutHint })) output.advice(line);
+  await writeStepSummary(report, output);
   const { streams, destinations, job: _, ...counts } = report;
   for (const { name, ...of } of streams) {
     output.event('stream_finished', { stream: name, ...of }, of.error === null ? 'info' : 'error');
@@ -53,7 +56,6 @@ async function printReport(report: JobReport, output: Output): Promise<CommandRe
   // A delivery that was not tried waits for a run, not for a push.
   const undelivered = destinations.some(({ status }) => status !== 'ok' && status !== 'not_tried');
   const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
-  const heldStream = streams.find(({ status }) => status === 'held')?.name;
   const cause = decisive(report);
   const [errorCode] = causesOf(cause);
   // The record of a table at a destination is not among the files that `verify` reads.
@@ -65,7 +67,7 @@ async function printReport(report: JobReport, output: Output): Promise<CommandRe
 /** The parts of a command that ends with a report. */
 export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'print' | 'document'> {
   return {
-    print: (report) => printReport(report, output),
+    print: (report, isAlone) => printReport(report, output, isAlone),
     document: (report): RunReport => ({ status: report.status, jobs: [report], error: null }),
   };
 }

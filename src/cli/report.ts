@@ -98,7 +98,7 @@ async function printPage({ page, path, document, problem, index }: Page, args: R
   if (args.out === '-') return writeData(page);
   const written = await copyTo(args.out, page);
   const { summarize } = await import('../output/summary.js');
-  for (const line of document.jobs.flatMap((job) => summarize(job, terminalWidth()))) output.advice(line);
+  for (const line of document.jobs.flatMap((job) => summarize(job, { width: terminalWidth() }))) output.advice(line);
   output.result('');
   const shown = written ?? path;
   output.result(`  page: ${shown}`);

@@ -63,7 +63,10 @@ function recognition(streams: readonly StreamReport[]): string[] {
   ];
 }
 
-function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobReport): string[] {
+function footnotes(
+  { streams, deprecations = [], warnings: ofRun = [] }: JobReport,
+  withoutHint: string | undefined,
+): string[] {
   const notes = [
     ...ofRun.map(({ message }) => `warning: ${message}`),
     ...deprecations.map(deprecationLine),
@@ -82,14 +85,21 @@ function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobRepo
       const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));
       shown.add(error.message);
       notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
-      if (error.hint !== null) notes.push(`  ${error.hint}`);
+      if (error.hint !== null && name !== withoutHint) notes.push(`  ${error.hint}`);
     }
   }
   return notes;
 }
 
-/** Lines about a job's run, for people. @param width of the terminal; undefined without one */
-export function summarize(report: JobReport, width?: number): string[] {
+interface SummaryOptions {
+  /** Of the terminal; undefined without one. */
+  readonly width?: number | undefined;
+  /** A stream whose next step is shown elsewhere. */
+  readonly withoutHint?: string | undefined;
+}
+
+/** Lines about a job's run, for people. */
+export function summarize(report: JobReport, { width, withoutHint }: SummaryOptions = {}): string[] {
   const lineWidth = width && width - 2;
   const { job, run_id, streams, status, seconds, sequence, resumed } = report;
   const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);
@@ -113,7 +123,7 @@ export function summarize(report: JobReport, width?: number): string[] {
           ),
           '',
         ];
-  const [notes, loads] = [footnotes(report), destinationLines(report, lineWidth)];
+  const [notes, loads] = [footnotes(report, withoutHint), destinationLines(report, lineWidth)];
   // Only a run that has committed has streams that are ok.
   const hasCommitted = streams.some((stream) => stream.status === 'ok');
   const kept = status === 'interrupted' ? [hasCommitted ? 'after its commit' : 'checkpoint kept'] : [];

@@ -68,6 +68,15 @@ describe('held changes', () => {
     expect(report.jobs[0]?.streams[0]?.error?.hint).toContain(`cdsync approve kept.json ${run}`);
   });
 
+  it('prints its three commands once: in the last line of the run', async () => {
+    await heldJob('once');
+    const { code, stdout, stderr } = await space.cdsync(['run', 'once.json']);
+    const all = stdout + stderr;
+    const times = ['diff', 'approve', 'discard'].map((name) => all.split(`cdsync ${name} once.json`).length - 1);
+    expect([code, times]).toEqual([3, [1, 1, 1]]);
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^look at it: cdsync diff .* \(the last good snapshot is /);
+  });
+
   it('is in status, and each command of its hints works when it is pasted into a shell', async () => {
     const run = await heldJob('spaced');
     await rename(join(space.folder, 'spaced.json'), join(space.folder, 'my spaced.json'));

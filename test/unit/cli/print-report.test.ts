@@ -41,5 +41,5 @@ it.each([
     streams: failed.streams.map(({ error }) => streamReport({ error, status: error === null ? 'ok' : 'failed' })),
     destinations: failed.destinations.map(({ error }) => destinationReport({ error, status: 'failed' })),
   };
-  expect((await reportPrinter(new Output(common)).print(ended)).next).toBe(next);
+  expect((await reportPrinter(new Output(common)).print(ended, true)).next).toBe(next);
 });

@@ -22,9 +22,9 @@ it.each(['ok', 'held', 'partial', 'failed', 'interrupted'] as const)(
 it('no line of the tables is wider than a narrow terminal, and no figure is left out', () => {
   const report = pastReport(1, [streamReport({ name: 'loyalty_members', rows: 100_098, unchanged: 98_920 })]);
   const destinations = [destinationReport({ name: 'warehouse', stream: 'loyalty_members', rows: 1_234_567 })];
-  const [, ...lines] = summarize({ ...report, destinations }, 40);
+  const [, ...lines] = summarize({ ...report, destinations }, { width: 40 });
   expect(lines.filter((line) => line.length > 40)).toEqual([]);
   for (const text of ['rows 100,098', 'unchanged 98,920', 'status ok', 'rows 1,234,567'])
     expect(lines.join()).toContain(text);
-  expect(summarize({ ...report, destinations }, 120)).toEqual(summarize({ ...report, destinations }));
+  expect(summarize({ ...report, destinations }, { width: 120 })).toEqual(summarize({ ...report, destinations }));
 });
