@@ -49,7 +49,7 @@ export default defineConfig({
     setupFiles: ['test/fixtures/property-seed.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    maxWorkers: 2,
+    maxWorkers: Number(process.env.CDSYNC_TEST_WORKERS ?? 2),
     // Loading modules again for each file takes longer than most files.
     isolate: false,
     // `npm test` runs quick; npm run test:system, test:integration and test:fault run the others.
