@@ -94,7 +94,7 @@ function footnotes(
 interface SummaryOptions {
   /** Of the terminal; undefined without one. */
   readonly width?: number | undefined;
-  /** A stream whose next step is shown elsewhere. */
+  /** A stream whose hint is left out: the last line of the command has it. */
   readonly withoutHint?: string | undefined;
 }
 
