@@ -130,17 +130,17 @@ export class ColumnRules implements ColumnOptions {
 
   /** A column as the service sends it. The shape of a hashed or masked column does not describe the values of the service. */
   #unmasked(column: StoredColumn): StoredColumn {
-    const { place, field, name, shape, declared, former, text, treatment } = column;
+    const { place, field, name, shape, declared, former, text, rule } = column;
     const type = this.type(place, field);
-    if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
+    if (rule?.hash !== undefined || rule?.mask !== undefined) {
       // If the rule was removed, history has hashes or masks beside values, so the column must hold texts.
       const isHidden = hidesValues(this.of(place, field) ?? {});
       const unknown = { place, field, name, shape: { k: isHidden ? 0 : Kind.string } };
       return this.infersFormat(place, field) ? { ...unknown, text: plainText } : unknown;
     }
     // A type that a rule gave is removed with the rule.
-    const isCurrent = treatment?.cast === undefined || treatment.cast === type;
-    const wanted = type !== undefined && treatment?.cast !== type ? type : isCurrent ? declared : undefined;
+    const isCurrent = rule?.cast === undefined || rule.cast === type;
+    const wanted = type !== undefined && rule?.cast !== type ? type : isCurrent ? declared : undefined;
     const common = { place, field, name, shape, ...(text === undefined ? {} : { text }) };
     if (wanted === undefined) return common;
     const kept = wanted === declared && former !== undefined ? { former } : {};
@@ -156,9 +156,9 @@ function kept(column: StoredColumn, rule: ColumnRule | undefined): StoredColumn 
   const { place, field, name, shape, declared, former, text } = column;
   const common = { place, field, name, ...(rule?.track === false ? { untracked: true as const } : {}) };
   const { hash, mask, type: cast } = rule ?? {};
-  if (hash !== undefined) return { ...common, shape: { k: Kind.string }, treatment: { hash } };
-  if (mask !== undefined) return { ...common, shape: { k: Kind.string }, treatment: { mask } };
+  if (hash !== undefined) return { ...common, shape: { k: Kind.string }, rule: { hash } };
+  if (mask !== undefined) return { ...common, shape: { k: Kind.string }, rule: { mask } };
   const known = Object.entries({ declared, former, text }).filter(([, value]) => value !== undefined);
   const plain = { ...common, shape, ...Object.fromEntries(known) };
-  return cast === undefined ? plain : { ...plain, treatment: { cast } };
+  return cast === undefined ? plain : { ...plain, rule: { cast } };
 }

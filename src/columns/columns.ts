@@ -115,7 +115,7 @@ export interface Column {
   type: string;
   /** DuckDB type in Parquet files. */
   fileType: string;
-  treatment: ColumnMask | undefined;
+  rule: ColumnMask | undefined;
   /** The column is updated, but a new value alone does not count as a change of the row, and history does not have the column. */
   untracked: boolean;
 }
@@ -129,7 +129,7 @@ export interface StoredColumn {
   declared?: string;
   former?: string;
   text?: string;
-  treatment?: ColumnMask;
+  rule?: ColumnMask;
   untracked?: true;
 }
 
@@ -219,16 +219,16 @@ export class ColumnSet {
 
   static restore(stored: readonly StoredColumn[]): ColumnSet {
     const set = new ColumnSet([]);
-    for (const { place, field, name, shape, declared, former, text, treatment, untracked } of stored) {
+    for (const { place, field, name, shape, declared, former, text, rule, untracked } of stored) {
       const column = set.#push(place, field, name, { shape: restoreShape(shape), declared, former, text });
-      column.treatment = treatment;
+      column.rule = rule;
       column.untracked = untracked ?? false;
     }
     return set;
   }
 
   store(): StoredColumn[] {
-    return this.list.map(({ place, field, name, shape, declared, former, text, treatment, untracked }) => ({
+    return this.list.map(({ place, field, name, shape, declared, former, text, rule, untracked }) => ({
       place,
       field,
       name,
@@ -236,7 +236,7 @@ export class ColumnSet {
       ...(declared === undefined ? {} : { declared }),
       ...(former === undefined ? {} : { former }),
       ...(text === undefined ? {} : { text }),
-      ...(treatment === undefined ? {} : { treatment }),
+      ...(rule === undefined ? {} : { rule }),
       ...(untracked ? { untracked } : {}),
     }));
   }
@@ -289,14 +289,14 @@ export class ColumnSet {
 
   /** Adds the columns, shapes and text codes of another set of the same stream. Columns of this set keep their names. */
   merge(other: ColumnSet): void {
-    for (const { place, field, name, shape, declared, former, text, treatment, untracked } of other.list) {
+    for (const { place, field, name, shape, declared, former, text, rule, untracked } of other.list) {
       const known = this.get(place, field);
       const nothing = { shape: emptyShape(), declared, former, text: undefined };
       const column = known ?? this.#push(place, field, this.#free(name, place, field), nothing);
       const together = known === undefined ? text : commonTextCode(known, { shape, declared, text });
       const isWritten = together !== column.text;
       column.text = together;
-      column.treatment ??= treatment;
+      column.rule ??= rule;
       column.untracked ||= untracked;
       const common = commonType(column.declared, declared);
       const misfit = common !== column.declared;
@@ -328,7 +328,7 @@ export class ColumnSet {
       text: state.text,
       infersFormat: state.declared === undefined && this.#options?.infersFormat(place, field) === true,
       ...typesOf(state, formatIn(state)),
-      treatment: undefined,
+      rule: undefined,
       untracked: false,
     };
     this.list.push(column);
@@ -343,25 +343,31 @@ const shapeSchema: z.ZodType<StoredShape> = z.lazy(() =>
   z.object({ k: z.number(), e: shapeSchema.optional(), f: z.array(z.tuple([z.string(), shapeSchema])).optional() }),
 ) as z.ZodType<StoredShape>;
 
+const ruleSchema = z
+  .object({
+    hash: z.object({ salt: z.string(), normalize: z.enum(['email', 'phone']).optional() }).optional(),
+    mask: z.enum(['last4', 'email', 'all']).optional(),
+    cast: z.string().optional(),
+  })
+  .optional();
+
 /** Columns as they are stored in journals, stores and manifests. */
 export const columnsSchema = z.array(
-  z.object({
-    place: z.enum(['envelope', 'attribute']),
-    field: z.string(),
-    name: z.string(),
-    shape: shapeSchema,
-    declared: z.string().optional(),
-    former: z.string().optional(),
-    text: z.string().optional(),
-    treatment: z
-      .object({
-        hash: z.object({ salt: z.string(), normalize: z.enum(['email', 'phone']).optional() }).optional(),
-        mask: z.enum(['last4', 'email', 'all']).optional(),
-        cast: z.string().optional(),
-      })
-      .optional(),
-    untracked: z.literal(true).optional(),
-  }),
+  z
+    .object({
+      place: z.enum(['envelope', 'attribute']),
+      field: z.string(),
+      name: z.string(),
+      shape: shapeSchema,
+      declared: z.string().optional(),
+      former: z.string().optional(),
+      text: z.string().optional(),
+      rule: ruleSchema,
+      /** The first name of `rule`, in files that were written then. */
+      treatment: ruleSchema,
+      untracked: z.literal(true).optional(),
+    })
+    .transform(({ treatment: rule, ...column }) => (rule === undefined ? column : { ...column, rule })),
 ) as unknown as z.ZodType<StoredColumn[]>;
 
 /** Columns by place and field alone. */

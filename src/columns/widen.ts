@@ -11,12 +11,12 @@ function jsonStructure(shape: Shape, leaf: (shape: Shape) => string): unknown {
   return Object.fromEntries([...(shape.fields ?? [])].map(([name, field]) => [name, jsonStructure(field, leaf)]));
 }
 
-type MaskedColumn = Column & { readonly treatment: ColumnMask };
+type MaskedColumn = Column & { readonly rule: ColumnMask };
 
 /** Whether values that were stored unchanged must now be hashed or masked. */
-export function isNewlyMasked(from: Pick<Column, 'treatment'>, to: Column): to is MaskedColumn {
-  const hides = (treatment: ColumnMask | undefined) => treatment?.hash !== undefined || treatment?.mask !== undefined;
-  return hides(to.treatment) && !hides(from.treatment);
+export function isNewlyMasked(from: Pick<Column, 'rule'>, to: Column): to is MaskedColumn {
+  const hides = (rule: ColumnMask | undefined) => rule?.hash !== undefined || rule?.mask !== undefined;
+  return hides(to.rule) && !hides(from.rule);
 }
 
 /** The column without its text format. */
@@ -34,7 +34,7 @@ function widened(from: Column, to: Column, form: 'table' | 'file'): string {
 /** The same for columns with one text format. */
 function rewidened(value: string, from: Column, to: Column, form: 'table' | 'file'): string {
   const type = form === 'table' ? to.type : to.fileType;
-  if (isNewlyMasked(from, to)) return `${maskedValueSql(value, from, to.treatment)}::${type}`;
+  if (isNewlyMasked(from, to)) return `${maskedValueSql(value, from, to.rule)}::${type}`;
   // All values of the column are NULL, whatever its type.
   if (!holdsValues(from)) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
@@ -46,7 +46,7 @@ function rewidened(value: string, from: Column, to: Column, form: 'table' | 'fil
     return `json_transform(${value}, ${sqlText(structure)})::${type}`;
   }
   // The rule for the type is newer than the values. A value that does not fit becomes NULL.
-  if (to.treatment?.cast !== undefined && from.treatment?.cast !== to.treatment.cast && type !== 'VARCHAR')
+  if (to.rule?.cast !== undefined && from.rule?.cast !== to.rule.cast && type !== 'VARCHAR')
     return fitting(textOf(value, from), type);
   const isFormer = to.former !== undefined && from.type === to.former;
   if (type === 'VARCHAR' && (isFormer || from.type.startsWith('TIMESTAMP'))) return textOf(value, from);
@@ -131,7 +131,7 @@ export function sameColumns(
   return ColumnSet.restore(from).list.every((column, index) => {
     const other = target[index] as Column;
     const same = column.form === other.form && typeIn(column, form) === typeIn(other, form);
-    const maskedAlike = JSON.stringify(column.treatment) === JSON.stringify(other.treatment);
+    const maskedAlike = JSON.stringify(column.rule) === JSON.stringify(other.rule);
     return (
       same && maskedAlike && column.name === other.name && column.place === other.place && column.field === other.field
     );

@@ -82,9 +82,9 @@ export function rulesOf(config: StreamConfig, salts: Salts, before: readonly Sto
 
 /** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */
 export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColumn[] | undefined): void {
-  const changed = (before ?? []).filter(({ place, field, treatment }) => {
+  const changed = (before ?? []).filter(({ place, field, rule }) => {
     const now = rules.of(place, field)?.hash;
-    return treatment?.hash !== undefined && now !== undefined && treatment.hash.salt !== now.salt;
+    return rule?.hash !== undefined && now !== undefined && rule.hash.salt !== now.salt;
   });
   if (changed.length === 0) return;
   throw new CdsyncError(`the salt of ${changed.map(columnPath).join(', ')} is not the one of the last snapshot`, {

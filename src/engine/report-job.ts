@@ -25,7 +25,7 @@ function isFilled({ shape, declared }: Column): boolean {
 
 /** Another type of a column, unless a rule or another choice of `strings` made it. */
 function changeOf(was: Column, now: Column): Pick<SchemaChange, 'change' | 'from'> | undefined {
-  const isOtherRule = JSON.stringify(was.treatment) !== JSON.stringify(now.treatment);
+  const isOtherRule = JSON.stringify(was.rule) !== JSON.stringify(now.rule);
   const isNowTyped = was.form === undefined && now.form !== undefined && was.type === 'VARCHAR';
   if (was.type === now.type || !isFilled(was) || isOtherRule || isNowTyped) return undefined;
   const fellBack = now.type === 'VARCHAR' && (was.form !== undefined || now.former !== undefined);

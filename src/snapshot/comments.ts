@@ -13,14 +13,14 @@ import type { StreamState } from './stream-state.js';
  */
 
 /** The effect of the configuration's rules on a column's values; never a salt or a value. */
-function ruleOf({ treatment, untracked, declared, text }: StoredColumn): string[] {
+function ruleOf({ rule, untracked, declared, text }: StoredColumn): string[] {
   const rules: string[] = [];
-  if (treatment?.hash !== undefined) {
-    const { normalize } = treatment.hash;
+  if (rule?.hash !== undefined) {
+    const { normalize } = rule.hash;
     rules.push(`hashed with HMAC-SHA-256${normalize === undefined ? '' : `, normalized as ${normalize}`}`);
   }
-  if (treatment?.mask !== undefined) rules.push(`masked: ${treatment.mask}`);
-  if (treatment?.cast !== undefined) rules.push(`type set to ${treatment.cast}`);
+  if (rule?.mask !== undefined) rules.push(`masked: ${rule.mask}`);
+  if (rule?.cast !== undefined) rules.push(`type set to ${rule.cast}`);
   else if (declared !== undefined) rules.push(`always ${declared}`);
   const form = textFormatOf(text);
   if (form !== undefined) rules.push(`text that reads as ${form.name}`);

@@ -224,8 +224,7 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
 export function changesDefinition({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {
-    const described = ({ name, treatment, untracked, text }: StoredColumn) =>
-      JSON.stringify([name, treatment, untracked, text]);
+    const described = ({ name, rule, untracked, text }: StoredColumn) => JSON.stringify([name, rule, untracked, text]);
     const found = now.get(pathOf(column));
     return found === undefined || described(found) !== described(column);
   });

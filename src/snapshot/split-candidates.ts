@@ -26,8 +26,8 @@ function textOf({ name, text }: Candidate): string {
 }
 
 /** Text as the service sent it: no rule has changed it, and the column was never anything else. */
-function isPlainText({ place, shape, declared, treatment, untracked }: StoredColumn): boolean {
-  return place === 'attribute' && shape.k === Kind.string && !declared && !treatment && !untracked;
+function isPlainText({ place, shape, declared, rule, untracked }: StoredColumn): boolean {
+  return place === 'attribute' && shape.k === Kind.string && !declared && !rule && !untracked;
 }
 
 /** Columns without nulls and with few values, as far as some rows show it; those that split these rows most evenly first. */

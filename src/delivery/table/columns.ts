@@ -47,7 +47,7 @@ function ruleOf(rules: ReadonlyMap<string, ColumnRule>, name: string, isKey: boo
  */
 export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>): SourceColumn[] {
   const columns = ColumnSet.restore(feed.columns).list.map((column): SourceColumn => {
-    const { name, type, form, treatment, untracked } = column;
+    const { name, type, form, rule: applied, untracked } = column;
     const isKey = feed.key.includes(name);
     const rule = ruleOf(rules, name, isKey);
     if (rule.drop && isKey) throw keyDropped(feed.stream, name);
@@ -58,9 +58,9 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
       as: rule.rename ?? name,
       type,
       isSafe: isSafeColumn(column),
-      rule: fingerprint([treatment ?? null, rule.drop]),
+      rule: fingerprint([applied ?? null, rule.drop]),
       isDropped: rule.drop,
-      isHidden: treatment?.hash !== undefined || treatment?.mask !== undefined,
+      isHidden: applied?.hash !== undefined || applied?.mask !== undefined,
       isTracked: !untracked,
       isKey,
       source: { value: quoteIdentifier(name), type: parsed, duckdbType: type, form },

@@ -264,15 +264,15 @@ async function shownKeys(
   rejects: readonly FoundReject[],
   { key, columns }: Pick<DiffTask, 'key' | 'columns'>,
 ): Promise<CommittedReject[]> {
-  const hashed = columns.filter(({ name, treatment }) => key.includes(name) && treatment?.hash !== undefined);
+  const hashed = columns.filter(({ name, rule }) => key.includes(name) && rule?.hash !== undefined);
   if (hashed.length === 0 || rejects.length === 0) return [...rejects];
-  const [{ treatment }] = hashed as [StoredColumn];
+  const [{ rule }] = hashed as [StoredColumn];
   // A reject shows no key of several columns.
-  if (key.length > 1 || treatment === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
+  if (key.length > 1 || rule === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
   const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
   const text = { type: 'VARCHAR', shape: emptyShape() };
   const rows = await session.rows(
-    `SELECT key, ${maskedValueSql('key', text, treatment)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
+    `SELECT key, ${maskedValueSql('key', text, rule)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
   );
   const shown = new Map(rows.map((row) => [String(row.key), String(row.shown)]));
   return rejects.map(({ isKept, ...reject }) => {

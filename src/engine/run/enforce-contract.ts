@@ -45,7 +45,7 @@ interface Violations {
 function keptType(column: Column, before: ColumnSet | undefined): Column | undefined {
   const known = before?.get(column.place, column.field);
   if (known !== undefined) return known.shape.kinds === 0 && known.declared === undefined ? undefined : known;
-  const cast = column.treatment?.cast;
+  const cast = column.rule?.cast;
   return cast === undefined ? undefined : { ...column, declared: cast, type: cast, fileType: cast };
 }
 
@@ -56,8 +56,8 @@ function hasWidened(kept: Column, now: Column): boolean {
   return kept.form !== undefined && now.text !== undefined && now.form?.type !== kept.type;
 }
 
-function isMasked({ treatment }: Column): boolean {
-  return treatment?.hash !== undefined || treatment?.mask !== undefined;
+function isMasked({ rule }: Column): boolean {
+  return rule?.hash !== undefined || rule?.mask !== undefined;
 }
 
 /** How the columns of a reading differ from those of the last snapshot. */
@@ -67,7 +67,7 @@ export function violations(now: readonly StoredColumn[], before: readonly Stored
   const widened = list.flatMap((column): Widened[] => {
     const kept = isMasked(column) ? undefined : keptType(column, known);
     const isOther = kept !== undefined && !isMasked(kept) && hasWidened(kept, column);
-    return isOther && kept.treatment?.cast === column.treatment?.cast ? [{ from: kept, to: column }] : [];
+    return isOther && kept.rule?.cast === column.rule?.cast ? [{ from: kept, to: column }] : [];
   });
   const added = known === undefined ? [] : list.filter(({ place, field }) => known.get(place, field) === undefined);
   return { added, widened };

@@ -88,11 +88,11 @@ export class QueryReader implements StreamReader {
     const { path, keysPath } = partFiles(join(folder, 'parts'), number);
     const selected = found.map(({ name, type }) => {
       const column = columns.obtain('envelope', name);
-      const { hash, mask } = column.treatment ?? {};
+      const { hash, mask } = column.rule ?? {};
       const value = quoteIdentifier(name);
       const isMasked = hash !== undefined || mask !== undefined;
       const kept = isMasked
-        ? maskedValueSql(value, { type, shape: emptyShape() }, { ...column.treatment })
+        ? maskedValueSql(value, { type, shape: emptyShape() }, { ...column.rule })
         : `${value}::${column.type}`;
       return `${kept} AS ${quoteIdentifier(column.name)}`;
     });
@@ -205,13 +205,13 @@ export class QueryReader implements StreamReader {
       const { hash, mask, track } = rules.of('envelope', name) ?? {};
       const known = columns.get('envelope', name);
       const column = known ?? columns.obtain('envelope', name);
-      const wasMasked = known?.treatment !== undefined;
+      const wasMasked = known?.rule !== undefined;
       column.untracked = track === false;
       // Texts are written as such first; their formats are inferred from the file.
       column.text = undefined;
-      column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
-      const rawType = column.treatment === undefined ? type : 'VARCHAR';
-      const declared = wasMasked || column.treatment !== undefined ? undefined : known?.declared;
+      column.rule = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
+      const rawType = column.rule === undefined ? type : 'VARCHAR';
+      const declared = wasMasked || column.rule !== undefined ? undefined : known?.declared;
       column.declared =
         declared === undefined || declared === rawType ? rawType : await this.#commonType(declared, rawType);
       columns.reshaped(column);

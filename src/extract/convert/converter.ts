@@ -59,12 +59,12 @@ function readStagingFile(columns: readonly Column[], stagingFile: string, maxRec
 }
 
 /** SQL for the kept value of a staged column. */
-function selected(column: Column, treatment: ColumnMask | undefined): string {
+function selected(column: Column, rule: ColumnMask | undefined): string {
   const name = quoteIdentifier(column.name);
-  if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
+  if (rule?.hash !== undefined || rule?.mask !== undefined) {
     const type = stagedType(column);
     const isText = column.type === 'JSON' && column.declared === undefined;
-    return `${maskedValueSql(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, treatment)} AS ${name}`;
+    return `${maskedValueSql(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, rule)} AS ${name}`;
   }
   if (column.form !== undefined) return `${column.form.typed(name, 'file')} AS ${name}`;
   const needsCast = column.fileType !== stagedType(column);
@@ -132,7 +132,7 @@ async function dropMismatchedTypes(
 
 /** SQL for rows with the `kept` columns, from a `source` with the columns as they were `read` from the staging file. */
 function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string {
-  const values = kept.list.map(({ place, field, treatment }) => selected(read.get(place, field) as Column, treatment));
+  const values = kept.list.map(({ place, field, rule }) => selected(read.get(place, field) as Column, rule));
   return `SELECT ${values.join(', ')} FROM ${source}`;
 }
 

@@ -61,7 +61,7 @@ describe('a column whose text format is inferred', () => {
   });
 
   it('stays text if the last snapshot has hashes or masks of it', () => {
-    const before = stored({ treatment: { mask: 'last4' } });
+    const before = stored({ rule: { mask: 'last4' } });
     const set = inferring.begin([], [before]);
     const [column] = set.list;
     if (column === undefined) throw new Error('the column is missing');

@@ -112,14 +112,14 @@ test('a comment names the rules of a column, and neither its salt nor a value', 
   const of = (more: object) => columnComment({ ...column, ...more } as Parameters<typeof columnComment>[0], 'RUN');
   const salt = 'a1b2c3d4e5f60718';
   expect(of({})).toBe('from attributes.email; since run RUN');
-  expect(of({ treatment: { hash: { salt, normalize: 'email' } } })).toBe(
+  expect(of({ rule: { hash: { salt, normalize: 'email' } } })).toBe(
     'from attributes.email; since run RUN; hashed with HMAC-SHA-256, normalized as email',
   );
-  expect(of({ treatment: { hash: { salt } } })).not.toContain(salt);
-  expect(of({ treatment: { mask: 'last4' }, untracked: true })).toBe(
+  expect(of({ rule: { hash: { salt } } })).not.toContain(salt);
+  expect(of({ rule: { mask: 'last4' }, untracked: true })).toBe(
     'from attributes.email; since run RUN; masked: last4; not tracked: a new value alone is no change',
   );
-  expect(of({ treatment: { cast: 'DATE' } })).toBe('from attributes.email; since run RUN; type set to DATE');
+  expect(of({ rule: { cast: 'DATE' } })).toBe('from attributes.email; since run RUN; type set to DATE');
   expect(of({ text: 'DATE %Y-%m-%d' })).toBe('from attributes.email; since run RUN; text that reads as DATE %Y-%m-%d');
   expect(of({ text: 'VARCHAR' })).toBe('from attributes.email; since run RUN');
   expect(of({ field: 'a\0b' })).toBe('from attributes.a\\0b; since run RUN');

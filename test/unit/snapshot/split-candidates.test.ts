@@ -76,7 +76,7 @@ describe('the ways to split a list', () => {
     const state = await snapshot(
       { ...columns, case: cycle(60, ['de', 'DE']), empty: cycle(60, ['x', '']) },
       {
-        hashed: { treatment: { hash: { salt: 's' } } },
+        hashed: { rule: { hash: { salt: 's' } } },
         untracked: { untracked: true },
         cast: { declared: 'VARCHAR' },
         number: { shape: { k: Kind.string | Kind.safeInteger } },
