@@ -105,7 +105,7 @@ export class Baseline {
       await this.arrange(lane, situation);
       const { code, stderr } = await lane.run({ strike: 'record' });
       if (code !== 0) throw new Error(`the run that is recorded ended with ${code}: ${stderr}`);
-      this.#steps.set(situation, await lane.told());
+      this.#steps.set(situation, await lane.steps());
       const after = await undisturbed(lane);
       this.#expected.set(situation, { before: situation === 'first' ? undefined : before, after });
     }

@@ -70,7 +70,7 @@ export class Lane {
 
   static async open(options: LaneOptions): Promise<Lane> {
     const lane = new Lane(options);
-    for (const folder of ['', 'home', 'tmp', 'told', 'templates'])
+    for (const folder of ['', 'home', 'tmp', 'log', 'templates'])
       await mkdir(join(lane.folder, folder), { recursive: true });
     await lane.startService();
     await lane.configure({ hasRules: false });
@@ -102,7 +102,7 @@ export class Lane {
   }
   /** File with the steps that a run recorded, or was struck at. */
   get #report(): string {
-    return join(this.folder, 'told', 'steps.txt');
+    return join(this.folder, 'log', 'steps.txt');
   }
 
   async stopService(): Promise<void> {
@@ -236,13 +236,13 @@ export class Lane {
   }
 
   /** The steps in the last run's report. */
-  async told(): Promise<string[]> {
+  async steps(): Promise<string[]> {
     const text = await readFile(this.#report, 'utf8').catch(() => '');
     return text.split('\n').slice(0, -1);
   }
 
   /** Whether the strike of the last run has struck. */
   async struck(): Promise<boolean> {
-    return (await this.told()).length > 0;
+    return (await this.steps()).length > 0;
   }
 }

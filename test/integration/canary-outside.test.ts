@@ -109,7 +109,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
   );
 
   it(
-    'in what is told to people and programs outside',
+    'in what is reported to people and programs outside',
     async () => {
       const at = (path: string) => `http://127.0.0.1:${commands.receiver.port}/${path}?token=\${HOOK}`;
       const on = ['started', 'ok', 'failed', 'held', 'partial', 'interrupted', 'recovered'];
@@ -119,24 +119,24 @@ describe('no secret and no personal value leaves by a login, a destination, a me
       ];
       const job = {
         notify,
-        metrics: { textfile: './told.prom', otlp: `http://127.0.0.1:${commands.receiver.port}` },
+        metrics: { textfile: './notified.prom', otlp: `http://127.0.0.1:${commands.receiver.port}` },
         after: [{ run: ['sh', '-c', 'env | grep CDSYNC_; echo "$HOOK" "$CDS_TOKEN"; cat "$CDSYNC_REPORT"'] }],
       };
       const lookAtMessages = () => {
         for (const { path, body } of commands.receiver.received.splice(0))
-          commands.watch.look(`what ${path.split('?')[0]} was told`, body);
+          commands.watch.look(`what ${path.split('?')[0]} received`, body);
       };
       commands.receiver.reset();
       const guards = { expect: [`select id from whole where email = '${canaryEmail('p1')}'`] };
       await serve(people(30));
-      await commands.space.configure('told', [filtered, { name: 'segments', source: 'segments' }], { job });
-      await said(['run', 'told.json'], 0);
+      await commands.space.configure('notified', [filtered, { name: 'segments', source: 'segments' }], { job });
+      await said(['run', 'notified.json'], 0);
       const quoting = `no ${canary('filter')} for ${canaryEmail('asker')}`;
       await during({ kind: 'status', match: '/profiles', status: 400, message: quoting }, () =>
-        said(['run', 'told.json', '--full'], 5),
+        said(['run', 'notified.json', '--full'], 5),
       );
-      await commands.space.configure('told', [{ ...whole, guards }], { job });
-      await said(['run', 'told.json'], 3);
+      await commands.space.configure('notified', [{ ...whole, guards }], { job });
+      await said(['run', 'notified.json'], 3);
       expect(commands.receiver.received.length).toBeGreaterThan(40);
       lookAtMessages();
       commands.receiver.reset((received, response) => {
@@ -144,12 +144,15 @@ describe('no secret and no personal value leaves by a login, a destination, a me
           .writeHead(400, { 'content-type': 'text/plain' })
           .end(`I know ${received.path} and ${canary('hook-token')}`);
       });
-      await said(['run', 'told.json'], 3);
+      await said(['run', 'notified.json'], 3);
       lookAtMessages();
       commands.receiver.reset();
-      await said(['check', 'told.json'], 0);
-      commands.watch.look('the text file of metrics', await readFile(join(commands.space.folder, 'told.prom'), 'utf8'));
-      await commands.watch.lookThrough(commands.space, 'told', isData);
+      await said(['check', 'notified.json'], 0);
+      commands.watch.look(
+        'the text file of metrics',
+        await readFile(join(commands.space.folder, 'notified.prom'), 'utf8'),
+      );
+      await commands.watch.lookThrough(commands.space, 'notified', isData);
       nothingLeaked();
     },
     timeout,

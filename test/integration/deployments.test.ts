@@ -133,7 +133,7 @@ describe('ingest jobs', () => {
   });
 
   it.each(['nothing', 'refused'] as const)(
-    'are read for 7 days by default; a longer time is told, and read again while it is empty (%s)',
+    'are read for 7 days by default; a longer time is reported, and read again while it is empty (%s)',
     async (older) => {
       await deployment({ kind: 'ingest_forgets', older });
       await space.configure('ingests', ingests(), { service });

@@ -85,7 +85,7 @@ describe('cdsync discover', () => {
     }
   });
 
-  it('tells how many profiles lack an attribute, rejects left out', async () => {
+  it('shows how many profiles lack an attribute, rejects left out', async () => {
     await space.control('profiles', { index: 'odd', records: odd.map(json) });
     const { attributes, sampled } = indexOf(await discovered(), 'odd');
     const shares = Object.fromEntries(attributes.map(({ path, null_share }) => [path, Math.round(null_share * 3)]));
@@ -110,7 +110,7 @@ describe('cdsync discover', () => {
     expect(indexOf(await discovered(['--sample', '100']), 'loyalty_members').sampled).toBe(120);
   });
 
-  it('asks for totals and filters only when told to', async () => {
+  it('asks for totals and filters only when asked to', async () => {
     const plain = indexOf(await discovered(), 'loyalty_members');
     expect(plain.profiles).toBeNull();
     expect(plain.attributes.every(({ filterable }) => filterable === null)).toBe(true);

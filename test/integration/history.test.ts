@@ -33,7 +33,7 @@ describe('the history', () => {
 });
 
 describe('cdsync diff', () => {
-  it('tells what differs between any two snapshots, by column', async () => {
+  it('shows what differs between any two snapshots, by column', async () => {
     await space.configure('differing', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
     const snapshots: { run: string; records: Day }[] = [];
     for (const records of [

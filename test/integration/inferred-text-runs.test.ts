@@ -75,11 +75,11 @@ describe('runs with strings: keep, with infer, and with both in turns', { timeou
       for (const name of names) {
         const job = jobOf.get(name) as string;
         await configure({ strings: name === 'turns' ? mode : name, confirm_deletes: 10_000 }, { name: job });
-        const told = await counts(job, words);
+        const counted = await counts(job, words);
         const rows = await textsOf(job, 'made');
         const changes = await textsOf(job, '(select * exclude (_run_id, _synced_at) from made__changes)');
         const past = await space.query(job, 'select count(*)::int as n from made__history');
-        seen.push({ told, rows, changes: changes.map((row) => JSON.stringify(row)).sort(), past });
+        seen.push({ counted, rows, changes: changes.map((row) => JSON.stringify(row)).sort(), past });
         await verified(job);
       }
       expect([diary, seen[1]]).toEqual([diary, seen[0]]);

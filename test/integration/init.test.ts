@@ -52,7 +52,7 @@ describe('cdsync init without a terminal', () => {
     expect(((await stat(file())).mode & 0o777).toString(8)).toBe('644');
   });
 
-  it('logs in with OAuth or a file if told to', async () => {
+  it('logs in with OAuth or a file if asked to', async () => {
     const { clientId, clientSecret, token } = space.service;
     const oauth = { CDS_TOKEN: '', CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
     expect((await init(['--yes'], oauth)).code).toBe(0);
@@ -115,7 +115,7 @@ describe('cdsync init without a terminal', () => {
     expect(await written()).toContain(`index: ${id}\n`);
   });
 
-  it('leaves an existing file alone, unless told to overwrite it', async () => {
+  it('leaves an existing file alone, unless asked to overwrite it', async () => {
     await writeFile(file(), '# mine\n');
     const { code, stderr } = await init(['--yes']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('--force')]);

@@ -89,20 +89,20 @@ describe('run', () => {
     expect(Object.keys(report.jobs[0] ?? {})).toEqual(Object.keys(second));
   });
 
-  it('is interrupted by its signal, tells what it is doing until then, and is resumed by the next one', async () => {
+  it('is interrupted by its signal, shows what it is doing until then, and is resumed by the next one', async () => {
     // A page every 25 ms: two seconds and a half.
     await space.configure('slow', [{ ...members, page_size: 10 }], { service: { rate_limits: { profile: limit } } });
-    const { told, stopped, resumed, early } = await program<Record<string, JobReport> & { told: string[] }>(
+    const { phases, stopped, resumed, early } = await program<Record<string, JobReport> & { phases: string[] }>(
       'slow',
       `const config = await load();
        const early = await run(config, { signal: AbortSignal.abort() });
        const stop = new AbortController();
-       const told = [];
-       const onProgress = ({ phase, streams: [{ live }] }) => { told.push(phase); if (live?.requests > 0) stop.abort(); };
+       const phases = [];
+       const onProgress = ({ phase, streams: [{ live }] }) => { phases.push(phase); if (live?.requests > 0) stop.abort(); };
        const stopped = await run(config, { signal: stop.signal, onProgress });
-       return { told, early, stopped, resumed: await run(config) };`,
+       return { phases, early, stopped, resumed: await run(config) };`,
     );
-    expect(told).toContain('reading');
+    expect(phases).toContain('reading');
     expect(stopped).toMatchObject({ status: 'interrupted', sequence: null });
     expect(early).toMatchObject({ status: 'interrupted', sequence: null });
     expect(resumed).toMatchObject({ status: 'ok', resumed: true, run_id: stopped?.run_id, sequence: 1 });

@@ -38,7 +38,7 @@ async function logged(words: readonly string[], env: Record<string, string> = {}
 const events = (log: readonly Entry[]) => log.map(({ event }) => event);
 
 describe('a log for machines', () => {
-  it('tells of a run from its beginning to its end, and names job and run throughout', async () => {
+  it('reports a run from its beginning to its end, and names job and run throughout', async () => {
     const { code, stdout, log } = await logged(['run', 'job.json']);
     expect(code).toBe(0);
     expect(stdout).toContain('job job: ok');

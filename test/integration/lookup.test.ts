@@ -41,7 +41,7 @@ describe('cdsync lookup', () => {
     expect([found.code, found.stderr, lines(found)]).toEqual([0, '', [ann]]);
   });
 
-  it('asks for enriched attributes if told to', async () => {
+  it('asks for enriched attributes if asked to', async () => {
     const [plain, enriched] = [
       await lookup(['col-1', `email=${emailOf(ann)}`]),
       await lookup(['col-1', `email=${emailOf(ann)}`, '--enrich']),

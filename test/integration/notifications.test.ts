@@ -29,13 +29,13 @@ const at = (path: string) => `http://127.0.0.1:${receiver.port}/${path}`;
 const notices = (path: string) => receiver.received.filter((each) => each.path === `/${path}`).map(({ body }) => body);
 const statuses = (path: string) => notices(path).map((body) => JSON.parse(body).status);
 
-it('a run tells receivers, health check, mail, metrics and commands how it went', async () => {
+it('a run notifies receivers, health check, mail, metrics and commands of its result', async () => {
   await writeFile(
     join(space.folder, 'notify.sh'),
-    '#!/bin/sh\necho "$1 of $CDSYNC_JOB, token: $CDS_TOKEN"\ncp "$CDSYNC_REPORT" ./told-report.json\n',
+    '#!/bin/sh\necho "$1 of $CDSYNC_JOB, token: $CDS_TOKEN"\ncp "$CDSYNC_REPORT" ./kept-report.json\n',
   );
   await chmod(join(space.folder, 'notify.sh'), 0o755);
-  await space.configure('told', [members], {
+  await space.configure('notified', [members], {
     job: {
       notify: [
         { on: all, webhook: '${HOOK}', every: true },
@@ -47,33 +47,33 @@ it('a run tells receivers, health check, mail, metrics and commands how it went'
     },
   });
   const env = { HOOK: at('hook/secret-part'), COLLECTOR: at('otlp') };
-  const { code, stdout, stderr } = await space.cdsync(['run', 'told.json', '--json'], env);
+  const { code, stdout, stderr } = await space.cdsync(['run', 'notified.json', '--json'], env);
   const report = JSON.parse(stdout);
   expect([code, report.status]).toEqual([0, 'ok']);
-  expect(stderr).toContain('notify.sh: ok of told, token: \n');
+  expect(stderr).toContain('notify.sh: ok of notified, token: \n');
   expect(stderr + stdout).not.toContain('secret-part');
-  expect(JSON.parse(await readFile(join(space.folder, 'told-report.json'), 'utf8'))).toEqual(report);
+  expect(JSON.parse(await readFile(join(space.folder, 'kept-report.json'), 'utf8'))).toEqual(report);
 
   const [started, message] = notices('hook/secret-part').map((body) => JSON.parse(body));
-  expect(started).toMatchObject({ status: 'started', previous_status: null, job: 'told' });
+  expect(started).toMatchObject({ status: 'started', previous_status: null, job: 'notified' });
   const [job] = report.jobs;
   expect(message).toMatchObject({ events: ['ok'], run_id: job.run_id, sequence: job.sequence, late: false });
   expect(message.streams).toEqual([expect.objectContaining({ name: 'members', rows: job.streams[0].rows })]);
-  expect(message.report).toBe(join(space.jobFolder('told'), 'reports', `${job.run_id}.json`));
+  expect(message.report).toBe(join(space.jobFolder('notified'), 'reports', `${job.run_id}.json`));
   expect(receiver.received.map(({ path }) => path).filter((path) => path.startsWith('/ping'))).toEqual([
     '/ping/start',
     '/ping',
   ]);
-  expect(mail.mails[0]?.text).toContain('Subject: cdsync told: ok\n');
+  expect(mail.mails[0]?.text).toContain('Subject: cdsync notified: ok\n');
 
   const exposed = readExposition(await readFile(join(space.folder, 'metrics', 'cdsync.prom'), 'utf8'));
-  expect(figureOf(exposed, 'cdsync_stream_rows', { job: 'told', stream: 'members' })).toBe(job.streams[0].rows);
+  expect(figureOf(exposed, 'cdsync_stream_rows', { job: 'notified', stream: 'members' })).toBe(job.streams[0].rows);
   const { points } = readMetrics(JSON.parse(notices('otlp/v1/metrics')[0] as string));
   expect(points.find(({ name }) => name === 'cdsync.stream.rows')?.value).toBe(job.streams[0].rows);
   expect(notices('otlp/v1/traces')).toEqual([]);
 });
 
-it('a start is told when the run has its lock, before it reads', async () => {
+it('a start is reported when the run has its lock, before it reads', async () => {
   await space.configure('begun', [members], { job: { notify: [{ on: ['started'], webhook: '${HOOK}' }] } });
   await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 2000, share: 1 });
   const env = { HOOK: at('begun') };
@@ -88,7 +88,7 @@ it('a start is told when the run has its lock, before it reads', async () => {
   expect(statuses('begun')).toEqual(['started']);
 });
 
-it('what keeps a run from having a report is told as failed, a wrong word on the command line is not', async () => {
+it('what keeps a run from having a report is reported as failed, a wrong word on the command line is not', async () => {
   const notify = [{ on: ['started', 'failed', 'recovered'], webhook: '${HOOK}' }];
   const after = [{ run: ['sh', '-c', 'echo "$CDSYNC_STATUS [$CDSYNC_RUN_ID]"'] }];
   const env = { HOOK: at('broken') };
@@ -177,7 +177,7 @@ async function serve(count: number): Promise<void> {
   await space.control('profiles', { index: 'made', records });
 }
 
-it('an approval ends what its run has told of: receivers, metrics and commands hear of it', async () => {
+it('an approval ends what its run has reported: receivers, metrics and commands hear of it', async () => {
   await serve(100);
   const notify = [
     { on: ['held', 'recovered'], webhook: '${HOOK}' },
@@ -222,7 +222,7 @@ it('an approval ends what its run has told of: receivers, metrics and commands h
     expect([name, of(after, name, labels)]).toEqual([name, of(before, name, labels)]);
 });
 
-it('a delivery without a run tells what it has changed, and nothing else', async () => {
+it('a delivery without a run shows what it has changed, and nothing else', async () => {
   await serve(20);
   const notify = [
     { on: ['failed', 'recovered'], webhook: '${HOOK}' },

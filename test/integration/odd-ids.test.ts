@@ -104,7 +104,7 @@ describe('a collection that does not exist', () => {
     expect([check.code, JSON.parse(check.stdout).streams[0].error.code]).toEqual([1, 'collection_unknown']);
   });
 
-  it('is told from one that has none of the profiles', async () => {
+  it('is distinguished from one that has none of the profiles', async () => {
     statsStatus = 200;
     await configure('empty', streams);
     expect(streamOf(await space.runWell('empty'), 'some')).toMatchObject({ rows: 0, missing: 2 });

@@ -131,7 +131,7 @@ describe('the tarball', () => {
       files.filter((file) => file.endsWith('.js')).map((file) => readFile(join(installed, 'dist', file), 'utf8')),
     );
     const imported = texts.flatMap((text) =>
-      // Without white space; `require` has a short name, so that only a name with a scope tells a package from other texts.
+      // Without white space; `require` has a short name, so that only a name with a scope distinguishes a package from other texts.
       [
         ...text.matchAll(
           /(?:\b(?:from|import)\s*"|\bimport\(["`]|\b\w\(["`](?=@))((?:@[\w-]+\/)?[a-z][\w-]*(?:\/[\w./-]+)?)["`]/g,

@@ -160,7 +160,7 @@ describe('a plan', () => {
     expect([inserted, updated, unchanged]).toEqual([10, 21, 379]);
   });
 
-  it('tells of partitions that leave records out, and of the pass that this costs', async () => {
+  it('reports partitions that leave records out, and the pass that this costs', async () => {
     const partitioned = (values: readonly string[]) => [{ ...members, partition_by: { attribute: 'country', values } }];
     await space.configure('parts', partitioned(['US']));
     const some = planned(await plan('parts'), 'members');
@@ -187,7 +187,7 @@ describe('a plan', () => {
     }
   });
 
-  it('tells what is held, and what a run would resume', async () => {
+  it('shows what is held, and what a run would resume', async () => {
     const rows = Array.from({ length: 100 }, (_, n) => ({ n }));
     await serve('guarded', rows);
     await space.configure('guarded', [{ name: 'guarded', source: 'index_profiles', index: 'guarded' }]);

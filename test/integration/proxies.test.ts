@@ -134,7 +134,7 @@ describe('a proxy in the environment', () => {
     expect(proxy.tunnels).toEqual([]);
   });
 
-  it('that does not know the login, or is not there, is told without its password', async () => {
+  it('that does not know the login, or is not there, is reported without its password', async () => {
     const wrong = await space.cdsync(['check', 'job.json'], { HTTP_PROXY: proxy.url('me:another-secret@') });
     expect([wrong.code, wrong.stdout]).toEqual([
       1,

@@ -43,7 +43,7 @@ describe('cdsync query', () => {
     expect(await space.cdsync(words)).toMatchObject({ code: 0, stdout: 'word\nplugh\n' });
   });
 
-  it('escapes formulas in CSV unless it is told to keep them', async () => {
+  it('escapes formulas in CSV unless it must keep them', async () => {
     const words = ['query', 'nightly.json', "select '=1+1' as sum", '--format', 'csv'];
     expect((await space.cdsync(words)).stdout).toBe("sum\n'=1+1\n");
     expect((await space.cdsync([...words, '--csv-formulas', 'keep'])).stdout).toBe('sum\n=1+1\n');

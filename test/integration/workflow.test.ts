@@ -65,9 +65,9 @@ describe('a job that starts workflows', () => {
     ]);
   });
 
-  it('tells how they progress', async () => {
+  it('shows how they progress', async () => {
     workflows.plans.set('cg-good', { states: ['started', 'in progress', 'succeeded'] });
-    const file = await configure('told', { config_id: 'cg-good' });
+    const file = await configure('progress', { config_id: 'cg-good' });
     const { stderr, stdout } = await space.cdsync(['run', file]);
     for (const state of ['started', 'in progress', 'succeeded']) {
       expect(stderr).toMatch(new RegExp(`workflow cg-good: run wr-1 ${state}, \\d`));
@@ -154,7 +154,7 @@ describe('a job that starts workflows', () => {
     expect(workflows.runs).toHaveLength(2);
   });
 
-  it('does not start one again if it resumes a run that was cut short, unless told to', async () => {
+  it('does not start one again if it resumes a run that was cut short, unless asked to', async () => {
     await configure('cut', { config_id: 'cg-good' });
     await space.control('faults', { kind: 'hang', match: '/profiles', after: 5 });
     const child = space.spawn(['run', 'cut.json', '--verbose']);

@@ -22,7 +22,7 @@ function asUser(command: readonly string[]): readonly string[] {
 async function handOver(lane: Lane): Promise<void> {
   if (!isRoot) return;
   await execute('chmod', ['755', dirname(lane.folder), lane.folder]);
-  const mine = ['data', 'home', 'tmp', 'told'].map((name) => join(lane.folder, name));
+  const mine = ['data', 'home', 'tmp', 'log'].map((name) => join(lane.folder, name));
   await execute('chown', ['-R', `${nobody}:${nobody}`, ...mine, join(lane.folder, 'cdsync.json')]);
 }
 

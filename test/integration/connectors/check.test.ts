@@ -72,7 +72,7 @@ describe('check', () => {
     expect(await check('pg', [postgres])).toMatchObject({ code: 0, checked: [{ status: 'ok', lacks: [] }] });
   });
 
-  it('tells a wrong password from a server that is not there, and continues to the next destination', async () => {
+  it('distinguishes a wrong password from a server that is not there, and continues to the next destination', async () => {
     await server.query("CREATE ROLE other LOGIN PASSWORD 'another'");
     const folder = join(space.folder, 'closed');
     await writeFile(folder, 'a file');

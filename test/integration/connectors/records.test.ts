@@ -73,7 +73,7 @@ describe('records that wait', () => {
     );
   });
 
-  it('have nothing of a person who was erased, and the receiver is told', async () => {
+  it('have nothing of a person who was erased, and the receiver is notified', async () => {
     await configure('erased');
     await cdsync('run', 'erased.json');
     await space.control('change', { days: 1, updated: 0.2 });

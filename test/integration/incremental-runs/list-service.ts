@@ -44,7 +44,7 @@ interface Served {
   readonly copies: readonly Copy[];
 }
 
-/** What the service has told of one index in the present run. */
+/** What the service has returned of one index in the present run. */
 class Notices {
   readonly served: Served[] = [];
   readonly chains = new Map<string, number>();
@@ -106,7 +106,7 @@ export class ListService {
     this.onRequest = () => undefined;
   }
 
-  /** The copy of each key that was told last in this run; those of refused chains do not count. */
+  /** The copy of each key that was returned last in this run; those of refused chains do not count. */
   lastNotices(index: string): Map<string, Copy> {
     const notices = this.#notices.get(index) as Notices;
     const last = new Map<string, Copy>();

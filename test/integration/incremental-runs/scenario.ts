@@ -66,7 +66,7 @@ export class Scenario {
     if (dice.once(2)) this.#member = { ...this.#member, strings: 'infer' };
   }
 
-  /** @throws {Error} that tells in which run which things differ, and what led there */
+  /** @throws {Error} that says in which run which things differ, and what led there */
   async run(): Promise<void> {
     const { folder, runs } = this.#options;
     this.#sides = [await Side.open(join(folder, 'with'), true), await Side.open(join(folder, 'without'), false)];
@@ -267,8 +267,8 @@ export class Scenario {
   async #compare(results: [RunResult, RunResult], plans: readonly ListPlan[]): Promise<void> {
     this.#countCacheHits(results[0]);
     this.#rememberWiped(results[0]);
-    const [told, without] = results.map((result) => this.#withoutWiped(shownResult(result))) as [Print, Print];
-    const found = differences(told, without);
+    const [withCache, without] = results.map((result) => this.#withoutWiped(shownResult(result))) as [Print, Print];
+    const found = differences(withCache, without);
     const isCommitted = (name: string) =>
       'report' in (results[1] as object) &&
       (results[1] as { report: JobReport }).report.streams.some(
@@ -288,9 +288,9 @@ export class Scenario {
     found.push(...((await this.#known?.contradictions(this.#options.reader)) ?? []));
     for (const { list } of plans)
       if (isCommitted(list.index)) found.push(...(await this.#againstTruth(list.index, prints)));
-    this.#diary.push(`  ${JSON.stringify([...told.values()].flat())}`);
+    this.#diary.push(`  ${JSON.stringify([...withCache.values()].flat())}`);
     if (found.length > 0) throw this.#failure(found);
-    for (const line of told.get('streams') ?? []) {
+    for (const line of withCache.get('streams') ?? []) {
       const { name, status, error } = JSON.parse(line) as { name: string; status: string; error: [string] | null };
       if (name === 'members' && status === 'ok') this.#isRedefined = false;
       this.#count(`stream ${error === null ? status : error[0]}`);
@@ -345,12 +345,12 @@ export class Scenario {
     return shown;
   }
 
-  /** Compares keys and versions with the copies that the service told last. */
+  /** Compares keys and versions with the copies that the service returned last. */
   async #againstTruth(index: string, prints: readonly Print[]): Promise<string[]> {
     const { contract, filter } = this.#member as { contract?: { columns: string }; filter?: object };
     if (index === 'members' && (filter !== undefined || contract?.columns.startsWith('discard'))) return [];
     return this.#pair.flatMap((side, at) => {
-      const told = [...side.service.lastNotices(index)].map(([id, { version }]) => `${id} ${version}`).sort();
+      const sent = [...side.service.lastNotices(index)].map(([id, { version }]) => `${id} ${version}`).sort();
       const rows = (prints[at]?.get(index) ?? []).map((line) => JSON.parse(line) as { id: string; v?: unknown });
       const seen = rows
         .filter(({ id }) => !id.startsWith('odd-'))
@@ -358,8 +358,8 @@ export class Scenario {
         .sort();
       const name = `${at === 0 ? 'with' : 'without'} recognition, ${index}`;
       return differences(
-        new Map([[`${name}: (with: rows, without: what the service told last)`, seen]]),
-        new Map([[`${name}: (with: rows, without: what the service told last)`, told]]),
+        new Map([[`${name}: (with: rows, without: what the service returned last)`, seen]]),
+        new Map([[`${name}: (with: rows, without: what the service returned last)`, sent]]),
       );
     });
   }

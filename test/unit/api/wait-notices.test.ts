@@ -6,7 +6,7 @@ import { emptyPage, scriptedService, serviceOptions, testClient } from './script
 
 const list = indexesPageOperation({});
 
-it('A wait that the service asks for, in seconds or until a date, is told when it begins, unless it is short', async () => {
+it('A wait that the service asks for, in seconds or until a date, is reported when it begins, unless it is short', async () => {
   const date = new Date(Date.UTC(2026, 0, 1)).toUTCString();
   const later = new Date(Date.UTC(2026, 0, 1, 0, 1)).toUTCString();
   const { baseUrl } = await scriptedService(

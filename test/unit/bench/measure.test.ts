@@ -18,7 +18,7 @@ it('counts the CPU time and the memory of the processes that a program starts', 
   expect(peakMb).toBeGreaterThan(50);
 });
 
-it('tells the exit code and both outputs', async () => {
+it('returns the exit code and both outputs', async () => {
   const program = 'console.log("out"); console.error("err"); process.exitCode = 3';
   expect(await measure(process.execPath, ['-e', program])).toMatchObject({ code: 3, stdout: 'out\n', stderr: 'err\n' });
 });

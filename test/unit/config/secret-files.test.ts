@@ -108,7 +108,7 @@ describe('${file:PATH}', () => {
   });
 });
 
-it('a misspelt source is told as such, and not as missing', () => {
+it('a misspelt source is reported as such, and not as missing', () => {
   const text =
     'version: 1\nservice: { base_url: "http://127.0.0.1:1", tenant_id: t, auth: { token: t-1 } }\njobs:\n  a:\n    streams:\n      - { name: s, sorce: segments }\n';
   let shown = '';

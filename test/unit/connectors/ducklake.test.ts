@@ -57,7 +57,7 @@ describe('the catalog of a lake', () => {
     expect(neededExtensions(options({ duckdb: '/l' }, { dataUrl: 's3://b' }))).toEqual(['ducklake', 'httpfs', 'aws']);
   });
 
-  it('is told and attached without user and password', () => {
+  it('is reported and attached without user and password', () => {
     const input = inPostgres('postgres://loader:top%20secret@lake.example.com/crm?sslmode=require', {
       catalogSchema: 'l',
     });

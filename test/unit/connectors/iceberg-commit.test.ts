@@ -239,7 +239,7 @@ describe('ids of 64 bits', () => {
     expect(stringifyExact(value)).toBe(text);
   });
 
-  it('are told from doubles of many digits', () => {
+  it('are distinguished from doubles of many digits', () => {
     const texts = ['0.1234567890123456789', '12345678901234567.5', '1e20'];
     expect(parseExact(`[${texts.join()}]`)).toEqual(texts.map(Number));
   });

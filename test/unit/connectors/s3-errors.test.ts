@@ -44,12 +44,12 @@ describe("a store's answer", () => {
   });
 });
 
-it('an object that is missing is told from a bucket that is', () => {
+it('an object that is missing is distinguished from a bucket that is', () => {
   expect([isMissing(response('NoSuchKey', 404)), isMissing(response('NotFound', 404))]).toEqual([true, true]);
   expect([isMissing(response('NoSuchBucket', 404)), isMissing(response('AccessDenied', 403))]).toEqual([false, false]);
 });
 
-it('a condition that does not hold is told from other refusals', () => {
+it('a condition that does not hold is distinguished from other refusals', () => {
   const conflicts = [response('PreconditionFailed', 412), response('ConditionalRequestConflict', 409)];
   expect(conflicts.map(isPreconditionFailure)).toEqual([true, true]);
   expect(isPreconditionFailure(response('NotImplemented', 501))).toBe(false);

@@ -23,7 +23,7 @@ async function rowsOf(text: string): Promise<unknown[]> {
 }
 
 describe('rows of a CSV file', () => {
-  it('keep commas, quotes and line ends, and tell no text from empty text', async () => {
+  it('keep commas, quotes and line ends, and distinguish no text from empty text', async () => {
     expect(await rowsOf('a,"b,""c""\nd",,""\n1,2,3,4\n')).toEqual([
       ['a', 'b,"c"\nd', null, ''],
       ['1', '2', '3', '4'],

@@ -99,7 +99,7 @@ describe('the next column map', () => {
     expect(target(mixed, 'tags')?.variant).toBeNull();
   });
 
-  it('refuses another type if told to, and another type of the key always', () => {
+  it('refuses another type if asked to, and another type of the key always', () => {
     const refused = () => next(recorded(first), [wanted('score', 'VARCHAR')], { onTypeChange: 'fail' });
     expect(refused).toThrowError(expect.objectContaining({ code: 'type_changed' }));
     const key = next(undefined, [], { columns: [{ ...id, type: 'BIGINT' }] });

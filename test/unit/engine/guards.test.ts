@@ -90,7 +90,7 @@ describe('max_deleted', () => {
     expect(await checkChange({ before, deleted }, { maxDeleted: limit })).toEqual(holds ? ['max_deleted'] : []);
   });
 
-  test('names the first of the keys, and tells by how much it is too much', async () => {
+  test('names the first of the keys, and says by how much it is too much', async () => {
     const rows = Array.from({ length: 8 }, (_, index) => ({ id: `p${index}` }));
     await snapshots.run('left', rows);
     const commit = await snapshots.compare(await snapshots.nextRun(), 'left', rows.slice(5));
@@ -248,7 +248,7 @@ describe('guards over the rows themselves', () => {
     expect(found?.guard).toBe('unique');
   });
 
-  test('all that are broken are told together', async () => {
+  test('all that are broken are reported together', async () => {
     const found = await checkRows(rows, {
       minRows: 5,
       maxNull: { email: { count: 0 }, tier: { count: 0 } },

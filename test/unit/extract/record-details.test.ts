@@ -115,7 +115,7 @@ describe('a page whose records lack their details', () => {
   });
 
   it.each([400, 404])(
-    'stays as it is if the service refuses with %i; it is asked three times, and told once',
+    'stays as it is if the service refuses with %i; it is asked three times, and reported once',
     async (status) => {
       const { page, asked, lines } = details(() => status);
       const runs = Array.from({ length: 9 }, (_, index) => ({ id: `r${index}`, state: 'failed' }));

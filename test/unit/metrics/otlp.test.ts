@@ -50,7 +50,7 @@ describe('metrics for OpenTelemetry', () => {
     expect(requests).toMatchObject({ kind: 'sum', value: 4, since: 1_000 });
   });
 
-  it('that are refused in part are told, with the reason', async () => {
+  it('that are refused in part are reported, with the reason', async () => {
     collector.reset((_, response) => {
       const partialSuccess = { rejectedDataPoints: '3', errorMessage: 'too old' };
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ partialSuccess }));

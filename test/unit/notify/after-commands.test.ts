@@ -48,9 +48,9 @@ async function goneOf(pidFile: string): Promise<void> {
 
 describe('a command after the run', () => {
   it('runs in the folder of the configuration, with the facts of the run in its words and its environment', async () => {
-    await writeFile(join(folder, 'tell.sh'), '#!/bin/sh\npwd\nprintf "%s\\n" "$@"\nenv | grep CDSYNC_ | sort\n');
-    await chmod(join(folder, 'tell.sh'), 0o755);
-    await commands([['./tell.sh', '{status}', 'job {job}; $(id) {run_id} {report} {other}', 'a b']]);
+    await writeFile(join(folder, 'show.sh'), '#!/bin/sh\npwd\nprintf "%s\\n" "$@"\nenv | grep CDSYNC_ | sort\n');
+    await chmod(join(folder, 'show.sh'), 0o755);
+    await commands([['./show.sh', '{status}', 'job {job}; $(id) {run_id} {report} {other}', 'a b']]);
     const report = '/data/nightly/reports/20261103T021500Z-9f3a1c.json';
     expect(notices).toEqual(
       [
@@ -62,7 +62,7 @@ describe('a command after the run', () => {
         `CDSYNC_REPORT=${report}`,
         'CDSYNC_RUN_ID=20261103T021500Z-9f3a1c',
         'CDSYNC_STATUS=held',
-      ].map((line) => `tell.sh: ${line}`),
+      ].map((line) => `show.sh: ${line}`),
     );
   });
 
@@ -110,8 +110,8 @@ describe('a command after the run', () => {
 
   it('runs also if the run itself was interrupted', async () => {
     stop.abort();
-    await commands(['echo told', 'echo too']);
-    expect(notices).toEqual(['sh: told', 'sh: too']);
+    await commands(['echo one', 'echo too']);
+    expect(notices).toEqual(['sh: one', 'sh: too']);
   });
 
   it('shows 4,000 characters of a line, however long it is', async () => {

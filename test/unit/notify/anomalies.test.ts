@@ -135,7 +135,7 @@ describe('quiet series', () => {
     expect(notices / days).toBeLessThan(1 / 200);
   });
 
-  it('that jump a hundredfold are told', () => {
+  it('that jump a hundredfold are reported', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 10, max: 10_000 }), (seed, level) => {
         const random = uniforms(seed);

@@ -40,7 +40,7 @@ describe('a mail', () => {
     expect(server.mails[0]?.login).toBe('user:p@ss');
   });
 
-  it('that is refused is told without login and addresses', async () => {
+  it('that is refused is reported without login and addresses', async () => {
     const failure = await sent({ login: 'user:right' }, 'user:wrong-one@').catch((error) => error);
     expect(failure).toMatchObject({ code: 'receiver_failed', hint: 'the server refuses the login of `smtp`' });
     expect(failure.message).toBe(`the mail server 127.0.0.1:${server.port} did not take the message (EAUTH 535)`);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { isWritable, missingAfterRunSettings } from '../../../src/notify/missing-settings.js';
 
-test('a text file of metrics that node_exporter would not read is told', async () => {
+test('a text file of metrics that node_exporter would not read is reported', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cdsync-missing-'));
   const missing = (name: string) =>
     missingAfterRunSettings({ notify: [], after: [], metrics: { textfile: join(folder, name) } }, folder);

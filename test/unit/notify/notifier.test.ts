@@ -19,7 +19,7 @@ let folder: string;
 let receiver: Receiver;
 let notices: string[];
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cdsync-told-'));
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-notifier-'));
   receiver = await Receiver.open();
   notices = [];
   await mkdir(new JobLayout(folder, 'nightly').private, { recursive: true });
@@ -39,7 +39,7 @@ const webhook = (facts: Partial<NotifyOptions> & Pick<NotifyOptions, 'on'>): Not
 const file = '/srv/jobs/cdsync.yaml';
 
 /** Tells of one run, from its start on. */
-async function tell(
+async function finish(
   notify: readonly NotifyOptions[],
   status: Status,
   {
@@ -68,13 +68,13 @@ async function tell(
 
 /** The events of each message that came, run by run. */
 async function eventsOf(notify: readonly NotifyOptions[], statuses: readonly Status[]): Promise<string[]> {
-  const told: string[] = [];
+  const sent: string[] = [];
   for (const status of statuses) {
     receiver.reset();
-    await tell(notify, status);
-    told.push(receiver.received.map(({ body }) => JSON.parse(body).events.join('+')).join(' '));
+    await finish(notify, status);
+    sent.push(receiver.received.map(({ body }) => JSON.parse(body).events.join('+')).join(' '));
   }
-  return told;
+  return sent;
 }
 
 /** A run, or a delivery without a run, as the job stands after it. */
@@ -113,13 +113,13 @@ describe('runs of run --no-push and its own push', () => {
     expect(await push(destinationReport({ name: 'b' }))).toBe('recovered');
   });
 
-  it('tell a receiver that wants every run what still fails', async () => {
+  it('report to a receiver that wants every run what still fails', async () => {
     await push(failing());
     expect(await followed([webhook({ on: ['ok', 'failed'], every: true })], { destinations: [] }, false)).toBe(
       'failed',
     );
-    const [told] = receiver.received.map(({ body }) => JSON.parse(body));
-    expect([told.status, told.errors]).toEqual(['partial', [expect.objectContaining({ destination: 'warehouse' })]]);
+    const [sent] = receiver.received.map(({ body }) => JSON.parse(body));
+    expect([sent.status, sent.errors]).toEqual(['partial', [expect.objectContaining({ destination: 'warehouse' })]]);
   });
 });
 
@@ -141,7 +141,7 @@ describe('a receiver', () => {
     expect(notices).toEqual([]);
   });
 
-  it('is told each time with every: true', async () => {
+  it('is reported each time with every: true', async () => {
     const notify = [webhook({ on: ['ok', 'failed'], every: true })];
     expect(await eventsOf(notify, ['ok', 'ok', 'failed', 'failed'])).toEqual(['ok', 'ok', 'failed', 'failed']);
   });
@@ -164,14 +164,14 @@ describe('a receiver', () => {
   });
 
   it('that is new learns of a failure that others know already', async () => {
-    await tell([webhook({ on: ['failed'] })], 'failed');
+    await finish([webhook({ on: ['failed'] })], 'failed');
     receiver.reset();
-    await tell([webhook({ on: ['failed'] }), webhook({ on: ['failed'], webhook: url('/new') })], 'failed');
+    await finish([webhook({ on: ['failed'] }), webhook({ on: ['failed'], webhook: url('/new') })], 'failed');
     expect(receiver.received.map(({ path }) => path)).toEqual(['/new']);
   });
 
   it('is notified of a start before the end', async () => {
-    await tell([webhook({ on: ['started', 'ok'] })], 'ok');
+    await finish([webhook({ on: ['started', 'ok'] })], 'ok');
     const bodies = receiver.received.map(({ body }) => JSON.parse(body));
     expect(bodies.map(({ status, events, run_id }) => [status, events, run_id])).toEqual([
       ['started', ['started'], null],
@@ -191,11 +191,11 @@ describe('a receiver', () => {
       message: `${stream}: deleted 5,210; usually 12 (in the last 14 runs never above 40)`,
     });
     const notify = [webhook({ on: ['unusual'] })];
-    await tell(notify, 'ok', { unusual: [figure('members')] });
+    await finish(notify, 'ok', { unusual: [figure('members')] });
     expect(JSON.parse(receiver.received[0]?.body ?? '').unusual).toEqual([figure('members')]);
-    await tell(notify, 'ok', { unusual: [figure('members')] });
+    await finish(notify, 'ok', { unusual: [figure('members')] });
     expect(receiver.received).toHaveLength(1);
-    await tell(notify, 'ok', { unusual: [figure('members'), figure('vip')] });
+    await finish(notify, 'ok', { unusual: [figure('members'), figure('vip')] });
     expect(receiver.received).toHaveLength(2);
   });
 
@@ -206,7 +206,7 @@ describe('a receiver', () => {
       warnings: [{ code: 'guard_max_deleted', message }],
     });
     const notify = [webhook({ on: [event] })];
-    for (let run = 0; run < 2; run += 1) await tell(notify, 'ok', { end: { streams: [stream] } });
+    for (let run = 0; run < 2; run += 1) await finish(notify, 'ok', { end: { streams: [stream] } });
     const [first, ...others] = receiver.received.map(({ body }) => JSON.parse(body));
     expect(others).toEqual([]);
     expect(first).toMatchObject({
@@ -216,13 +216,15 @@ describe('a receiver', () => {
       warnings: [{ stream: 'members', code: 'guard_max_deleted', message }],
     });
     receiver.reset();
-    await tell([webhook({ on: ['ok'], format: 'text', webhook: url('/other') })], 'ok', { end: { streams: [stream] } });
+    await finish([webhook({ on: ['ok'], format: 'text', webhook: url('/other') })], 'ok', {
+      end: { streams: [stream] },
+    });
     expect(receiver.received[0]?.body).toContain(`warning: members: ${message}`);
   });
 
   it('gets what its format says', async () => {
     const formats = ['json', 'slack', 'teams', 'text'] as const;
-    await tell(
+    await finish(
       formats.map((format) => webhook({ on: ['ok'], format, webhook: url(`/${format}`) })),
       'ok',
     );
@@ -242,20 +244,20 @@ describe('a receiver that is down', () => {
   it('gives one notice without its URL, and gets the message with the next run, as late', async () => {
     const notify = [webhook({ on: ['failed', 'recovered'] })];
     receiver.reset(down);
-    await tell(notify, 'failed');
+    await finish(notify, 'failed');
     expect(receiver.received).toHaveLength(3);
     expect(notices).toEqual([
       `warning: notify[0] (webhook to 127.0.0.1:${receiver.port}) was not reached, and is notified with the next run: 127.0.0.1:${receiver.port} answered 503`,
     ]);
     receiver.reset();
-    await tell(notify, 'ok');
-    const told = receiver.received.map(({ body }) => JSON.parse(body));
-    expect(told.map(({ status, late }) => [status, late])).toEqual([
+    await finish(notify, 'ok');
+    const sent = receiver.received.map(({ body }) => JSON.parse(body));
+    expect(sent.map(({ status, late }) => [status, late])).toEqual([
       ['failed', true],
       ['ok', false],
     ]);
     receiver.reset();
-    await tell(notify, 'ok');
+    await finish(notify, 'ok');
     expect(receiver.received).toEqual([]);
   });
 
@@ -263,7 +265,7 @@ describe('a receiver that is down', () => {
     const notify = [webhook({ on: ['failed'] }), webhook({ on: ['recovered', 'ok'] })];
     for (const behaviour of [down, undefined]) {
       receiver.reset(behaviour);
-      await tell(notify, 'failed');
+      await finish(notify, 'failed');
     }
     const messages = receiver.received.map(({ body }) => JSON.parse(body));
     expect(messages.map(({ events, late }) => [events, late])).toEqual([[['failed'], true]]);
@@ -271,7 +273,7 @@ describe('a receiver that is down', () => {
 
   it('keeps no more than five messages, the newest', async () => {
     const notify = [webhook({ on: ['failed', 'ok'], every: true, webhook: new Secret('http://127.0.0.1:1/hook') })];
-    for (let run = 0; run < 7; run += 1) await tell(notify, run < 6 ? 'failed' : 'ok', { deadlineMs: 50 });
+    for (let run = 0; run < 7; run += 1) await finish(notify, run < 6 ? 'failed' : 'ok', { deadlineMs: 50 });
     const state = JSON.parse(await readFile(new JobLayout(folder, 'nightly').told, 'utf8'));
     const memories = Object.values(state.receivers) as { waiting: { status: string; late: boolean }[] }[];
     const waiting = memories.flatMap((each) => each.waiting);
@@ -285,7 +287,7 @@ describe('a receiver that is down', () => {
       if (received.path !== '/silent') response.writeHead(204).end();
     });
     const began = performance.now();
-    await tell([webhook({ on: ['started', 'ok'], webhook: silent }), webhook({ on: ['ok'] })], 'ok', {
+    await finish([webhook({ on: ['started', 'ok'], webhook: silent }), webhook({ on: ['ok'] })], 'ok', {
       deadlineMs: 1000,
     });
     expect(performance.now() - began).toBeLessThan(20_000);
@@ -296,7 +298,7 @@ describe('a receiver that is down', () => {
 
   it('is not followed to another address', async () => {
     receiver.reset((_, response) => response.writeHead(302, { location: '/elsewhere' }).end());
-    await tell([webhook({ on: ['ok'] })], 'ok');
+    await finish([webhook({ on: ['ok'] })], 'ok');
     expect(receiver.received.map(({ path }) => path)).toEqual(['/hook/T0-secret-part']);
     expect(notices[0]).toContain('answered 302, and redirects are not followed');
   });
@@ -307,9 +309,9 @@ describe('a health check', () => {
   const paths = () => receiver.received.map(({ path }) => path);
 
   it('is notified of start, success and failure', async () => {
-    await tell([ping(true)], 'ok');
-    await tell([ping(true)], 'ok');
-    await tell([ping(true)], 'partial');
+    await finish([ping(true)], 'ok');
+    await finish([ping(true)], 'ok');
+    await finish([ping(true)], 'partial');
     expect(paths()).toEqual(['/start', '', '/start', '', '/start', '/fail'].map((end) => `/ping/abc${end}`));
     expect(receiver.received.at(-1)?.body).toContain('cdsync nightly: partial');
   });
@@ -320,7 +322,7 @@ describe('a health check', () => {
       methods.push(received.body === '' ? 'GET' : 'POST');
       response.writeHead(received.body === '' ? 200 : 405).end();
     });
-    await tell([{ ...ping(true), on: ['ok'] }], 'ok');
+    await finish([{ ...ping(true), on: ['ok'] }], 'ok');
     expect(methods).toEqual(['POST', 'GET']);
     expect(notices).toEqual([]);
   });
@@ -328,19 +330,19 @@ describe('a health check', () => {
   it('that was down gets no old news, and the present with the next run', async () => {
     const notify = [{ ...ping(false), on: ['failed', 'ok'] as const }];
     receiver.reset((_, response) => response.writeHead(500).end());
-    await tell(notify, 'failed');
+    await finish(notify, 'failed');
     receiver.reset();
-    await tell(notify, 'failed');
+    await finish(notify, 'failed');
     expect(paths()).toEqual(['/ping/abc/fail']);
   });
 });
 
 describe('what receivers know', () => {
   it('is private, and has no URL', async () => {
-    await tell([webhook({ on: ['failed'] })], 'failed');
-    const { told } = new JobLayout(folder, 'nightly');
-    expect((await stat(told)).mode & 0o777).toBe(0o600);
-    expect(await readFile(told, 'utf8')).not.toContain('secret-part');
+    await finish([webhook({ on: ['failed'] })], 'failed');
+    const { told: path } = new JobLayout(folder, 'nightly');
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(await readFile(path, 'utf8')).not.toContain('secret-part');
   });
 
   it.each([
@@ -349,17 +351,17 @@ describe('what receivers know', () => {
     '[]',
     '{"version": 2}',
     '{"version":1,"status":"ok","settled":"odd","receivers":{}}',
-  ])('that is damaged (%j) is as nothing: the receiver is told', async (damaged) => {
-    const { told } = new JobLayout(folder, 'nightly');
-    await writeFile(told, damaged);
-    await tell([webhook({ on: ['failed'] })], 'failed');
-    await tell([webhook({ on: ['failed'] })], 'failed');
+  ])('that is damaged (%j) is as nothing: the receiver is notified', async (damaged) => {
+    const { told: path } = new JobLayout(folder, 'nightly');
+    await writeFile(path, damaged);
+    await finish([webhook({ on: ['failed'] })], 'failed');
+    await finish([webhook({ on: ['failed'] })], 'failed');
     expect(receiver.received).toHaveLength(1);
   });
 
-  it('that cannot be kept is a notice, and the receiver is told', async () => {
+  it('that cannot be kept is a notice, and the receiver is notified', async () => {
     await rm(join(folder, 'nightly'), { recursive: true });
-    await tell([webhook({ on: ['failed'] })], 'failed');
+    await finish([webhook({ on: ['failed'] })], 'failed');
     expect(receiver.received).toHaveLength(1);
     expect(notices).toEqual(['warning: could not save notification state; a message may be sent twice']);
   });

@@ -108,7 +108,7 @@ describe('what a command needs', () => {
     expect(neededBy('published', new Set())('published/3/nightly.duckdb')).toBe(true);
   });
 
-  it('tells the files of a stream called parquet or published from others', () => {
+  it('distinguishes the files of a stream called parquet or published from others', () => {
     expect(kindOf('parquet/snapshot/manifest.json')).toBe('small');
     expect(kindOf('parquet/published/snapshot/r1/00001.parquet')).toBe('rows');
     expect(kindOf('.cdsync/runs/r1/streams/known/journal.jsonl')).toBe('small');

@@ -158,7 +158,7 @@ describe('SlidingWindowLimiter', () => {
     expect(permits).toHaveLength(1);
   });
 
-  it('hands out more at once when its capacity has become larger and it is told', async () => {
+  it('hands out more at once once its capacity is larger', async () => {
     const clock = new ManualClock();
     let capacity = 2;
     const notices = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };

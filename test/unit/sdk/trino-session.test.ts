@@ -181,7 +181,7 @@ describe('a failure of Trino', () => {
     expect(JSON.stringify(error)).not.toContain('hidden-word');
   });
 
-  it('is told where nothing listens', async () => {
+  it('is reported where nothing listens', async () => {
     const server = await coordinator();
     const { url } = server;
     await server.close();

@@ -209,7 +209,7 @@ describe('what changed', () => {
     ]);
   });
 
-  test('tells rows of a key of several columns apart', async () => {
+  test('distinguishes rows of a key of several columns', async () => {
     const stream = newStream();
     const key = ['id', 'segment'];
     const row = (id: string, segment: string, n: number) => ({ id, segment, n });

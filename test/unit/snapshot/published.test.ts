@@ -238,7 +238,7 @@ test('a link that leads out of the folder of the job is not opened', async () =>
   }
 });
 
-test.runIf(process.geteuid?.() === 0)('a user who may not read the file is told so', async () => {
+test.runIf(process.geteuid?.() === 0)('a user who may not read the file gets an error that says so', async () => {
   process.seteuid?.(65534);
   try {
     await expect(openPublished(snapshots.layout, limits)).rejects.toMatchObject({

@@ -63,7 +63,7 @@ it('an existing folder gets its mode, unless its owner has locked it, and keeps 
   expect(await modeOf(folder)).toBe('500');
 });
 
-it('a folder where none can be made is told at once, and not asked for again and again', async () => {
+it('a folder where none can be made is reported at once, and not asked for again and again', async () => {
   await expect(prepareStorage(new JobLayout('/proc/cdsync', 'nightly'), 0o600)).rejects.toMatchObject({
     code: 'storage_failed',
     message: 'no folder can be made in /proc',
@@ -71,7 +71,7 @@ it('a folder where none can be made is told at once, and not asked for again and
   });
 });
 
-it('a read-only file system is told as such, with what to do', async ({ skip }) => {
+it('a read-only file system is reported as such, with what to do', async ({ skip }) => {
   const place = join(root, 'read-only');
   await mkdir(place);
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', place]).status !== 0) {

@@ -160,7 +160,7 @@ async function made(folder: string): Promise<string> {
   return folder;
 }
 
-test('a folder that may not be entered is told as such', async () => {
+test('a folder that may not be entered is reported as such', async () => {
   await chmod(layout.runs, 0o000);
   const outcome = await refuseUntrustedLinks(layout).catch((error: unknown) => error);
   await chmod(layout.runs, 0o700);

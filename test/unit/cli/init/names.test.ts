@@ -37,7 +37,7 @@ describe('the name of a stream after its index', () => {
     expect(streamNameFor(text, 'profiles', new Set())).toBe(name);
   });
 
-  it('tells streams of one name apart', () => {
+  it('distinguishes streams of one name', () => {
     expect(streamNameFor('vip', 'members', new Set(['vip']))).toBe('vip_members');
     expect(streamNameFor('vip', 'members', new Set(['vip', 'vip_members']))).toBe('vip_2');
   });

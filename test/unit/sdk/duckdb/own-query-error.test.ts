@@ -33,7 +33,7 @@ test.each([
   ],
   ["select date '2024-02-30'", '2024-02-30', undefined],
   ["select 'abc'::int", "'abc'", 'LINE 1'],
-])('%s is told in the words of DuckDB, with the place in the query', async (sql, says, line) => {
+])('%s is reported in the words of DuckDB, with the place in the query', async (sql, says, line) => {
   const { message, hint, code, kind } = await errorOf(sql);
   expect([code, kind]).toEqual(['sql_failed', 'configuration']);
   expect(message).toContain(says);
