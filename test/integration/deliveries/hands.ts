@@ -152,9 +152,12 @@ const trigger: Hand = {
     for (const sql of spoiling.make) await place.run(sql);
     const before = await series.rowTexts();
     const report = await series.product.push();
+    const isAsked =
+      report.error?.code === 'values_refused' ||
+      (report.error?.code === 'type_changed' && series.options.onTypeChange === 'fail');
     if (report.error?.code === 'delivery_differs') {
       if ((await series.rowTexts()) !== before) throw new Error('a delivery that was refused has changed rows');
-    } else if (report.status !== 'ok' && report.error?.code !== 'values_refused')
+    } else if (report.status !== 'ok' && !isAsked)
       throw new Error(`a trigger was met by ${report.error?.code}: ${report.error?.message}`);
     for (const sql of spoiling.remove) await place.run(sql);
     series.note(`trigger met: ${report.error?.code ?? report.action}`);
