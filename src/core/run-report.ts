@@ -14,6 +14,11 @@ export interface ReportedError {
   request_id: string | null;
 }
 
+/** A message without how often the request was tried: errors of one cause differ in that alone. */
+export function withoutTries(message: string): string {
+  return message.replace(/, tried \d+ times/, '');
+}
+
 /**
  * What one stream of a run did. `rows` = inserted + updated + unchanged; `requests` = sent, retries included. If the reading resumes that
  * of earlier processes, its counters are the sums over all of them.

@@ -1,6 +1,6 @@
 import { deprecationLine } from '../core/deprecation.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
-import { type JobReport, type StreamReport, streamNotes } from '../core/run-report.js';
+import { type JobReport, type StreamReport, streamNotes, withoutTries } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
 import { errorWithoutKeys } from '../notify/result.js';
 import { table } from './table.js';
@@ -30,9 +30,14 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
     return [`${name}: ${error.message} [${error.code}]`, ...(error.hint === null ? [] : [`  ${error.hint}`])];
   });
   // A reload or a new table is worth a reason; that changes are sent is not.
-  const reasons = destinations.flatMap(({ name, stream, action, why }) =>
-    action === 'reload' || action === 'create' ? [`${name}: ${stream}: ${action}, because ${why}`] : [],
-  );
+  const reasons: { readonly name: string; readonly reason: string; readonly of: string[] }[] = [];
+  for (const { name, stream, action, why } of destinations) {
+    if (action !== 'reload' && action !== 'create') continue;
+    const reason = `${action}, because ${why}`;
+    const same = reasons.find((each) => each.name === name && each.reason === reason);
+    if (same === undefined) reasons.push({ name, reason, of: [stream] });
+    else same.of.push(stream);
+  }
   const left = destinations.flatMap(({ name, stream, refused, error }) =>
     refused === 0 || error !== null
       ? []
@@ -42,7 +47,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
     ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, lineWidth),
     '',
     ...notes,
-    ...reasons,
+    ...reasons.map(({ name, reason, of }) => `${name}: ${of.join(', ')}: ${reason}`),
     ...left,
     ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
       schemaLines(changes).map((line) => `${stream}: ${line}`),
@@ -81,9 +86,12 @@ function footnotes(
       ...schemaLines(changes).map((line) => `${name}: ${line}`),
     );
     // One cause may fail every stream; it is shown once.
-    if (error !== null && !shown.has(error.message)) {
-      const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));
-      shown.add(error.message);
+    const cause = error === null ? '' : withoutTries(error.message);
+    if (error !== null && !shown.has(cause)) {
+      const names = streams.flatMap((each) =>
+        each.error && withoutTries(each.error.message) === cause ? [each.name] : [],
+      );
+      shown.add(cause);
       notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
       if (error.hint !== null && name !== withoutHint) notes.push(`  ${error.hint}`);
     }

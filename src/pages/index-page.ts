@@ -1,5 +1,5 @@
 import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
-import type { JobReport } from '../core/run-report.js';
+import { type JobReport, withoutTries } from '../core/run-report.js';
 import { countedSchemaChanges } from '../core/schema-change.js';
 import { errorWithoutKeys } from '../notify/result.js';
 import type { PastRun } from '../storage/reports.js';
@@ -19,7 +19,7 @@ const mostNamed = 3;
 function troubles(report: JobReport): Html[] {
   const causes = new Map<string, { status: string; message: string; who: string[] }>();
   const add = (who: string, status: string, message: string | undefined) => {
-    const text = oneLine(message ?? 'the report has no reason', mostCharacters);
+    const text = oneLine(withoutTries(message ?? 'the report has no reason'), mostCharacters);
     const cause = causes.get(`${status} ${text}`) ?? { status, message: text, who: [] };
     causes.set(`${status} ${text}`, { ...cause, who: [...new Set([...cause.who, who])] });
   };
@@ -67,7 +67,7 @@ function runSummary(report: JobReport, before: EarlierReports): Html {
 }
 
 /** Raise it with every change of a row: rows of other versions are made again. */
-const rowsVersion = 'rows-4';
+const rowsVersion = 'rows-5';
 /** The most runs that are listed: more would make the page slow to open. */
 export const listedRuns = 1000;
 

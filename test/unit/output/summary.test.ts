@@ -28,3 +28,31 @@ it('no line of the tables is wider than a narrow terminal, and no figure is left
     expect(lines.join()).toContain(text);
   expect(summarize({ ...report, destinations }, { width: 120 })).toEqual(summarize({ ...report, destinations }));
 });
+
+it('the reason of a load is shown once for all streams that have it', () => {
+  const load = (name: string, stream: string, why: string) =>
+    destinationReport({ name, stream, action: 'create', why });
+  const lines = summarize({
+    ...pastReport(1, [streamReport()]),
+    destinations: [load('crm', 'a', 'it is new'), load('crm', 'b', 'it is new'), load('lake', 'a', 'it is new')],
+  });
+  expect(lines.filter((line) => line.includes('because'))).toEqual([
+    '  crm: a, b: create, because it is new',
+    '  lake: a: create, because it is new',
+  ]);
+});
+
+it('one cause is shown once, however often each request was tried', () => {
+  const error = (times: number) => ({
+    ...{ code: 'unreachable', hint: 'is it right?', request_id: null },
+    message: `POST /token could not reach example.com, tried ${times} times`,
+  });
+  const failed = [3, 4, 3].map((times, index) =>
+    streamReport({ name: `s${index}`, status: 'failed', error: error(times) }),
+  );
+  const lines = summarize(pastReport(1, failed)).filter((line) => /example|right/.test(line));
+  expect(lines).toEqual([
+    '  s0, s1, s2: POST /token could not reach example.com, tried 3 times [unreachable]',
+    '    is it right?',
+  ]);
+});
