@@ -36,11 +36,21 @@ export function changeWords({ inserted, updated, deleted }: StreamReport): strin
   return kinds.map(([kind, count]) => `${formatCount(count)} ${kind}`).join(', ');
 }
 
-/** Streams that changed, those with most changes first. First loads are left out. */
+/** Streams with most changes first; but those that have only ever grown, such as a log of events, after those with people who change. */
+function byChanges(streams: readonly StreamReport[], before: EarlierReports): StreamReport[] {
+  const all = [...streams, ...before.flatMap((report) => report.streams ?? [])];
+  const changing = new Set(all.filter(({ updated, deleted }) => updated + deleted > 0).map((each) => each.name));
+  return [...streams].sort(
+    (a, b) => Number(changing.has(b.name)) - Number(changing.has(a.name)) || changedRows(b) - changedRows(a),
+  );
+}
+
+/** Streams that changed, in the order of {@link byChanges}. First loads are left out. */
 export function changedStreams(report: JobReport, before: EarlierReports): StreamReport[] {
-  return (report.streams ?? [])
-    .filter((stream) => stream.status === 'ok' && changedRows(stream) > 0 && !isFirstLoad(stream, before))
-    .sort((a, b) => changedRows(b) - changedRows(a));
+  const changed = (report.streams ?? []).filter(
+    (stream) => stream.status === 'ok' && changedRows(stream) > 0 && !isFirstLoad(stream, before),
+  );
+  return byChanges(changed, before);
 }
 
 /** The columns of streams that are new or have another type. */
@@ -75,10 +85,9 @@ export function changesSection(report: JobReport, before: EarlierReports): Html 
   ];
   const rowsOf = (some: readonly StreamReport[]) =>
     some.slice(0, mostStreams).map((stream) => changeRow(stream, before));
-  const sorted = [...loud].sort((a, b) => changedRows(b) - changedRows(a));
   const held = loud.some(({ status }) => status === 'held');
   return html`<section><h2>What changed</h2>${schemaNotes(streams)}${
-    loud.length === 0 ? html`<p>No row changed.</p>` : table('What changed', heads, rowsOf(sorted))
+    loud.length === 0 ? html`<p>No row changed.</p>` : table('What changed', heads, rowsOf(byChanges(loud, before)))
   }${held ? html`<p class="note">The counts of a held stream are what its commit would do.</p>` : undefined}${
     quiet.length === 0
       ? undefined

@@ -9,7 +9,7 @@ import {
   type StreamReport,
   withoutTries,
 } from '../core/run-report.js';
-import { oneLine, statusWords } from './format.js';
+import { moment, oneLine, statusWords } from './format.js';
 import { Html, html, name } from './html.js';
 
 const mostBoxes = 100;
@@ -144,7 +144,11 @@ function deprecationBox(deprecation: Deprecation, place: CommandPlace): Html {
     deprecation.version === null
       ? 'ask the service what replaces it; then: cdsync check'
       : 'set a newer version under `service.api_versions`, then: cdsync check';
-  return html`<div class="box held"><h3>deprecated</h3><p>${prose(deprecationLine(deprecation))}</p>${action(next, place)}</div>`;
+  const dated = (text: string | null) =>
+    text !== null && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? `${moment(Date.parse(text))} UTC` : text;
+  const { deprecated, sunset } = deprecation;
+  const line = deprecationLine({ ...deprecation, deprecated: dated(deprecated), sunset: dated(sunset) });
+  return html`<div class="box held"><h3>deprecated</h3><p>${prose(line)}</p>${action(next, place)}</div>`;
 }
 
 /** Whether a delivery was not tried because its stream has no rows for it: what keeps the stream is shown with the stream. */

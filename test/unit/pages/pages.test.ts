@@ -203,15 +203,36 @@ describe('the page about a run', () => {
     ]);
   });
 
+  it('names streams with people before a log of events that has more new rows', async () => {
+    const [few, many] = [
+      { inserted: 1, updated: 2, deleted: 0 },
+      { inserted: 500, updated: 0, deleted: 0 },
+    ];
+    await keep(report(id(29), [stream('audit', many), stream('members', few), stream('new', few)]));
+    const grown = stream('members', { inserted: 7, updated: 0, deleted: 0 });
+    await keep(report(id(30), [stream('audit', many), grown]));
+    await writePages(task, id(30));
+    const lead = /<p class="lead">([\s\S]*?)<\/p>/.exec(await page(id(30)))?.[1] ?? '';
+    expect(lead.indexOf('members: 7 inserted')).toBeGreaterThanOrEqual(0);
+    expect(lead.indexOf('members: 7 inserted')).toBeLessThan(lead.indexOf('audit: 500 inserted'));
+  });
+
   it('has changes of columns and announced ends of versions as news', async () => {
     const added = { column: 'attributes.vip', change: 'column_added', from: null, to: 'BOOLEAN' } as const;
-    const ending = { api: 'profile', version: '2025-07-31', deprecated: null, sunset: '2027-03-31' } as const;
+    const ending = {
+      api: 'profile',
+      version: '2025-07-31',
+      deprecated: null,
+      sunset: '2027-03-31T00:00:00.000Z',
+    } as const;
     await keep(report(id(29), [stream('members')]));
     await keep(report(id(30), [stream('members', { schema_changes: [added] })], { deprecations: [ending] }));
     await writePages(task, id(30));
     const text = await page(id(30));
     expect(text).toContain('<bdi>members</bdi>: new columns: attributes.vip (BOOLEAN)');
-    expect(text).toContain('<h3>deprecated</h3><p>the Profile API version 2025-07-31 ends 2027-03-31');
+    expect(text).toContain(
+      '<h3>deprecated</h3><p>the Profile API version 2025-07-31 ends 31 Mar 2027, 00:00 UTC, the service says',
+    );
     expect(text).toContain("<code>cdsync check '/srv/my data/cdsync.yaml' --job nightly</code>");
     expect(await readFile(layout.indexPage, 'utf8')).toContain(
       '1 column new or of another type; an API version is deprecated',
