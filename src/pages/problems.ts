@@ -59,11 +59,14 @@ function names(all: readonly string[]): Html {
 /** `cdsync …` in a text, up to the end of a clause. */
 const commandPattern = /\bcdsync [a-z][^,;:()`\n]*/g;
 
+function sentence(text: string): Html {
+  return prose(`${text.slice(0, 1).toUpperCase()}${text.slice(1)}`);
+}
+
 /** What to do, in words, and its commands as they can be pasted. */
 function action(text: string, place: CommandPlace): Html {
   const commands = [...new Set(text.match(commandPattern)?.map((each) => completed(each.trim(), place)) ?? [])];
-  const sentence = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
-  return html`<p><b>Do this:</b> ${prose(sentence)}</p>${commands.length === 0 ? undefined : pasteable(commands)}`;
+  return html`<p><b>Do this:</b> ${sentence(text)}</p>${commands.length === 0 ? undefined : pasteable(commands)}`;
 }
 
 function pasteable(commands: readonly string[]): Html {
@@ -93,7 +96,7 @@ function remedy(problem: Problem, place: CommandPlace): Html | undefined {
   if (known === undefined || !hint) return action(hint ?? known ?? readAgain, place);
   const commands = known.match(commandPattern) ?? [];
   if (commands.some((command) => hint.includes(command.trim()))) return action(hint, place);
-  return html`${action(known, place)}<p class="note">${prose(completed(hint, place))}</p>`;
+  return html`${action(known, place)}<p class="note">${sentence(completed(hint, place))}</p>`;
 }
 
 function errorBox(problem: Problem, place: CommandPlace): Html {

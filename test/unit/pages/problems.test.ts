@@ -70,8 +70,8 @@ describe('what needs you', () => {
     const streams = [stream('members', { status: 'failed', error: refused }), stream('vip')];
     const all = { ...report(id(1), streams, { status: 'partial' }), destinations } as unknown as JobReport;
     const { text } = problemBoxes(all, { config: 'a.yaml' }, new Set()) ?? { text: '' };
-    expect(text).toContain('<code>cdsync check a.yaml</code></pre><p class="note">issue another token</p>');
-    expect(text).toContain('<code>cdsync push a.yaml</code></pre><p class="note">the rest is sent later</p>');
+    expect(text).toContain('<code>cdsync check a.yaml</code></pre><p class="note">Issue another token</p>');
+    expect(text).toContain('<code>cdsync push a.yaml</code></pre><p class="note">The rest is sent later</p>');
   });
 
   it('asks for a delivery, not for a run, if a destination failed', () => {
