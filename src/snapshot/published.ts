@@ -12,6 +12,7 @@ import {
 } from '@duckdb/node-api';
 import { CdsyncError } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
+import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import type { JobLayout } from '../storage/layout.js';
 
 /** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
@@ -96,7 +97,7 @@ export interface Published {
   query(sql: string): Promise<DuckDBResult>;
   /** The same; an error while rows are read is reported as one of the query, too. */
   rows(sql: string): Promise<PublishedRows>;
-  /** Ends the query that is under way with an error. */
+  /** Ends the query that is under way with an error, and every later one. */
   interrupt(): void;
   close(): void;
 }
@@ -163,6 +164,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     });
   }
   const connection = await instance.connect();
+  let stopInterrupting: (() => void) | undefined;
   const query = async (sql: string) => {
     try {
       return allowFiles ? await connection.stream(sql) : await readOnly(connection, sql);
@@ -181,8 +183,11 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
         yieldRows: () => readableRows(result, (error) => ownQueryError(error, sql, showsValues)),
       };
     },
-    interrupt: () => connection.interrupt(),
+    interrupt: () => {
+      stopInterrupting ??= keepInterrupting(connection);
+    },
     close: () => {
+      stopInterrupting?.();
       connection.closeSync();
       instance.closeSync();
     },

@@ -11,6 +11,7 @@ import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import { type CdsyncError, interrupted } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
+import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory } from './memory-plan.js';
 
 // DuckDB's client drops a U+FEFF at the start of a text: another key, name or value than the stored one. This decoder keeps it.
@@ -191,12 +192,16 @@ export class Session {
 
   /** Runs `work`. As soon as the signal aborts, the statement under way stops and none begins: they throw `interrupted`. */
   async until<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const stop = () => this.interrupt();
+    let stopInterrupting: (() => void) | undefined;
+    const stop = () => {
+      stopInterrupting = keepInterrupting(this.#connection);
+    };
     this.#signal = signal;
     signal.addEventListener('abort', stop);
     try {
       return await work();
     } finally {
+      stopInterrupting?.();
       signal.removeEventListener('abort', stop);
       this.#signal = undefined;
     }

@@ -170,6 +170,14 @@ describe('a query of the published file', () => {
   });
 });
 
+test('a query that is interrupted before it has begun ends, too', async () => {
+  const open = await openPublished(snapshots.layout, limits);
+  const rows = rowsOf(open, 'select count(*) from range(1000000000000)');
+  open.interrupt();
+  await expect(rows).rejects.toMatchObject({ code: 'sql_failed' });
+  open.close();
+});
+
 describe('a query that does not fit in memory', () => {
   const small = { memoryMb: 64, threads: 1 };
   const sorted = `select count(*)::int as n, max(place)::int as last from (

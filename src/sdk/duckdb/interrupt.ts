@@ -1,0 +1,13 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+
+const againMs = 50;
+
+/**
+ * Interrupts the statements of a connection until the returned function is called: DuckDB forgets an interruption that comes before
+ * its statement has begun.
+ */
+export function keepInterrupting(connection: Pick<DuckDBConnection, 'interrupt'>): () => void {
+  connection.interrupt();
+  const timer = setInterval(() => connection.interrupt(), againMs);
+  return () => clearInterval(timer);
+}
