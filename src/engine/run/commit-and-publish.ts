@@ -131,8 +131,8 @@ function unpublishedError(thrown: unknown): CdsyncError {
 const worthCollecting = 256_000_000;
 
 /**
- * Collects garbage. V8 does so while JavaScript allocates, and while DuckDB writes none does: about 60 MB of pages that were read would
- * stay beside DuckDB's memory until the end.
+ * Collects garbage. V8 does so only while JavaScript allocates. While DuckDB writes, about 60 MB of pages that were read would stay
+ * beside its memory.
  */
 async function collectGarbage(): Promise<void> {
   if (process.memoryUsage.rss() < worthCollecting) return;

@@ -3,8 +3,8 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 const againMs = 50;
 
 /**
- * Interrupts the statements of a connection until the returned function is called: DuckDB forgets an interruption that comes before
- * its statement has begun.
+ * Interrupts the statements of a connection until the returned function is called: DuckDB forgets an interruption that precedes the
+ * start of its statement.
  */
 export function keepInterrupting(connection: Pick<DuckDBConnection, 'interrupt'>): () => void {
   connection.interrupt();
