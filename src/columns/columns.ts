@@ -115,6 +115,7 @@ export interface Column {
   type: string;
   /** DuckDB type in Parquet files. */
   fileType: string;
+  /** The configured rule that hides its values, or gives them a type. */
   rule: ColumnMask | undefined;
   /** The column is updated, but a new value alone does not count as a change of the row, and history does not have the column. */
   untracked: boolean;
@@ -363,7 +364,7 @@ export const columnsSchema = z.array(
       former: z.string().optional(),
       text: z.string().optional(),
       rule: ruleSchema,
-      /** The first name of `rule`, in files that were written then. */
+      /** The former name of `rule`, in files of earlier builds. */
       treatment: ruleSchema,
       untracked: z.literal(true).optional(),
     })

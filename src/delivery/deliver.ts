@@ -121,12 +121,10 @@ class Delivering {
     const { signal } = this.#context;
     signal.throwIfAborted();
     const session = await this.#database.connect();
-    const interrupt = () => session.interrupt();
-    signal.addEventListener('abort', interrupt);
     const folder = join(this.#folder, stream);
     const delivery = this.#delivery(feed, session, folder, progress);
     try {
-      const delivered = await this.#retried(delivery, folder, progress);
+      const delivered = await session.until(signal, () => this.#retried(delivery, folder, progress));
       await this.#remember(feed, delivery, delivered);
       return delivered;
     } catch (error) {
@@ -136,7 +134,6 @@ class Delivering {
       if (taken === undefined) throw interrupted(error);
       return { ...taken, isCutShort: true };
     } finally {
-      signal.removeEventListener('abort', interrupt);
       session.close();
       await rm(folder, { recursive: true, force: true });
     }

@@ -231,11 +231,6 @@ export class Session {
     }
   }
 
-  /** Stops the statement under way, which then rejects. */
-  interrupt(): void {
-    this.#connection.interrupt();
-  }
-
   close(): void {
     this.#connection.closeSync();
   }
