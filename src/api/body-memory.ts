@@ -3,6 +3,26 @@ import { onAbort } from '../core/on-abort.js';
 import { BufferPool, maxBodyBytes } from './response-body.js';
 import { TransportError } from './transport-error.js';
 
+/** While the process is busy, only the first body may grow beyond this: to read more of them in parallel would not be quicker. */
+const busyBytes = 16_000_000;
+
+/** A share of time with work above which the process is busy, and the period that it is measured over. */
+const busyShare = 0.9;
+const busyPeriodMs = 200;
+
+/** Whether the main thread had hardly any time without work lately. */
+function processorWatch(): () => boolean {
+  let since = performance.eventLoopUtilization();
+  let isBusy = false;
+  return () => {
+    const { active, idle, utilization } = performance.eventLoopUtilization(since);
+    if (active + idle < busyPeriodMs) return isBusy;
+    since = performance.eventLoopUtilization();
+    isBusy = utilization > busyShare;
+    return isBusy;
+  };
+}
+
 /**
  * The memory for bodies of responses: those that are being read or inflated, and those that wait to be taken in. A body that
  * finds no memory waits, and its connection with it; while one waits, no new request should begin ({@link calm}).
@@ -16,6 +36,7 @@ export class BodyMemory {
   readonly bytes: number;
   readonly most: number;
   readonly pool = new BufferPool();
+  readonly #isBusy: () => boolean;
   #used = 0;
   /** The part of it that whole bodies have. */
   #settled = 0;
@@ -24,8 +45,10 @@ export class BodyMemory {
   readonly #growing = new Set<BodyAllocation>();
   #calm: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
-  constructor(bytes: number) {
+  /** @param isBusy whether the process, not the network, is what responses wait for */
+  constructor(bytes: number, isBusy = processorWatch()) {
     this.bytes = bytes;
+    this.#isBusy = isBusy;
     this.most = Math.min(bytes, maxBodyBytes);
   }
 
@@ -81,7 +104,8 @@ export class BodyMemory {
   }
 
   #fits(place: BodyAllocation, more: number): boolean {
-    if (this.#used + more <= this.bytes) return true;
+    const used = this.#used + more;
+    if (used <= this.bytes && (used <= busyBytes || !this.#isBusy())) return true;
     const isFirst = this.#growing.values().next().value === place;
     return isFirst && this.#settled + place.bytes + more <= this.bytes;
   }

@@ -76,6 +76,24 @@ describe('The room for bodies', () => {
     );
   });
 
+  it('lets few large bodies grow in parallel while the process is busy, and all of them otherwise', () => {
+    let isBusy = true;
+    const space = new BodyMemory(192 * MB, () => isBusy);
+    const [first, second, third] = [space.enter(), space.enter(), space.enter()];
+    const claim = (place: BodyAllocation, bytes: number) => place.claim(bytes, () => undefined);
+    expect(claim(first, 10 * MB)).toBe(true);
+    expect(claim(second, 5 * MB)).toBe(true);
+    expect(claim(third, 5 * MB)).toBe(false);
+    expect(claim(first, 30 * MB)).toBe(true);
+    first.settle(30 * MB);
+    expect(third.bytes).toBe(0);
+    first.release();
+    expect(third.bytes).toBe(5 * MB);
+    isBusy = false;
+    expect(claim(third, 100 * MB)).toBe(true);
+    expect(claim(second, 50 * MB)).toBe(true);
+  });
+
   for (const [name, way] of Object.entries(ways)) {
     it(`lets large bodies of ${name} come one after the other`, async () => {
       const service = await scriptedService(way(page(3 * MB)));
