@@ -1,5 +1,6 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { filePattern, quoteIdentifier, sqlText } from '../../core/sql.js';
+import { keepInterrupting } from '../duckdb/interrupt.js';
 import { notATable } from '../errors.js';
 import type { LoadData } from '../load.js';
 import type { FoundColumns, SqlRow, SqlSession } from './dialect.js';
@@ -30,6 +31,9 @@ export class DuckdbSession implements SqlSession {
   readonly #instance: DuckDBInstance;
   readonly #connection: DuckDBConnection;
   readonly #refusal: (cause: unknown) => Error;
+  #isStopped = false;
+  #isUnderWay = false;
+  #endInterrupting: (() => void) | undefined;
 
   /** @param refusal the error for a failure of DuckDB, without DuckDB's message: that may quote rows */
   constructor(instance: DuckDBInstance, connection: DuckDBConnection, refusal: (cause: unknown) => Error) {
@@ -40,10 +44,19 @@ export class DuckdbSession implements SqlSession {
 
   /** Values are numbers, texts, booleans or null. */
   async rows(sql: string): Promise<SqlRow[]> {
+    if (this.#isStopped) throw this.#refusal(new Error('no statement begins after a stop'));
+    return this.#read(sql);
+  }
+
+  async #read(sql: string): Promise<SqlRow[]> {
+    this.#isUnderWay = true;
     try {
       return (await this.#connection.runAndReadAll(sql)).getRowObjectsJson() as SqlRow[];
     } catch (error) {
       throw this.#refusal(error);
+    } finally {
+      this.#isUnderWay = false;
+      this.#endInterrupting?.();
     }
   }
 
@@ -95,11 +108,12 @@ export class DuckdbSession implements SqlSession {
   }
 
   async rollback(): Promise<void> {
-    await this.run('ROLLBACK');
+    await this.#read('ROLLBACK');
   }
 
   stop(): void {
-    this.#connection.interrupt();
+    this.#isStopped = true;
+    if (this.#isUnderWay) this.#endInterrupting ??= keepInterrupting(this.#connection);
   }
 
   async close(): Promise<void> {
