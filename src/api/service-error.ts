@@ -128,6 +128,17 @@ const wordings: Record<Exclude<TransportErrorReason, 'closed'>, Wording> = {
     hint: () =>
       'the service, or something between it and cdsync, sends too slowly: try a smaller `page_size`, or raise `timeouts_ms.total`',
   },
+  files: {
+    code: 'too_many_files',
+    says: () => 'got no connection: too many files are open',
+    hint: () => 'raise the limit (ulimit -n), or lower `concurrency`, then run again',
+  },
+  memory: {
+    code: 'memory_refused',
+    says: () => 'got no connection: the system refuses more memory',
+    hint: () =>
+      'Node reserves many more addresses than it uses: lift the limit (ulimit -v), and limit memory by a cgroup or `resources.memory_mb`',
+  },
   lost: {
     code: 'connection_lost',
     says: () => 'lost its connection before the answer',
@@ -154,14 +165,17 @@ const wordings: Record<Exclude<TransportErrorReason, 'closed'>, Wording> = {
   },
 };
 
-/** Whether a failed exchange may succeed if it is tried again. A connection that is not trusted may be one that was cut. */
+/**
+ * Whether a failed exchange may succeed if it is tried again. A connection that is not trusted may be one that was cut; files are
+ * closed again.
+ */
 export function isPassing(reason: Exclude<TransportErrorReason, 'closed'>): boolean {
-  return reason === 'tls' || errorType(wordings[reason].code).kind === 'retryable';
+  return reason === 'tls' || reason === 'files' || errorType(wordings[reason].code).kind === 'retryable';
 }
 
 /** Whether no connection was made, so that the address may be wrong. */
 export function isUnconnected(reason: TransportErrorReason): boolean {
-  return ['dns', 'refused', 'connect_timeout', 'tls', 'proxy'].includes(reason);
+  return ['dns', 'refused', 'connect_timeout', 'tls', 'proxy', 'files'].includes(reason);
 }
 
 /** The error that users see for an exchange without a response. */

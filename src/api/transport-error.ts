@@ -6,6 +6,7 @@ import { errors } from 'undici';
  * - `proxy`, `proxy_login`: a proxy is between, and made no connection; nothing was sent.
  * - `first_byte_timeout`, `body_timeout`: the response did not begin, or stalled.
  * - `total_timeout`: the response kept coming, but not fast enough.
+ * - `files`, `memory`: this machine gives the process no more of them; nothing was sent.
  * - `lost`: the connection broke before the response began.
  * - `torn`: the response broke off, or its compression is broken.
  * - `encoded`: the body is compressed in a way that was not asked for.
@@ -20,6 +21,8 @@ export type TransportErrorReason =
   | 'tls'
   | 'proxy'
   | 'proxy_login'
+  | 'files'
+  | 'memory'
   | 'first_byte_timeout'
   | 'body_timeout'
   | 'total_timeout'
@@ -58,6 +61,9 @@ const byCode: Readonly<Record<string, TransportErrorReason>> = {
   ENETUNREACH: 'refused',
   ENETDOWN: 'refused',
   EADDRNOTAVAIL: 'refused',
+  EMFILE: 'files',
+  ENFILE: 'files',
+  ENOMEM: 'memory',
   EPROXY: 'proxy',
   EPROXYLOGIN: 'proxy_login',
   UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
@@ -67,6 +73,9 @@ const byCode: Readonly<Record<string, TransportErrorReason>> = {
   UND_ERR_CLOSED: 'closed',
   UND_ERR_INVALID_ARG: 'unsendable',
 };
+
+/** What has failed, for codes that are not in the list. */
+const bySystemCall: Readonly<Record<string, TransportErrorReason>> = { getaddrinfo: 'dns', connect: 'refused' };
 
 /** The codes of OpenSSL's verification and of Node's TLS. */
 const tlsCode =
@@ -80,7 +89,10 @@ export function exchangeFailure(cause: unknown, responseBegan: boolean): Transpo
   const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
   if (known !== undefined) return new TransportError(known, cause);
   if (code === 'ETIMEDOUT' && !responseBegan) return new TransportError('connect_timeout', cause);
-  return new TransportError(responseBegan ? 'torn' : 'lost', cause);
+  // undici's parser is WebAssembly. Where addresses are limited (ulimit -v), V8 cannot start it.
+  if (cause instanceof RangeError && /memory/i.test(cause.message)) return new TransportError('memory', cause);
+  const { syscall = '' } = (cause ?? {}) as NodeJS.ErrnoException;
+  return new TransportError(bySystemCall[syscall] ?? (responseBegan ? 'torn' : 'lost'), cause);
 }
 
 function codeOf(cause: unknown): string | undefined {

@@ -9,6 +9,7 @@ import {
   lookupProfileOperation,
 } from '../../../src/api/realtime-api.js';
 import type { Operation } from '../../../src/api/request.js';
+import { exchangeFailure } from '../../../src/api/transport-error.js';
 import { CdsyncError } from '../../../src/core/errors.js';
 import { givenToken, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
@@ -174,6 +175,18 @@ it('a response that is not HTTP is reported without its content', async () => {
   );
   expect(error).toMatchObject({ code: 'connection_lost', kind: 'retryable' });
   expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('ann@');
+});
+
+describe('What this machine refuses is no outage of the service', () => {
+  const causes: readonly [error: Error, reason: string][] = [
+    [Object.assign(new Error('connect EMFILE'), { code: 'EMFILE', syscall: 'connect' }), 'files'],
+    [Object.assign(new Error('connect EPERM'), { code: 'EPERM', syscall: 'connect' }), 'refused'],
+    [Object.assign(new Error('getaddrinfo EAI_FAIL'), { code: 'EAI_FAIL', syscall: 'getaddrinfo' }), 'dns'],
+    [new RangeError('WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory'), 'memory'],
+    [Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read' }), 'lost'],
+  ];
+  for (const [cause, reason] of causes)
+    it(`${cause.message}: ${reason}`, () => expect(exchangeFailure(cause, false).reason).toBe(reason));
 });
 
 describe('A redirect', () => {
