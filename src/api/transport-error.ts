@@ -74,7 +74,7 @@ const byCode: Readonly<Record<string, TransportErrorReason>> = {
   UND_ERR_INVALID_ARG: 'unsendable',
 };
 
-/** What has failed, for codes that are not in the list. */
+/** By the system call that has failed, for codes that are not in the list. */
 const bySystemCall: Readonly<Record<string, TransportErrorReason>> = { getaddrinfo: 'dns', connect: 'refused' };
 
 /** The codes of OpenSSL's verification and of Node's TLS. */

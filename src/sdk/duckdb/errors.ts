@@ -120,6 +120,9 @@ export function isCorruption(error: unknown): boolean {
 /** Codes that become `sql_failed` for a query: a file that cannot be read is one that the query names. */
 const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_failed', 'storage_permission']);
 
+/** A file of cdsync, which no query names: a part that is written, rows that do not fit in memory. */
+const ownFile = /[\\/]\.cdsync[\\/]/;
+
 /** The message of the macros of published files, through DuckDB, for a time before their history. It names no value of a record. */
 export const beforeHistory = '_as_of: nothing is kept of that time';
 
@@ -136,8 +139,9 @@ function duckdbMessage(cause: unknown): string {
  */
 export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fatal'): CdsyncError {
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
-  if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = duckdbMessage(cause);
+  const failure = thrown instanceof CdsyncError ? thrown : databaseError(thrown);
+  if (ownFile.test(said) || (failure === thrown && !isOfQuery.has(failure.code))) return failure;
   const { reason, name } = classify(said, ['memory']);
   if (reason === 'memory') return memoryExceeded(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);

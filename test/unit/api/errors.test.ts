@@ -177,7 +177,7 @@ it('a response that is not HTTP is reported without its content', async () => {
   expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('ann@');
 });
 
-describe('What this machine refuses is no outage of the service', () => {
+describe('A refusal of this machine is no outage of the service', () => {
   const causes: readonly [error: Error, reason: string][] = [
     [Object.assign(new Error('connect EMFILE'), { code: 'EMFILE', syscall: 'connect' }), 'files'],
     [Object.assign(new Error('connect EPERM'), { code: 'EPERM', syscall: 'connect' }), 'refused'],

@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownQueryError } from '../../../../src/sdk/duckdb/errors.js';
+import { databaseError, ownQueryError, queryError } from '../../../../src/sdk/duckdb/errors.js';
 
 let instance: DuckDBInstance;
 beforeAll(async () => {
@@ -57,4 +57,13 @@ test.each([
   expect(`${hidden.message} ${hidden.hint}`).not.toMatch(/secret 4711|2147483648|\{secret/);
   expect(hidden.message).toContain('--show-values');
   expect((await errorOf(sql, true)).message).toMatch(/secret|2147483648/);
+});
+
+test.each([
+  ['/data/daily/.cdsync/runs/1/streams/s/parts/00001.parquet', 'storage_permission'],
+  ['/data/own.csv', 'sql_failed'],
+])('a file that cannot be opened is a fault of the query unless it is of cdsync: %s', (path, code) => {
+  const error = new Error(`IO Error: Cannot open file "${path}": Permission denied`);
+  expect(queryError(error, 'hint').code).toBe(code);
+  expect(queryError(databaseError(error), 'hint').code).toBe(code);
 });
