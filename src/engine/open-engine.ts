@@ -10,7 +10,7 @@ import { CacheMemory } from '../record-cache/cache-memory.js';
 import type { ServiceAccess } from '../sdk/destination.js';
 import { Database } from '../storage/duckdb.js';
 import { JobLayout } from '../storage/layout.js';
-import { describePlan, planMemory } from '../storage/memory-plan.js';
+import { describePlan, memoryNotice, planMemory } from '../storage/memory-plan.js';
 import { Salts } from './column-rules.js';
 import type { JobFiles } from './job-files.js';
 import { newProgress } from './progress.js';
@@ -107,6 +107,8 @@ export async function withEngine<T>(
 ): Promise<T> {
   const plan = planMemory(config.resources);
   options.detail?.(describePlan(plan));
+  const tooLittle = memoryNotice(config.resources);
+  if (tooLittle !== undefined) options.notice(tooLittle);
   const database = await Database.open(config.resources);
   const converter = new Converter(database, plan.converterLanes);
   const { notice, budget } = options;

@@ -61,8 +61,31 @@ const laneMb = 128;
 /** The need of a join for each key of either side: text, hash, position, hash table. Measured: 60 to 90. */
 const bytesPerKey = 100;
 
+/** The least `memory_mb` that the configuration allows. */
+const leastMemoryMb = 128;
+
 /** In MB, enough for DuckDB to write files and to join keys on disk. */
 const leastDestinationMb = 128;
+
+/** In MB, beside `memory_mb`: Node, code, and memory that DuckDB does not count. */
+const besideMb = 256;
+
+/**
+ * The notice for a container with less memory than a run may take: it would be killed without a word.
+ * @param limitBytes of the container; 0 or more than the machine has if there is no limit
+ * @returns undefined if the memory suffices
+ */
+export function memoryNotice(
+  { memoryMb }: Pick<DuckdbLimits, 'memoryMb'>,
+  limitBytes = process.constrainedMemory(),
+): string | undefined {
+  const limitMb = Math.floor(limitBytes / 1_000_000);
+  const needed = memoryMb + besideMb;
+  if (limitBytes === 0 || needed <= limitMb) return undefined;
+  const fitting = limitMb - besideMb;
+  const remedy = fitting < leastMemoryMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
+  return `this container may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
+}
 
 /** A plan in one line, for `--verbose`. */
 export function describePlan({ bodyBytes, cacheBytes, converterLanes, keysAtOnce, duckdb }: MemoryPlan): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { describePlan, planMemory } from '../../../src/storage/memory-plan.js';
+import { describePlan, memoryNotice, planMemory } from '../../../src/storage/memory-plan.js';
 
 describe('memory_mb is divided', () => {
   test.each([
@@ -67,4 +67,17 @@ test('a plan has one line', () => {
   expect(describePlan(planMemory({ memoryMb: 768, threads: 2 }))).toBe(
     'memory plan: responses 192 MB, record caches 384 MB, DuckDB 652 MB with 2 threads (first commit: 256 MB with 1 thread), 2 converters, 1,920,000 keys per join',
   );
+});
+
+test.each([
+  [0, undefined],
+  [2 ** 64, undefined],
+  [1_024_000_000, undefined],
+  [
+    536_870_912,
+    'this container may use 536 MB, and a run up to 1,024 MB: set `resources.memory_mb` to 280, or raise its limit',
+  ],
+  [300_000_000, 'this container may use 300 MB, and a run up to 1,024 MB: raise its limit'],
+])('says so if a container of %i bytes has less memory than a run may take', (limitBytes, notice) => {
+  expect(memoryNotice({ memoryMb: 768 }, limitBytes)).toBe(notice);
 });
