@@ -14,6 +14,8 @@ export type Filters = readonly (readonly [attribute: string, value: string])[];
 export interface Selected {
   readonly positions: ArrayLike<number>;
   readonly count: number;
+  /** Bytes of these records together; undefined: each has about the most that a record may have. */
+  readonly bytes?: number;
   /** Position of the first record after the page; -1 at the end of the list. */
   readonly next: number;
 }

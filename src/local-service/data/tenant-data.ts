@@ -47,7 +47,8 @@ class RecordedIndex implements IndexSource {
         const begin = positions.findIndex((position) => position >= from);
         if (begin < 0) return { positions: [], count: 0, next: -1 };
         const page = positions.slice(begin, begin + limit);
-        return { positions: page, count: page.length, next: positions[begin + limit] ?? -1 };
+        const bytes = page.reduce((sum, position) => sum + (this.#texts[position] as Buffer).length, 0);
+        return { positions: page, count: page.length, bytes, next: positions[begin + limit] ?? -1 };
       },
     };
   }

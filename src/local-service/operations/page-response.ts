@@ -13,9 +13,10 @@ const start: PagePosition = { position: 0, salt: 0 };
 const noHeaders = {};
 
 function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: ServiceState): ServiceResponse {
-  const { positions, count, next } = listing.select(from.position, paging.limit);
+  const { positions, count, next, ...selected } = listing.select(from.position, paging.limit);
+  const bytes = selected.bytes ?? count * listing.maxRecordBytes;
   const token = next < 0 ? null : state.pageTokens.issue(listing.id, { position: next, salt: 0 });
-  const buffer = state.pageBuffers.take(envelopeBytes + count * (listing.maxRecordBytes + 1));
+  const buffer = state.pageBuffers.take(envelopeBytes + bytes + count);
   buffer.set(openingBytes);
   let end = openingBytes.length;
   for (let at = 0; at < count; at += 1) {

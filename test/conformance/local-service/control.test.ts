@@ -43,6 +43,16 @@ describe('records given by a test', () => {
     expect((await caller.get(`${path}?filter[n]=1`)).status).toBe(400);
   });
 
+  it('may be large among many small ones', async () => {
+    const caller = await start({ profiles: 5 });
+    const records = Array.from({ length: 1000 }, (_, at) => ({
+      id: String(at),
+      note: 'x'.repeat(at === 500 ? 16e6 : 1),
+    }));
+    const { id } = (await caller.control('profiles', { index: 'large', records })).body;
+    expect((await caller.read(`/api/indexes/${id}/profiles?limit=1000`)).data).toEqual(records);
+  });
+
   it('can be replaced and removed, and can hide a generated index', async () => {
     const caller = await start({ profiles: 5 });
     const generated = await caller.indexId('loyalty_members');
