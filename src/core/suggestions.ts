@@ -32,7 +32,8 @@ export function nearest(name: string, candidates: Iterable<string>, most = 3): s
       return { candidate, score: near ? 1 : distance(wanted, lower) };
     })
     .filter(({ candidate, score }) => score <= Math.max(2, Math.ceil(Math.max(name.length, candidate.length) / 3)))
-    .sort((a, b) => a.score - b.score || (a.candidate < b.candidate ? -1 : 1))
+    .map((each) => ({ ...each, exact: distance(name, each.candidate) }))
+    .sort((a, b) => a.score - b.score || a.exact - b.exact || (a.candidate < b.candidate ? -1 : 1))
     .slice(0, most)
     .map(({ candidate }) => candidate);
 }

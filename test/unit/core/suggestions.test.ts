@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { nameHint } from '../../../src/core/suggestions.js';
+import { nameHint, nearest } from '../../../src/core/suggestions.js';
 
 describe('the hint for a name that does not exist', () => {
   const known = ['members', 'vip', 'vip_profiles'];
@@ -11,6 +11,10 @@ describe('the hint for a name that does not exist', () => {
     ['loyalty_points_2024', 'its streams: members, vip, vip_profiles'],
   ])('%s: %s', (name, hint) => {
     expect(nameHint('its streams', name, known)).toBe(hint);
+  });
+
+  it('begins with the name of the same case', () => {
+    expect(nearest('nmae', ['Name', 'name'])).toEqual(['name', 'Name']);
   });
 
   it('says that there are none', () => {
