@@ -32,6 +32,11 @@ async function faulty(lane: Lane, fault: object): Promise<() => Promise<void>> {
   };
 }
 
+async function successes(lane: Lane): Promise<number> {
+  const stats = (await (await lane.askControl('stats')).json()) as { readonly statuses: Record<string, number> };
+  return stats.statuses[200] ?? 0;
+}
+
 function outage(kind: string, number: number): Fault {
   const situation = situations[number % situations.length] ?? 'daily';
   return {
@@ -40,9 +45,12 @@ function outage(kind: string, number: number): Fault {
     strike: async (lane, random) => {
       await lane.configure({ hasRules: situation === 'rules', retry });
       await lane.control('faults', slowReading);
+      const before = await successes(lane);
       const child = await lane.start();
       const end = ended(child);
-      await Promise.race([wait(1_000 + random() * 1_500), end]);
+      // Before its first success, a run waits only 20 s for a connection: its address may be wrong.
+      while (child.exitCode === null && (await successes(lane)) === before) await wait(50);
+      await Promise.race([wait(random() * 1_500), end]);
       const struck = child.exitCode === null;
       const comeBack = await absences[kind]?.(lane);
       await Promise.race([wait(shortestMs + random() * (longestMs - shortestMs)), end]);
