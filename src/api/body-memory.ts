@@ -4,13 +4,13 @@ import { BufferPool, maxBodyBytes } from './response-body.js';
 import { TransportError } from './transport-error.js';
 
 /** While the process is busy, only the first body may grow beyond this: to read more of them in parallel would not be quicker. */
-const busyBytes = 16_000_000;
+const busyBytes = 8_000_000;
 
 /** A share of time with work above which the process is busy, and the period that it is measured over. */
-const busyShare = 0.9;
+const busyShare = 0.7;
 const busyPeriodMs = 200;
 
-/** Whether the main thread had hardly any time without work lately. */
+/** Whether the main thread worked most of the time lately. */
 function processorWatch(): () => boolean {
   let since = performance.eventLoopUtilization();
   let isBusy = false;

@@ -81,14 +81,14 @@ describe('The room for bodies', () => {
     const space = new BodyMemory(192 * MB, () => isBusy);
     const [first, second, third] = [space.enter(), space.enter(), space.enter()];
     const claim = (place: BodyAllocation, bytes: number) => place.claim(bytes, () => undefined);
-    expect(claim(first, 10 * MB)).toBe(true);
-    expect(claim(second, 5 * MB)).toBe(true);
-    expect(claim(third, 5 * MB)).toBe(false);
+    expect(claim(first, 5 * MB)).toBe(true);
+    expect(claim(second, 2 * MB)).toBe(true);
+    expect(claim(third, 2 * MB)).toBe(false);
     expect(claim(first, 30 * MB)).toBe(true);
     first.settle(30 * MB);
     expect(third.bytes).toBe(0);
     first.release();
-    expect(third.bytes).toBe(5 * MB);
+    expect(third.bytes).toBe(2 * MB);
     isBusy = false;
     expect(claim(third, 100 * MB)).toBe(true);
     expect(claim(second, 50 * MB)).toBe(true);
