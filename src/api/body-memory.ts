@@ -43,6 +43,8 @@ export class BodyMemory {
   #waiting = 0;
   /** Bodies that are not yet whole, in the order in which their responses began. */
   readonly #growing = new Set<BodyAllocation>();
+  /** While bodies wait: they may continue as soon as the process is no longer busy, even if no other body ends. */
+  #timer: NodeJS.Timeout | undefined;
   #calm: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
   /** @param isBusy whether the process, not the network, is what responses wait for */
@@ -81,6 +83,7 @@ export class BodyMemory {
   grow(place: BodyAllocation, more: number): boolean {
     if (!this.#fits(place, more)) {
       this.#waiting += 1;
+      this.#timer ??= setInterval(() => this.#serve(), busyPeriodMs).unref();
       return false;
     }
     this.#used += more;
@@ -111,9 +114,9 @@ export class BodyMemory {
   }
 
   #serve(): void {
-    if (this.#waiting === 0) return;
     for (const place of this.#growing) {
       const { wanted } = place;
+      if (this.#waiting === 0) break;
       if (wanted === 0) continue;
       if (!this.#fits(place, wanted)) break;
       this.#used += wanted;
@@ -121,6 +124,8 @@ export class BodyMemory {
       place.granted();
     }
     if (this.#waiting > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
     this.#calm?.resolve();
     this.#calm = undefined;
   }

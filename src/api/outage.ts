@@ -155,8 +155,7 @@ export function singleError(
   { sinceMs, timeOfDay }: { readonly sinceMs: number; readonly timeOfDay: number },
 ): Error {
   const cause = failure.toError(attempts);
-  if (failure.again === 'when_allowed' || failure.isUnreadable || (failure.isUnconnected && sinceMs === 0))
-    return cause;
+  if (failure.shows === 'nothing' || failure.isUnreadable || (failure.isUnconnected && sinceMs === 0)) return cause;
   const message = `${cause.message}. It has failed ${since(timeOfDay, sinceMs)}`;
   return unavailable(message, failure, cause, true);
 }

@@ -125,7 +125,8 @@ export function failedExchange(
   const passes = isPassing(reason);
   return new AttemptFailure((attempts) => failureError(failure, reason, { ...context, attempts }), {
     again: passes && (idempotent || !sent) ? 'later' : 'never',
-    shows: passes ? 'away' : 'nothing',
+    // This machine's lack of files is no sign of an outage.
+    shows: passes && reason !== 'files' ? 'away' : 'nothing',
     reason: failure.systemCode ?? reason.replaceAll('_', ' '),
     isUnconnected: !sent && isUnconnected(reason),
     isUnreadable: reason === 'encoded',

@@ -173,7 +173,7 @@ export function isPassing(reason: Exclude<TransportErrorReason, 'closed'>): bool
   return reason === 'tls' || reason === 'files' || errorType(wordings[reason].code).kind === 'retryable';
 }
 
-/** Whether no connection was made, so that the address may be wrong. */
+/** Whether no connection was made: before the first success, the address may be wrong, so cdsync waits less for one. */
 export function isUnconnected(reason: TransportErrorReason): boolean {
   return ['dns', 'refused', 'connect_timeout', 'tls', 'proxy', 'files'].includes(reason);
 }

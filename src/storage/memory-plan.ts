@@ -61,18 +61,15 @@ const laneMb = 128;
 /** The need of a join for each key of either side: text, hash, position, hash table. Measured: 60 to 90. */
 const bytesPerKey = 100;
 
-/** The least `memory_mb` that the configuration allows. */
-const leastMemoryMb = 128;
-
-/** In MB, enough for DuckDB to write files and to join keys on disk. */
-const leastDestinationMb = 128;
+/** In MB, enough for DuckDB to write files and to join keys on disk. The configuration allows no smaller `memory_mb`. */
+const leastMb = 128;
 
 /** In MB, beside `memory_mb`: Node, code, and memory that DuckDB does not count. */
 const besideMb = 256;
 
 /**
- * The notice for a container with less memory than a run may take: it would be killed without a word.
- * @param limitBytes of the container; 0 or more than the machine has if there is no limit
+ * The notice for a process that may use less memory than a run may take: the system would kill it without a word.
+ * @param limitBytes of its cgroup, in a container or a service; 0 or more than the machine has if there is no limit
  * @returns undefined if the memory suffices
  */
 export function memoryNotice(
@@ -83,8 +80,8 @@ export function memoryNotice(
   const needed = memoryMb + besideMb;
   if (limitBytes === 0 || needed <= limitMb) return undefined;
   const fitting = limitMb - besideMb;
-  const remedy = fitting < leastMemoryMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
-  return `this container may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
+  const remedy = fitting < leastMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
+  return `this process may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
 }
 
 /** A plan in one line, for `--verbose`. */
@@ -113,7 +110,7 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
     cacheBytes: bytes * 0.5,
     converterLanes: Math.min(2, threads, Math.floor(memoryMb / laneMb)),
     keysAtOnce: Math.max(1, Math.floor((bytes * 0.25) / bytesPerKey)),
-    destinationMb: Math.max(leastDestinationMb, Math.floor(memoryMb / destinations)),
+    destinationMb: Math.max(leastMb, Math.floor(memoryMb / destinations)),
     duckdb: {
       other: { threads, memoryMb: allMb + wideMb },
       // Statements that are too small to share, or that write one file: threads that wait for a share take a third more CPU time.

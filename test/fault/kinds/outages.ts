@@ -49,9 +49,10 @@ function outage(kind: string, number: number): Fault {
       const child = await lane.start();
       const end = ended(child);
       // Before its first success, a run waits only 20 s for a connection: its address may be wrong.
-      while (child.exitCode === null && (await successes(lane)) === before) await wait(50);
+      const isRunning = () => child.exitCode === null && child.signalCode === null;
+      while (isRunning() && (await successes(lane)) === before) await wait(50);
       await Promise.race([wait(random() * 1_500), end]);
-      const struck = child.exitCode === null;
+      const struck = isRunning();
       const comeBack = await absences[kind]?.(lane);
       await Promise.race([wait(shortestMs + random() * (longestMs - shortestMs)), end]);
       await comeBack?.();

@@ -94,6 +94,28 @@ describe('The room for bodies', () => {
     expect(claim(second, 50 * MB)).toBe(true);
   });
 
+  it('lets a body that waited for a busy process continue, although no other body ends', async () => {
+    let isBusy = true;
+    const space = new BodyMemory(192 * MB, () => isBusy);
+    const [first, second] = [space.enter(), space.enter()];
+    first.claim(20 * MB, () => undefined);
+    const isFree = new Promise<void>((resolve) => second.claim(MB, resolve));
+    isBusy = false;
+    await isFree;
+    expect(second.bytes).toBe(MB);
+  });
+
+  it('lets requests begin when the last body that waited has gone', async () => {
+    const space = new BodyMemory(10);
+    const [first, second] = [space.enter(), space.enter()];
+    first.claim(10, () => undefined);
+    second.claim(5, () => undefined);
+    const { calm } = space;
+    second.release();
+    await calm;
+    expect(space.calm).toBeUndefined();
+  });
+
   for (const [name, way] of Object.entries(ways)) {
     it(`lets large bodies of ${name} come one after the other`, async () => {
       const service = await scriptedService(way(page(3 * MB)));

@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/api/client.js';
 import { startWorkflowOperation } from '../../../src/api/management-api.js';
+import { singleError } from '../../../src/api/outage.js';
 import { getProfileOperation, indexesPageOperation, profilesPageOperation } from '../../../src/api/profile-api.js';
 import {
   collectionStatsOperation,
@@ -9,6 +10,7 @@ import {
   lookupProfileOperation,
 } from '../../../src/api/realtime-api.js';
 import type { Operation } from '../../../src/api/request.js';
+import { type AttemptFailure, failedExchange, Trial } from '../../../src/api/retry.js';
 import { exchangeFailure } from '../../../src/api/transport-error.js';
 import { CdsyncError } from '../../../src/core/errors.js';
 import { givenToken, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
@@ -187,6 +189,14 @@ describe('A refusal of this machine is no outage of the service', () => {
   ];
   for (const [cause, reason] of causes)
     it(`${cause.message}: ${reason}`, () => expect(exchangeFailure(cause, false).reason).toBe(reason));
+
+  it('and is reported by its own code, however long it lasts', () => {
+    const failure = exchangeFailure(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }), false);
+    const failed = failedExchange(failure, { label: 'GET /indexes', host: 'cds', sent: false, idempotent: true });
+    expect(failed).toMatchObject({ shows: 'nothing', again: 'later' });
+    const error = singleError(failed as AttemptFailure, new Trial(), { sinceMs: 300_000, timeOfDay: 0 });
+    expect(error).toMatchObject({ code: 'too_many_files' });
+  });
 });
 
 describe('A redirect', () => {

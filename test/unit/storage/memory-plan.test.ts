@@ -75,9 +75,9 @@ test.each([
   [1_024_000_000, undefined],
   [
     536_870_912,
-    'this container may use 536 MB, and a run up to 1,024 MB: set `resources.memory_mb` to 280, or raise its limit',
+    'this process may use 536 MB, and a run up to 1,024 MB: set `resources.memory_mb` to 280, or raise its limit',
   ],
-  [300_000_000, 'this container may use 300 MB, and a run up to 1,024 MB: raise its limit'],
-])('says so if a container of %i bytes has less memory than a run may take', (limitBytes, notice) => {
+  [300_000_000, 'this process may use 300 MB, and a run up to 1,024 MB: raise its limit'],
+])('says so if a cgroup of %i bytes has less memory than a run may take', (limitBytes, notice) => {
   expect(memoryNotice({ memoryMb: 768 }, limitBytes)).toBe(notice);
 });
