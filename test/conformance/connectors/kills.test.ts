@@ -1,8 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, it } from 'vitest';
+import type { Manifest } from '../../../connectors/files/manifest.js';
+import { comparedRows, inMemory, selectCompared } from '../../../src/conformance/compare.js';
+import type { ComparedRow } from '../../../src/conformance/index.js';
 import { randomFrom } from '../../fault/random.js';
+import { ClickhouseServer, clickhouseIsThere } from '../../fixtures/clickhouse.js';
 import { CountedWay, Steps } from '../../fixtures/counting-proxy.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { lakeRows } from '../../fixtures/ducklake.js';
@@ -11,6 +16,7 @@ import { type KilledTarget, Killing, killedModes } from '../../fixtures/killing.
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { seed } from '../../fixtures/seed.js';
+import { setQuery } from '../../fixtures/set-reader.js';
 import { TrinoServer, trinoIsThere } from '../../fixtures/trino.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
@@ -112,6 +118,103 @@ async function lake(extensions: string): Promise<KilledTarget> {
   };
 }
 
+/** How many files below a folder other processes have open. Linux lists them below /proc. */
+async function filesOpenBelow(folder: string): Promise<number> {
+  const processes = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  const opened = processes.map(async (id) => {
+    const names = await readdir(`/proc/${id}/fd`).catch(() => []);
+    return Promise.all(names.map((name) => readlink(`/proc/${id}/fd/${name}`).catch(() => '')));
+  });
+  return (await Promise.all(opened)).flat().filter((path) => path.startsWith(`${folder}/`)).length;
+}
+
+async function duckdb(): Promise<KilledTarget> {
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-killed-duckdb-'));
+  const path = join(folder, 'warehouse.duckdb');
+  const read = (sql: string) =>
+    existsSync(path)
+      ? inMemory(async (connection) => {
+          await connection.run(`ATTACH '${path}' AS warehouse (READ_ONLY)`);
+          return await selectCompared(connection, sql);
+        })
+      : Promise.resolve([]);
+  const named = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'warehouse' AND schema_name = 'cdp'";
+  return {
+    options: { connector: 'duckdb', path, schema: 'cdp' },
+    tables: async () => (await read(named)).map((row) => String(row.get('table_name'))),
+    rows: (table) => read(`FROM warehouse.cdp.${table}`),
+    connections: () => filesOpenBelow(folder),
+    rowsFirst: [],
+    stop: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+async function files(): Promise<KilledTarget> {
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-killed-files-'));
+  const manifestOf = async (table: string) =>
+    JSON.parse(await readFile(join(folder, table, 'manifest.json'), 'utf8')) as Manifest;
+  const tables = async () =>
+    (await readdir(folder)).filter((table) => existsSync(join(folder, table, 'manifest.json')));
+  return {
+    options: { connector: 'files', path: folder },
+    // A manifest has the record, so that a state of three tables is in three files.
+    tables: async () => {
+      const found = await tables();
+      return found.length === 0 ? [] : ['_cdsync_state', '_cdsync_loads', ...found];
+    },
+    rows: async (table) => {
+      if (table !== '_cdsync_state') return comparedRows(await setQuery(async (file) => join(folder, table, file)));
+      const manifests = await Promise.all((await tables()).map(manifestOf));
+      return manifests.map(
+        ({ destination, record }) => new Map(Object.entries({ destination, record: JSON.stringify(record) })),
+      );
+    },
+    connections: () => filesOpenBelow(folder),
+    rowsFirst: [],
+    // A set stays for readers for some time, and its manifest with it.
+    left: async () => {
+      const entries = await readdir(folder, { recursive: true });
+      const sets = entries.filter((path) => /\/manifests\/\d+\.json$/.test(path));
+      const manifests = await Promise.all(
+        sets.map(async (path) => JSON.parse(await readFile(join(folder, path), 'utf8')) as Manifest),
+      );
+      const listed = new Set(manifests.flatMap((each) => each.files.map(({ path }) => join(each.table, path))));
+      return entries.filter((path) => /\/data\/.*\.parquet$/.test(path) && !listed.has(path));
+    },
+    stop: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+async function clickhouse(): Promise<KilledTarget> {
+  const server = await ClickhouseServer.start();
+  const { options } = await server.place();
+  const database = String(options.database);
+  const steps = new Steps();
+  const way = new CountedWay(server.address.port, steps);
+  return {
+    options: { connector: 'clickhouse', ...options, url: await way.open() },
+    tables: async () =>
+      (await server.select(`SELECT name FROM system.tables WHERE database = '${database}'`)).map(({ name }) =>
+        String(name),
+      ),
+    rows: async (table) => {
+      const rows = await server.rows(database, table);
+      if (table !== '_cdsync_state') return rows;
+      const version = (row: ComparedRow) => Number(row.get('version'));
+      const newest = new Map<unknown, ComparedRow>();
+      for (const row of rows.toSorted((a, b) => version(a) - version(b))) newest.set(row.get('destination'), row);
+      return [...newest.values()];
+    },
+    connections: async () => way.sockets.size,
+    rowsFirst: ['mirror', 'replace', 'append'],
+    steps,
+    stop: async () => {
+      way.close();
+      await server.stop();
+    },
+  };
+}
+
 function killed(name: string, start: () => Promise<KilledTarget>): void {
   describe(`deliveries to ${name} that are killed at random instants`, () => {
     let space: Workspace;
@@ -156,9 +259,13 @@ function killed(name: string, start: () => Promise<KilledTarget>): void {
   });
 }
 
+killed('DuckDB', duckdb);
+killed('files', files);
 killed('PostgreSQL', postgres);
 if (mariadbIsInstalled()) killed('MariaDB', mariadb);
 else it.skip('deliveries to MariaDB that are killed: mariadb-server is not installed', () => undefined);
+if (clickhouseIsThere()) killed('ClickHouse', clickhouse);
+else it.skip('deliveries to ClickHouse that are killed: there is no ClickHouse', () => undefined);
 if (trinoIsThere()) killed('Trino', trino);
 else it.skip('deliveries to Trino that are killed: there is no Trino', () => undefined);
 if (lakeExtensions !== undefined) killed('a lake', () => lake(lakeExtensions));
