@@ -1,4 +1,4 @@
-import type { ServiceOptions } from '../core/service-options.js';
+import type { ServiceConfig } from '../config/config.js';
 import type { EngineOptions } from '../engine/open-engine.js';
 import type { Budget } from '../rate-limit/budget.js';
 import { openBudget } from '../rate-limit/open-budget.js';
@@ -13,7 +13,7 @@ let budget: Budget | undefined;
 export function engineOptions(
   { signal }: Pick<EngineOptions, 'signal'>,
   output: Output,
-  service: ServiceOptions | undefined,
+  service: ServiceConfig | undefined,
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
   budget ??= openBudget(service?.budget, notice);

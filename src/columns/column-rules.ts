@@ -7,20 +7,37 @@ import {
   ColumnSet,
   columnPath,
   type DeclaredColumn,
+  isMasked,
+  maskingActions,
+  maskOf,
   type StoredColumn,
 } from './columns.js';
 import { plainText } from './text-code.js';
 
 /** The configuration of one column. */
-export interface ColumnRule {
+export interface ColumnRule extends Pick<ColumnMask, (typeof maskingActions)[number]> {
   readonly drop?: boolean;
-  readonly hash?: ColumnMask['hash'];
-  readonly mask?: ColumnMask['mask'];
   /** DuckDB type. */
   readonly type?: string;
   readonly rename?: string;
   /** False: a new value alone does not count as a change of the row, and history does not have the column. */
   readonly track?: boolean;
+}
+
+/** What a rule may do, as the configuration calls it: the first of them that a rule has is named in messages. */
+const actions = ['drop', ...maskingActions, 'type', 'rename', 'track'] as const;
+
+/** A rule as the configuration has it, or as it is applied. */
+type AnyRule = Readonly<Partial<Record<(typeof actions)[number], unknown>>>;
+
+/** Whether a rule keeps values from readers. */
+export function hidesValues(rule: AnyRule | undefined): boolean {
+  return rule?.drop === true || isMasked(rule);
+}
+
+/** The action of a rule: `hash`, `drop`. */
+export function actionOf(rule: AnyRule | undefined): string {
+  return actions.find((action) => rule?.[action] !== undefined && rule[action] !== false) ?? 'track';
 }
 
 /** A name without its case. If a service changes the case of a name, a rule must still hide the values. */
@@ -32,16 +49,15 @@ function folded(name: string): string {
  * The rule for a field, among rules by field or path. If no rule has exactly its name, a rule counts that hides values and whose name
  * differs only in case.
  */
-export function ruleFor<R>(
+export function ruleFor<R extends AnyRule>(
   rules: ReadonlyMap<string, R>,
   column: Pick<StoredColumn, 'place' | 'field'>,
-  hides: (rule: R) => boolean,
 ): R | undefined {
   const names = [columnPath(column), column.field];
   const exact = names.map((name) => rules.get(name)).find((rule) => rule !== undefined);
   if (exact !== undefined || rules.size === 0) return exact;
   const wanted = names.map(folded);
-  return [...rules].find(([name, rule]) => hides(rule) && wanted.includes(folded(name)))?.[1];
+  return [...rules].find(([name, rule]) => hidesValues(rule) && wanted.includes(folded(name)))?.[1];
 }
 
 /**
@@ -76,12 +92,11 @@ export class ColumnRules implements ColumnOptions {
   }
 
   of(place: ColumnOrigin, field: string): ColumnRule | undefined {
-    const rule = ruleFor(this.#rules, { place, field }, hidesValues);
+    const rule = ruleFor(this.#rules, { place, field });
     if (rule === undefined || this.#rules.get(columnPath({ place, field })) === rule || this.#rules.get(field) === rule)
       return rule;
     // If the name differs in case, only the members of the rule that hide values apply.
-    const { drop, hash, mask } = rule;
-    return { ...(drop === undefined ? {} : { drop }), ...(hash && { hash }), ...(mask && { mask }) };
+    return { ...(rule.drop === undefined ? {} : { drop: rule.drop }), ...maskOf(rule) };
   }
 
   name(place: ColumnOrigin, field: string): string | undefined {
@@ -132,9 +147,9 @@ export class ColumnRules implements ColumnOptions {
   #unmasked(column: StoredColumn): StoredColumn {
     const { place, field, name, shape, declared, former, text, rule } = column;
     const type = this.type(place, field);
-    if (rule?.hash !== undefined || rule?.mask !== undefined) {
+    if (isMasked(rule)) {
       // If the rule was removed, history has hashes or masks beside values, so the column must hold texts.
-      const isHidden = hidesValues(this.of(place, field) ?? {});
+      const isHidden = hidesValues(this.of(place, field));
       const unknown = { place, field, name, shape: { k: isHidden ? 0 : Kind.string } };
       return this.infersFormat(place, field) ? { ...unknown, text: plainText } : unknown;
     }
@@ -148,16 +163,12 @@ export class ColumnRules implements ColumnOptions {
   }
 }
 
-function hidesValues({ drop, hash, mask }: ColumnRule): boolean {
-  return drop === true || hash !== undefined || mask !== undefined;
-}
-
 function kept(column: StoredColumn, rule: ColumnRule | undefined): StoredColumn {
   const { place, field, name, shape, declared, former, text } = column;
   const common = { place, field, name, ...(rule?.track === false ? { untracked: true as const } : {}) };
-  const { hash, mask, type: cast } = rule ?? {};
-  if (hash !== undefined) return { ...common, shape: { k: Kind.string }, rule: { hash } };
-  if (mask !== undefined) return { ...common, shape: { k: Kind.string }, rule: { mask } };
+  const mask = maskOf(rule);
+  if (mask !== undefined) return { ...common, shape: { k: Kind.string }, rule: mask };
+  const cast = rule?.type;
   const known = Object.entries({ declared, former, text }).filter(([, value]) => value !== undefined);
   const plain = { ...common, shape, ...Object.fromEntries(known) };
   return cast === undefined ? plain : { ...plain, rule: { cast } };

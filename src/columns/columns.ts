@@ -87,6 +87,22 @@ export interface ColumnMask {
   readonly cast?: string;
 }
 
+/** The parts of a mask that replace values, as the configuration calls them. A column has one of them at most. */
+export const maskingActions = ['hash', 'mask'] as const;
+
+/** Whether values are stored in another form, which does not show them. */
+export function isMasked(
+  rule: Readonly<Partial<Record<(typeof maskingActions)[number], unknown>>> | undefined,
+): boolean {
+  return maskingActions.some((action) => rule?.[action] !== undefined && rule[action] !== false);
+}
+
+/** The part of a rule that replaces values; undefined if there is none. */
+export function maskOf(rule: Pick<ColumnMask, (typeof maskingActions)[number]> | undefined): ColumnMask | undefined {
+  const action = maskingActions.find((each) => rule?.[each] !== undefined);
+  return action && { [action]: rule?.[action] };
+}
+
 /** One column of a stream, with the types of the values read so far. */
 export interface Column {
   readonly place: ColumnOrigin;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ownPrefix, quoteIdentifier, sqlText } from '../core/sql.js';
 import { emptyShape, Kind, type Shape } from './column-shape.js';
-import type { Column, ColumnMask } from './columns.js';
+import { type Column, type ColumnMask, isMasked } from './columns.js';
 
 /** SQL for the canonical JSON text of a typed value that is not NULL: without NULL members, with sorted names. */
 export function canonicalText(value: string, shape: Shape, depth = 0): string {
@@ -85,6 +85,17 @@ export function maskedValueSql(
     return `${saltMacro(hash.salt)}(${clear})`;
   }
   return mask === undefined ? value : `CASE WHEN ${value} IS NULL THEN NULL ELSE ${masked[mask](text)} END`;
+}
+
+/** What a mask does, for readers of the column; undefined if there is none. */
+export function describeMask(mask: {
+  hash?: unknown;
+  normalize?: string | undefined;
+  mask?: string | undefined;
+}): string | undefined {
+  if (!isMasked(mask)) return undefined;
+  if (mask.mask !== undefined) return `masked: ${mask.mask}`;
+  return `hashed with HMAC-SHA-256${mask.normalize === undefined ? '' : `, normalized as ${mask.normalize}`}`;
 }
 
 /** A salt, and the identifier that columns have in its place. */

@@ -1,6 +1,6 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { emptyShape, fileType, Kind, type Shape, sqlType } from './column-shape.js';
-import { type Column, type ColumnMask, ColumnSet, type StoredColumn } from './columns.js';
+import { type Column, type ColumnMask, ColumnSet, isMasked, type StoredColumn } from './columns.js';
 import { canonicalText, fitting, formerText, maskedValueSql, plainText as textOf } from './masked-value.js';
 import { mergeTextFormats, parseTextCode, plainText } from './text-code.js';
 
@@ -15,8 +15,7 @@ type MaskedColumn = Column & { readonly rule: ColumnMask };
 
 /** Whether values that were stored unchanged must now be hashed or masked. */
 export function isNewlyMasked(from: Pick<Column, 'rule'>, to: Column): to is MaskedColumn {
-  const hides = (rule: ColumnMask | undefined) => rule?.hash !== undefined || rule?.mask !== undefined;
-  return hides(to.rule) && !hides(from.rule);
+  return isMasked(to.rule) && !isMasked(from.rule);
 }
 
 /** The column without its text format. */

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
 import { Secret } from '../core/secret.js';
-import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
+import type { AuthOptions } from '../core/service-options.js';
 import { type SourceDeclaration, streamSource } from '../sources/declaration.js';
-import type { GuardOptions, JobConfig, MetricsOptions, StreamConfig } from './config.js';
+import type { GuardOptions, JobConfig, MetricsOptions, ServiceConfig, StreamConfig } from './config.js';
 import type { jobSchema, StreamPart } from './job-options.js';
 import { metricsOptions } from './outcome-options.js';
 import { withPaths } from './paths.js';
@@ -23,7 +23,7 @@ function authOptions({ clientId, clientSecret, token, tokenFile }: AuthPart, fol
 }
 
 /** The service's options; relative paths become absolute, from `folder`. */
-export function serviceOptions(part: z.output<typeof serviceSchema>, folder: string): ServiceOptions {
+export function serviceOptions(part: z.output<typeof serviceSchema>, folder: string): ServiceConfig {
   const { patience: patienceMs, maxDelayMs } = part.retry;
   return { ...part, auth: authOptions(part.auth, folder), retry: { patienceMs, maxDelayMs } };
 }

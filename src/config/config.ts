@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
+import type { BudgetOptions } from '../rate-limit/budget-options.js';
 import type { StreamSource } from '../sources/declaration.js';
 import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
@@ -139,7 +140,12 @@ export interface LocalConfig {
   readonly warnings: readonly string[];
 }
 
+/** The part `service:`. */
+export interface ServiceConfig extends ServiceOptions {
+  readonly budget: BudgetOptions;
+}
+
 /** The whole configuration. */
 export interface Config extends LocalConfig {
-  readonly service: ServiceOptions;
+  readonly service: ServiceConfig;
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { choice, duration, map, option, secret, text, whole } from '../sdk/option.js';
+import { budgetOptions } from '../rate-limit/budget-options.js';
+import { duration, map, option, secret, text, whole } from '../sdk/option.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -107,34 +108,6 @@ const rateLimits = map({
   realtime: rate('Real-time', 200, 'Its limit is not published, so this is a cautious guess.'),
 });
 
-const budget = map({
-  shared: option(
-    z.union([
-      choice(['machine', 'none'], {
-        description: 'The processes of this user on this machine, or each process alone.',
-        example: 'machine',
-      }),
-      option(
-        map({
-          postgres: secret(/^postgres(ql)?:\/\/\S+$/, {
-            description:
-              'A database that all of them reach: user, password and database. cdsync makes the table `cdsync_budget` in it, if it is missing.',
-            example: `\${BUDGET_URL}`,
-            allowed: 'a URL that begins with postgres://',
-          }),
-        }),
-        { description: 'All processes, on any machine, that reach one database.' },
-      ),
-    ]),
-    {
-      description:
-        'Who keeps within `rate_limits` together, of those who use the same address and tenant (or its sandboxes). `machine`: the processes of this user on this machine. A map with `postgres`: all processes, on any machine, that name the same database. `none`: each process has all of the limits.',
-      example: 'machine',
-      allowed: 'machine, none, or a map: { postgres: URL }',
-    },
-  ).prefault('machine'),
-});
-
 const longest = 3_600_000;
 
 function timeout(what: string, fallback: number) {
@@ -215,5 +188,5 @@ export const serviceSchema = map({
     unit: 'requests',
     example: 64,
   }).optional(),
-  budget: option(budget, group('How processes share the limits.')).prefault({}),
+  budget: option(budgetOptions, group('How processes share the limits.')).prefault({}),
 });

@@ -44,7 +44,10 @@ const toTable = { next: 'decide what happens to the table: cdsync push --dry-run
 const toFilter = { next: 'correct the filter, then: cdsync check' } as const;
 const toReport = { next: 'see the cause with --verbose, and report it' } as const;
 
-/** Every code of an error, a held stream or a warning, in the order of docs/errors.md, which explains them. */
+/**
+ * Every code of an error, a held stream or a warning, in the order of docs/errors.md, which explains them; but for the guards
+ * `max_deleted`, `unique` …, whose code is `guard_` and their name.
+ */
 const errorCodes = {
   // Command line and configuration
   usage: ofCommandLine,
@@ -106,14 +109,6 @@ const errorCodes = {
 
   // Streams and guards
   empty_answer: {},
-  guard_max_deleted: {},
-  guard_max_changed: {},
-  guard_max_rejected: {},
-  guard_min_rows: {},
-  guard_max_null: {},
-  guard_unique: {},
-  guard_expect: {},
-  guard_scope: {},
   column_unknown: {
     ...configuration,
     ...refusesTable,

@@ -39,13 +39,4 @@ export interface ServiceOptions {
   };
   /** The most requests under way at once; undefined: latency and limits decide alone. */
   readonly concurrency?: number | undefined;
-  readonly budget: BudgetOptions;
-}
-
-/**
- * Who keeps within the limits together: the processes of this user on this machine, each process alone, or all processes
- * that reach one database.
- */
-export interface BudgetOptions {
-  readonly shared: 'machine' | 'none' | { readonly postgres: Secret };
 }

@@ -1,5 +1,5 @@
 import { scryptSync } from 'node:crypto';
-import { type ColumnRule, ColumnRules, ruleFor } from '../columns/column-rules.js';
+import { type ColumnRule, ColumnRules, hidesValues, ruleFor } from '../columns/column-rules.js';
 import { columnPath, type StoredColumn } from '../columns/columns.js';
 import { type SaltFingerprint, saltMacros } from '../columns/masked-value.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
@@ -46,9 +46,7 @@ export function writtenRule(
   columns: StreamConfig['columns'],
   column: Pick<StoredColumn, 'place' | 'field'>,
 ): StreamConfig['columns'][string] | undefined {
-  const hides = ({ drop, hash, mask }: StreamConfig['columns'][string]) =>
-    drop === true || hash === true || mask !== undefined;
-  return ruleFor(new Map(Object.entries(columns)), column, hides);
+  return ruleFor(new Map(Object.entries(columns)), column);
 }
 
 type ColumnTest = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
@@ -62,8 +60,8 @@ export function textRulesOf({ columns, strings, reads }: StreamConfig): ColumnTe
   const kept = new Set([...reads.key, ...(reads.unfinished?.watched ?? [])]);
   return ({ place, field }) => {
     if (place === 'envelope' && kept.has(field)) return false;
-    const { drop, hash, mask, type } = writtenRule(columns, { place, field }) ?? {};
-    return drop !== true && hash !== true && mask === undefined && type === undefined;
+    const rule = writtenRule(columns, { place, field });
+    return !hidesValues(rule) && rule?.type === undefined;
   };
 }
 

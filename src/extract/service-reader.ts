@@ -1,3 +1,4 @@
+import { hidesValues } from '../columns/column-rules.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { ReportedWarning } from '../core/run-report.js';
 import type { RecordHashTable } from '../record-cache/hash-table.js';
@@ -148,11 +149,7 @@ export class ServiceReader {
   #labelOf(partition: Partition): string | undefined {
     const { partition: split, rules } = this.#options;
     const attribute = split !== undefined && 'attribute' in split ? split.attribute : undefined;
-    const hides = (name: string) => {
-      const { drop, hash, mask } = rules.of('attribute', name) ?? {};
-      return drop === true || hash !== undefined || mask !== undefined;
-    };
-    return partitionLabel(partition, { attribute, hides });
+    return partitionLabel(partition, { attribute, hides: (name) => hidesValues(rules.of('attribute', name)) });
   }
 
   /** Warnings about the reading. */

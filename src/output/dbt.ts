@@ -1,3 +1,4 @@
+import { describeMask } from '../columns/masked-value.js';
 import type { StreamConfig } from '../config/config.js';
 import { readFeed } from '../snapshot/feed.js';
 import type { Published } from '../snapshot/published.js';
@@ -49,16 +50,11 @@ async function rowsOf(published: Published, sql: string): Promise<Cell[][]> {
   return (await result.getRowsJson()) as Cell[][];
 }
 
-function ruleText({ hash, mask }: StreamConfig['columns'][string]): string | undefined {
-  if (hash === true) return 'hashed with a secret key';
-  return mask === undefined ? undefined : `masked: ${mask}`;
-}
-
 function rulesOf(streams: readonly StreamConfig[]): Map<string, string> {
   const rules = new Map<string, string>();
   for (const { name: stream, columns } of streams) {
     for (const [column, rule] of Object.entries(columns)) {
-      const text = ruleText(rule);
+      const text = describeMask(rule);
       if (text !== undefined) rules.set(`${stream}.${rule.rename ?? column}`, text);
     }
   }

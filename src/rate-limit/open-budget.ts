@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from '../core/clock.js';
 import type { Secret } from '../core/secret.js';
-import type { BudgetOptions } from '../core/service-options.js';
 import { AdaptiveLimit } from './adaptive-limit.js';
 import { type Account, accountKey, type Budget, type RateLimiter } from './budget.js';
+import type { BudgetOptions } from './budget-options.js';
 import { LeaseParticipant } from './lease-participant.js';
 import { LimitSocket, runtimeFolder } from './limit-socket.js';
 import { SlidingWindowLimiter } from './limiter.js';

@@ -1,4 +1,5 @@
 import { columnPath, type StoredColumn } from '../columns/columns.js';
+import { describeMask } from '../columns/masked-value.js';
 import { wideColumns } from '../columns/row-hash.js';
 import { textFormatOf } from '../columns/text-format.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
@@ -15,11 +16,8 @@ import type { StreamState } from './stream-state.js';
 /** The effect of the configuration's rules on a column's values; never a salt or a value. */
 function ruleOf({ rule, untracked, declared, text }: StoredColumn): string[] {
   const rules: string[] = [];
-  if (rule?.hash !== undefined) {
-    const { normalize } = rule.hash;
-    rules.push(`hashed with HMAC-SHA-256${normalize === undefined ? '' : `, normalized as ${normalize}`}`);
-  }
-  if (rule?.mask !== undefined) rules.push(`masked: ${rule.mask}`);
+  const mask = describeMask({ ...rule, normalize: rule?.hash?.normalize });
+  if (mask !== undefined) rules.push(mask);
   if (rule?.cast !== undefined) rules.push(`type set to ${rule.cast}`);
   else if (declared !== undefined) rules.push(`always ${declared}`);
   const form = textFormatOf(text);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { getProfileOperation, profilesPageOperation } from '../api/profile-api.js';
+import { hidesValues } from '../columns/column-rules.js';
 import { CdsyncError } from '../core/errors.js';
 import { type Finding, flag, map, option, verbatim, whole } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
@@ -82,7 +83,7 @@ function hiddenPartition(value: unknown): Finding[] {
   };
   if (partition === 'auto') return [];
   const rule = rules?.[String(partition?.attribute)];
-  if (partition?.values !== undefined || !(rule?.hash || rule?.mask || rule?.drop)) return [];
+  if (partition?.values !== undefined || !hidesValues(rule)) return [];
   return [{ path: ['partition_by'], message: 'the attribute is not kept as it is, so its values must be given here' }];
 }
 

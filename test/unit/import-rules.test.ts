@@ -37,7 +37,7 @@ const lines = [
 const narrower: Record<string, readonly string[]> = {
   'local-service': ['core'],
   connectors: ['sdk'],
-  config: ['core', 'sdk', 'connectors', 'sources'],
+  config: ['core', 'sdk', 'connectors', 'sources', 'rate-limit'],
 };
 /** What only these may know of: what a connector's author has for tests, and that these connectors exist. */
 const knownTo: Record<string, readonly string[]> = { connectors: ['config'], conformance: [] };

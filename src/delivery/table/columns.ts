@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Kind, type Shape } from '../../columns/column-shape.js';
-import { type Column, ColumnSet, columnPath } from '../../columns/columns.js';
+import { type Column, ColumnSet, columnPath, isMasked } from '../../columns/columns.js';
 import type { ColumnRule, DestinationConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier } from '../../core/sql.js';
@@ -60,7 +60,7 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
       isSafe: isSafeColumn(column),
       rule: fingerprint([applied ?? null, rule.drop]),
       isDropped: rule.drop,
-      isHidden: applied?.hash !== undefined || applied?.mask !== undefined,
+      isHidden: isMasked(applied),
       isTracked: !untracked,
       isKey,
       source: { value: quoteIdentifier(name), type: parsed, duckdbType: type, form },

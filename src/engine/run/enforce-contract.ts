@@ -1,7 +1,14 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { storeShape } from '../../columns/column-shape.js';
-import { type Column, ColumnSet, columnPath, holdNegativeZero, type StoredColumn } from '../../columns/columns.js';
+import {
+  type Column,
+  ColumnSet,
+  columnPath,
+  holdNegativeZero,
+  isMasked,
+  type StoredColumn,
+} from '../../columns/columns.js';
 import { canonicalText, fitting } from '../../columns/masked-value.js';
 import { rowKey } from '../../columns/row-hash.js';
 import { textMismatchSql } from '../../columns/text-format.js';
@@ -56,17 +63,13 @@ function hasWidened(kept: Column, now: Column): boolean {
   return kept.form !== undefined && now.text !== undefined && now.form?.type !== kept.type;
 }
 
-function isMasked({ rule }: Column): boolean {
-  return rule?.hash !== undefined || rule?.mask !== undefined;
-}
-
 /** How the columns of a reading differ from those of the last snapshot. */
 export function violations(now: readonly StoredColumn[], before: readonly StoredColumn[] | undefined): Violations {
   const known = before === undefined ? undefined : ColumnSet.restore(before);
   const { list } = ColumnSet.restore(now);
   const widened = list.flatMap((column): Widened[] => {
-    const kept = isMasked(column) ? undefined : keptType(column, known);
-    const isOther = kept !== undefined && !isMasked(kept) && hasWidened(kept, column);
+    const kept = isMasked(column.rule) ? undefined : keptType(column, known);
+    const isOther = kept !== undefined && !isMasked(kept.rule) && hasWidened(kept, column);
     return isOther && kept.rule?.cast === column.rule?.cast ? [{ from: kept, to: column }] : [];
   });
   const added = known === undefined ? [] : list.filter(({ place, field }) => known.get(place, field) === undefined);

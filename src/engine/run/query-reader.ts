@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ColumnRules } from '../../columns/column-rules.js';
 import { emptyShape } from '../../columns/column-shape.js';
-import { ColumnSet, type StoredColumn } from '../../columns/columns.js';
+import { ColumnSet, isMasked, maskOf, type StoredColumn } from '../../columns/columns.js';
 import { maskedValueSql } from '../../columns/masked-value.js';
 import { mergeTextFormats, plainText } from '../../columns/text-code.js';
 import type { StreamConfig } from '../../config/config.js';
@@ -88,10 +88,8 @@ export class QueryReader implements StreamReader {
     const { path, keysPath } = partFiles(join(folder, 'parts'), number);
     const selected = found.map(({ name, type }) => {
       const column = columns.obtain('envelope', name);
-      const { hash, mask } = column.rule ?? {};
       const value = quoteIdentifier(name);
-      const isMasked = hash !== undefined || mask !== undefined;
-      const kept = isMasked
+      const kept = isMasked(column.rule)
         ? maskedValueSql(value, { type, shape: emptyShape() }, { ...column.rule })
         : `${value}::${column.type}`;
       return `${kept} AS ${quoteIdentifier(column.name)}`;
@@ -202,14 +200,14 @@ export class QueryReader implements StreamReader {
     const { rules, columns: before = [] } = this.#options;
     const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));
     for (const { name, type } of found) {
-      const { hash, mask, track } = rules.of('envelope', name) ?? {};
+      const rule = rules.of('envelope', name);
       const known = columns.get('envelope', name);
       const column = known ?? columns.obtain('envelope', name);
       const wasMasked = known?.rule !== undefined;
-      column.untracked = track === false;
+      column.untracked = rule?.track === false;
       // Texts are written as such first; their formats are inferred from the file.
       column.text = undefined;
-      column.rule = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
+      column.rule = maskOf(rule);
       const rawType = column.rule === undefined ? type : 'VARCHAR';
       const declared = wasMasked || column.rule !== undefined ? undefined : known?.declared;
       column.declared =

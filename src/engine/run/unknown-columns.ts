@@ -1,4 +1,4 @@
-import type { ColumnRules } from '../../columns/column-rules.js';
+import { actionOf, type ColumnRules, hidesValues } from '../../columns/column-rules.js';
 import { type ColumnField, columnPath, type StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
@@ -27,15 +27,6 @@ interface SeenColumns {
 
 type NamedColumns = Pick<StreamConfig, 'columns' | 'guards' | 'reads'>;
 
-/** The action of a rule: `hash`, `drop`. */
-function actionOf(rule: StreamConfig['columns'][string] | undefined): string {
-  const { drop, hash, mask, type, rename } = rule ?? {};
-  if (drop === true) return 'drop';
-  if (hash === true) return 'hash';
-  if (mask !== undefined) return 'mask';
-  return type !== undefined ? 'type' : rename !== undefined ? 'rename' : 'track';
-}
-
 /** A suggestion: the column of an object's member, or the nearest name. */
 function advice(name: string, known: readonly string[]): string {
   const owner = known.find((each) => name.startsWith(`${each}.`));
@@ -52,9 +43,9 @@ function inRules(config: NamedColumns, rules: ColumnRules, { columns, leftOut, s
   const all = [...columns, ...leftOut];
   const fields = distinct(all.flatMap((column) => [column.field, columnPath(column)]));
   return rules.unmatched(all).map((name): UnknownColumn => {
-    const action = actionOf(config.columns[name]);
-    const message = `columns: no column "${name}" to ${action}${scope}${advice(name, fields)}`;
-    return { name, isRule: true, hides: ['drop', 'hash', 'mask'].includes(action), code: 'column_unknown', message };
+    const rule = config.columns[name];
+    const message = `columns: no column "${name}" to ${actionOf(rule)}${scope}${advice(name, fields)}`;
+    return { name, isRule: true, hides: hidesValues(rule), code: 'column_unknown', message };
   });
 }
 

@@ -1,6 +1,13 @@
 import pLimit from 'p-limit';
 import type { ColumnRules } from '../../columns/column-rules.js';
-import { type Column, type ColumnMask, ColumnSet, holdNegativeZero, type StoredColumn } from '../../columns/columns.js';
+import {
+  type Column,
+  type ColumnMask,
+  ColumnSet,
+  holdNegativeZero,
+  isMasked,
+  type StoredColumn,
+} from '../../columns/columns.js';
 import { formerText, maskedValueSql, misfits } from '../../columns/masked-value.js';
 import { hashWords } from '../../columns/record-hash.js';
 import { wideColumns } from '../../columns/row-hash.js';
@@ -61,7 +68,7 @@ function readStagingFile(columns: readonly Column[], stagingFile: string, maxRec
 /** SQL for the kept value of a staged column. */
 function selected(column: Column, rule: ColumnMask | undefined): string {
   const name = quoteIdentifier(column.name);
-  if (rule?.hash !== undefined || rule?.mask !== undefined) {
+  if (rule !== undefined && isMasked(rule)) {
     const type = stagedType(column);
     const isText = column.type === 'JSON' && column.declared === undefined;
     return `${maskedValueSql(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, rule)} AS ${name}`;

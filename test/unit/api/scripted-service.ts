@@ -124,7 +124,6 @@ export function serviceOptions(baseUrl: string, changes: Partial<ServiceOptions>
     timeoutsMs: { connect: 5_000, firstByte: 20_000, body: 20_000, total: 60_000 },
     retry: { patienceMs: 300000, maxDelayMs: 60_000 },
     concurrency: 16,
-    budget: { shared: 'none' },
     ...changes,
   };
 }
