@@ -24,7 +24,7 @@ export interface ColumnRule extends Pick<ColumnMask, (typeof maskingActions)[num
   readonly track?: boolean;
 }
 
-/** What a rule may do, as the configuration calls it: the first of them that a rule has is named in messages. */
+/** The actions of a rule, as the configuration calls them: messages name the first of them that a rule has. */
 const actions = ['drop', ...maskingActions, 'type', 'rename', 'track'] as const;
 
 /** A rule as the configuration has it, or as it is applied. */

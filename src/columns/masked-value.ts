@@ -87,7 +87,7 @@ export function maskedValueSql(
   return mask === undefined ? value : `CASE WHEN ${value} IS NULL THEN NULL ELSE ${masked[mask](text)} END`;
 }
 
-/** What a mask does, for readers of the column; undefined if there is none. */
+/** The effect of a mask, for readers of the column; undefined if there is none. */
 export function describeMask(mask: {
   hash?: unknown;
   normalize?: string | undefined;
