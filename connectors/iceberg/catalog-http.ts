@@ -1,9 +1,9 @@
-import { buildConnector, Pool } from 'undici';
 import {
-  byProxy,
   CdsyncError,
+  HttpConnections,
+  type HttpRequest,
+  type HttpResponse,
   printable,
-  proxyFor,
   refuseHttp,
   type Secret,
   systemCode,
@@ -13,26 +13,13 @@ import {
 
 const connectMs = 10_000;
 /** A catalog reads and writes the metadata of a table in its object store before it responds. */
-const responseMs = 120_000;
+const silenceMs = 120_000;
 
-export interface CatalogRequest {
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
-  /** Path and query, below the path of the base URL. */
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | undefined;
-}
-
-export interface CatalogResponse {
-  readonly status: number;
-  readonly body: string;
-}
-
-/** The connections to a server of HTTP. Sends each request once, and returns a response of any status. */
+/** The connections to a catalog, or to the server that gives its tokens. Paths are below that of its URL. */
 export class CatalogHttp {
   /** For messages. */
   readonly host: string;
-  readonly #pool: Pool;
+  readonly #http: HttpConnections;
   readonly #path: string;
   readonly #signal: AbortSignal;
 
@@ -46,36 +33,23 @@ export class CatalogHttp {
     this.host = target.host;
     this.#path = target.pathname.replace(/\/+$/, '');
     this.#signal = signal;
-    const connect = { timeout: connectMs };
-    const proxy = proxyFor(target, process.env);
-    this.#pool = new Pool(target.origin, {
-      connections: 8,
-      connect: proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect)),
-      headersTimeout: responseMs,
-      bodyTimeout: responseMs,
-    });
+    this.#http = new HttpConnections(target, { connections: 8, connectMs, silenceMs });
   }
 
   /** @throws {CdsyncError} `destination_unavailable`, `destination_tls`: it is then unknown whether the server did it */
-  async send({ method, path, headers = {}, body }: CatalogRequest): Promise<CatalogResponse> {
+  async send({ path, headers, body, ...request }: HttpRequest): Promise<HttpResponse> {
     const type: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' };
+    const all = { accept: 'application/json', ...type, ...headers };
     try {
-      const response = await this.#pool.request({
-        method,
-        path: `${this.#path}${path}`,
-        headers: { accept: 'application/json', ...type, ...headers },
-        body: body ?? null,
-        signal: this.#signal,
-      });
-      return { status: response.statusCode, body: await response.body.text() };
+      return await this.#http.send({ ...request, path: `${this.#path}${path}`, headers: all, body }, this.#signal);
     } catch (error) {
       this.#signal.throwIfAborted();
       throw this.#failure(error);
     }
   }
 
-  async close(): Promise<void> {
-    await this.#pool.destroy();
+  close(): Promise<void> {
+    return this.#http.close();
   }
 
   #failure(error: unknown): Error {
@@ -87,11 +61,9 @@ export class CatalogHttp {
         hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme',
         cause: error,
       });
+    const shown = code === '' ? '' : ` (${code})`;
     const hint = 'is `catalog` right, and the catalog running?';
-    return unavailable(`no response from the catalog at ${this.host}${code === '' ? '' : ` (${code})`}`, {
-      hint,
-      cause: error,
-    });
+    return unavailable(`no response from the catalog at ${this.host}${shown}`, { hint, cause: error });
   }
 }
 

@@ -1,12 +1,13 @@
-import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
 import {
-  CatalogHttp,
-  type CatalogLogin,
-  type CatalogRequest,
-  type CatalogResponse,
-  serverErrorType,
-  serverMessage,
-} from './catalog-http.js';
+  CdsyncError,
+  type HttpRequest,
+  type HttpResponse,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  unavailable,
+} from '../../src/sdk/index.js';
+import { CatalogHttp, type CatalogLogin, serverErrorType, serverMessage } from './catalog-http.js';
 import { CatalogTokens } from './catalog-login.js';
 import { parseExact, stringifyExact } from './exact-json.js';
 import type { TableCommit } from './schema-update.js';
@@ -226,7 +227,7 @@ export class RestCatalog {
   }
 
   /** Sends a request, with another token if the catalog refuses the present one. */
-  async #send(request: CatalogRequest): Promise<CatalogResponse> {
+  async #send(request: HttpRequest): Promise<HttpResponse> {
     const send = async () =>
       this.#http.send({ ...request, headers: { ...request.headers, ...(await this.#tokens.headers()) } });
     const response = await send();
@@ -240,13 +241,13 @@ export class RestCatalog {
    * @param absent the status that means that there is no result
    * @throws {CdsyncError} unless the request succeeded
    */
-  async #result<T>(request: CatalogRequest, goal: string, absent?: number): Promise<T | undefined> {
+  async #result<T>(request: HttpRequest, goal: string, absent?: number): Promise<T | undefined> {
     const response = await this.#send(request);
     return response.status === absent ? undefined : this.#parsed<T>(response, goal);
   }
 
   /** The body of a response. @throws {CdsyncError} unless the request succeeded */
-  #parsed<T>({ status, body }: CatalogResponse, goal: string): T {
+  #parsed<T>({ status, body }: Pick<HttpResponse, 'status' | 'body'>, goal: string): T {
     if (status < 200 || status >= 300) throw catalogError(this.host, { status, body }, goal);
     try {
       return (body === '' ? {} : parseExact(body)) as T;
@@ -268,7 +269,11 @@ export function namespaceMissing(namespace: string): CdsyncError {
 }
 
 /** The error for the response to a request that failed. */
-function catalogError(host: string, { status, body }: CatalogResponse, goal: string): CdsyncError {
+function catalogError(
+  host: string,
+  { status, body }: Pick<HttpResponse, 'status' | 'body'>,
+  goal: string,
+): CdsyncError {
   const said = serverMessage(body);
   const message = `the catalog at ${host} does not ${goal} (${status})${said === '' ? '' : `: ${said}`}`;
   if (status === 401 || status === 419)

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import {
   type CdsyncError,
+  type HttpResponse,
   loadRefused,
   loginRefused,
   type OutgoingRecord,
@@ -10,7 +11,6 @@ import {
   redactor,
   Secret,
 } from '../../src/sdk/index.js';
-import type { EndpointResponse } from './exchange.js';
 import { type ReceiverResult, responseSchema } from './types.js';
 
 /** The outcome of a request for its records. */
@@ -34,7 +34,7 @@ function isPassing(status: number): boolean {
 }
 
 /** Milliseconds that `Retry-After` asks for, given as seconds or a date. A date is compared with the response's own `Date`. */
-function retryAfterMs({ headers }: EndpointResponse): number | undefined {
+function retryAfterMs({ headers }: HttpResponse): number | undefined {
   const asked = headers['retry-after'];
   if (typeof asked !== 'string') return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(asked)) return Number(asked) * 1000;
@@ -70,7 +70,7 @@ function parsed(body: string): unknown {
 }
 
 /** The receiver's reason, if the response has one in a usual place. */
-function reasonIn({ body, headers }: EndpointResponse): string | undefined {
+function reasonIn({ body, headers }: HttpResponse): string | undefined {
   const json = parsed(body);
   if (typeof json === 'object' && json !== null) {
     const { message, detail, error, title } = json as Readonly<Record<string, unknown>>;
@@ -82,11 +82,11 @@ function reasonIn({ body, headers }: EndpointResponse): string | undefined {
   return isText && body.trim() !== '' ? body : undefined;
 }
 
-function said(response: EndpointResponse): string {
+function said(response: HttpResponse): string {
   return `${response.status} ${STATUS_CODES[response.status] ?? ''}`.trim();
 }
 
-function endpointError(response: EndpointResponse, host: string): CdsyncError | undefined {
+function endpointError(response: HttpResponse, host: string): CdsyncError | undefined {
   const { status } = response;
   const message = `${host} answered ${said(response)}`;
   if (status === 401) return loginRefused(message, { hint: 'check what `headers` or `url` give as credentials' });
@@ -109,7 +109,7 @@ function recordResult(record: OutgoingRecord, found: ReceiverResult | undefined)
   return { type: 'refused', reason, column: found.column ?? undefined };
 }
 
-function results(response: EndpointResponse, records: readonly OutgoingRecord[], host: string): RecordResult[] {
+function results(response: HttpResponse, records: readonly OutgoingRecord[], host: string): RecordResult[] {
   const body = parsed(response.body);
   const hasResults = typeof body === 'object' && body !== null && 'results' in body;
   if (!hasResults) return records.map(() => ({ type: 'acknowledged' }));
@@ -133,7 +133,7 @@ function results(response: EndpointResponse, records: readonly OutgoingRecord[],
  * @param host for messages
  * @throws {CdsyncError} for a failure that neither other records nor another attempt would repair
  */
-export function verdictOf(response: EndpointResponse, records: readonly OutgoingRecord[], host: string): Verdict {
+export function verdictOf(response: HttpResponse, records: readonly OutgoingRecord[], host: string): Verdict {
   const { status } = response;
   if (isPassing(status))
     return { type: 'again', reason: `${host} answered ${said(response)}`, afterMs: retryAfterMs(response) };

@@ -3,7 +3,7 @@ import { CdsyncError } from './errors.js';
 import type { Target, TunnelLimits } from './proxy-failure.js';
 
 /** A proxy by which a host is reached. */
-export interface ProxyRoute {
+interface ProxyRoute {
   /** With the login, if it needs one: for a program that opens its connections itself. */
   readonly server: URL;
   /** @throws {ProxyFailure} */

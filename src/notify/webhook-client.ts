@@ -1,6 +1,6 @@
-import { type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { CdsyncError } from '../core/errors.js';
-import { decodedLogin } from '../core/secret.js';
+import { systemCode } from '../sdk/errors.js';
+import { basicLogin, HttpConnections, type HttpResponse } from '../sdk/http.js';
 
 /** A request to someone outside. Its URL may be a secret. */
 interface WebhookRequest {
@@ -10,25 +10,15 @@ interface WebhookRequest {
   readonly body?: string;
 }
 
-interface Reply {
-  readonly status: number;
-  readonly body: string;
-}
-
 /** The longest response that is read; receivers respond with a word. */
-const maxReplyBytes = 65_536;
+const maxBytes = 65_536;
+const connectMs = 10_000;
 
 /** Pauses before the second and the third attempt. */
 const pausesMs = [500, 2_000];
 
 /** There was no response; the message names only the host. */
 class NoResponse extends Error {}
-
-function codeOf(error: unknown): string {
-  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
-  if (typeof code === 'string') return code;
-  return cause === undefined ? '' : codeOf(cause);
-}
 
 function isPassing(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
@@ -38,15 +28,13 @@ function failed(message: string, hint?: string): CdsyncError {
   return new CdsyncError(message, { code: 'receiver_failed', hint });
 }
 
-/**
- * Connections to the receivers of notifications, through the proxy of the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) if it
- * names one. Follows no redirect.
- */
+/** Connections to the receivers of notifications. Follows no redirect. */
 export class WebhookClient {
-  #agent: Dispatcher | undefined;
+  /** By the origin of the receiver. */
+  readonly #servers = new Map<string, HttpConnections>();
 
   async close(): Promise<void> {
-    await this.#agent?.destroy();
+    await Promise.all([...this.#servers.values()].map((server) => server.close()));
   }
 
   /**
@@ -54,7 +42,7 @@ export class WebhookClient {
    * @returns the response, of a status from 200 to 299
    * @throws {CdsyncError} `receiver_failed`: it names the host and nothing else of the URL
    */
-  async send(request: WebhookRequest, signal: AbortSignal): Promise<Reply> {
+  async send(request: WebhookRequest, signal: AbortSignal): Promise<HttpResponse> {
     for (let attempt = 0; ; attempt += 1) {
       const pause = pausesMs[attempt];
       try {
@@ -71,39 +59,27 @@ export class WebhookClient {
    * Sends a request once.
    * @throws {NoResponse}
    */
-  async once({ url, method, headers, body }: WebhookRequest, signal: AbortSignal): Promise<Reply> {
-    const { origin, pathname, search, host, username, password } = new URL(url);
-    const login = `${decodedLogin(username)}:${decodedLogin(password)}`;
-    const basic = username === '' ? {} : { authorization: `Basic ${Buffer.from(login, 'utf8').toString('base64')}` };
+  async once({ url, method, headers, body }: WebhookRequest, signal: AbortSignal): Promise<HttpResponse> {
+    const target = new URL(url);
+    const { host, pathname, search } = target;
+    const all = { 'user-agent': 'cdsync', ...basicLogin(target), ...headers };
     try {
-      // Not before it is needed: a proxy that is no URL must not keep a run from its work.
-      this.#agent ??= new EnvHttpProxyAgent();
-      const response = await this.#agent.request({
-        origin,
-        path: pathname + search,
-        method,
-        headers: { 'user-agent': 'cdsync', ...basic, ...headers },
-        body: body ?? null,
-        signal,
-      });
-      return { status: response.statusCode, body: await textOf(response.body) };
+      return await this.#server(target).send({ method, path: pathname + search, headers: all, body }, signal);
     } catch (error) {
       if (signal.aborted) throw new NoResponse(`${host} did not answer in time`);
-      const code = codeOf(error);
+      if (error instanceof CdsyncError) throw failed(error.message, error.hint);
+      const code = systemCode(error);
       throw new NoResponse(`no answer from ${host}${code === '' ? '' : ` (${code})`}`);
     }
   }
-}
 
-async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    length += chunk.length;
-    if (length > maxReplyBytes) break;
-    chunks.push(chunk);
+  #server(target: URL): HttpConnections {
+    const known = this.#servers.get(target.origin);
+    if (known !== undefined) return known;
+    const server = new HttpConnections(target, { connections: 2, connectMs, maxBytes });
+    this.#servers.set(target.origin, server);
+    return server;
   }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function asFailure(error: unknown): unknown {
@@ -111,7 +87,7 @@ function asFailure(error: unknown): unknown {
 }
 
 /** @throws {CdsyncError} `receiver_failed` */
-function accepted({ url }: WebhookRequest, reply: Reply): Reply {
+function accepted({ url }: WebhookRequest, reply: HttpResponse): HttpResponse {
   const { status } = reply;
   if (status >= 200 && status < 300) return reply;
   const { host } = new URL(url);

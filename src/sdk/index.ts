@@ -2,7 +2,6 @@
 export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
 export { makeFolders } from '../core/make-folders.js';
 export { printable } from '../core/printable.js';
-export { byProxy, type ProxyRoute, proxyFor } from '../core/proxy.js';
 export { ProxyFailure } from '../core/proxy-failure.js';
 export { decodedLogin, redactor, Secret } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
@@ -79,6 +78,12 @@ export {
   valueRefused,
   vendorLibrary,
 } from './errors.js';
+export {
+  basicLogin,
+  HttpConnections,
+  type HttpRequest,
+  type HttpResponse,
+} from './http.js';
 export {
   type ColumnMapping,
   type DataFile,

@@ -1,8 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { buildConnector, type Dispatcher, Pool } from 'undici';
-import { byProxy, proxyFor } from '../core/proxy.js';
 import type { Secret } from '../core/secret.js';
 import { CdsyncError, loadRefused, unavailable } from './errors.js';
+import { HttpConnections, type HttpResponse } from './http.js';
 import {
   type TrinoFailure,
   trinoConnectionError,
@@ -80,7 +79,7 @@ function authorization({ username, password, token }: TrinoLogin): Record<string
  * cdsync.
  */
 export class TrinoSession {
-  readonly #pool: Pool;
+  readonly #http: HttpConnections;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #patience: TrinoPatience;
   #stopping = new AbortController();
@@ -89,13 +88,7 @@ export class TrinoSession {
 
   /** Sends no request. */
   constructor(login: TrinoLogin, patience: Partial<TrinoPatience> = {}) {
-    const url = new URL(login.url);
-    const proxy = proxyFor(url, process.env);
-    const connect = { timeout: connectMs };
-    this.#pool = new Pool(url.origin, {
-      connections: 2,
-      connect: proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect)),
-    });
+    this.#http = new HttpConnections(new URL(login.url), { connections: 2, connectMs });
     this.#headers = { ...contextHeaders(login), ...authorization(login) };
     this.#patience = { ...usual, ...patience };
   }
@@ -138,7 +131,7 @@ export class TrinoSession {
   }
 
   async close(): Promise<void> {
-    await this.#pool.destroy().catch(() => undefined);
+    await this.#http.close().catch(() => undefined);
   }
 
   async #once(sql: string): Promise<TrinoResult> {
@@ -165,11 +158,8 @@ export class TrinoSession {
     const path = this.#next;
     this.#next = undefined;
     if (path === undefined) return;
-    const headersTimeout = connectMs;
-    await this.#pool
-      .request({ method: 'DELETE', path, headers: this.#headers, headersTimeout })
-      .then(({ body }) => body.dump())
-      .catch(() => undefined);
+    const request = { method: 'DELETE', path, headers: this.#headers } as const;
+    await this.#http.send(request, AbortSignal.timeout(connectMs)).catch(() => undefined);
   }
 
   /** Repeats a request if the protocol allows it: a busy server has not taken it, and a response can be read twice. */
@@ -178,9 +168,9 @@ export class TrinoSession {
     let lost = 0;
     for (let pauseMs = this.#patience.pauseMs; ; pauseMs *= 2) {
       try {
-        const { status, text } = await this.#exchange(request);
-        if (status === 200) return parsed(text);
-        const error = trinoHttpError(status, text);
+        const { status, body } = await this.#exchange(request);
+        if (status === 200) return parsed(body);
+        const error = trinoHttpError(status, body);
         if (error.kind !== 'retryable' || status === 410 || Date.now() > until) throw error;
       } catch (thrown) {
         if (this.#stopping.signal.aborted) throw unavailable('the load was stopped');
@@ -193,11 +183,9 @@ export class TrinoSession {
     }
   }
 
-  async #exchange(request: Pick<Dispatcher.RequestOptions, 'method' | 'path' | 'body'>) {
-    const { signal } = this.#stopping;
+  #exchange(request: { method: 'GET' | 'POST'; path: string; body: string | null }): Promise<HttpResponse> {
     const type = request.body === null ? {} : { 'content-type': 'text/plain; charset=utf-8' };
-    const response = await this.#pool.request({ ...request, headers: { ...this.#headers, ...type }, signal });
-    return { status: response.statusCode, text: await response.body.text() };
+    return this.#http.send({ ...request, headers: { ...this.#headers, ...type } }, this.#stopping.signal);
   }
 
   async #pause(ms: number): Promise<void> {

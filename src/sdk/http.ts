@@ -1,0 +1,81 @@
+import { buildConnector, Pool } from 'undici';
+import { byProxy, proxyFor } from '../core/proxy.js';
+import { decodedLogin } from '../core/secret.js';
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE' | 'OPTIONS';
+  /** With its query. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | null | undefined;
+}
+
+/** A response of any status. */
+export interface HttpResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+  /** There was more than `maxBytes`: the rest was not read. */
+  readonly isCut: boolean;
+}
+
+interface HttpOptions {
+  /** Most requests under way at the same time. */
+  readonly connections: number;
+  readonly connectMs: number;
+  /** The longest wait for the response to begin, or to continue. Default: 5 minutes. 0: without end. */
+  readonly silenceMs?: number | undefined;
+  /** Of a longer response the rest is not read. Default: all of it is. */
+  readonly maxBytes?: number | undefined;
+  /** Certificates of authorities to trust, in PEM, instead of those that Node.js trusts. */
+  readonly ca?: string | undefined;
+}
+
+/** The header of the login in a URL; none if it has no user. */
+export function basicLogin({ username, password }: URL): Record<string, string> {
+  if (username === '') return {};
+  const login = `${decodedLogin(username)}:${decodedLogin(password)}`;
+  return { authorization: `Basic ${Buffer.from(login, 'utf8').toString('base64')}` };
+}
+
+/**
+ * The connections to one server of HTTP, by the proxy that the environment names for it. Sends each request once: it repeats none,
+ * and follows no redirect.
+ */
+export class HttpConnections {
+  readonly #pool: Pool;
+  readonly #maxBytes: number;
+
+  /** @throws {CdsyncError} `proxy_invalid` */
+  constructor(server: URL, { connections, connectMs, silenceMs, maxBytes, ca }: HttpOptions) {
+    const connect = { timeout: connectMs, ...(ca === undefined ? {} : { ca }) };
+    const proxy = proxyFor(server, process.env);
+    this.#maxBytes = maxBytes ?? Number.POSITIVE_INFINITY;
+    this.#pool = new Pool(server.origin, {
+      connections,
+      connect: proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect)),
+      ...(silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs }),
+    });
+  }
+
+  /** @throws {Error} of the system, of TLS, of the proxy or of the signal, if no response arrived: the server may have done it */
+  async send(
+    { method, path, headers = {}, body: sent = null }: HttpRequest,
+    signal?: AbortSignal,
+  ): Promise<HttpResponse> {
+    const response = await this.#pool.request({ method, path, headers, body: sent, ...(signal && { signal }) });
+    const chunks: Buffer[] = [];
+    let length = 0;
+    for await (const chunk of response.body) {
+      chunks.push(chunk as Buffer);
+      length += (chunk as Buffer).length;
+      if (length > this.#maxBytes) break;
+    }
+    const body = Buffer.concat(chunks).toString('utf8', 0, Math.min(length, this.#maxBytes));
+    return { status: response.statusCode, headers: response.headers, body, isCut: length > this.#maxBytes };
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
