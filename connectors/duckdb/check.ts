@@ -4,9 +4,7 @@ import {
   type DestinationContext,
   describeTables,
   isThere,
-  type Lack,
-  mayWrite,
-  nearestExisting,
+  unwritable,
 } from '../../src/sdk/index.js';
 import { openDuckdb } from './load.js';
 import type { duckdbOptions } from './options.js';
@@ -17,15 +15,8 @@ export async function checkDuckdb(
   tables: readonly string[],
 ): Promise<DestinationCheck> {
   const { path, schema } = context.options;
-  const lacks: Lack[] = [];
-  const folder = await nearestExisting(dirname(path));
-  if (!(await mayWrite(folder)))
-    lacks.push({ message: `the folder ${folder} may not be written`, hint: 'check who owns it, and run as that user' });
+  const lacks = await unwritable([dirname(path), path]);
   if (!(await isThere(path))) return { reached: `${path}, which the first load creates`, lacks };
-  if (!(await mayWrite(path))) {
-    const hint = 'check who owns it, and run as that user';
-    return { reached: path, lacks: [...lacks, { message: `${path} may not be written`, hint }] };
-  }
   if (lacks.length > 0) return { reached: path, lacks };
   await describeTables(openDuckdb(context), tables);
   return { reached: `${path}, schema ${schema}`, lacks };

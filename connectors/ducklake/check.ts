@@ -4,10 +4,9 @@ import {
   type DestinationContext,
   isThere,
   type Lack,
-  mayWrite,
-  nearestExisting,
   quoteIdentifier,
   sqlText,
+  unwritable,
 } from '../../src/sdk/index.js';
 import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
 import type { DucklakeShape } from './options.js';
@@ -15,16 +14,7 @@ import { catalogConnection, type LakeSession, openBare, openLake } from './sessi
 
 type Context = DestinationContext<DucklakeShape>;
 
-const byOwner = 'check who owns it, and run as that user';
 const needed = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
-
-async function unwritable(paths: readonly string[]): Promise<Lack[]> {
-  const found = new Set(await Promise.all(paths.map(nearestExisting)));
-  const lacks: Lack[] = [];
-  for (const path of found)
-    if (!(await mayWrite(path))) lacks.push({ message: `${path} may not be written`, hint: byOwner });
-  return lacks;
-}
 
 interface PostgresFindings {
   readonly hasLake: boolean;

@@ -1,20 +1,22 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { chmod, copyFile, link, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { CdsyncError, loadRefused, makeFolders, permissionMissing } from '../../src/sdk/index.js';
+import { chmod, copyFile, link, readdir, readFile, rm, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import {
+  CdsyncError,
+  loadRefused,
+  makeFolders,
+  permissionMissing,
+  renameDurably,
+  statOrUndefined,
+  syncFile,
+  syncFolder,
+  temporaryName,
+  writeFileAtomically,
+} from '../../src/sdk/index.js';
 import type { FileStore, Tagged } from './store.js';
 
 type SystemError = NodeJS.ErrnoException;
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
 
 /** For a failure: this value if there is no such file or folder. */
 function ifMissing<T>(value: T): (error: SystemError) => T {
@@ -74,10 +76,11 @@ export class FolderStore implements FileStore {
 
   create(path: string, text: string): Promise<boolean> {
     return this.#classified(async () => {
-      const temporary = await this.#written(path, text);
+      const temporary = await this.#temporary(path);
       try {
+        await writeFileAtomically(temporary, text, this.#mode);
         await linkOrCopy(temporary, this.#path(path));
-        await sync(dirname(this.#path(path)));
+        await syncFolder(dirname(temporary));
         return true;
       } catch (error) {
         if ((error as SystemError).code === 'EEXIST') return false;
@@ -90,7 +93,10 @@ export class FolderStore implements FileStore {
 
   async replace(path: string, text: string, tag: string | undefined): Promise<boolean> {
     if ((await this.read(path))?.tag !== tag) return false;
-    await this.#classified(async () => this.#name(await this.#written(path, text), path));
+    await this.#classified(async () => {
+      await this.#folder(dirname(this.#path(path)));
+      await writeFileAtomically(this.#path(path), text, this.#mode);
+    });
     return true;
   }
 
@@ -98,15 +104,15 @@ export class FolderStore implements FileStore {
     return this.#classified(async () => {
       const temporary = await this.#temporary(path);
       await copyFile(local, temporary, constants.COPYFILE_FICLONE);
+      await syncFile(temporary);
       await chmod(temporary, this.#mode);
-      await sync(temporary);
-      await this.#name(temporary, path);
+      await renameDurably(temporary, this.#path(path));
     });
   }
 
   look(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
     return this.#classified(async () => {
-      const found = await stat(this.#path(path)).catch(ifMissing(undefined));
+      const found = await statOrUndefined(this.#path(path));
       return found && { bytes: found.size, changedMs: found.mtimeMs };
     });
   }
@@ -145,32 +151,14 @@ export class FolderStore implements FileStore {
     // The umask may have removed permissions.
     for (let at = path; at.length >= first.length; at = dirname(at)) {
       await chmod(at, this.#folderMode);
-      await sync(dirname(at));
+      await syncFolder(dirname(at));
     }
   }
 
+  /** A name for an unfinished file, in a folder that is there. */
   async #temporary(path: string): Promise<string> {
-    const folder = dirname(this.#path(path));
-    await this.#folder(folder);
-    return join(folder, `.${basename(path)}.${randomBytes(4).toString('hex')}.tmp`);
-  }
-
-  async #written(path: string, text: string): Promise<string> {
-    const temporary = await this.#temporary(path);
-    const handle = await open(temporary, 'wx', this.#mode);
-    try {
-      await handle.writeFile(text);
-      await handle.chmod(this.#mode);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    return temporary;
-  }
-
-  async #name(temporary: string, path: string): Promise<void> {
-    await rename(temporary, this.#path(path));
-    await sync(dirname(this.#path(path)));
+    await this.#folder(dirname(this.#path(path)));
+    return temporaryName(this.#path(path));
   }
 
   async #classified<T>(work: () => Promise<T>): Promise<T> {
@@ -211,6 +199,6 @@ async function linkOrCopy(from: string, to: string): Promise<void> {
     const { code = '' } = error as SystemError;
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(code)) throw error;
     await copyFile(from, to, constants.COPYFILE_EXCL);
-    await sync(to);
+    await syncFile(to);
   }
 }

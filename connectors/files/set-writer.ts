@@ -1,12 +1,11 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadRefused, quoteIdentifier, type TableColumn } from '../../src/sdk/index.js';
+import { loadRefused, quoteIdentifier, sha256OfFile, type TableColumn } from '../../src/sdk/index.js';
 import { partitionPath } from './folder-names.js';
 import { writeSql } from './formats.js';
 import type { Layout, SetFile } from './manifest.js';
 import type { Workbench } from './session.js';
 import type { FileStore } from './store.js';
-import { sha256 } from './table-reader.js';
 
 /** Most rows in one file that is written from a table. */
 const rowsInFile = 1_000_000;
@@ -64,7 +63,7 @@ export class SetWriter {
     const path = `${data}/${partition === undefined ? '' : partitionPath(partition)}${name}`;
     const file = { path, rows, bytes: 0, sha256: '', ...(partition === undefined ? {} : { partition }) };
     this.files.push(file);
-    const [{ size: bytes }, sum] = await Promise.all([stat(local), sha256(local)]);
+    const [{ size: bytes }, sum] = await Promise.all([stat(local), sha256OfFile(local)]);
     this.files[index] = { ...file, bytes, sha256: sum };
     await store.put(local, `${table}/${path}`);
   }

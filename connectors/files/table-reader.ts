@@ -1,18 +1,9 @@
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { loadRefused, sha256OfFile, type TableColumn } from '../../src/sdk/index.js';
 import { type LocalFile, readSql } from './formats.js';
 import { folderOf, type Manifest, type SetFile, TableSets } from './manifest.js';
 import type { FileStore } from './store.js';
-
-/** The SHA-256 of a local file, in hex. */
-export async function sha256(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  return hash.digest('hex');
-}
 
 /** Reads the sets of tables. */
 export class TableReader {
@@ -51,7 +42,7 @@ export class TableReader {
       const found = await this.#store.look(path);
       if (found?.bytes !== file.bytes) return false;
       if (committed !== undefined && found.changedMs <= committed.changedMs) continue;
-      if ((await sha256(await this.#store.fetch(path, this.#folder))) !== file.sha256) return false;
+      if ((await sha256OfFile(await this.#store.fetch(path, this.#folder))) !== file.sha256) return false;
     }
     return true;
   }

@@ -118,7 +118,7 @@ async function heldDifference({ layout, resources, job, ...task }: DiffTask, run
   const { attachPublished, heldFiles } = await import('../engine/admin/held-files.js');
   const { heldDifferenceOf } = await import('../output/difference.js');
   const { Database } = await import('../storage/duckdb.js');
-  const { temporaryName } = await import('../storage/durable.js');
+  const { temporaryName } = await import('../core/durable.js');
   const { stream, column, limit, showValues } = task;
   const streams = job.streams.map(({ name }) => name);
   const files = await heldFiles(layout, streams, { runId, stream });

@@ -110,7 +110,7 @@ async function printPage({ page, path, document, problem, index }: Page, args: R
 async function copyTo(out: string | undefined, page: string): Promise<string | undefined> {
   if (out === undefined) return undefined;
   const { resolve } = await import('node:path');
-  const { writeFileAtomically } = await import('../storage/durable.js');
+  const { writeFileAtomically } = await import('../core/durable.js');
   const path = resolve(out);
   await writeFileAtomically(path, page).catch((error: NodeJS.ErrnoException) => {
     throw usageError(

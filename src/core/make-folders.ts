@@ -35,6 +35,7 @@ async function makeOne(folder: string, mode: number): Promise<NodeJS.ErrnoExcept
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+/** Whether a path can be seen. */
+export async function isThere(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }

@@ -1,8 +1,8 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
-import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../storage/durable.js';
 import type { Erasure } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
 

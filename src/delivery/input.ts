@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { rowKey } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
+import { syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileText, fileTexts, internalName, quoteIdentifier, sqlText } from '../core/sql.js';
 import type { Mode } from '../sdk/destination.js';
 import type { Feed, FeedChanges } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
-import { syncFolder } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 
 /** The approximate number of rows in a piece. */

@@ -1,5 +1,6 @@
 import { type Column, ColumnSet, columnPath, type StoredColumn } from '../columns/columns.js';
 import type { Deprecation } from '../core/deprecation.js';
+import { writeFileAtomically } from '../core/durable.js';
 import type { CdsyncError } from '../core/errors.js';
 import type {
   DestinationReport,
@@ -14,7 +15,6 @@ import type {
 import type { SchemaChange } from '../core/schema-change.js';
 import type { ReadingSplit } from '../extract/service-reader.js';
 import type { StreamCommit } from '../snapshot/commit.js';
-import { writeFileAtomically } from '../storage/durable.js';
 import type { Counters } from '../storage/journal.js';
 import type { RunIdentity } from '../storage/run-state.js';
 import type { RunContext } from './run-context.js';

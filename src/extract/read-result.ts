@@ -2,8 +2,8 @@ import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RequestCounts } from '../api/client.js';
 import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/columns.js';
+import { sha256OfFile, syncFolder } from '../core/durable.js';
 import type { Database } from '../storage/duckdb.js';
-import { sha256OfFile, syncFolder } from '../storage/durable.js';
 import type { Counters, JournalState } from '../storage/journal.js';
 import {
   allKeys,

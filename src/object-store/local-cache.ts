@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, readlink, rename, rm, rmdir, symlink, utimes } f
 import { dirname, join, relative } from 'node:path';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { readStateIfUsable, setMode, sha256OfFile, temporaryName, writeStateFile } from '../storage/durable.js';
+import { readStateIfUsable, setMode, sha256OfFile, temporaryName, writeStateFile } from '../core/durable.js';
 import { currentProcess, isOwnerAlive } from '../storage/job-lock.js';
 import { folderMode } from '../storage/storage.js';
 import type { Blocks } from './blocks.js';

@@ -2,13 +2,13 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { ColumnSet } from '../columns/columns.js';
+import { readStateIfUsable, writeStateFile } from '../core/durable.js';
 import { runIdPattern } from '../core/run-report.js';
 import { fileTexts } from '../core/sql.js';
 import type { ChangedValues } from '../snapshot/changed-values.js';
 import { isChanged, type StreamCommit } from '../snapshot/commit.js';
 import { readManifest } from '../snapshot/manifest.js';
 import type { Database } from '../storage/duckdb.js';
-import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 
 const columnSchema = z.object({

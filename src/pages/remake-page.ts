@@ -1,7 +1,7 @@
+import { writeFileAtomically } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run-report.js';
 import { nearest } from '../core/suggestions.js';
-import { writeFileAtomically } from '../storage/durable.js';
 import { pastRuns, readReport } from '../storage/reports.js';
 import { refuseUntrustedLinks } from '../storage/untrusted-links.js';
 import { makeRunPage, type PagesTask, writeIndex } from './write-pages.js';

@@ -1,7 +1,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
+import { writeFileAtomically } from '../core/durable.js';
 import { runIdPattern } from '../core/run-report.js';
 import { type DestinationStatus, destinationStatuses } from '../delivery/destination-status.js';
-import { writeFileAtomically } from '../storage/durable.js';
 import { readHeld } from '../storage/held.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type PastRun, pastRuns, readPastRun } from '../storage/reports.js';

@@ -4,7 +4,7 @@ import { copyFile, type FileHandle, link, mkdir, open, readdir, rm } from 'node:
 import { join } from 'node:path';
 import { z } from 'zod';
 import { hashWords, recordHashVersion } from '../columns/record-hash.js';
-import { openFlags, renameDurably, sha256OfFile, syncFolder } from '../storage/durable.js';
+import { openFlags, renameDurably, sha256OfFile, syncFolder } from '../core/durable.js';
 import { RecordHashTable } from './hash-table.js';
 
 const headerSchema = z.object({

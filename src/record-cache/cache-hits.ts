@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { openFlags, writeWhole } from '../storage/durable.js';
+import { openFlags, writeWhole } from '../core/durable.js';
 
 const wordBytes = Uint32Array.BYTES_PER_ELEMENT;
 /** In place of a partition's number: the name of a partition follows. */

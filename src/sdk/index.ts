@@ -1,6 +1,15 @@
 /** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
 export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
-export { makeFolders } from '../core/make-folders.js';
+export {
+  renameDurably,
+  sha256OfFile,
+  statOrUndefined,
+  syncFile,
+  syncFolder,
+  temporaryName,
+  writeFileAtomically,
+} from '../core/durable.js';
+export { isThere, makeFolders } from '../core/make-folders.js';
 export { printable } from '../core/printable.js';
 export { ProxyFailure } from '../core/proxy-failure.js';
 export { decodedLogin, redactor, Secret } from '../core/secret.js';
@@ -168,4 +177,4 @@ export {
   type TrinoSession,
   trinoFailureName,
 } from './trino.js';
-export { isThere, mayWrite, nearestExisting } from './writable.js';
+export { mayWrite, nearestExisting, unwritable } from './writable.js';

@@ -1,12 +1,7 @@
-import { access, constants, stat } from 'node:fs/promises';
+import { access, constants } from 'node:fs/promises';
 import { dirname } from 'node:path';
-
-export function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
+import { isThere } from '../core/make-folders.js';
+import type { Lack } from './destination.js';
 
 export function mayWrite(path: string): Promise<boolean> {
   return access(path, constants.W_OK).then(
@@ -19,4 +14,14 @@ export function mayWrite(path: string): Promise<boolean> {
 export async function nearestExisting(path: string): Promise<string> {
   const above = dirname(path);
   return above === path || (await isThere(path)) ? path : nearestExisting(above);
+}
+
+/** A lack for each of these paths that may not be written; for one that is not there, of the nearest folder above it. */
+export async function unwritable(paths: readonly string[]): Promise<Lack[]> {
+  const lacks: Lack[] = [];
+  for (const path of new Set(await Promise.all(paths.map(nearestExisting)))) {
+    const hint = 'check who owns it, and run as that user';
+    if (!(await mayWrite(path))) lacks.push({ message: `${path} may not be written`, hint });
+  }
+  return lacks;
 }

@@ -1,9 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { wideColumns } from '../columns/row-hash.js';
+import { renameDurably, syncFile, temporaryName } from '../core/durable.js';
 import { asCdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
-import { renameDurably, syncFile, temporaryName } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import { holdsLargeTexts, type SnapshotStore, type StoreState } from './snapshot-store.js';
 import { internalComment, internalSchema, storeName, storeTable } from './store-tables.js';

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
 import { narrows } from '../columns/widen.js';
-import { readStateFile, type StateFile, writeStateFile } from '../storage/durable.js';
+import { readStateFile, type StateFile, writeStateFile } from '../core/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { StoreState } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';

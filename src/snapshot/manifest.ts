@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readStateFile, type StateFile } from '../storage/durable.js';
+import { readStateFile, type StateFile } from '../core/durable.js';
 
 const manifestSchema = z.object({
   version: z.literal(1),

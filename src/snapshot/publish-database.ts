@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, readdir, readlink, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { type Database, readAllValues } from '../storage/duckdb.js';
 import {
   renameDurably,
   setMode,
@@ -12,7 +11,8 @@ import {
   syncFile,
   syncFolder,
   temporaryName,
-} from '../storage/durable.js';
+} from '../core/durable.js';
+import { type Database, readAllValues } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { folderMode, makeFolder } from '../storage/storage.js';
 import type { StoreState } from './snapshot-store.js';

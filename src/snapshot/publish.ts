@@ -1,9 +1,6 @@
 import { readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { ColumnSet } from '../columns/columns.js';
-import { CdsyncError } from '../core/errors.js';
-import { runIdPattern, runIdStamp } from '../core/run-report.js';
-import type { Database } from '../storage/duckdb.js';
 import {
   linkOrCopy,
   setMode,
@@ -11,7 +8,10 @@ import {
   syncFolder,
   temporaryName,
   writeFileAtomically,
-} from '../storage/durable.js';
+} from '../core/durable.js';
+import { CdsyncError } from '../core/errors.js';
+import { runIdPattern, runIdStamp } from '../core/run-report.js';
+import type { Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { folderMode, makeFolder, namesIn } from '../storage/storage.js';
 import { publishFeed } from './feed.js';

@@ -2,7 +2,7 @@ import { mkdir, rename, rm, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { holdNegativeZero } from '../columns/columns.js';
 import { widen } from '../columns/widen.js';
-import { sha256OfFile, statOrUndefined, syncFolder } from '../storage/durable.js';
+import { sha256OfFile, statOrUndefined, syncFolder } from '../core/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, type ParquetForm, writeParquet } from '../storage/parquet.js';
 import { type Feed, type FeedChanges, filesOf, readFeed, withColumns, withoutRepeats, writeFeed } from './feed.js';

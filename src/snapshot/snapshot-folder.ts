@@ -1,7 +1,7 @@
 import { lstat, readdir, readlink, rm, stat } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
+import { swapLink } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
-import { swapLink } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import type { SnapshotStore } from './snapshot-store.js';

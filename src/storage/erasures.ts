@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readStateFile, type StateFile, syncFolder, writeStateFile } from './durable.js';
+import { readStateFile, type StateFile, syncFolder, writeStateFile } from '../core/durable.js';
 import type { JobLayout } from './layout.js';
 import { namesIn } from './storage.js';
 

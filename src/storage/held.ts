@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
-import { readStateIfUsable, writeStateFile } from './durable.js';
+import { readStateIfUsable, writeStateFile } from '../core/durable.js';
 import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { partSchema } from './part.js';

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
+import { openFlags, syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
-import { openFlags, syncFolder } from './durable.js';
 import { type PartRecord, partRecordSchema } from './part.js';
 
 export const cursorSchema = z.object({

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
+import { renameDurably, sha256OfFile, syncFile, temporaryName } from '../core/durable.js';
 import { sqlText } from '../core/sql.js';
 import type { Session } from './duckdb.js';
-import { renameDurably, sha256OfFile, syncFile, temporaryName } from './durable.js';
 
 export type ParquetCompression = 'zstd' | 'snappy' | 'gzip' | 'none';
 

@@ -1,9 +1,9 @@
 import { constants } from 'node:fs';
 import { mkdir, open, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { statOrUndefined, syncFile, syncFolder, temporaryName } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { attachForWriting, type Database } from './duckdb.js';
-import { statOrUndefined, syncFile, syncFolder, temporaryName } from './durable.js';
 
 /** The abilities that a storage folder's file system needs. Hard links are not among them: cdsync copies instead. */
 const abilities = {

@@ -1,8 +1,8 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { readStateIfUsable, syncFolder, writeStateFile } from '../core/durable.js';
 import { newRunId } from '../core/run-report.js';
-import { readStateIfUsable, syncFolder, writeStateFile } from './durable.js';
 import { readHeld } from './held.js';
 import { Journal, type JournalState } from './journal.js';
 import type { JobLayout } from './layout.js';

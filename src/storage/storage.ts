@@ -2,9 +2,6 @@ import { constants } from 'node:fs';
 import { access, lstat, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { makeFolders } from '../core/make-folders.js';
-import { runIdPattern } from '../core/run-report.js';
 import {
   readStateFile,
   type StateFile,
@@ -12,7 +9,10 @@ import {
   statOrUndefined,
   temporaryPattern,
   writeStateFile,
-} from './durable.js';
+} from '../core/durable.js';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { makeFolders } from '../core/make-folders.js';
+import { runIdPattern } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 import { probeStorage } from './probe-storage.js';
 import { refuseUntrustedLinks } from './untrusted-links.js';

@@ -1,8 +1,8 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { openFlags, syncFolder, writeFileAtomically } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
-import { openFlags, syncFolder, writeFileAtomically } from '../../storage/durable.js';
 import type { Reject } from '../delivery-state.js';
 import { recordStateHint } from './position.js';
 

@@ -2,10 +2,6 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { rowKey } from '../../columns/row-hash.js';
-import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
-import type { OutgoingRecord } from '../../sdk/destination.js';
-import type { Feed } from '../../snapshot/feed.js';
-import type { Row, Session } from '../../storage/duckdb.js';
 import {
   readStateFile,
   renameDurably,
@@ -14,7 +10,11 @@ import {
   syncFolder,
   temporaryName,
   writeStateFile,
-} from '../../storage/durable.js';
+} from '../../core/durable.js';
+import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
+import type { OutgoingRecord } from '../../sdk/destination.js';
+import type { Feed } from '../../snapshot/feed.js';
+import type { Row, Session } from '../../storage/duckdb.js';
 import { namesIn } from '../../storage/storage.js';
 import { sequenceColumn } from '../input.js';
 import { Acknowledgements } from './acknowledgements.js';

@@ -1,9 +1,9 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { Feed } from '../../snapshot/feed.js';
-import { readStateFile, type StateFile, writeStateFile } from '../../storage/durable.js';
 import { lineageGap } from '../table/decide.js';
 
 /** A snapshot of a stream. The run distinguishes it from another one with the same number, of a restored storage folder. */

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
+import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { readWholeParquet } from '../../snapshot/verify-parquet.js';
 import type { Session } from '../../storage/duckdb.js';
-import { sha256OfFile, statOrUndefined } from '../../storage/durable.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { namesIn } from '../../storage/storage.js';
 

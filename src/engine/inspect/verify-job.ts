@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ColumnSet, holdNegativeZero } from '../../columns/columns.js';
 import { hashedRows, hashVersion, type TypedColumn } from '../../columns/row-hash.js';
 import type { JobConfig } from '../../config/config.js';
+import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
@@ -17,7 +18,6 @@ import { internalSchema, keysTable, storeName, storeTable } from '../../snapshot
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { addKeys, keyHash, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
 import type { Database, Session } from '../../storage/duckdb.js';
-import { sha256OfFile, statOrUndefined } from '../../storage/durable.js';
 import { JobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { formatProblem, refusePublishedWithoutStore } from '../../storage/storage.js';

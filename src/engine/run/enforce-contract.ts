@@ -14,11 +14,11 @@ import { rowKey } from '../../columns/row-hash.js';
 import { textMismatchSql } from '../../columns/text-format.js';
 import { widenedColumn } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
+import { openFlags } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import type { Session } from '../../storage/duckdb.js';
-import { openFlags } from '../../storage/durable.js';
 import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
 import { type DroppedRows, type Part, writeKeys } from '../../storage/part.js';
 

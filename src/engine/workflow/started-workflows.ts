@@ -7,8 +7,8 @@ import {
   type StartWorkflowRequest,
   type WorkflowRun,
 } from '../../api/management-api.js';
+import { readStateIfUsable, writeStateFile } from '../../core/durable.js';
 import { fullTime } from '../../core/quantities.js';
-import { readStateIfUsable, writeStateFile } from '../../storage/durable.js';
 import type { JobLayout } from '../../storage/layout.js';
 import type { RunContext } from '../run-context.js';
 import { hasEnded, hasSucceeded } from './ended-run.js';

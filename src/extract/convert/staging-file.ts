@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { openFlags, writeWhole } from '../../storage/durable.js';
+import { openFlags, writeWhole } from '../../core/durable.js';
 import type { ScannedPage } from '../scan/scanned-page.js';
 
 const chunkBytes = 1 << 20;

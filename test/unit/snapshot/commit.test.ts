@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { statOrUndefined } from '../../../src/core/durable.js';
 import { beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
-import { statOrUndefined } from '../../../src/storage/durable.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { readStateFile, readStateIfUsable, writeStateFile } from '../../../src/storage/durable.js';
+import { readStateFile, readStateIfUsable, writeStateFile } from '../../../src/core/durable.js';
 
 const schema = z.object({ version: z.literal(1), name: z.string() });
 const file = { schema, hint: 'write it again' };

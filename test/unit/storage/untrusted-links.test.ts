@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
-import { setMode, syncFile } from '../../../src/storage/durable.js';
+import { setMode, syncFile } from '../../../src/core/durable.js';
 import { Journal } from '../../../src/storage/journal.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { makeFolder, prepareStorage } from '../../../src/storage/storage.js';

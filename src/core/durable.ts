@@ -3,8 +3,8 @@ import { constants, createReadStream, type Stats } from 'node:fs';
 import { copyFile, type FileHandle, link, open, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { z } from 'zod';
-import type { ErrorCode } from '../core/error-codes.js';
-import { CdsyncError } from '../core/errors.js';
+import type { ErrorCode } from './error-codes.js';
+import { CdsyncError } from './errors.js';
 
 /** A kind of small JSON file that cdsync keeps for itself, and the error for one that cannot be read. */
 export interface StateFile<T> {
