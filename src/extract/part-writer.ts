@@ -139,11 +139,26 @@ export class PartWriter {
     );
   }
 
+  /** The same; and the staging files are closed until the next page. */
+  rest(): Promise<void> {
+    return this.#inTurn(() =>
+      this.#orFail(async () => {
+        await this.#seal();
+        await this.#drain();
+        await this.#closeFiles();
+      }),
+    );
+  }
+
   /** Closes the staging files. Pages that were not flushed are dropped. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#turn.catch(() => undefined);
     await Promise.allSettled(this.#pending);
+    await this.#closeFiles();
+  }
+
+  async #closeFiles(): Promise<void> {
     for (const file of this.#files) await file.close();
   }
 

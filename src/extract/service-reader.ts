@@ -368,7 +368,7 @@ export class ServiceReader {
   async #checkpointed(work: () => Promise<void>): Promise<void> {
     try {
       await work();
-      await this.#sink.flush();
+      await this.#sink.rest();
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= this.#options.stream;

@@ -89,7 +89,7 @@ export class StreamSink {
   readonly #options: StreamSinkOptions;
   readonly #columns: ColumnSet;
   readonly #writer: PartWriter;
-  readonly #seen = new BloomFilter();
+  #seen = new BloomFilter();
   readonly #received: Set<string>;
   /** The attributes of filters that any record had a value in. */
   readonly #evaluated = new Set<string>();
@@ -153,7 +153,9 @@ export class StreamSink {
         const hits = 'hits' in scanned ? scanned.hits : 0;
         const records = scanned.records + hits;
         if (records > 0) this.#received.add(name);
-        const hasNew = this.#hasNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
+        // A list of one page needs no memory for its keys.
+        const isOnly = view.isFirst && cursor.done;
+        const hasNew = isOnly || this.#hasNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
         return { records, hasNew };
       },
       restart: (attempt) => {
@@ -189,6 +191,14 @@ export class StreamSink {
   /** On return, everything taken in is in parts and in the journal. */
   flush(): Promise<void> {
     return this.#writer.flush();
+  }
+
+  /**
+   * The same; and memory and staging files are released until the next page. A later chain need not know the keys of those before.
+   */
+  async rest(): Promise<void> {
+    await this.#writer.rest();
+    this.#seen = new BloomFilter();
   }
 
   /** Notes the requests so far in the journal: parts do not need all of them. */

@@ -10,7 +10,8 @@ import type { StreamState } from './stream-state.js';
 /*
  * Comments on published tables and columns, as DuckDB's clients show them. Each is a change of the table's definition, and DuckDB
  * copies that whole for each: 500 columns take a quarter of a second, 5,000 would take half a minute. So tables with many columns have
- * a comment of their own only; `cdsync.columns` has all of them.
+ * a comment of their own only; `cdsync.columns` has all of them. So have all tables of a commit that has very many: until the COMMIT, DuckDB
+ * keeps every one of these definitions.
  */
 
 /** The effect of the configuration's rules on a column's values; never a salt or a value. */
@@ -98,6 +99,11 @@ function relationsOf({ stream }: StreamState, comment: string): Relation[] {
   ];
 }
 
+/** Whether columns get no comments: definitions are as long as their columns are many, and each column has one. @param widths of the tables of a commit */
+export function tooManyForComments(widths: readonly number[]): boolean {
+  return widths.reduce((sum, columns) => sum + columns ** 2, 0) > wideColumns ** 2;
+}
+
 /**
  * Describes the tables and views of a stream, and their columns, in the database. Call it in the commit, when they have their
  * last form.
@@ -106,10 +112,9 @@ function relationsOf({ stream }: StreamState, comment: string): Relation[] {
 export async function commentStream(
   store: SnapshotStore,
   state: StreamState,
-  { job, source, since }: { job: string; source: string; since: ReadonlyMap<string, string> },
+  { job, source, since, isWide }: { job: string; source: string; since: ReadonlyMap<string, string>; isWide: boolean },
 ): Promise<void> {
   const { stream, key, columns, run_id: runId } = state;
-  const isWide = columns.length > wideColumns;
   const place = isWide ? '; where each column comes from: cdsync.columns' : '';
   const comment = `stream ${stream} of job ${job}: from ${source}, key ${key.join(', ')}${place}`.replaceAll(
     '\0',

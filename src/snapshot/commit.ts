@@ -6,7 +6,7 @@ import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
 import type { CacheUpdate } from './cache-update.js';
-import { commentStream } from './comments.js';
+import { commentStream, tooManyForComments } from './comments.js';
 import { changesDefinition, hashesComparable, removesValues } from './diff.js';
 import { pruneHistory, recordCommitTime } from './history.js';
 import { defineHistory } from './history-views.js';
@@ -253,7 +253,8 @@ async function commitStream(
   // A table that is written again has lost its comments.
   if (!isSame || !isPatch(task) || !hashesComparable(task)) {
     const since = await recordColumns(store, commit);
-    await commentStream(store, state, { job: run.layout.job, source: commit.source, since });
+    const isWide = tooManyForComments(run.streams.filter(isChanged).map(({ task: { columns } }) => columns.length));
+    await commentStream(store, state, { job: run.layout.job, source: commit.source, since, isWide });
   }
   await recordCommitTime(store, state, run.finishedAt);
 }

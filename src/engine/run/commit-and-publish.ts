@@ -182,7 +182,8 @@ export async function commitAndPublish(
     return committed;
   };
   const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
-  const sequence = await (isFirst ? database.use('first commit', { recordBytes }, work) : work());
+  const writtenColumns = streams.reduce((sum, { task }) => sum + task.columns.length, 0);
+  const sequence = await (isFirst ? database.use('first commit', { recordBytes, writtenColumns }, work) : work());
   progress.phase = 'publishing';
   // In a bucket, each run would upload the whole database.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;

@@ -3,6 +3,7 @@ import { openFlags, writeWhole } from '../../core/durable.js';
 import type { ScannedPage } from '../scan/scanned-page.js';
 
 const chunkBytes = 1 << 20;
+const none = Buffer.alloc(0);
 
 /**
  * A JSON array of records on its way to DuckDB. Pages are copied into one of two chunks while the other is written, so the
@@ -11,8 +12,8 @@ const chunkBytes = 1 << 20;
 export class StagingFile {
   readonly path: string;
   #handle: FileHandle | undefined;
-  #chunk = Buffer.allocUnsafe(chunkBytes);
-  #spare = Buffer.allocUnsafe(chunkBytes);
+  #chunk = none;
+  #spare = none;
   #used = 0;
   #position = 0;
   #records = 0;
@@ -50,18 +51,23 @@ export class StagingFile {
     if (page.records === 0) return;
     const needed = page.byteLength + 2;
     if (this.#used + needed > chunkBytes) await this.#flush();
-    if (needed > this.#chunk.length) {
-      await this.#writing;
-      this.#chunk = Buffer.allocUnsafe(needed);
-    }
+    await this.#reserve(needed);
     this.#used += this.#chunk.write(this.#records === 0 ? '[\n' : ',\n', this.#used, 'latin1');
     this.#used = page.write(this.#chunk, this.#used);
     this.#records += page.records;
   }
 
+  /** A chunk of this length, in place of one that is shorter: that has no bytes then. */
+  async #reserve(bytes: number): Promise<void> {
+    if (bytes <= this.#chunk.length) return;
+    await this.#writing;
+    this.#chunk = Buffer.allocUnsafe(Math.max(chunkBytes, bytes));
+  }
+
   /** Ends the array; the file is complete on return. */
   async finish(): Promise<void> {
     if (this.#used + 2 > this.#chunk.length) await this.#flush();
+    await this.#reserve(2);
     this.#used += this.#chunk.write('\n]', this.#used, 'latin1');
     await this.#flush();
     await this.#writing;
@@ -70,16 +76,18 @@ export class StagingFile {
 
   /** Prepares for the next batch, which overwrites the same bytes. */
   reset(): void {
-    if (this.#chunk.length > chunkBytes) this.#chunk = Buffer.allocUnsafe(chunkBytes);
-    if (this.#spare.length > chunkBytes) this.#spare = Buffer.allocUnsafe(chunkBytes);
+    if (this.#chunk.length > chunkBytes) this.#chunk = none;
+    if (this.#spare.length > chunkBytes) this.#spare = none;
     this.#used = 0;
     this.#position = 0;
     this.#records = 0;
   }
 
+  /** Closes the file, and frees the memory. It may be used again after {@link reset}. */
   async close(): Promise<void> {
     await this.#writing.catch(() => undefined);
     await this.#handle?.close();
     this.#handle = undefined;
+    [this.#chunk, this.#spare] = [none, none];
   }
 }

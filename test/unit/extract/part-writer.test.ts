@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -39,6 +39,14 @@ async function writer(make: PartConverter['make']) {
   return { parts, journal, add };
 }
 
+/** The files of the test that this process has open. */
+async function filesOpen(): Promise<string[]> {
+  const open = await Promise.all(
+    (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
+  );
+  return open.filter((path) => path.startsWith(folder));
+}
+
 describe('parts', () => {
   it('are made of rejected records too before these fill the memory', async () => {
     const { parts, journal, add } = await writer(async () => Promise.reject(new Error('there is nothing to convert')));
@@ -58,9 +66,25 @@ describe('parts', () => {
     await expect(parts.flush()).rejects.toThrow('no conversion today');
     await parts.close();
     await journal.close();
-    const open = await Promise.all(
-      (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
-    );
-    expect(open.filter((path) => path.startsWith(folder))).toEqual([]);
+    expect(await filesOpen()).toEqual([]);
   });
+
+  it.runIf(process.platform === 'linux')(
+    'keep no staging file open while they rest, and continue after it',
+    async () => {
+      const staged: string[] = [];
+      const { parts, journal, add } = await writer(async ({ stagingFile }) => {
+        staged.push(await readFile(stagingFile, 'utf8'));
+        return { rows: 1, bytes: 1, sha256: '', keys_sha256: '', columns: [] };
+      });
+      await add('{"id":"a"}');
+      await parts.rest();
+      expect(await filesOpen()).toEqual([join(folder, 'journal.jsonl')]);
+      await add('{"id":"b"}');
+      await parts.rest();
+      expect(staged.map((text) => JSON.parse(text))).toEqual([[{ id: 'a' }], [{ id: 'b' }]]);
+      await parts.close();
+      await journal.close();
+    },
+  );
 });

@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { columnComment } from '../../../src/snapshot/comments.js';
+import { columnComment, tooManyForComments } from '../../../src/snapshot/comments.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -123,4 +123,10 @@ test('a comment names the rules of a column, and neither its salt nor a value', 
   expect(of({ text: 'DATE %Y-%m-%d' })).toBe('from attributes.email; since run RUN; text that reads as DATE %Y-%m-%d');
   expect(of({ text: 'VARCHAR' })).toBe('from attributes.email; since run RUN');
   expect(of({ field: 'a\0b' })).toBe('from attributes.a\\0b; since run RUN');
+});
+
+test('columns have comments unless the tables of a commit have too many', () => {
+  const many = (count: number, columns: number) => tooManyForComments(Array.from({ length: count }, () => columns));
+  expect([many(1, 33), many(200, 33), many(1, 500)]).toEqual([false, false, false]);
+  expect([many(300, 33), many(1, 501), many(2, 400)]).toEqual([true, true, true]);
 });
