@@ -74,6 +74,8 @@ export function shareLine({ part, otherProcesses: others }: LimitShare): string 
 }
 
 const over = new Set(['done', 'held', 'failed']);
+/** Lines of streams in a log, each time. */
+const mostLogged = 20;
 const barWidth = 20;
 
 /** How much of something is done, in a terminal of any character set. */
@@ -156,7 +158,9 @@ export class ProgressLines {
   log(view: RunView, at: number): string[] {
     const active = view.streams.filter(({ phase }) => phase !== 'waiting' && !over.has(phase));
     const shown = [
-      ...active.map((stream) => this.stream(stream, at, { width: Number.POSITIVE_INFINITY, names: 0 })),
+      ...shownStreams(active, mostLogged).map((each) =>
+        typeof each === 'string' ? each : this.stream(each, at, { width: Number.POSITIVE_INFINITY, names: 0 }),
+      ),
       ...view.deliveries
         .filter(({ phase }) => !['waiting', 'done', 'failed'].includes(phase))
         .map((each) => this.delivery(each)),
@@ -253,8 +257,12 @@ export class ProgressLines {
 function shownStreams(streams: readonly StreamView[], space: number): (StreamView | string)[] {
   if (streams.length <= space) return [...streams];
   if (space === 0) return [];
-  const urgent = ({ phase }: StreamView) =>
-    phase === 'failed' ? 0 : phase === 'waiting' ? 3 : over.has(phase) ? 2 : 1;
+  const urgent = ({ phase, requests }: StreamView) => {
+    if (phase === 'failed') return 0;
+    if (phase === 'waiting') return 4;
+    if (over.has(phase)) return 3;
+    return phase === 'read' || requests === 0 ? 2 : 1;
+  };
   const chosen = new Set([...streams].sort((a, b) => urgent(a) - urgent(b)).slice(0, space - 1));
   const hidden = streams.filter((stream) => !chosen.has(stream));
   const counts = new Map<string, number>();

@@ -144,6 +144,17 @@ describe('progress in a log', () => {
     ]);
   });
 
+  it('has twenty lines of streams at most in a log: of those that are being read first', () => {
+    const lines = new ProgressLines(2000, 0);
+    const streams = Array.from({ length: 50 }, (_, at) =>
+      stream(`s${at}`, at < 40 ? { phase: 'read' } : { phase: 'reading', rows: 10, requests: at < 45 ? 1 : 0 }),
+    );
+    const found = lines.log(run(streams), 15_000);
+    expect(found).toHaveLength(21);
+    expect(found.filter((line) => /^s4[0-4] /.test(line))).toHaveLength(5);
+    expect(found.at(-2)).toBe('and 31 streams: 31 under way');
+  });
+
   it.each([
     [true, {}, true],
     [true, { TERM: 'xterm-256color' }, true],
