@@ -52,7 +52,7 @@ describe('cdsync query', () => {
   });
 });
 
-/** CPU time of a process. Its start takes less than three seconds, and a long query as many as it is given. */
+/** CPU time of a process. Its start takes less than three seconds, a long query all that there are. */
 async function cpuSeconds(id = 0): Promise<number> {
   const figures = (await readFile(`/proc/${id}/stat`, 'utf8')).replace(/^.*\) /s, '').split(' ');
   return (Number(figures[11]) + Number(figures[12])) / 100;

@@ -48,7 +48,7 @@ describe('memory_mb is divided', () => {
     expect(planMemory({ memoryMb, threads: 3 }, { recordBytes }).duckdb['first commit'].memoryMb).toBe(first);
   });
 
-  test('for a first commit of many tables, of which DuckDB keeps a block for each column', () => {
+  test('for a first commit of many tables: DuckDB keeps a block for each column', () => {
     const first = (writtenColumns: number) =>
       planMemory({ memoryMb: 768, threads: 2 }, { writtenColumns }).duckdb['first commit'].memoryMb;
     expect([30, 300, 9_900, 100_000].map(first)).toEqual([257, 268, 652, 652]);
