@@ -2,7 +2,7 @@ import { wideColumns } from '../columns/row-hash.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
 
 /** The phases of work with DuckDB that have their own limits; `other` is the rest. */
-export type Phase = 'other' | 'writing files' | 'comparing' | 'first commit';
+export type Phase = 'other' | 'writing files' | 'comparing' | 'first commit' | 'commit';
 
 /** The limits of a DuckDB instance, for all of its sessions together. */
 export interface DuckdbLimits {
@@ -18,7 +18,7 @@ export interface MemoryNeeds {
   readonly recordBytes?: number;
   /** Columns of the widest table. */
   readonly widestColumns?: number;
-  /** Columns of all tables that are written in one transaction. */
+  /** Columns of all tables that one transaction writes. */
   readonly writtenColumns?: number;
   /** Destinations that are loaded in parallel. */
   readonly destinations?: number;
@@ -57,8 +57,11 @@ const rowsInWork = 4 * 2048;
  */
 const countedBytesPerColumn = 2048 * 16 * 10;
 
-/** Until the commit, DuckDB keeps the last block of each column that a transaction has written. Measured: 36 kB. */
+/** Until the commit, DuckDB keeps the last block of each column that a thread has written in the transaction. Measured: 36 kB. */
 const uncommittedBytesPerColumn = 40_000;
+
+/** With more than this share of DuckDB's memory in such blocks, one thread writes: several would each have their own. */
+const uncommittedShare = 0.1;
 
 /** In MB, the need of a batch while it is converted. Each keeps about one core busy. */
 const laneMb = 128;
@@ -89,6 +92,12 @@ export function memoryNotice(
   return `this process may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
 }
 
+/** The `memory_mb` for a commit that writes that many columns. */
+export function memoryForCommit(writtenColumns: number): number {
+  const neededMb = onePassMb + (writtenColumns * uncommittedBytesPerColumn) / 1_000_000;
+  return 100 * Math.ceil(neededMb / countedShare / 100);
+}
+
 /** A plan in one line, for `--verbose`. */
 export function describePlan({ bodyBytes, cacheBytes, converterLanes, keysAtOnce, duckdb }: MemoryPlan): string {
   const mb = (bytes: number) => `${formatCount(Math.floor(bytes / 1_000_000))} MB`;
@@ -106,9 +115,9 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
   const wideMb = widestColumns > wideColumns ? Math.ceil((widestColumns * countedBytesPerColumn) / 1_000_000) : 0;
   const allMb = Math.floor(memoryMb * countedShare);
   const besideCaches = Math.max(memoryMb * leastShare, memoryMb - Math.floor(cacheBytes / 1_000_000));
+  const uncommittedMb = Math.floor((writtenColumns * uncommittedBytesPerColumn) / 1_000_000);
   // A first snapshot is written in one pass. DuckDB would keep its blocks, and each thread a row group that is not compressed yet.
   const fewThreads = Math.min(threads, Math.max(1, Math.floor(memoryMb / (2 * onePassMb))));
-  const uncommittedMb = Math.floor((writtenColumns * uncommittedBytesPerColumn) / 1_000_000);
   const onePass = fewThreads * (onePassMb + Math.ceil((rowsInWork * recordBytes) / 1_000_000)) + uncommittedMb;
   return {
     // The rest of cdsync holds up to two copies of the largest body.
@@ -122,6 +131,7 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
       // Statements that are too small to share, or that write one file: threads that wait for a share take a third more CPU time.
       'writing files': { threads: 1, memoryMb: allMb + wideMb },
       comparing: { threads, memoryMb: Math.floor(besideCaches * countedShare) + wideMb },
+      commit: { threads: uncommittedMb > allMb * uncommittedShare ? 1 : threads, memoryMb: allMb + wideMb },
       'first commit': { threads: fewThreads, memoryMb: Math.min(allMb, onePass) + wideMb },
     },
   };

@@ -1,6 +1,6 @@
 import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asCdsyncError, type CdsyncError, reworded } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError, reworded } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run-report.js';
 import { removeCacheFile } from '../../record-cache/cache-file.js';
 import { type CommitCacheUpdate, prepareCacheUpdate } from '../../snapshot/cache-update.js';
@@ -11,6 +11,7 @@ import { publishedAt } from '../../snapshot/publish-database.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { type Database, isDamaged } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
+import { memoryForCommit } from '../../storage/memory-plan.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import { openPublishedFolder } from '../../storage/storage.js';
 import type { RunContext } from '../run-context.js';
@@ -148,13 +149,31 @@ async function collectGarbage(): Promise<void> {
 }
 
 /**
+ * Columns of a stream that DuckDB has in memory until the commit: of a first one those of its rows; later ones write rows, changes and
+ * earlier rows, and have been compared by tables of their own.
+ */
+function columnsWritten(commit: StreamCommit): number {
+  if (!isChanged(commit)) return 0;
+  const { previous, columns } = commit.task;
+  return (previous === undefined ? 1 : 4) * columns.length;
+}
+
+/** The error for a commit. If its tables are too many for the memory, it says how much they need. */
+function withMemoryNeeded(error: unknown, writtenColumns: number, memoryMb: number): unknown {
+  const neededMb = memoryForCommit(writtenColumns);
+  if (!(error instanceof CdsyncError) || error.code !== 'memory_exceeded' || neededMb <= memoryMb) return error;
+  const hint = `the tables of this commit need about ${neededMb} MB in all: set \`resources.memory_mb\` to that, or divide the streams among jobs`;
+  return reworded(error, error.message, { hint, cause: error.cause });
+}
+
+/**
  * Commits streams together, publishes the result, and closes the store. After the commit the run counts as done: the signal
  * no longer stops it, and if publishing fails, the next run publishes.
  * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts; if nothing was committed, or a bucket keeps the job,
  *   also what {@link publishStore} throws
  */
 export async function commitAndPublish(
-  context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'bucket'>,
+  context: PublishContext & Pick<RunContext, 'config' | 'progress' | 'signal' | 'bucket'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams, isNews }: CommitTask,
 ): Promise<Committed> {
@@ -182,8 +201,11 @@ export async function commitAndPublish(
     return committed;
   };
   const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
-  const writtenColumns = streams.reduce((sum, { task }) => sum + task.columns.length, 0);
-  const sequence = await (isFirst ? database.use('first commit', { recordBytes, writtenColumns }, work) : work());
+  const writtenColumns = streams.reduce((sum, each) => sum + columnsWritten(each), 0);
+  const phase = isFirst ? 'first commit' : 'commit';
+  const sequence = await database.use(phase, { recordBytes, writtenColumns }, work).catch((error) => {
+    throw withMemoryNeeded(error, writtenColumns, context.config.resources.memoryMb);
+  });
   progress.phase = 'publishing';
   // In a bucket, each run would upload the whole database.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { describePlan, memoryNotice, planMemory } from '../../../src/storage/memory-plan.js';
+import { describePlan, memoryForCommit, memoryNotice, planMemory } from '../../../src/storage/memory-plan.js';
 
 describe('memory_mb is divided', () => {
   test.each([
@@ -21,6 +21,7 @@ describe('memory_mb is divided', () => {
         other: { memoryMb: all, threads },
         'writing files': { memoryMb: all, threads: 1 },
         comparing: { memoryMb: all, threads },
+        commit: { memoryMb: all, threads },
         'first commit': { memoryMb: first, threads: few },
       },
     });
@@ -54,6 +55,16 @@ describe('memory_mb is divided', () => {
     expect([30, 300, 9_900, 100_000].map(first)).toEqual([257, 268, 652, 652]);
   });
 
+  test('and later commits of many tables have one thread', () => {
+    const threads = (writtenColumns: number) =>
+      planMemory({ memoryMb: 768, threads: 2 }, { writtenColumns }).duckdb.commit.threads;
+    expect([120, 1200, 2000, 40_000].map(threads)).toEqual([2, 2, 1, 1]);
+  });
+
+  test('and a commit that fails says how much it needs', () => {
+    expect([33, 300 * 33, 4 * 300 * 33].map(memoryForCommit)).toEqual([400, 800, 2200]);
+  });
+
   test('among destinations, which have at least 128 MB each', () => {
     const each = (destinations: number) => planMemory({ memoryMb: 768, threads: 2 }, { destinations }).destinationMb;
     expect([1, 2, 5, 7].map(each)).toEqual([768, 384, 153, 128]);
@@ -64,8 +75,8 @@ describe('memory_mb is divided', () => {
       Object.values(planMemory({ memoryMb: 768, threads: 3 }, { widestColumns }).duckdb).map(
         ({ memoryMb }) => memoryMb,
       );
-    expect(limits(500)).toEqual([652, 652, 652, 256]);
-    expect(limits(5000)).toEqual([2291, 2291, 2291, 1895]);
+    expect(limits(500)).toEqual([652, 652, 652, 652, 256]);
+    expect(limits(5000)).toEqual([2291, 2291, 2291, 2291, 1895]);
   });
 });
 
