@@ -1,4 +1,4 @@
-import { buildConnector, Pool } from 'undici';
+import type { Pool } from 'undici';
 import { byProxy, proxyFor } from '../core/proxy.js';
 import { decodedLogin } from '../core/secret.js';
 
@@ -43,7 +43,8 @@ export function basicLogin({ username, password }: URL): Record<string, string> 
  * and follows no redirect.
  */
 export class HttpConnections {
-  readonly #pool: Pool;
+  readonly #open: () => Promise<Pool>;
+  #pool: Promise<Pool> | undefined;
   readonly #maxBytes: number;
 
   /** @throws {CdsyncError} `proxy_invalid` */
@@ -51,11 +52,13 @@ export class HttpConnections {
     const connect = { timeout: connectMs, ...(ca === undefined ? {} : { ca }) };
     const proxy = proxyFor(server, process.env);
     this.#maxBytes = maxBytes ?? Number.POSITIVE_INFINITY;
-    this.#pool = new Pool(server.origin, {
-      connections,
-      connect: proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect)),
-      ...(silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs }),
-    });
+    const timeouts = silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs };
+    this.#open = async () => {
+      // Not before the first request: commands that send none start sooner.
+      const { buildConnector, Pool } = await import('undici');
+      const way = proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect));
+      return new Pool(server.origin, { connections, connect: way, ...timeouts });
+    };
   }
 
   /** @throws {Error} of the system, of TLS, of the proxy or of the signal, if no response arrived: the server may have done it */
@@ -63,7 +66,8 @@ export class HttpConnections {
     { method, path, headers = {}, body: sent = null }: HttpRequest,
     signal?: AbortSignal,
   ): Promise<HttpResponse> {
-    const response = await this.#pool.request({ method, path, headers, body: sent, ...(signal && { signal }) });
+    this.#pool ??= this.#open();
+    const response = await (await this.#pool).request({ method, path, headers, body: sent, ...(signal && { signal }) });
     const chunks: Buffer[] = [];
     let length = 0;
     for await (const chunk of response.body) {
@@ -76,6 +80,6 @@ export class HttpConnections {
   }
 
   async close(): Promise<void> {
-    await this.#pool.destroy();
+    await (await this.#pool)?.destroy();
   }
 }
