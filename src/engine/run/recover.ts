@@ -3,6 +3,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
 import { inferColumnFormats } from '../../snapshot/infer-text-formats.js';
 import { restoreEarlierChanges, restoreFiles } from '../../snapshot/restore-files.js';
+import { gatherSnapshots } from '../../snapshot/snapshot-folder.js';
 import { distinctValues, SnapshotStore, type StoreState, storedRows } from '../../snapshot/snapshot-store.js';
 import { splitCandidates } from '../../snapshot/split-candidates.js';
 import { storeTable } from '../../snapshot/store-tables.js';
@@ -147,7 +148,10 @@ export async function readPreviousState(
   return { before, committed };
 }
 
-/** Writes missing Parquet files again; with --full, those with another checksum too. */
+/**
+ * Writes missing Parquet files again; with --full, those with another checksum too. Snapshots of earlier versions get one folder for
+ * all of their files.
+ */
 async function restore(context: RecoveryContext, store: SnapshotStore, before: PreviousState): Promise<PreviousState> {
   const { layout, job, full, notice } = context;
   const options = { thorough: full, compression: job.parquet.compression };
@@ -162,10 +166,9 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: P
         `stream ${state.stream}: changes of earlier runs were missing or damaged; they were written again or left out`,
       );
   }
-  return {
-    ...before,
-    streams: new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]),
-  };
+  const streams = new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]);
+  for (const state of await gatherSnapshots(store, layout, [...streams.values()])) streams.set(state.stream, state);
+  return { ...before, streams };
 }
 
 /** Reads the state of the store before a run, and repairs published files that are missing or damaged, after a crash for example. */
@@ -177,7 +180,7 @@ export async function recover(context: RecoveryContext): Promise<PreviousState> 
     const before = await restore(context, store, found.before);
     // The service was not asked for the time yet.
     await publishStore({ ...context, keepsAll: true }, store, {
-      repairs: context.full ? 'all' : 'damaged',
+      repairs: context.full || store.isMigrated ? 'all' : 'damaged',
     });
     // A committed stream must not be resumed: its records would count as newly read.
     for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);
