@@ -13,6 +13,7 @@ import {
   syncFolder,
   temporaryName,
   writeFileAtomically,
+  writeSynced,
 } from '../../src/sdk/index.js';
 import type { FileStore, Tagged } from './store.js';
 
@@ -78,7 +79,7 @@ export class FolderStore implements FileStore {
     return this.#classified(async () => {
       const temporary = await this.#temporary(path);
       try {
-        await writeFileAtomically(temporary, text, this.#mode);
+        await writeSynced(temporary, text, this.#mode);
         await linkOrCopy(temporary, this.#path(path));
         await syncFolder(dirname(temporary));
         return true;

@@ -55,7 +55,7 @@ export function setName(set: number): string {
 
 const lookAttempts = 10;
 /** The temporary file of a manifest; a crash may leave it behind. */
-const unnamed = /\/manifests\/\.+(\d{12})\./;
+const unnamed = /\/manifests\/\.(\d{12})\./;
 
 function setOf(path: string): number | undefined {
   const [, digits] = /\/(?:data|manifests)\/(\d{12})\b/.exec(path) ?? [];

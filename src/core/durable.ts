@@ -144,21 +144,29 @@ export function temporaryName(path: string): string {
 export const temporaryPattern = /^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/;
 
 /**
+ * Writes a new file whose content survives a power cut; its name does after {@link syncFolder}.
+ * @param mode permissions of the file, whatever the umask
+ */
+export async function writeSynced(path: string, content: string, mode: number): Promise<void> {
+  const handle = await open(path, 'wx', mode);
+  try {
+    // The command line's umask denies reading to others.
+    if ((mode & 0o077) !== 0) await handle.chmod(mode);
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
  * Replaces a file. Readers see the old content or the new one, never a mixture, even after a crash at any moment.
  * @param mode permissions of the file, whatever the umask
  */
 export async function writeFileAtomically(path: string, content: string, mode = 0o600): Promise<void> {
   const temporary = temporaryName(path);
   try {
-    const handle = await open(temporary, 'wx', mode);
-    try {
-      // The command line's umask denies reading to others.
-      if ((mode & 0o077) !== 0) await handle.chmod(mode);
-      await handle.writeFile(content);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await writeSynced(temporary, content, mode);
     await renameDurably(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });

@@ -8,6 +8,7 @@ export {
   syncFolder,
   temporaryName,
   writeFileAtomically,
+  writeSynced,
 } from '../core/durable.js';
 export { isThere, makeFolders } from '../core/make-folders.js';
 export { printable } from '../core/printable.js';

@@ -105,11 +105,11 @@ function commentSize(columns: number): number {
 }
 
 /**
- * Whether columns get no comments: all tables of a commit together may take as much as one with 500 columns, 160 MB.
- * @param widths columns of each table
+ * Whether columns get comments: those of one commit may take as much as those of a table with 500 columns, 160 MB.
+ * @param widths columns of each stream that the commit describes
  */
-export function tooManyForComments(widths: readonly number[]): boolean {
-  return widths.reduce((sum, columns) => sum + commentSize(columns), 0) > commentSize(wideColumns);
+export function fitComments(widths: readonly number[]): boolean {
+  return widths.reduce((sum, columns) => sum + commentSize(columns), 0) <= commentSize(wideColumns);
 }
 
 /**
@@ -120,10 +120,15 @@ export function tooManyForComments(widths: readonly number[]): boolean {
 export async function commentStream(
   store: SnapshotStore,
   state: StreamState,
-  { job, source, since, isWide }: { job: string; source: string; since: ReadonlyMap<string, string>; isWide: boolean },
+  {
+    job,
+    source,
+    since,
+    describesColumns,
+  }: { job: string; source: string; since: ReadonlyMap<string, string>; describesColumns: boolean },
 ): Promise<void> {
   const { stream, key, columns, run_id: runId } = state;
-  const place = isWide ? '; where each column comes from: cdsync.columns' : '';
+  const place = describesColumns ? '' : '; where each column comes from: cdsync.columns';
   const comment = `stream ${stream} of job ${job}: from ${source}, key ${key.join(', ')}${place}`.replaceAll(
     '\0',
     '\\0',
@@ -138,7 +143,10 @@ export async function commentStream(
       ...added,
       ...Object.fromEntries(shown.map((column) => [column.name, column.comment])),
     }).map(([column, of]) => `COLUMN ${storeTable(name)}.${quoteIdentifier(column)} IS ${sqlText(of)}`);
-    return [`${kind} ${storeTable(name)} IS ${sqlText(text)}`, ...(isWide && has !== 'none' ? [] : onColumns)];
+    return [
+      `${kind} ${storeTable(name)} IS ${sqlText(text)}`,
+      ...(describesColumns || has === 'none' ? onColumns : []),
+    ];
   });
   const asOf = `the rows of ${stream} as the last run that had committed by then left them`;
   statements.push(`MACRO TABLE ${storeTable(`${stream}_as_of`)} IS ${sqlText(asOf)}`);

@@ -6,7 +6,7 @@ import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
 import type { CacheUpdate } from './cache-update.js';
-import { commentStream, tooManyForComments } from './comments.js';
+import { commentStream, fitComments } from './comments.js';
 import { changesDefinition, hashesComparable, removesValues } from './diff.js';
 import { pruneHistory, recordCommitTime } from './history.js';
 import { defineHistory } from './history-views.js';
@@ -210,6 +210,8 @@ async function pruneHistories(store: SnapshotStore, run: RunCommit): Promise<voi
 
 interface CommitStep {
   readonly commit: StreamCommit;
+  /** Whether columns get comments. */
+  readonly describesColumns: boolean;
   readonly sequence: number;
   readonly writer: SnapshotWriter;
   /** The streams with large texts. */
@@ -233,7 +235,7 @@ function rewrittenChanges(
 async function commitStream(
   store: SnapshotStore,
   run: RunCommit,
-  { commit, sequence, writer, large }: CommitStep,
+  { commit, describesColumns, sequence, writer, large }: CommitStep,
 ): Promise<void> {
   const { task, covered, definition } = commit;
   if (!isChanged(commit)) {
@@ -248,21 +250,22 @@ async function commitStream(
   const rewritten = run.parquet && removesValues(task) ? await rewrittenChanges(store, run, task) : undefined;
   const state = await newState(run, commit, { sequence, written, isLarge: large.has(task.stream), rewritten });
   await store.rememberStream(state);
-  const isSame = hasSameColumns(task.previous, state);
-  if (!isSame) await defineHistory(store.session, state);
-  // A table that is written again has lost its comments.
-  if (!isSame || !isPatch(task) || !hashesComparable(task)) {
+  if (!hasSameColumns(task)) await defineHistory(store.session, state);
+  if (needsComments(task)) {
     const since = await recordColumns(store, commit);
-    const isWide = tooManyForComments(run.streams.filter(isChanged).map(({ task: { columns } }) => columns.length));
-    await commentStream(store, state, { job: run.layout.job, source: commit.source, since, isWide });
+    await commentStream(store, state, { job: run.layout.job, source: commit.source, since, describesColumns });
   }
   await recordCommitTime(store, state, run.finishedAt);
 }
 
 /** Whether the views of a stream's past, and the comments on columns, are as they must be. */
-function hasSameColumns(previous: StreamState | undefined, state: StreamState): boolean {
-  const columns = ({ key, columns }: StreamState) => JSON.stringify([key, columns]);
-  return previous !== undefined && columns(previous) === columns(state);
+function hasSameColumns({ previous, key, columns }: ApplyTask): boolean {
+  return previous !== undefined && JSON.stringify([previous.key, previous.columns]) === JSON.stringify([key, columns]);
+}
+
+/** A table that is written again has lost its comments. */
+function needsComments(task: ApplyTask): boolean {
+  return !hasSameColumns(task) || !isPatch(task) || !hashesComparable(task);
 }
 
 /** The streams that have large texts, or had some: their tables of changes still do. The store learns of it. */
@@ -284,7 +287,10 @@ async function commitStreams(store: SnapshotStore, run: RunCommit, writer: Snaps
   const large = await store.session.until(run.signal, () => findLargeTexts(store, run));
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
   await store.session.transaction(async () => {
-    for (const commit of run.streams) await commitStream(store, run, { commit, sequence, writer, large });
+    const described = run.streams.filter((commit) => isChanged(commit) && needsComments(commit.task));
+    const describesColumns = fitComments(described.map(({ task }) => task.columns.length));
+    for (const commit of run.streams)
+      await commitStream(store, run, { commit, describesColumns, sequence, writer, large });
     if (sequence > run.sequence) await pruneHistories(store, run);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
     await recordRun(store, run, sequence);

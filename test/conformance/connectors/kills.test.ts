@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { Manifest } from '../../../connectors/files/manifest.js';
 import { comparedRows, inMemory, selectCompared } from '../../../src/conformance/compare.js';
-import type { ComparedRow } from '../../../src/conformance/index.js';
 import { randomFrom } from '../../fault/random.js';
-import { ClickhouseServer, clickhouseIsThere } from '../../fixtures/clickhouse.js';
+import { ClickhouseServer, clickhouseIsThere, newestRecords } from '../../fixtures/clickhouse.js';
 import { CountedWay, Steps } from '../../fixtures/counting-proxy.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { lakeRows } from '../../fixtures/ducklake.js';
@@ -199,11 +198,7 @@ async function clickhouse(): Promise<KilledTarget> {
       ),
     rows: async (table) => {
       const rows = await server.rows(database, table);
-      if (table !== '_cdsync_state') return rows;
-      const version = (row: ComparedRow) => Number(row.get('version'));
-      const newest = new Map<unknown, ComparedRow>();
-      for (const row of rows.toSorted((a, b) => version(a) - version(b))) newest.set(row.get('destination'), row);
-      return [...newest.values()];
+      return table === '_cdsync_state' ? newestRecords(rows) : rows;
     },
     connections: async () => way.sockets.size,
     rowsFirst: ['mirror', 'replace', 'append'],

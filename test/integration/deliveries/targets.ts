@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Manifest } from '../../../connectors/files/manifest.js';
 import type { ComparedRow } from '../../../src/conformance/index.js';
 import type { TableConnector } from '../../../src/sdk/index.js';
-import { ClickhouseServer, clickhouseIsThere } from '../../fixtures/clickhouse.js';
+import { ClickhouseServer, clickhouseIsThere, newestRecords } from '../../fixtures/clickhouse.js';
 import { icebergCanBeHad } from '../../fixtures/iceberg-target.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
@@ -252,17 +252,10 @@ const clickhouse: Target = {
           quoted: back,
           table,
           literal: (text) => single(text.replaceAll('\\', '\\\\')),
-          // Of the records of one table the newest counts.
-          rows: async (name) =>
-            (await server.rows(database, name)).filter(
-              (row, _, all) =>
-                name !== '_cdsync_state' ||
-                !all.some(
-                  (other) =>
-                    other.get('table_name') === row.get('table_name') &&
-                    Number(other.get('version')) > Number(row.get('version')),
-                ),
-            ),
+          rows: async (name) => {
+            const rows = await server.rows(database, name);
+            return name === '_cdsync_state' ? newestRecords(rows) : rows;
+          },
           types: async (name) => {
             const found = await server.select(
               `SELECT name, type FROM system.columns WHERE database = '${database}' AND table = ${single(name)} AND NOT startsWith(name, '_cdsync_')`,

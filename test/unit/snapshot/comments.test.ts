@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { columnComment, tooManyForComments } from '../../../src/snapshot/comments.js';
+import { columnComment, fitComments } from '../../../src/snapshot/comments.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -126,7 +126,7 @@ test('a comment names the rules of a column, and neither its salt nor a value', 
 });
 
 test('columns have comments unless the tables of a commit have too many', () => {
-  const many = (count: number, columns: number) => tooManyForComments(Array.from({ length: count }, () => columns));
-  expect([many(1, 33), many(60, 33), many(1, 500)]).toEqual([false, false, false]);
-  expect([many(65, 33), many(1, 501), many(2, 400)]).toEqual([true, true, true]);
+  const many = (count: number, columns: number) => fitComments(Array.from({ length: count }, () => columns));
+  expect([many(1, 33), many(60, 33), many(1, 500)]).toEqual([true, true, true]);
+  expect([many(65, 33), many(1, 501), many(2, 400)]).toEqual([false, false, false]);
 });
