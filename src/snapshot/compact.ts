@@ -3,7 +3,7 @@ import { wideColumns } from '../columns/row-hash.js';
 import { renameDurably, syncFile, temporaryName } from '../core/durable.js';
 import { asCdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
-import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
+import { attachForWriting, type Database, fileBlocks } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { holdsLargeTexts, type SnapshotStore, type StoreState } from './snapshot-store.js';
 import { internalComment, internalSchema, storeName, storeTable } from './store-tables.js';
@@ -29,8 +29,8 @@ async function compactedSequence({ session }: SnapshotStore): Promise<number> {
 type CompactionReason = 'rewritten' | 'free';
 
 /**
- * Says why the store must be rewritten; undefined if it need not be. DuckDB never gives blocks back to the file system, and
- * deleted values stay readable in them.
+ * Says why the store must be rewritten; undefined if it need not be. DuckDB gives free blocks back to the file system
+ * only at the end of the file, and deleted values stay readable in the others.
  */
 export async function compactionReason(store: SnapshotStore, state: StoreState): Promise<CompactionReason | undefined> {
   const rewritten = [...state.streams.values()].filter((stream) => stream.rewritten === true);
@@ -40,18 +40,12 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
   await store.session.run(`CHECKPOINT ${storeName}`);
   // The space that a rewrite of the same rows left free, the next one would leave too.
   if (state.sequence <= compacted) return undefined;
-  const [size] = await store.session.rows(
-    `SELECT block_size, used_blocks, free_blocks FROM pragma_database_size() WHERE database_name = '${storeName}'`,
-  );
-  const free = Number(size?.free_blocks);
+  const { blockBytes, used, present } = await fileBlocks(store.session, storeName);
+  const free = present - used;
   const isWide = [...state.streams.values()].some(({ columns }) => columns.length > wideColumns);
   const kept = isWide ? freeShare.wide : freeShare.usual;
-  const isMuch = free > kept * Number(size?.used_blocks) && free * Number(size?.block_size) > leastFreeBytes;
+  const isMuch = free > kept * used && free * blockBytes > leastFreeBytes;
   return isMuch ? 'free' : undefined;
-}
-
-function blockBytesOf(session: Session): Promise<number> {
-  return session.number(`SELECT block_size FROM pragma_database_size() WHERE database_name = '${storeName}'`);
 }
 
 /** Rewrites the store without its free blocks. The store must not be attached. A reader finds the old file or the new one. */
@@ -64,7 +58,7 @@ async function compactStore(
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName} (READ_ONLY)`);
-    const bytes = blockBytes ?? (await blockBytesOf(session));
+    const bytes = blockBytes ?? (await fileBlocks(session, storeName)).blockBytes;
     await database.compressTexts(await holdsLargeTexts(session));
     await session.run(attachForWriting(next, 'next_store', bytes));
     await session.run('SET preserve_insertion_order = false');
@@ -132,7 +126,7 @@ export async function fitBlocks(
   let bytes: number;
   try {
     await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName} (READ_ONLY)`);
-    bytes = await blockBytesOf(session);
+    bytes = (await fileBlocks(session, storeName)).blockBytes;
     await session.run(`DETACH ${storeName}`);
   } finally {
     session.close();

@@ -1,8 +1,8 @@
-import { copyFile, mkdtemp, open, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, open, rm, stat, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Database, readAllValues } from '../../../src/storage/duckdb.js';
+import { Database, isDamaged, readAllValues } from '../../../src/storage/duckdb.js';
 
 /** The position of the first block in a DuckDB file, and the size of a block. */
 const [headers, block] = [3 * 4096, 262_144];
@@ -56,4 +56,50 @@ it('finds a changed byte in any block of values', async () => {
     await rm(copy);
   }
   await readAllValues(database, path);
+});
+
+it('a file that DuckDB has shortened is whole, and each shorter one is damaged', async () => {
+  const copy = join(folder, 'shorter.duckdb');
+  const session = await database.connect();
+  const isReadable = async () => {
+    try {
+      await session.run(`ATTACH '${copy}' AS shorter (READ_ONLY)`);
+      for (const table of ['small', 'again', 'long'])
+        await session.rows(`SELECT sum(hash(COLUMNS(*))) FROM shorter.${table}`);
+      return true;
+    } catch {
+      return false;
+    } finally {
+      await session.run('DETACH DATABASE IF EXISTS shorter');
+    }
+  };
+  try {
+    for (const statement of [
+      'CREATE TABLE small AS SELECT range AS n, md5(range::VARCHAR) AS text FROM range(20000)',
+      'CREATE TABLE big AS SELECT range AS n, md5(range::VARCHAR) AS text FROM range(300000)',
+      'CREATE TABLE kept AS FROM small',
+      'DROP TABLE big',
+      "CREATE TABLE long AS SELECT repeat('long', 20000) || range AS text FROM range(20)",
+      'CREATE TABLE again AS FROM small',
+      'DROP TABLE kept',
+    ])
+      for (const each of [`ATTACH '${copy}' AS shrunk`, 'USE shrunk', statement, 'USE memory', 'DETACH shrunk'])
+        await session.run(each);
+    // DuckDB's own count is that of the longer file.
+    await session.run(`ATTACH '${copy}' AS shrunk (READ_ONLY)`);
+    const counted = await session.number(
+      "SELECT total_blocks FROM pragma_database_size() WHERE database_name = 'shrunk'",
+    );
+    await session.run('DETACH shrunk');
+    const whole = (await stat(copy)).size;
+    expect(whole).toBeLessThan(headers + counted * block);
+    for (let bytes = whole; bytes > headers; bytes -= block) {
+      await truncate(copy, bytes);
+      expect(await isReadable(), `${bytes} of ${whole} bytes`).toBe(bytes === whole);
+      expect(await isDamaged(database, copy), `${bytes} of ${whole} bytes`).toBe(bytes !== whole);
+    }
+  } finally {
+    session.close();
+    await rm(copy, { force: true });
+  }
 });
