@@ -19,7 +19,7 @@ Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: tr
 
 export type Row = Record<string, DuckDBValue>;
 
-/** What is before the first block in a DuckDB file, in bytes. */
+/** The size of the headers of a DuckDB file, which come before its first block. */
 const headerBytes = 3 * 4096;
 
 /** Tables of an attached database that may have rows, quoted and qualified. */
