@@ -4,6 +4,7 @@ import { chmod, copyFile, link, readdir, readFile, rm, rmdir } from 'node:fs/pro
 import { dirname, join } from 'node:path';
 import {
   CdsyncError,
+  entriesBelow,
   loadRefused,
   makeFolders,
   permissionMissing,
@@ -61,8 +62,7 @@ export class FolderStore implements FileStore {
 
   files(folder: string): Promise<string[]> {
     return this.#classified(async () => {
-      const all = { recursive: true, withFileTypes: true } as const;
-      const entries = await readdir(this.#path(folder), all).catch(ifMissing([]));
+      const entries = await entriesBelow(this.#path(folder)).catch(ifMissing([]));
       const files = entries.filter((entry) => entry.isFile());
       return files.map(({ parentPath, name }) => join(parentPath, name).slice(this.place.length + 1));
     });

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
-import { makeFolders } from '../core/make-folders.js';
+import { makeFolders } from '../core/folders.js';
 import { usageError } from './output.js';
 import { stateFileName } from './own-command.js';
 

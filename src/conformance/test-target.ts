@@ -1,8 +1,9 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseConfig } from '../config/parse.js';
 import { systemClock } from '../core/clock.js';
+import { entriesBelow } from '../core/folders.js';
 import type { JobReport } from '../core/run-report.js';
 import { type CheckTarget, checkDestination } from '../delivery/check-destination.js';
 import { type Reject, readRejects, rejectsPath } from '../delivery/delivery-state.js';
@@ -169,8 +170,10 @@ export class TestTarget {
   /** The keys of all records of all snapshots so far: a record that is gone is among the changes. */
   async everPublished(): Promise<(string | null)[]> {
     const folder = join(this.folder, 'data', 'job', 'parquet', 'people', 'changes');
-    const files = await readdir(folder, { recursive: true }).catch(() => []);
-    const changes = files.filter((name) => name.endsWith('.parquet')).map((name) => `'${join(folder, name)}'`);
+    const files = await entriesBelow(folder).catch(() => []);
+    const changes = files
+      .filter(({ name }) => name.endsWith('.parquet'))
+      .map(({ parentPath, name }) => `'${join(parentPath, name)}'`);
     const changed =
       changes.length === 0
         ? []

@@ -10,7 +10,7 @@ export {
   writeFileAtomically,
   writeSynced,
 } from '../core/durable.js';
-export { isThere, makeFolders } from '../core/make-folders.js';
+export { entriesBelow, isThere, makeFolders } from '../core/folders.js';
 export { printable } from '../core/printable.js';
 export { ProxyFailure } from '../core/proxy-failure.js';
 export { decodedLogin, redactor, Secret } from '../core/secret.js';

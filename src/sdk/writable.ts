@@ -1,6 +1,6 @@
 import { access, constants } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { isThere } from '../core/make-folders.js';
+import { isThere } from '../core/folders.js';
 import type { Lack } from './destination.js';
 
 export function mayWrite(path: string): Promise<boolean> {

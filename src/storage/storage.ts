@@ -11,7 +11,7 @@ import {
   writeStateFile,
 } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { makeFolders } from '../core/make-folders.js';
+import { makeFolders } from '../core/folders.js';
 import { runIdPattern } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 import { probeStorage } from './probe-storage.js';

@@ -1,11 +1,11 @@
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { entriesBelow } from '../../src/core/folders.js';
 
 const runId = /\d{8}T\d{6}Z-[0-9a-f]{6}/g;
 
 /** Every file and folder below, relative to it, sorted. */
 export async function listed(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const entries = await entriesBelow(folder);
   return entries.map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
 }
 

@@ -1,6 +1,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { entriesBelow } from '../../src/core/folders.js';
 import type { RunReport } from '../../src/core/run-report.js';
 import { type FileKind, kindOf } from '../../src/object-store/required-files.js';
 import { isLink, type Work } from '../../src/object-store/state.js';
@@ -25,7 +26,7 @@ const machines = (job: Record<string, unknown> = {}) => bucket.machines({ stream
 
 /** The kinds of the files that a machine has, but for small ones. */
 async function kindsAt(all: Machines, machine: string): Promise<FileKind[]> {
-  const found = await readdir(all.cache(machine), { recursive: true, withFileTypes: true });
+  const found = await entriesBelow(all.cache(machine));
   const paths = found.flatMap((each) =>
     each.isFile() ? join(each.parentPath, each.name).slice(all.cache(machine).length + 1) : [],
   );

@@ -1,9 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmod, lstat, open, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, lstat, open, readFile, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { entriesBelow } from '../../src/core/folders.js';
 import type { RunReport } from '../../src/core/run-report.js';
 import { kindOf } from '../../src/object-store/required-files.js';
 import { objectsOf } from '../../src/object-store/state.js';
@@ -384,7 +385,7 @@ describe('a cache', () => {
     const { all } = await machines();
     await runWell(all, 'b');
     const cache = join(all.cache('b'), '..');
-    for (const entry of await readdir(cache, { recursive: true, withFileTypes: true })) {
+    for (const entry of await entriesBelow(cache)) {
       const path = join(entry.parentPath, entry.name);
       const { mode } = await lstat(path);
       if (entry.isSymbolicLink()) continue;

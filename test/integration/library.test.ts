@@ -3,6 +3,7 @@ import { mkdir, readdir, stat, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { entriesBelow } from '../../src/core/folders.js';
 import type { JobReport } from '../../src/index.js';
 import { blocksOf, writeFiles } from '../fixtures/recipes.js';
 import { Workspace } from '../fixtures/workspace.js';
@@ -57,7 +58,7 @@ async function readableBy(who: 'g' | 'o', folder: string): Promise<string[]> {
 }
 
 async function filesIn(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const entries = await entriesBelow(folder);
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { entriesBelow } from '../../src/core/folders.js';
 import type { JobPlan, PlannedStream } from '../../src/engine/plan/job-plan.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
@@ -32,7 +33,7 @@ function planned({ streams }: JobPlan, name: string): PlannedStream {
 
 /** Every file and folder below a folder, with facts that would show any change. */
 async function picture(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const entries = await entriesBelow(folder);
   const lines = entries.map(async (entry) => {
     const path = join(entry.parentPath, entry.name);
     if (entry.isSymbolicLink()) return `${path} -> ${await readlink(path)}`;

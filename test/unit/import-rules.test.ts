@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { entriesBelow } from '../../src/core/folders.js';
 
 /**
  * Folders of `src/`, the lowest floor first: a folder imports from the lines above its own. A sub-folder that is named here has a
@@ -53,7 +54,7 @@ function allowed(folder: string): readonly string[] {
 }
 
 async function sources(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const entries = await entriesBelow(folder);
   return entries
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
     .map((entry) => join(entry.parentPath, entry.name));

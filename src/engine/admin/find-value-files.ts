@@ -1,7 +1,8 @@
-import { open, readdir, readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { rowKey } from '../../columns/row-hash.js';
 import { CdsyncError } from '../../core/errors.js';
+import { entriesBelow } from '../../core/folders.js';
 import { fileText, fileTexts, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { beforeTable, changesTable, storeTable } from '../../snapshot/store-tables.js';
@@ -12,12 +13,10 @@ import { runFolders } from '../../storage/storage.js';
 
 /** Files below a folder, with one of these endings if any are listed; none if there is no such folder. */
 async function filesBelow(folder: string, ...endings: string[]): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return [];
-      throw error;
-    },
-  );
+  const entries = await entriesBelow(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
   return entries
     .filter(({ name }) => endings.length === 0 || endings.some((ending) => name.endsWith(ending)))
     .filter((entry) => entry.isFile())

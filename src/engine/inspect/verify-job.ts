@@ -1,4 +1,4 @@
-import { readdir, readlink, stat } from 'node:fs/promises';
+import { readlink, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { ColumnSet, holdNegativeZero } from '../../columns/columns.js';
@@ -6,6 +6,7 @@ import { hashedRows, hashVersion, type TypedColumn } from '../../columns/row-has
 import type { JobConfig } from '../../config/config.js';
 import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import { entriesBelow } from '../../core/folders.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Feed, readFeed } from '../../snapshot/feed.js';
@@ -250,7 +251,7 @@ async function verifyFormat(found: Mismatches, layout: JobLayout): Promise<void>
 async function verifyUnexpected(found: Mismatches, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
   const folder = layout.stream(state.stream);
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error) => {
+  const entries = await entriesBelow(folder).catch((error) => {
     if (error.code !== 'ENOENT') found.add(`it cannot be read (${error.code})`, { stream: state.stream, path: folder });
     return [];
   });

@@ -1,7 +1,8 @@
-import { readdir, stat, statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
+import { entriesBelow } from '../../core/folders.js';
 import { formatBytes } from '../../core/quantities.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { RunContext } from '../run-context.js';
@@ -19,9 +20,9 @@ async function freeSpace(folder: string): Promise<number> {
   }
 }
 
-/** Bytes of the files below a folder; 0 if there is no folder. Does not follow links. */
+/** Bytes of the files below a folder; 0 if there is no folder. */
 async function bytesBelow(folder: string): Promise<number> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const entries = await entriesBelow(folder).catch(() => []);
   const files = entries.filter((entry) => entry.isFile());
   const sizes = files.map((entry) => stat(join(entry.parentPath, entry.name)).catch(() => undefined));
   return (await Promise.all(sizes)).reduce((sum, found) => sum + (found?.size ?? 0), 0);

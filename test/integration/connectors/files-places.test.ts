@@ -2,6 +2,7 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkFiles } from '../../../connectors/files/options.js';
+import { entriesBelow } from '../../../src/core/folders.js';
 import { FilePlaces } from '../../fixtures/file-places.js';
 import { s3Refusal } from '../../fixtures/object-store.js';
 
@@ -16,7 +17,7 @@ describe('a folder', () => {
     const place = at.inFolder();
     const driver = await at.driver(place, { file_mode, partition_by: ['land'] });
     await driver.load({ table: 't', query: "SELECT 1 AS id, 'DE' AS land", sequence: 1 });
-    const entries = await readdir(place.options.path as string, { recursive: true, withFileTypes: true });
+    const entries = await entriesBelow(place.options.path as string);
     const modes = await Promise.all(
       entries.map(async (entry) => [entry.isFile(), (await stat(join(entry.parentPath, entry.name))).mode & 0o777]),
     );

@@ -1,5 +1,6 @@
 import { cp, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { entriesBelow } from '../../../src/core/folders.js';
 import { cachePaths, readCacheFile } from '../../../src/record-cache/cache-file.js';
 import type { Dice } from './dice.js';
 import type { Reader } from './print.js';
@@ -36,7 +37,7 @@ export class KnownFiles {
   }
 
   async #files(): Promise<string[]> {
-    const entries = await readdir(this.#folder, { withFileTypes: true, recursive: true }).catch(() => []);
+    const entries = await entriesBelow(this.#folder).catch(() => []);
     return entries
       .filter((entry) => entry.isFile())
       .map(({ parentPath, name }) => join(parentPath, name))

@@ -1,7 +1,8 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { writeData } from '../../../src/cli/standard-streams.js';
+import { entriesBelow } from '../../../src/core/folders.js';
 import { table } from '../../../src/output/table.js';
 
 const root = join(import.meta.dirname, '..', '..', '..');
@@ -9,7 +10,7 @@ const root = join(import.meta.dirname, '..', '..', '..');
 test('only one file of the program writes to standard output and standard error', async () => {
   const writers: string[] = [];
   for (const folder of ['src', 'connectors']) {
-    for (const entry of await readdir(join(root, folder), { recursive: true, withFileTypes: true })) {
+    for (const entry of await entriesBelow(join(root, folder))) {
       if (!entry.isFile() || !entry.name.endsWith('.ts')) continue;
       const path = join(entry.parentPath, entry.name);
       const text = await readFile(path, 'utf8');

@@ -16,6 +16,7 @@ import {
 import { dirname, join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { entriesBelow } from '../../../src/core/folders.js';
 import { readFeed } from '../../../src/snapshot/feed.js';
 import { readManifest } from '../../../src/snapshot/manifest.js';
 import { publish } from '../../../src/snapshot/publish.js';
@@ -34,7 +35,7 @@ const rowsOf = (...values: number[]) => values.map((n) => ({ id: `p${n}`, n }));
 /** Everything that people may read below the job's folder, sorted. */
 async function visible(): Promise<string[]> {
   const { folder } = snapshots.layout;
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const entries = await entriesBelow(folder);
   return entries
     .filter((entry) => !entry.isDirectory())
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
