@@ -42,7 +42,7 @@ export async function isThere(path: string): Promise<boolean> {
 }
 
 /**
- * The entries of a folder and of all folders below it; those of a folder that vanished meanwhile are left out. It follows no link:
+ * The entries of a folder and of all folders below it; those of a folder that another process removes are left out. It follows no link:
  * Node's own recursive `readdir` does since version 26, out of the folder and in circles.
  * @throws {Error} the error of the file system; `ENOENT` if there is no such folder
  */
