@@ -127,10 +127,22 @@ export class FilesDestination extends SqlDestination<Workbench> {
 
   override async load(load: Load): Promise<void> {
     load.signal.throwIfAborted();
-    const { table, write, state } = load;
+    const { table, state } = load;
     const found = await this.#newest(table.name);
     const isOurs = found !== undefined && isSameStream(found, state);
     if (load.before !== undefined ? found?.set !== load.before.version : isOurs) throw fenced(state);
+    try {
+      await this.#loadAfter(found, load);
+    } catch (error) {
+      // Another delivery that has committed a set removes what this one reads and writes.
+      const newest = load.signal.aborted ? found : await this.#newest(table.name).catch(() => found);
+      const isOvertaken = newest?.set !== found?.set && newest?.stamp !== load.id;
+      throw isOvertaken ? fenced(state) : error;
+    }
+  }
+
+  async #loadAfter(found: Manifest | undefined, load: Load): Promise<void> {
+    const { table, write, state } = load;
     this.#checkPartitions(table.columns, table.name);
     const added = found !== undefined && this.#addsFiles(load, found) ? found : undefined;
     const isMerged = write.type === 'append' || (write.type === 'merge' && write.absent !== 'delete');
