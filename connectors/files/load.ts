@@ -134,7 +134,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     try {
       await this.#loadAfter(found, load);
     } catch (error) {
-      // Another delivery that has committed a set removes what this one reads and writes.
+      // Another delivery that has committed a set removes the files of this one.
       const newest = load.signal.aborted ? found : await this.#newest(table.name).catch(() => found);
       const isOvertaken = newest?.set !== found?.set && newest?.stamp !== load.id;
       throw isOvertaken ? fenced(state) : error;
