@@ -3,6 +3,7 @@ import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import type { Needs } from '../config/parse.js';
 import { CdsyncError } from '../core/errors.js';
+import { formatNames } from '../core/quantities.js';
 import { redactor, Secret } from '../core/secret.js';
 import type { JobArguments, JobsArguments } from './arguments.js';
 import { CommandFailure, type CommonArguments, type Output, usageError } from './output.js';
@@ -45,7 +46,7 @@ function chosenJobs<C extends LocalConfig>(config: C, args: AnyArguments, output
   if (names.length > 1) output.at({ jobs: named ?? 'all' });
   if (named === undefined && !(takesAll && args.all) && names.length > 1) {
     const ways = `choose one: --job ${names[0]}${takesAll ? ', or take all of them: --all' : ''}`;
-    throw usageError(`the file has several jobs: ${names.join(', ')}`, ways);
+    throw usageError(`the file has several jobs: ${formatNames(names, 20)}`, ways);
   }
   const jobs = named?.flatMap((name) => config.jobs.filter((job) => job.name === name)) ?? config.jobs;
   const [job] = jobs;

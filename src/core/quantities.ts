@@ -62,6 +62,12 @@ export function formatCounted(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/** `a, b and 3 more`: no more names than `most`. */
+export function formatNames(names: readonly string[], most: number, separator = ', '): string {
+  const more = names.length > most ? ` and ${formatCount(names.length - most)} more` : '';
+  return `${names.slice(0, most).join(separator)}${more}`;
+}
+
 /** A date or a time as people write it in a configuration: ISO 8601. */
 export const momentForm = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$/;
 

@@ -1,3 +1,5 @@
+import { formatNames } from './quantities.js';
+
 /** A column that is new, or has another type than in the snapshot before; or that has a second column at a destination now. */
 export interface SchemaChange {
   /** Its path: `id`, `attributes.email`. */
@@ -17,11 +19,6 @@ export interface SchemaChange {
 
 /** The most columns that one line names. */
 const namedColumns = 5;
-
-function listed(names: readonly string[]): string {
-  const more = names.length > namedColumns ? ` and ${names.length - namedColumns} more` : '';
-  return `${names.slice(0, namedColumns).join(', ')}${more}`;
-}
 
 /** The changes that count: of a stream that is not ok, only those that a destination has already. */
 export function countedSchemaChanges({
@@ -44,9 +41,11 @@ export function schemaLines(changes: readonly SchemaChange[]): string[] {
     ({ variant, from, destination }) => `${variant} in ${destination}, because the column there is ${from}`,
   );
   return [
-    ...(added.length === 0 ? [] : [`new columns: ${listed(added)}`]),
-    ...(widened.length === 0 ? [] : [`wider types: ${listed(widened)}`]),
-    ...(fellBack.length === 0 ? [] : [`text again, because a value does not fit: ${listed(fellBack)}`]),
-    ...(variants.length === 0 ? [] : [`new text columns: ${listed(variants)}`]),
+    ...(added.length === 0 ? [] : [`new columns: ${formatNames(added, namedColumns)}`]),
+    ...(widened.length === 0 ? [] : [`wider types: ${formatNames(widened, namedColumns)}`]),
+    ...(fellBack.length === 0
+      ? []
+      : [`text again, because a value does not fit: ${formatNames(fellBack, namedColumns)}`]),
+    ...(variants.length === 0 ? [] : [`new text columns: ${formatNames(variants, namedColumns)}`]),
   ];
 }

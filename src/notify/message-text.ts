@@ -1,5 +1,5 @@
 import { deprecationLine } from '../core/deprecation.js';
-import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import { formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
 import { schemaLines } from '../core/schema-change.js';
 import type { Message } from './message.js';
 
@@ -42,7 +42,7 @@ export function errorLines({ errors }: Message): string[] {
     places.set(text, [...(places.get(text) ?? []), ...(place === '' ? [] : [place])]);
   }
   const lines = [...places].map(([text, of]) => {
-    const named = of.length > 3 ? `${of.slice(0, 3).join('; ')} and ${of.length - 3} more` : of.join('; ');
+    const named = formatNames(of, 3, '; ');
     return named === '' ? text : `${named}: ${text}`;
   });
   return cut(lines, 'error');

@@ -1,5 +1,5 @@
 import { deprecationLine } from '../core/deprecation.js';
-import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import { formatBytes, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
 import { type JobReport, type StreamReport, streamNotes, withoutTries } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
 import { errorWithoutKeys } from '../notify/result.js';
@@ -11,6 +11,9 @@ function streamCells(stream: StreamReport): string[] {
   const counts = [stream.rows, stream.inserted, stream.updated, stream.deleted, stream.unchanged, stream.pages];
   return [stream.name, stream.status, ...counts.map(formatCount)];
 }
+
+/** The most streams that a line names. */
+const mostNamed = 10;
 
 /** The outcome of each destination, and its errors. */
 function destinationLines({ destinations }: JobReport, lineWidth: number | undefined): string[] {
@@ -47,7 +50,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
     ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, lineWidth),
     '',
     ...notes,
-    ...reasons.map(({ name, reason, of }) => `${name}: ${of.join(', ')}: ${reason}`),
+    ...reasons.map(({ name, reason, of }) => `${name}: ${formatNames(of, mostNamed)}: ${reason}`),
     ...left,
     ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
       schemaLines(changes).map((line) => `${stream}: ${line}`),
@@ -64,7 +67,9 @@ function recognition(streams: readonly StreamReport[]): string[] {
   }
   return [
     ...(recognised === 0 ? [] : [`${formatCounted(recognised, 'unchanged record')} skipped`]),
-    ...[...names].map(([reason, of]) => `${of.join(', ')}: every record was converted again, because ${reason}`),
+    ...[...names].map(
+      ([reason, of]) => `${formatNames(of, mostNamed)}: every record was converted again, because ${reason}`,
+    ),
   ];
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formatCount, formatDuration, fullTime, parseMoment } from '../../../src/core/quantities.js';
+import { formatCount, formatDuration, formatNames, fullTime, parseMoment } from '../../../src/core/quantities.js';
 
 it.each([
   [940, '0.9 s'],
@@ -44,4 +44,11 @@ it.each([
 ])('%j is no time', (written) => {
   expect(fullTime(written)).toBeUndefined();
   expect(parseMoment(written)).toBeNaN();
+});
+
+it('a line names so many at most, and counts the others', () => {
+  expect(formatNames([], 2)).toBe('');
+  expect(formatNames(['a', 'b'], 2)).toBe('a, b');
+  expect(formatNames(['a', 'b', 'c', 'd'], 2)).toBe('a, b and 2 more');
+  expect(formatNames(['a', 'b'], 1, '; ')).toBe('a and 1 more');
 });
