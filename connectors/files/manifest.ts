@@ -104,11 +104,12 @@ export class TableSets {
 
   /** Writes this set to `manifest.json`, unless that already has this set or a later one. */
   async publish(manifest: Manifest): Promise<void> {
-    const path = this.#published;
-    for (;;) {
-      const found = await this.#store.read(path);
-      if (found !== undefined && this.#parsed(path, found.text).set >= manifest.set) return;
-      if (await this.#store.replace(path, textOf(manifest), found?.tag)) return;
+    for (let next = manifest; ; ) {
+      const found = await this.#store.read(this.#published);
+      if (found !== undefined && this.#parsed(this.#published, found.text).set >= next.set) return;
+      await this.#store.replace(this.#published, textOf(next), found?.tag);
+      // A folder compares and writes in two steps: another delivery may have published a later set in between.
+      next = (await this.newest()) ?? next;
     }
   }
 
