@@ -32,7 +32,7 @@ it('a delivery that pauses before it publishes does not hide the later set of an
     if (pauses-- > 0) {
       expect(await others.commit(manifest(4))).toBe(true);
       await others.publish(manifest(4));
-      // As a folder does, if the other one came after its look at the version.
+      // As a folder does that has compared the version before.
       tag = (await pausing.read(path))?.tag;
     }
     return replaceNow(path, text, tag);

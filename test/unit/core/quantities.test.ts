@@ -46,7 +46,7 @@ it.each([
   expect(parseMoment(written)).toBeNaN();
 });
 
-it('a line names so many at most, and counts the others', () => {
+it('a line names a few, and counts the others', () => {
   expect(formatNames([], 2)).toBe('');
   expect(formatNames(['a', 'b'], 2)).toBe('a, b');
   expect(formatNames(['a', 'b', 'c', 'd'], 2)).toBe('a, b and 2 more');
