@@ -107,8 +107,9 @@ export class TableSets {
     for (let next = manifest; ; ) {
       const found = await this.#store.read(this.#published);
       if (found !== undefined && this.#parsed(this.#published, found.text).set >= next.set) return;
-      await this.#store.replace(this.#published, textOf(next), found?.tag);
-      // A folder compares and writes in two steps: another delivery may have published a later set in between.
+      const isReplaced = await this.#store.replace(this.#published, textOf(next), found?.tag);
+      // A folder, unlike an object store, compares and writes in two steps: a later set may have been published in between.
+      if (isReplaced && !this.#store.isLocal) return;
       next = (await this.newest()) ?? next;
     }
   }

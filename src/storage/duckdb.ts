@@ -34,6 +34,7 @@ async function tablesWithRows(session: Session, name: string): Promise<string[]>
 interface FileBlocks {
   /** Bytes in a block. */
   readonly blockBytes: number;
+  /** How many hold something. */
   readonly used: number;
   /** How many blocks the file can hold. */
   readonly present: number;
@@ -41,6 +42,7 @@ interface FileBlocks {
   readonly counted: number;
 }
 
+/** Counts the blocks of an attached file: as of its last checkpoint. */
 export async function fileBlocks(session: Session, name: string): Promise<FileBlocks> {
   const [found] = await session.rows(
     `SELECT path, block_size, used_blocks, total_blocks FROM pragma_database_size() JOIN duckdb_databases() USING (database_name)

@@ -82,7 +82,7 @@ it('keeps one text of 16 MB among small records, in every command, at the defaul
 it('keeps no memory of a stream that was read, among many streams', async () => {
   const records = Array.from({ length: 1000 }, (_, at) => `{"id":"p${at}","index_id":"many","attributes":{"n":${at}}}`);
   await space.control('profiles', { index: 'many', records });
-  const streams = Array.from({ length: 100 }, (_, at) => ({
+  const streams = Array.from({ length: 150 }, (_, at) => ({
     ...{ name: `s${at}`, source: 'index_profiles', index: 'many', page_size: 500 },
   }));
   await space.configure('many', streams);

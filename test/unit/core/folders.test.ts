@@ -48,10 +48,17 @@ it('lists all that is below a folder, and follows no link, out of it or in a cir
   await symlink(other, join(root, 'out'));
   await symlink('b', join(root, 'a', 'beside'));
   const found = await entriesBelow(root);
-  expect(found.map((each) => relative(root, join(each.parentPath, each.name))).sort()).toEqual(
-    ['a', 'a/b', 'a/b/two', 'a/beside', 'a/circle', 'one', 'out'].sort(),
-  );
-  expect(found.filter((each) => each.isFile()).map(({ name }) => name)).toEqual(expect.arrayContaining(['one', 'two']));
+  expect(found.map((each) => relative(root, join(each.parentPath, each.name))).sort()).toEqual([
+    'a',
+    'a/b',
+    'a/b/two',
+    'a/beside',
+    'a/circle',
+    'one',
+    'out',
+  ]);
+  const files = found.filter((each) => each.isFile()).map(({ name }) => name);
+  expect(files.sort()).toEqual(['one', 'two']);
   await expect(entriesBelow(join(root, 'nowhere'))).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
