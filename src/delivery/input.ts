@@ -81,9 +81,17 @@ export class DeliveryInput {
     return target;
   }
 
-  /** The changes after a snapshot: in mode `append` every one, in the other modes the last one of each key. */
-  changes(since: number, mode: Mode): Promise<LoadChunk[]> {
-    return mode === 'append' ? this.allChanges(since) : this.foldedChanges(since, mode !== 'upsert');
+  /**
+   * The changes after a snapshot: in mode `append` every one, in order; in `upsert` the last one of each key that is not a delete; in
+   * the other modes the last one of each key.
+   */
+  async changes(since: number, mode: Mode): Promise<LoadChunk[]> {
+    const pending = this.#pending(since);
+    const pieces: LoadChunk[] = [];
+    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
+    // A run changes each key at most once, so a single run needs no folding.
+    if (mode === 'append' || (pending.length < 2 && mode !== 'upsert')) return pieces;
+    return this.#folded(pieces, mode !== 'upsert');
   }
 
   /** All rows of the snapshot, as inserts. */
@@ -118,24 +126,6 @@ export class DeliveryInput {
     return pieces;
   }
 
-  /** Every change after a sequence, in order. */
-  async allChanges(since: number): Promise<LoadChunk[]> {
-    const pending = this.#pending(since);
-    const pieces: LoadChunk[] = [];
-    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
-    return pieces;
-  }
-
-  /** The last change of each key after a sequence; without `deletes`, the last one that is not a delete. */
-  async foldedChanges(since: number, deletes: boolean): Promise<LoadChunk[]> {
-    const pending = this.#pending(since);
-    const pieces: LoadChunk[] = [];
-    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
-    // A run changes each key at most once, so a single run needs no folding.
-    if (pending.length < 2 && deletes) return pieces;
-    return this.#folded(pieces, deletes);
-  }
-
   #pending(since: number): (FeedChanges & { columns: StoredColumn[] })[] {
     let following = this.#task.feed.columns;
     const filled = [...this.#task.feed.changes].reverse().map((changes) => {
@@ -162,7 +152,7 @@ export class DeliveryInput {
     return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
   }
 
-  /** Writes the last change of each key into new files. */
+  /** Writes the last change of each key into new files; without `deletes`, the last one that is not a delete. */
   async #folded(pieces: readonly LoadChunk[], deletes: boolean): Promise<LoadChunk[]> {
     const { session, feed, folder } = this.#task;
     const key = rowKey(feed.key);

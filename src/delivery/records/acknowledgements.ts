@@ -20,43 +20,6 @@ const lineSchema = z.union([
 ]);
 type Line = z.infer<typeof lineSchema>;
 
-/** Which records of one outbox are dealt with, and which of these were refused. */
-export interface Acknowledged {
-  has(offset: number): boolean;
-  readonly count: number;
-  readonly rejects: readonly Reject[];
-}
-
-/** A set of offsets as sorted ranges. It stays small for millions of offsets that come almost in order. */
-class Ranges {
-  readonly #ranges: [number, number][] = [];
-  count = 0;
-
-  add(from: number, to: number): void {
-    const before = this.#indexOf(from);
-    const last = this.#ranges[before];
-    this.count += to - from;
-    if (last !== undefined && last[1] === from) last[1] = to;
-    else this.#ranges.splice(before + 1, 0, [from, to]);
-  }
-
-  has(offset: number): boolean {
-    const range = this.#ranges[this.#indexOf(offset)];
-    return range !== undefined && offset < range[1];
-  }
-
-  /** Index of the last range that begins at or before an offset; -1 if there is none. */
-  #indexOf(offset: number): number {
-    let [low, high] = [0, this.#ranges.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#ranges[middle]?.[0] ?? 0) <= offset) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
-  }
-}
-
 /** Consecutive offsets as ranges. */
 export function asRanges(offsets: readonly number[]): [number, number][] {
   const ranges: [number, number][] = [];
@@ -98,9 +61,11 @@ async function readLines(path: string): Promise<{ lines: Line[]; length: number 
  * The acknowledged records of an outbox, in an append-only file. A record goes into the file only after its acknowledgement.
  * So after a crash at any moment, only records whose acknowledgement was not yet written are sent twice.
  */
-export class Acknowledgements implements Acknowledged {
+export class Acknowledgements {
   readonly #handle: FileHandle;
-  readonly #done = new Ranges();
+  /** For each offset, 1 if its record is dealt with. */
+  #done = new Uint8Array(64);
+  #count = 0;
   readonly #rejects: Reject[] = [];
   #waiting = '';
   #writing: Promise<void> | undefined;
@@ -136,21 +101,25 @@ export class Acknowledgements implements Acknowledged {
   }
 
   #take(line: Line): void {
-    if ('done' in line) {
-      this.#done.add(...line.done);
-      return;
+    const [from, to] = 'done' in line ? line.done : [line.refused, line.refused + 1];
+    if (to > this.#done.length) {
+      const longer = new Uint8Array(2 * to);
+      longer.set(this.#done);
+      this.#done = longer;
     }
-    const { refused, ...reject } = line;
-    this.#done.add(refused, refused + 1);
+    this.#done.fill(1, from, to);
+    this.#count += to - from;
+    if ('done' in line) return;
+    const { refused: _, ...reject } = line;
     this.#rejects.push(reject);
   }
 
   has(offset: number): boolean {
-    return this.#done.has(offset);
+    return this.#done[offset] === 1;
   }
 
   get count(): number {
-    return this.#done.count;
+    return this.#count;
   }
 
   get rejects(): readonly Reject[] {

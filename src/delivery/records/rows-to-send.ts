@@ -187,7 +187,7 @@ export class RowsToSend {
     const stamp = `'delete' AS _op, ${runColumn} AS _run_id, ${sqlText(feed.synced_at)}::TIMESTAMPTZ AS _synced_at,
       ${feed.sequence}::BIGINT AS ${sequenceColumn}`;
     const bare = `SELECT ${stamp}, ${keyOnly(feed, keyColumn)} FROM (${gone})`;
-    const changes = allOf((await input.allChanges(0)).map(({ query }) => query));
+    const changes = allOf((await input.changes(0, 'append')).map(({ query }) => query));
     if (changes === '') return bare;
     const last = `SELECT DISTINCT ON (${this.#key}) * FROM (${changes}) WHERE _op = 'delete' ORDER BY ${sequenceColumn} DESC`;
     const images = `SELECT ${stamp}, ${names.join(', ')} FROM (${last}) JOIN (${gone}) ON ${keyColumn} = ${this.#key}`;

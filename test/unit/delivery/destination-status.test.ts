@@ -53,7 +53,7 @@ const reject = { key: 'b', column: null, reason: 'unknown', run_id: 'run-1' };
 async function fillOutbox(): Promise<Outbox> {
   const { layout, session, feed, folder } = published;
   const task = { layout, feed, session, folder: join(folder, 'input') };
-  const queries = (await (await DeliveryInput.open(task)).allChanges(0)).map(({ query }) => query);
+  const queries = (await (await DeliveryInput.open(task)).changes(0, 'append')).map(({ query }) => query);
   const columns = [{ value: '"id"', as: 'id' }];
   const target = join(layout.deliveredStream('crm', 'members'), 'outbox');
   const { store_id, sequence, run_id, key } = feed;

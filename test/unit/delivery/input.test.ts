@@ -78,7 +78,7 @@ it('are in mode upsert the last image of a key that a later commit deleted', asy
   await published.commit([update('d', 3)]);
   await published.commit([remove('a', 2), remove('b', 1), remove('d', 3)]);
   const input = await open();
-  expect((await briefly(input.foldedChanges(1, false))).sort()).toEqual(['update a 2 of run-2', 'update d 3 of run-3']);
+  expect((await briefly(input.changes(1, 'upsert'))).sort()).toEqual(['update a 2 of run-2', 'update d 3 of run-3']);
 });
 
 const commits = fc.array(
@@ -135,7 +135,7 @@ describe('an input', () => {
       `SELECT 'insert' AS _op, 'run-3' AS _run_id, now() AS _synced_at, 'd' AS id, 3::BIGINT AS n, 'new' AS note`,
     );
     const wider: Feed = { ...feed, columns: later, changes: changes.with(2, { ...third, rows: 1 } as never) };
-    const rows = await published.read(await (await open(wider)).allChanges(0));
+    const rows = await published.read(await (await open(wider)).changes(0, 'append'));
     expect(rows.map(({ id, note }) => [id, note])).toEqual([
       ...['a', 'b', 'c', 'a', 'c'].map((id) => [id, null]),
       ['d', 'new'],

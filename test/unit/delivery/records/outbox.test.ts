@@ -38,7 +38,7 @@ async function fill(since = 0, feed: Feed = published.feed, replaces?: Outbox): 
     session,
     folder: join(published.folder, 'input'),
   });
-  const queries = (await input.allChanges(since)).map(({ query }) => query);
+  const queries = (await input.changes(since, 'append')).map(({ query }) => query);
   const { store_id, sequence, run_id, key } = feed;
   const content = { store_id, sequence, run_id, key, columns: [], erased: 7, base: null, is_whole: false };
   const outbox = await Outbox.fill(session, folder, { feed, queries, columns, content, replaces });
