@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { ResultSetHeader, RowDataPacket } from 'mysql2/promise';
 import { type DataFile, type LoadColumn, loadRefused, type RefusedValue } from '../../src/sdk/index.js';
-import { deepRows, mariadbDepth } from './deep-json.js';
+import { deepRows } from './deep-json.js';
 import { dataReason } from './errors.js';
 import { identifier } from './types.js';
 
@@ -42,7 +42,7 @@ function asWarning({ Level, Code, Message }: RowDataPacket, columns: readonly Lo
 
 /** The rows that an error without a row can only be about. */
 async function deepValues(path: string, columns: readonly LoadColumn[], errno: number): Promise<RefusedValue[]> {
-  const deep = depthErrors.has(errno) ? await deepRows(path, columns, mariadbDepth) : [];
+  const deep = depthErrors.has(errno) ? await deepRows(path, columns) : [];
   if (deep.length === 0) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
   return deep.map((each) => ({ ...each, reason: dataReason(tooDeep) }));
 }

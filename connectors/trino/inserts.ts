@@ -1,5 +1,11 @@
-import { type DataFile, type LoadColumn, quoteIdentifier, type TrinoSession } from '../../src/sdk/index.js';
-import { type CsvRow, csvRows } from './csv.js';
+import {
+  type CsvRow,
+  csvRows,
+  type DataFile,
+  type LoadColumn,
+  quoteIdentifier,
+  type TrinoSession,
+} from '../../src/sdk/index.js';
 import { literalRows, rowText } from './statements.js';
 
 /** Characters of a statement besides its rows. */

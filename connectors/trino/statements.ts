@@ -1,5 +1,4 @@
-import { type LoadColumn, quoteIdentifier } from '../../src/sdk/index.js';
-import type { CsvRow } from './csv.js';
+import { type CsvRow, type LoadColumn, quoteIdentifier } from '../../src/sdk/index.js';
 import { typed, valueText } from './types.js';
 
 /** A row as part of {@link literalRows}. */

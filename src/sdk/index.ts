@@ -29,6 +29,7 @@ export {
   widensInteger,
 } from './column-type.js';
 export { memoryOption, passwordOption, schemaOption } from './connection-options.js';
+export { type CsvRow, csvRows } from './csv.js';
 export type {
   FileFormat,
   IdentifierRules,

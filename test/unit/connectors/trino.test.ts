@@ -4,12 +4,11 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { cannot, catalogOf } from '../../../connectors/trino/catalogs.js';
-import { csvRows } from '../../../connectors/trino/csv.js';
 import { trinoDialect } from '../../../connectors/trino/dialect.js';
 import { sourceOf } from '../../../connectors/trino/fence.js';
 import { rowText, tablePath } from '../../../connectors/trino/statements.js';
 import { mapColumn, valueText } from '../../../connectors/trino/types.js';
-import { type ColumnType, type MergeTask, widensDecimal } from '../../../src/sdk/index.js';
+import { type ColumnType, csvRows, type MergeTask, widensDecimal } from '../../../src/sdk/index.js';
 
 const folder = await mkdtemp(join(tmpdir(), 'cdsync-trino-unit-'));
 afterAll(() => rm(folder, { recursive: true, force: true }));
