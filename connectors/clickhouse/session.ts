@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client';
-import type { LoadData, Secret, SqlRow, SqlSession } from '../../src/sdk/index.js';
+import type { LoadData, OptionValues, SqlRow, SqlSession } from '../../src/sdk/index.js';
 import { clickhouseError, type Rights } from './errors.js';
+import type { clickhouseOptions } from './options.js';
 import { identifier, literal } from './types.js';
 
 /** A statement over a large table may take long; while it does, the server sends a sign of life every `aliveMs`. */
@@ -36,13 +37,6 @@ const settings: ClickHouseSettings = {
   http_headers_progress_interval_ms: String(aliveMs),
 };
 
-export interface Login {
-  readonly url: string;
-  readonly username: string;
-  readonly password?: Secret | undefined;
-  readonly database: string;
-}
-
 /** Sends statements and files to one database. Every failure becomes an error of cdsync. */
 export class Session implements SqlSession {
   readonly #client: ClickHouseClient;
@@ -52,7 +46,11 @@ export class Session implements SqlSession {
   readonly #signal: AbortSignal;
 
   /** @param name the prefix of the ids of all its queries */
-  constructor({ url, username, password, database }: Login, name: string, signal: AbortSignal) {
+  constructor(
+    { url, username, password, database }: OptionValues<typeof clickhouseOptions>,
+    name: string,
+    signal: AbortSignal,
+  ) {
     this.#rights = { user: username, database };
     this.#prefix = name;
     this.#signal = AbortSignal.any([signal, this.#stopping.signal]);

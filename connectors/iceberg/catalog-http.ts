@@ -5,7 +5,6 @@ import {
   type HttpResponse,
   printable,
   refuseHttp,
-  type Secret,
   systemCode,
   unavailable,
   untrusted,
@@ -65,14 +64,6 @@ export class CatalogHttp {
     const hint = 'is `catalog` right, and the catalog running?';
     return unavailable(`no response from the catalog at ${this.host}${shown}`, { hint, cause: error });
   }
-}
-
-/** The login of a caller of the catalog. */
-export interface CatalogLogin {
-  readonly token?: Secret | undefined;
-  readonly clientId?: string | undefined;
-  readonly clientSecret?: Secret | undefined;
-  readonly scope: string;
 }
 
 /** The text that an error of the server gives, without control characters. */

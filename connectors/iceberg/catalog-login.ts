@@ -1,8 +1,12 @@
-import { loginRefused, unavailable } from '../../src/sdk/index.js';
-import { type CatalogHttp, type CatalogLogin, serverMessage } from './catalog-http.js';
+import { loginRefused, type OptionValues, unavailable } from '../../src/sdk/index.js';
+import { type CatalogHttp, serverMessage } from './catalog-http.js';
+import type { IcebergShape } from './options.js';
 
 /** A token is renewed this long before it ends. */
 const earlyMs = 60_000;
+
+/** The login of a caller of the catalog. */
+export type CatalogLogin = Pick<OptionValues<IcebergShape>, 'token' | 'clientId' | 'clientSecret' | 'scope'>;
 
 /** The token for requests: the configured one, or one that the catalog gives for client credentials. */
 export class CatalogTokens {

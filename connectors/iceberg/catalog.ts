@@ -4,21 +4,20 @@ import {
   type HttpResponse,
   loadRefused,
   loginRefused,
+  type OptionValues,
   permissionMissing,
   unavailable,
 } from '../../src/sdk/index.js';
-import { CatalogHttp, type CatalogLogin, serverErrorType, serverMessage } from './catalog-http.js';
-import { CatalogTokens } from './catalog-login.js';
+import { CatalogHttp, serverErrorType, serverMessage } from './catalog-http.js';
+import { type CatalogLogin, CatalogTokens } from './catalog-login.js';
 import { parseExact, stringifyExact } from './exact-json.js';
+import type { IcebergShape } from './options.js';
 import type { TableCommit } from './schema-update.js';
 import type { LoadedTable } from './table-metadata.js';
 
-interface CatalogOptions extends CatalogLogin {
-  readonly catalog: string;
-  readonly warehouse?: string | undefined;
-  readonly namespace: string;
-  readonly oauthUrl?: string | undefined;
-  readonly allowHttp: boolean;
+type PlaceAndLogin = 'catalog' | 'warehouse' | 'namespace' | 'oauthUrl' | 'allowHttp' | keyof CatalogLogin;
+
+interface CatalogOptions extends Pick<OptionValues<IcebergShape>, PlaceAndLogin> {
   /** Whether to ask the catalog for a login of the object store. */
   readonly vendsCredentials: boolean;
   readonly signal: AbortSignal;
@@ -62,7 +61,7 @@ export class RestCatalog {
   readonly host: string;
   readonly #options: CatalogOptions;
   readonly #http: CatalogHttp;
-  readonly #others: CatalogHttp[];
+  readonly #logins: CatalogHttp;
   readonly #tokens: CatalogTokens;
   #prefix = '';
 
@@ -72,9 +71,8 @@ export class RestCatalog {
     const connections = { hasSecret, allowHttp, signal };
     this.#options = options;
     this.#http = new CatalogHttp(options.catalog.replace(/\/+$/, '').replace(/\/v1$/, ''), connections);
-    const logins = oauthUrl === undefined ? undefined : new CatalogHttp(oauthUrl, connections);
-    this.#others = logins === undefined ? [] : [logins];
-    this.#tokens = new CatalogTokens(options, logins ?? this.#http, logins === undefined ? '/v1/oauth/tokens' : '');
+    this.#logins = oauthUrl === undefined ? this.#http : new CatalogHttp(oauthUrl, connections);
+    this.#tokens = new CatalogTokens(options, this.#logins, oauthUrl === undefined ? '/v1/oauth/tokens' : '');
     this.namespace = options.namespace.split('.');
     this.host = this.#http.host;
   }
@@ -191,7 +189,7 @@ export class RestCatalog {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#http, ...this.#others].map((http) => http.close()));
+    await Promise.all([this.#http.close(), this.#logins.close()]);
   }
 
   async #configure(): Promise<void> {

@@ -38,8 +38,7 @@ export async function checkMysql(
   context: DestinationContext<typeof mysqlOptions>,
   tables: readonly string[],
 ): Promise<DestinationCheck> {
-  const { url, password, tls } = context.options;
-  const session = await Session.open({ url, password, tls });
+  const session = await Session.open(context.options);
   try {
     const [about] = await session.rows(
       'SELECT version() AS version, current_user() AS user, @@local_infile AS takes_files',

@@ -42,8 +42,7 @@ class MysqlDestination extends SqlDestination<Session> {
 
 /** Connects, with the session settings that loads rely on. */
 export async function openMysql({ options }: DestinationContext<typeof mysqlOptions>): Promise<TableDestination> {
-  const { url, password, tls } = options;
-  const session = await Session.open({ url, password, tls });
+  const session = await Session.open(options);
   const foldsTables = (await session.number('SELECT @@lower_case_table_names')) > 0;
   return new MysqlDestination(mysqlDialect(session.collation, foldsTables), session);
 }

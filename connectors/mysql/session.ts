@@ -1,23 +1,18 @@
 import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import mysql, {
-  type Connection,
-  type ConnectionOptions,
-  type QueryOptions,
-  type ResultSetHeader,
-  type RowDataPacket,
-} from 'mysql2/promise';
+import mysql, { type ResultSetHeader, type RowDataPacket } from 'mysql2/promise';
 import {
   decodedLogin,
   isThisMachine,
   type LoadData,
   loadRefused,
-  type Secret,
+  type OptionValues,
   type SqlSession,
   TransactionalSession,
 } from '../../src/sdk/index.js';
 import { loadFile } from './bulk-load.js';
 import { mysqlError, type Rights } from './errors.js';
+import type { mysqlOptions } from './options.js';
 
 const connectMs = 15_000;
 /** If others lock a table or a row for longer than this, the load is repeated. */
@@ -26,15 +21,9 @@ const lockSeconds = 60;
 /** Collations of MySQL and of MariaDB under which texts are equal only if they are the same, trailing spaces included. */
 const exactCollations = ['utf8mb4_0900_bin', 'utf8mb4_nopad_bin'];
 
-type Tls = 'verify' | 'required' | 'off';
+type MysqlValues = OptionValues<typeof mysqlOptions>;
 
-export interface Login {
-  readonly url: Secret;
-  readonly password: Secret | undefined;
-  readonly tls: Tls | undefined;
-}
-
-function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
+function connectionOptions({ url, password, tls }: MysqlValues): mysql.ConnectionOptions {
   const { hostname, port, username, password: inUrl, pathname } = new URL(url.reveal());
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const encryption = tls ?? (isThisMachine(host) ? 'off' : 'verify');
@@ -56,12 +45,12 @@ function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
 
 /** One connection, with the settings that loads rely on. Every failure becomes an error of cdsync. */
 export class Session extends TransactionalSession implements SqlSession {
-  readonly #connection: Connection;
+  readonly #connection: mysql.Connection;
   readonly #socket: Socket;
   #rights: Rights;
   #collation = '';
 
-  private constructor(connection: Connection, socket: Socket, rights: Rights) {
+  private constructor(connection: mysql.Connection, socket: Socket, rights: Rights) {
     super();
     this.#connection = connection;
     this.#socket = socket;
@@ -70,8 +59,8 @@ export class Session extends TransactionalSession implements SqlSession {
     connection.on('error', () => undefined);
   }
 
-  static async open(login: Login): Promise<Session> {
-    const options = connectionOptions(login);
+  static async open(values: MysqlValues): Promise<Session> {
+    const options = connectionOptions(values);
     const rights: Rights = { user: options.user ?? '', database: options.database ?? '' };
     const socket = connect({ host: options.host ?? '', port: options.port ?? 0, keepAlive: true, noDelay: true });
     let session: Session | undefined;
@@ -142,7 +131,7 @@ export class Session extends TransactionalSession implements SqlSession {
     return this.loadFiles(data, (file) => loadFile(this, file, { target, columns }));
   }
 
-  async #query<T extends RowDataPacket[] | ResultSetHeader>(query: QueryOptions): Promise<T> {
+  async #query<T extends RowDataPacket[] | ResultSetHeader>(query: mysql.QueryOptions): Promise<T> {
     try {
       const [result] = await this.#connection.query<T>(query);
       return result;

@@ -104,26 +104,25 @@ export class Session implements SqlSession {
   }
 
   #execute(sqlText: string): Promise<{ rows: readonly SqlRow[]; changed: number }> {
-    return new Promise((resolve, reject) => {
+    const done = new Promise<{ rows: readonly SqlRow[]; changed: number }>((resolve, reject) => {
       this.#running = this.#connection.execute({
         sqlText,
         fetchAsString: ['Number'],
         complete: (error, statement, rows) => {
           this.#running = undefined;
-          if (error) reject(snowflakeError(error, this.#rights));
+          if (error) reject(error);
           else resolve({ rows: rows ?? [], changed: statement.getNumUpdatedRows() ?? 0 });
         },
       });
+    });
+    return done.catch((error: unknown) => {
+      throw snowflakeError(error, this.#rights);
     });
   }
 
   async #checked(sql: string) {
     if (this.#isStopped) throw unavailable('the load was stopped');
-    try {
-      return await this.#execute(sql);
-    } catch (error) {
-      throw snowflakeError(error, this.#rights);
-    }
+    return this.#execute(sql);
   }
 
   /** Columns have the statement's names, in capitals where they are without quotes; integers come as text. */

@@ -4,30 +4,19 @@ import {
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
+  type OptionValues,
   ProxyFailure,
   refuseHttp,
   systemCode,
   untrusted,
 } from '../../src/sdk/index.js';
+import type { WebhookShape } from './options.js';
 
 /** No response arrived, or only a part of one. */
 export class NoResponse extends Error {}
 
 /** The longest response that is read: results of records, or a page of a proxy, are far shorter. */
 const maxResponseBytes = 4 * 1024 * 1024;
-
-interface EndpointOptions {
-  readonly url: string;
-  readonly timeoutMs: number;
-  /** Certificates in PEM. */
-  readonly ca: string | undefined;
-  /** Most requests under way at the same time. */
-  readonly connections: number;
-  /** Whether requests have headers that are secret. */
-  readonly hasSecretHeaders: boolean;
-  /** Whether secrets may go to another machine over http://. */
-  readonly allowHttp: boolean;
-}
 
 /** The longest delay of Node's timers. */
 const longestMs = 2 ** 31 - 1;
@@ -42,17 +31,20 @@ export class Endpoint {
   readonly #timeoutMs: number;
 
   /** @throws {CdsyncError} `destination_url`, `destination_plaintext` */
-  constructor({ url, timeoutMs, ca, connections, hasSecretHeaders, allowHttp }: EndpointOptions) {
-    const target = targetOf(url);
+  constructor(
+    { url, timeout, headers, allowHttp }: OptionValues<WebhookShape>,
+    own: { readonly connections: number; readonly ca: string | undefined },
+  ) {
+    const target = targetOf(url.reveal());
     this.#authorization = basicLogin(target);
-    const isSecret = hasSecretHeaders || target.username !== '' || target.search !== '';
+    const isSecret = Object.keys(headers).length > 0 || target.username !== '' || target.search !== '';
     refuseHttp(target, isSecret && 'the login, the headers or the query of the URL', allowHttp);
     this.host = target.host;
     this.#path = target.pathname + target.search;
-    this.#timeoutMs = Math.min(timeoutMs, longestMs);
+    this.#timeoutMs = Math.min(timeout, longestMs);
     // Our own timer covers the whole request.
     const limits = { connectMs: this.#timeoutMs, silenceMs: 0, maxBytes: maxResponseBytes };
-    this.#http = new HttpConnections(target, { connections, ca, ...limits });
+    this.#http = new HttpConnections(target, { ...own, ...limits });
   }
 
   /**

@@ -19,14 +19,8 @@ async function authorities(path: string): Promise<string> {
 
 async function openEndpoint(options: OptionValues<typeof webhookOptions>) {
   const { Endpoint } = await import('./exchange.js');
-  return new Endpoint({
-    url: options.url.reveal(),
-    timeoutMs: options.timeout,
-    ca: options.caFile === undefined ? undefined : await authorities(options.caFile),
-    connections: batchesAtOnce,
-    hasSecretHeaders: Object.keys(options.headers).length > 0,
-    allowHttp: options.allowHttp,
-  });
+  const ca = options.caFile === undefined ? undefined : await authorities(options.caFile);
+  return new Endpoint(options, { connections: batchesAtOnce, ca });
 }
 
 export default recordConnector({
@@ -55,6 +49,6 @@ export default recordConnector({
 
   async open({ options, job, destination }) {
     const { WebhookDestination } = await import('./send.js');
-    return new WebhookDestination({ endpoint: await openEndpoint(options), options, sender: { job, destination } });
+    return new WebhookDestination(await openEndpoint(options), options, { job, destination });
   },
 });

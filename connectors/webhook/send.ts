@@ -4,12 +4,6 @@ import type { WebhookShape } from './options.js';
 import { batchOf, envelopeBytes, recordText, type Sender, signatureHeaders } from './types.js';
 import { type Verdict, verdictOf } from './verdict.js';
 
-interface WebhookTask {
-  readonly endpoint: Endpoint;
-  readonly options: OptionValues<WebhookShape>;
-  readonly sender: Sender;
-}
-
 /** A record with its text in a request. */
 interface Item {
   readonly record: OutgoingRecord;
@@ -22,7 +16,7 @@ export class WebhookDestination implements RecordDestination {
   readonly #options: OptionValues<WebhookShape>;
   readonly #sender: Sender;
 
-  constructor({ endpoint, options, sender }: WebhookTask) {
+  constructor(endpoint: Endpoint, options: OptionValues<WebhookShape>, sender: Sender) {
     this.#endpoint = endpoint;
     this.#options = options;
     this.#sender = sender;
