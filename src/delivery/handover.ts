@@ -173,21 +173,26 @@ function noneOf(conditions: readonly string[]): string | undefined {
   return conditions.length === 0 ? undefined : `NOT coalesce(${conditions.join(' OR ')}, false)`;
 }
 
-/** SQL for the rows of a piece that are handed over, with the piece's columns. */
-function rowsOf(handover: ExportColumns, { query, search, late }: RowsTask): string {
+/** SQL for the rows of a piece whose key can be held. */
+function keyedRows(handover: ExportColumns, { query, search }: RowsTask): string {
   const keys = searched(keyRefusals(handover), search).map(({ when }) => when);
-  const kept = `(${query})${where([noneOf(keys)])}`;
-  if (late.length === 0) return kept;
-  const lost = late.flatMap(({ row, column }) => (column === null ? [row] : []));
-  const rows = `SELECT *, row_number() OVER () AS ${numbered} FROM ${kept}`;
-  return `(${rows})${where([lost.length === 0 ? undefined : `${numbered} NOT IN (${lost.join(', ')})`])}`;
+  return `(${query})${where([noneOf(keys)])}`;
 }
 
-/** SQL for one row of a piece, by its number in {@link LateRefusal}. */
-export function numberedRow(handover: ExportColumns, { query, search }: RowsTask, row: number): string {
-  const keys = searched(keyRefusals(handover), search).map(({ when }) => when);
-  const rows = `SELECT *, row_number() OVER () AS ${numbered} FROM (${query})${where([noneOf(keys)])}`;
-  return `(${rows}) WHERE ${numbered} = ${row}`;
+/** SQL for some of them, by their numbers in {@link LateRefusal}. */
+function numberedRows(handover: ExportColumns, task: RowsTask, which: string | undefined): string {
+  return `(SELECT *, row_number() OVER () AS ${numbered} FROM ${keyedRows(handover, task)})${where([which])}`;
+}
+
+export function numberedRow(handover: ExportColumns, task: RowsTask, row: number): string {
+  return numberedRows(handover, task, `${numbered} = ${row}`);
+}
+
+/** SQL for the rows of a piece that are handed over, with the piece's columns. */
+function rowsOf(handover: ExportColumns, task: RowsTask): string {
+  if (task.late.length === 0) return keyedRows(handover, task);
+  const lost = task.late.flatMap(({ row, column }) => (column === null ? [row] : []));
+  return numberedRows(handover, task, lost.length === 0 ? undefined : `${numbered} NOT IN (${lost.join(', ')})`);
 }
 
 /** SQL for the value of each column; NULL if the destination cannot hold it. @param written SQL of the value that it can hold */

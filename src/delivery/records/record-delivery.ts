@@ -103,7 +103,7 @@ export class RecordDelivery {
       else if (plan.type === 'drop') await rm(this.#outbox, { recursive: true, force: true });
       else {
         this.#why.add(`waiting records were made again: ${plan.why}`);
-        next = await this.#fill(this.#again(left, plan.type, { erasures, now: asked.now }));
+        next = await this.#fill(this.#again(left, plan.type, erasures, asked.now));
       }
     } finally {
       if (next !== left) await left.close();
@@ -115,7 +115,8 @@ export class RecordDelivery {
   #again(
     outbox: StoredOutbox,
     from: NonNullable<Selection['again']>['from'],
-    { erasures, now }: { readonly erasures: readonly Erasure[]; readonly now: MadeBy },
+    erasures: readonly Erasure[],
+    now: MadeBy,
   ): Filling {
     const { mark } = outbox;
     const since = { from_outbox: mark.sequence, from_base: mark.base?.sequence, from_start: undefined }[from];
@@ -143,21 +144,15 @@ export class RecordDelivery {
       await writeRejects(this.#rejects, []);
       return undefined;
     }
-    return this.#fill(this.#after(type === 'everything' ? undefined : position, { position, erasures, refused }));
+    return this.#fill(this.#after(type === 'everything' ? undefined : position, position, erasures, refused));
   }
 
   /** An outbox of the changes after a snapshot, or of everything. */
   #after(
     since: Position | undefined,
-    {
-      position,
-      erasures,
-      refused,
-    }: {
-      readonly position: Position | undefined;
-      readonly erasures: readonly Erasure[];
-      readonly refused: readonly Reject[];
-    },
+    position: Position | undefined,
+    erasures: readonly Erasure[],
+    refused: readonly Reject[],
   ): Filling {
     const { now } = this.#asked(erasures);
     const isReached = position !== undefined && lineageGap(this.#task.feed, position) === undefined;
@@ -222,7 +217,7 @@ export class RecordDelivery {
         reached = positionOf(left.mark);
       } else if (type !== 'drop') {
         why.add(`waiting records are made again: ${reason}`);
-        await count(this.#again(left, type, { erasures, now: asked.now }).selection);
+        await count(this.#again(left, type, erasures, asked.now).selection);
         reached = { version: 1, ...this.#present(asked.now) };
       }
     }
@@ -232,7 +227,7 @@ export class RecordDelivery {
     const isRetried = plan.type === 'nothing' && refused.length > 0 && reached === position;
     if (plan.type === 'everything' || plan.type === 'changes' || isRetried) {
       const since = plan.type === 'everything' ? undefined : reached;
-      await count(this.#after(since, { position: reached, erasures, refused }).selection);
+      await count(this.#after(since, reached, erasures, refused).selection);
     }
     return {
       table: null,

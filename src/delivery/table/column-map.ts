@@ -136,7 +136,8 @@ class Mapping {
     const [declared, now] = [parseColumnType(entry.kind), parseColumnType(column.type)];
     if (types.holds(declared, now) || holdsSafely(declared, now, column))
       return { ...next, kind: heldKind(entry, now) };
-    if (column.isKey) throw this.#keyChanged(column, entry);
+    if (column.isKey)
+      throw keyChanged(`key column "${column.name}" was ${entry.kind}, and is ${column.type} now`, this.#task.stream);
     if (entry.variant !== null) return next;
     if (!isNewRule && safe && types.widens(declared, now) && fixed?.has(target) !== true) {
       this.widen.push({ name: target, kind: column.type });
@@ -186,14 +187,15 @@ class Mapping {
       hint: 'let cdsync add a column with the text of every value (on_type_change: variant_column), or begin again: cdsync push --recreate',
     });
   }
+}
 
-  #keyChanged(column: WantedColumn, { kind }: MapEntry): CdsyncError {
-    return new CdsyncError(`key column "${column.name}" was ${kind}, and is ${column.type} now`, {
-      code: 'key_changed',
-      stream: this.#task.stream,
-      hint: 'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it',
-    });
-  }
+/** The hint where only another table, or a new one, helps. */
+export const beginAgain =
+  'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it';
+
+/** The error for a table whose rows are under keys that the stream no longer has. */
+export function keyChanged(message: string, stream: string): CdsyncError {
+  return new CdsyncError(message, { code: 'key_changed', stream, hint: beginAgain });
 }
 
 /** The columns whose texts go into a column of their own by the next map, and by the map before did not. */

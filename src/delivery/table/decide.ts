@@ -4,7 +4,7 @@ import type { Mode } from '../../sdk/destination.js';
 import type { FoundTable } from '../../sdk/load.js';
 import { type Feed, runOfSnapshot } from '../../snapshot/feed.js';
 import type { Erasure } from '../../storage/erasures.js';
-import type { NextMap } from './column-map.js';
+import { beginAgain, type NextMap } from './column-map.js';
 import type { TableRecord } from './record.js';
 
 /** The flags that the user gave. */
@@ -58,8 +58,8 @@ export interface Decision {
   readonly erase: readonly string[];
 }
 
-const modeHint =
-  'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it';
+/** A table that begins, or begins again. */
+const created = { action: 'create', lacking: [], erase: [], copyOf: undefined } as const;
 const appendHint =
   'cdsync push --adopt continues from here and sends nothing older; cdsync push --full appends all rows again';
 
@@ -120,14 +120,14 @@ function refuseShape(situation: Situation): void {
       situation,
       'mode_changed',
       `table "${table}" was loaded in mode ${record.mode}, and ${mode} needs another one`,
-      modeHint,
+      beginAgain,
     );
   if (JSON.stringify(record.key) !== JSON.stringify(key))
     throw refusal(
       situation,
       'key_changed',
       `table "${table}" has the key ${record.key.join(', ')}, and the stream ${key.join(', ')}`,
-      modeHint,
+      beginAgain,
     );
 }
 
@@ -149,13 +149,10 @@ function refuseAltered(situation: Situation, record: TableRecord, found: FoundTa
 }
 
 /** The keys that must go: those of erasures that the table has not seen, unless the snapshot has them again. */
-function erasuresOf(
-  situation: Situation,
-  { seen, isComplete }: { readonly seen: number; readonly isComplete: boolean },
-): string[] {
-  const due = situation.erasures.filter(({ number }) => number > seen);
-  // Rows that the snapshot lacks go anyway.
-  if (due.some(({ keys }) => keys === null) && !isComplete && !situation.flags.adopt)
+function erasuresOf(situation: Situation, seen: number): string[] {
+  const due = erasuresAfter(situation, seen);
+  // In other modes, rows that the snapshot lacks go anyway.
+  if (due.some(({ keys }) => keys === null) && keepsAbsent(situation) && !situation.flags.adopt)
     throw refusal(
       situation,
       'erasures_gone',
@@ -168,10 +165,8 @@ function erasuresOf(
 function begin(situation: Situation): Decision {
   const { found, flags, table, legacy, mode, feed } = situation;
   const all = { lacking: [], erase: situation.erasures.flatMap(({ keys }) => keys ?? []), copyOf: -1 };
-  if (found === undefined)
-    return { ...all, action: 'create', why: 'the table is new', drops: false, erase: [], copyOf: undefined };
-  if (flags.recreate)
-    return { ...all, action: 'create', why: 'asked (--recreate)', drops: true, erase: [], copyOf: undefined };
+  if (found === undefined) return { ...created, why: 'the table is new', drops: false };
+  if (flags.recreate) return { ...created, why: 'asked (--recreate)', drops: true };
   if (legacy !== undefined) {
     const why = 'the table has no record yet: an older version loaded it';
     if (mode !== 'append') return { ...all, action: 'reload', why, drops: false };
@@ -201,7 +196,7 @@ function reasons(situation: Situation, record: TableRecord, found: FoundTable, l
     why.push(`the table has ${found.rows} rows, recorded ${record.rows}`);
   else if (isOldCopy(record, found)) why.push('the table is not the one that was recorded: its stamp is another');
   // An erasure takes keys from the list before the table carries it out.
-  if (record.refused !== situation.listed && !isBehindErasure(situation, record))
+  if (record.refused !== situation.listed && erasuresAfter(situation, record.erased).length === 0)
     why.push('the list of values that it cannot hold was lost');
   if (record.mode !== mode) why.push(`mode ${record.mode} to ${mode}`);
   if (record.deletes !== deletes && mode === 'mirror') why.push(`deletes ${record.deletes} to ${deletes}`);
@@ -264,55 +259,44 @@ export function decide(situation: Situation): Decision {
   const { record, found, flags, mode } = situation;
   refuseOwner(situation);
   if (record === undefined || (record.pending?.fresh === true && found === undefined)) return begin(situation);
-  const again = { action: 'create', lacking: [], erase: [], copyOf: undefined } as const;
-  if (record.pending?.fresh === true) return { ...again, why: 'the table was being made', drops: true };
-  if (flags.recreate) return { ...again, why: 'asked (--recreate)', drops: found !== undefined };
+  if (record.pending?.fresh === true) return { ...created, why: 'the table was being made', drops: true };
+  if (flags.recreate) return { ...created, why: 'asked (--recreate)', drops: found !== undefined };
   refuseShape(situation);
-  if (found === undefined) return { ...again, why: 'the table is missing', drops: false };
+  if (found === undefined) return { ...created, why: 'the table is missing', drops: false };
   refuseAltered(situation, record, found);
   const there = new Set(found.columns.map(({ name }) => name));
   const lacking = [...record.columns.keys()].filter((name) => !there.has(name));
   const copyOf = isOldCopy(record, found) ? generationOf(found.stamp) : undefined;
-  const common = { drops: false, lacking, copyOf };
-  if (mode === 'append') {
-    const erase = erasuresOf(situation, { seen: copyOf === undefined ? record.erased : -1, isComplete: false });
-    return appended(situation, record, found, { ...common, erase });
-  }
+  const erase = erasuresOf(situation, copyOf === undefined ? record.erased : -1);
+  const common = { drops: false, lacking, copyOf, erase };
+  if (mode === 'append') return appended(situation, record, found, common);
   const why = reasons(situation, record, found, lacking);
   const gap = lineageGap(situation.feed, record);
   if (gap !== undefined) why.push(gap);
-  const erase = erasuresOf(situation, {
-    seen: copyOf === undefined ? record.erased : -1,
-    isComplete: !keepsAbsent(situation),
-  });
-  if (why.length > 0 || (erase.length === 0 && lacksErasedKeys(situation, record)))
-    return { ...common, erase, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' };
-  return { ...common, erase, action: 'increment', why: '' };
+  const lacksKeys = erase.length === 0 && erasuresAfter(situation, record.erased).some(({ keys }) => keys === null);
+  if (why.length > 0 || lacksKeys)
+    return { ...common, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' };
+  return { ...common, action: 'increment', why: '' };
 }
 
-function isBehindErasure({ erasures }: Situation, { erased }: TableRecord): boolean {
-  return erasures.some(({ number }) => number > erased);
-}
-
-/** Whether an erasure was not carried out here whose keys are no longer kept. */
-function lacksErasedKeys({ erasures }: Situation, { erased }: TableRecord): boolean {
-  return erasures.some(({ number, keys }) => number > erased && keys === null);
+function erasuresAfter({ erasures }: Pick<Situation, 'erasures'>, last: number): Erasure[] {
+  return erasures.filter(({ number }) => number > last);
 }
 
 /** The decision once the column map is known, which may ask for a reload, or leave nothing to do. */
-export function withMap(decision: Decision, { record, feed, mode, erasures }: Situation, next: NextMap): Decision {
+export function withMap(decision: Decision, situation: Situation, next: NextMap): Decision {
+  const { record, feed, mode } = situation;
   if (decision.action !== 'increment') return decision;
   const asked = [decision.why, ...next.why].filter((text) => text !== '').join('; ');
   if (next.why.length > 0 && mode !== 'append') return { ...decision, action: 'reload', why: asked };
   const isSame = record?.sequence === feed.sequence && record.run_id === feed.run_id && record.pending === null;
-  const last = erasures.at(-1)?.number ?? 0;
   const isQuiet =
     isSame &&
     decision.why === '' &&
     next.why.length === 0 &&
     next.add.length === 0 &&
     decision.lacking.length === 0 &&
-    last <= (record?.erased ?? 0);
+    erasuresAfter(situation, record?.erased ?? 0).length === 0;
   if (isQuiet) return { ...decision, action: 'nothing', why: 'nothing has changed' };
   return { ...decision, why: asked || (next.add.length > 0 ? 'a new column' : 'changes') };
 }

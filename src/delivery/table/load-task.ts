@@ -8,7 +8,7 @@ import type { Reject } from '../delivery-state.js';
 import type { ExportColumns } from '../handover.js';
 import type { LoadChunk } from '../input.js';
 import type { PieceData } from '../load-data.js';
-import { nextRecord } from './next-record.js';
+import { type NextRecordTask, nextRecord } from './next-record.js';
 import { stateKey, type TablePlan } from './plan.js';
 import { readBackOf } from './read-back.js';
 import { recordText } from './record.js';
@@ -33,15 +33,9 @@ export function handoverOf(
   };
 }
 
-interface LoadTask {
-  readonly task: StreamTask<TableConnector>;
-  readonly plan: TablePlan;
+interface LoadTask extends Omit<NextRecordTask, 'moment'> {
   readonly data: PieceData;
   readonly erase: readonly (readonly string[])[];
-  /** Number of the stream's last erasure. */
-  readonly erased: number;
-  /** How many rejects stay listed, besides those of the rows that are handed over. */
-  readonly kept: number;
 }
 
 function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<TableConnector>): Write {
@@ -128,17 +122,12 @@ export async function erasedKeys(
 /** Of values that could not be held, those whose rows were not sent again, and are not erased. */
 export async function unsentRejects(
   task: StreamTask<TableConnector>,
-  {
-    before,
-    pieces,
-    erased,
-  }: { readonly before: readonly Reject[]; readonly pieces: readonly LoadChunk[]; readonly erased: readonly string[] },
+  before: readonly Reject[],
+  pieces: readonly LoadChunk[],
+  erased: readonly string[],
 ): Promise<Reject[]> {
-  const sent = await keysAmong(
-    task,
-    pieces,
-    before.flatMap(({ key }) => (key === null ? [] : [key])),
-  );
+  const keys = before.flatMap(({ key }) => (key === null ? [] : [key]));
+  const sent = await keysAmong(task, pieces, keys);
   const gone = new Set(erased);
   return before.filter(({ key }) => key !== null && !sent.has(key) && !gone.has(key));
 }

@@ -12,7 +12,7 @@ import { type Pending, recordText, type TableRecord } from './record.js';
 /** How many stores the record remembers as those that wrote the table. */
 const storesKept = 5;
 
-interface NextRecordTask {
+export interface NextRecordTask {
   readonly task: StreamTask<TableConnector>;
   readonly plan: TablePlan;
   /** When the load began: ISO 8601, UTC. */

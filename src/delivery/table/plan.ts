@@ -14,7 +14,7 @@ import type {
 import type { Erasure } from '../../storage/erasures.js';
 import type { StreamTask } from '../delivery.js';
 import { TargetNames } from '../target-names.js';
-import { type MapTask, type NextMap, nextMap } from './column-map.js';
+import { keyChanged, type MapTask, type NextMap, nextMap } from './column-map.js';
 import {
   type DeliveredColumn,
   declaredTarget,
@@ -78,45 +78,25 @@ export function stateKey(task: StreamTask<TableConnector>): StateKey {
   return { destination: task.request.destination.name, stream: task.feed.stream, table: targetName(task) };
 }
 
-function ownerOf({ others }: TableState): string | undefined {
-  const [other] = others;
-  return other && `stream "${other.stream}" of destination "${other.destination}"`;
-}
-
-function situationOf(
-  { task, state, found, erasures, listed, again }: PlanInput,
-  record: TableRecord | undefined,
-): Situation {
+function situationOf(input: PlanInput, record: TableRecord | undefined): Situation {
+  const { state, task } = input;
   const { request, context, feed } = task;
   const { mode, deletes } = request.destination;
-  return {
-    table: targetName(task),
-    mode,
-    deletes,
-    job: context.layout.job,
-    feed,
-    key: keyPaths(feed),
-    erasures,
-    flags: request,
-    record,
-    listed,
-    owner: ownerOf(state),
-    found,
-    legacy: state.legacy,
-    again,
-  };
+  const [other] = state.others;
+  const owner = other && `stream "${other.stream}" of destination "${other.destination}"`;
+  const from = { table: targetName(task), job: context.layout.job, key: keyPaths(feed), legacy: state.legacy };
+  return { ...input, ...from, mode, deletes, feed, flags: request, record, owner };
 }
 
 /** Columns that cdsync has in the table beside those of the map, and those of a mode before, which stay empty. */
 function ownOf(
   { task, types, found }: PlanInput,
   record: TableRecord | undefined,
-  isNew: boolean,
 ): { readonly wanted: OwnColumn[]; readonly missing: OwnColumn[]; readonly left: string[] } {
   const { request, connector, feed } = task;
   const wanted = ownColumns(request.destination, connector.capabilities.transactions === false);
   const ours = new Set([...(record?.columns.keys() ?? []), ...(record?.pending?.added ?? []).map(([name]) => name)]);
-  const there = new Map((isNew ? [] : (found?.columns ?? [])).map(({ name, type }) => [name, type]));
+  const there = new Map((found?.columns ?? []).map(({ name, type }) => [name, type]));
   for (const column of wanted) {
     const { type } = targetColumn(ownDelivered(types, column));
     if (!there.has(column.name) || ours.has(column.name) || there.get(column.name) === type) continue;
@@ -210,17 +190,15 @@ function mapTask(
 
 /** Names that the map must not give: columns of others, cdsync's own, and all that the record has. */
 function takenNames(
-  { found }: PlanInput,
+  there: FoundTable | undefined,
   record: TableRecord | undefined,
   own: readonly OwnColumn[],
-  isNew: boolean,
 ): string[] {
-  const entries = isNew ? [] : [...(record?.map.values() ?? [])];
+  const entries = [...(record?.map.values() ?? [])];
   return [
-    ...own.map(({ name }) => name),
+    ...[...own, ...(there?.columns ?? [])].map(({ name }) => name),
     ...entries.flatMap(({ target, variant }) => [target, variant].filter((name) => name !== null)),
-    ...(isNew ? [] : (record?.retired.keys() ?? [])),
-    ...(isNew ? [] : (found?.columns ?? []).map(({ name }) => name)),
+    ...(record?.retired.keys() ?? []),
   ];
 }
 
@@ -237,14 +215,14 @@ export function planTable(input: PlanInput): TablePlan {
   const situation = situationOf(input, record);
   const decided = decide(situation);
   const isNew = decided.action === 'create';
-  const known = isNew ? undefined : record;
-  const own = ownOf(input, known, isNew);
+  const [known, there] = isNew ? [undefined, undefined] : [record, found];
+  const own = ownOf({ ...input, found: there }, known);
   const { sources, leftOut } = withinColumns(
     wantedColumns(feed, request.destination.columns),
     connector,
     own.wanted.length,
   );
-  const names = new TargetNames(connector.capabilities.identifiers, takenNames(input, known, own.wanted, isNew));
+  const names = new TargetNames(connector.capabilities.identifiers, takenNames(there, known, own.wanted));
   const next = nextMap(mapTask(input, decided, sources, record, names));
   const decision = withMap(decided, situation, next);
   const isAppend = mode === 'append';
@@ -270,7 +248,7 @@ export function planTable(input: PlanInput): TablePlan {
     decision,
     record: known,
     state,
-    found: isNew ? undefined : found,
+    found: there,
     next,
     table: target,
     columns: ordered,
@@ -299,15 +277,11 @@ export function planTable(input: PlanInput): TablePlan {
 /** Rows that stay although the snapshot lacks them cannot lose their key. @throws {CdsyncError} `key_changed` */
 function refuseClearedKey(clear: readonly string[], { name, key }: TargetTable, stream: string): void {
   const column = key.find((each) => clear.includes(each));
-  if (column === undefined) return;
-  throw new CdsyncError(
-    `key column "${column}" of table "${name}" has another rule now, and rows that stay have old keys`,
-    {
-      code: 'key_changed',
+  if (column !== undefined)
+    throw keyChanged(
+      `key column "${column}" of table "${name}" has another rule now, and rows that stay have old keys`,
       stream,
-      hint: 'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it',
-    },
-  );
+    );
 }
 
 function nextGeneration(record: TableRecord | undefined, { action }: Decision, next: NextMap): number {

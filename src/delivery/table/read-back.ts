@@ -3,7 +3,7 @@ import type { TableConnector, TableDestination } from '../../sdk/destination.js'
 import type { ReadBack } from '../../sdk/load.js';
 import { canonicalText, duckdbHashing, rowNumber } from '../../sdk/sql/row-sum.js';
 import type { Row } from '../../storage/duckdb.js';
-import type { StreamTask } from '../delivery.js';
+import type { DeliveryRequest, StreamTask } from '../delivery.js';
 import { handedOver } from '../handover.js';
 import type { PieceData } from '../load-data.js';
 import { type DeliveredColumn, targetColumn } from './columns.js';
@@ -125,14 +125,11 @@ export function readBackOf(task: ReadBackTask): ReadBack {
 /** Whether the whole table must be looked at. @param now in milliseconds since 1970 */
 export function isDue(
   { verified_at, delivered_at }: TableRecord,
-  {
-    verifyEvery,
-    verify,
-    isAsked,
-  }: { readonly verifyEvery: number | undefined; readonly verify: 'rows' | 'none'; readonly isAsked: boolean },
+  request: Pick<DeliveryRequest, 'destination' | 'verify'>,
   now: number,
 ): boolean {
-  if (isAsked) return true;
+  const { verify, verifyEvery } = request.destination;
+  if (request.verify) return true;
   if (verify === 'none' || verifyEvery === undefined) return false;
   const age = now - Date.parse(verified_at ?? delivered_at);
   // A time in the future is of a clock that was wrong.

@@ -116,9 +116,9 @@ export class TableDelivery {
       return this.#look(destination, plan, await this.#settle(tried));
     if (plan.decision.action === 'create' && plan.state.former.length > 0) this.#noticeFormer(plan);
     if (plan.decision.action === 'nothing') {
-      const rejects = await readRejects(this.#rejects);
-      const erased = lastErasure(erasures);
-      return this.#look(destination, plan, this.#delivered(plan, { rows: 0, rejects, before: rejects, erased }));
+      const refused = (await readRejects(this.#rejects)).length;
+      const counts = { rows: 0, refused, newlyRefused: 0, erased: lastErasure(erasures) };
+      return this.#look(destination, plan, this.#delivered(plan, counts));
     }
     // Before the input is opened: the keys are looked for in one of their own, in the same folder.
     const erase = await this.#erase(plan);
@@ -136,9 +136,7 @@ export class TableDelivery {
     const { progress } = this.#task;
     const data = this.#data(plan, pieces);
     const before = await readRejects(this.#rejects);
-    const unsent = plan.isEverything
-      ? []
-      : await unsentRejects(this.#task, { before, pieces, erased: plan.decision.erase });
+    const unsent = plan.isEverything ? [] : await unsentRejects(this.#task, before, pieces, plan.decision.erase);
     const kept = [...unsent, ...this.#leftOut(plan)];
     const load = loadOf({ task: this.#task, plan, data, erase, erased, kept: kept.length });
     const tried = { load, plan, data, before, kept, erased };
@@ -165,7 +163,8 @@ export class TableDelivery {
   async #settle({ plan, data, before, kept, erased }: Tried): Promise<Delivered> {
     const rejects = [...kept, ...data.rejects];
     if (before.length > 0 || rejects.length > 0) await writeRejects(this.#rejects, rejects);
-    return this.#delivered(plan, { rows: data.handedOver, rejects, before, erased });
+    const newlyRefused = countNew(rejects, before);
+    return this.#delivered(plan, { rows: data.handedOver, refused: rejects.length, newlyRefused, erased });
   }
 
   /** A reject for each column that a table of the destination cannot have. @throws {CdsyncError} `values_refused` with `on_reject: fail` */
@@ -233,7 +232,7 @@ export class TableDelivery {
     if (own === undefined) return delivered;
     const record = parseRecord(own.record, this.table);
     const now = context.clock.now();
-    if (!isDue(record, { ...request.destination, isAsked: request.verify }, now)) return this.#withProblem(delivered);
+    if (!isDue(record, request, now)) return this.#withProblem(delivered);
     progress.phase = 'verifying';
     const look = await this.#compared(destination, plan, record);
     if (look.type === 'same') {
@@ -297,28 +296,19 @@ export class TableDelivery {
     });
   }
 
-  /** @param rejects values that the table cannot hold @param before those that were listed already */
   #delivered(
     { decision, record, next }: TablePlan,
-    {
-      rows,
-      rejects,
-      before,
-      erased,
-    }: { rows: number; rejects: readonly Reject[]; before: readonly Reject[]; erased: number },
+    counts: Pick<Delivered, 'rows' | 'refused' | 'newlyRefused' | 'erased'>,
   ): Delivered {
     const isAppend = this.#task.request.destination.mode === 'append';
     const { action, why } = decision;
     const variants = newVariants(record?.map, next.map, this.#task.request.destination.name);
     const isSent = action === 'increment' || action === 'reload';
     return {
-      rows,
+      ...counts,
       action: action === 'adopt' ? 'nothing' : isAppend && isSent ? 'append' : action,
       why,
-      refused: rejects.length,
       variants,
-      newlyRefused: countNew(rejects, before),
-      erased,
     };
   }
 }
