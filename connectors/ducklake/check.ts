@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import {
   type DestinationCheck,
   type DestinationContext,
+  describeTables,
   isThere,
   type Lack,
   quoteIdentifier,
@@ -9,6 +10,7 @@ import {
   unwritable,
 } from '../../src/sdk/index.js';
 import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
+import { openDucklake } from './load.js';
 import type { DucklakeShape } from './options.js';
 import { catalogConnection, type LakeSession, openBare, openLake } from './session.js';
 
@@ -65,25 +67,16 @@ async function lookAtPostgres(session: LakeSession, context: Context): Promise<P
   return { hasLake: Number(row.lakes) > 0, lacks };
 }
 
-async function describeTables(context: Context, tables: readonly string[]): Promise<Lack[]> {
+/** What the lake's data lacks. */
+async function lookAtData(context: Context): Promise<Lack[]> {
   const session = await openLake(context, 'look');
   try {
     const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
     const data = String(row?.data_path);
-    for (const table of tables) {
-      const full = [lake, context.options.schema, table];
-      const of = `database_name = ${sqlText(lake)} AND schema_name = ${sqlText(full[1] ?? '')} AND table_name = ${sqlText(table)}`;
-      if ((await session.run(`SELECT count(*) FROM duckdb_tables() WHERE ${of}`)) > 0)
-        await session.run(`SELECT count(*) FROM ${full.map(quoteIdentifier).join('.')}`);
-    }
     return data.includes('://') ? [] : await unwritable([data]);
   } finally {
     await session.close();
   }
-}
-
-async function listBucket(session: LakeSession, url: string): Promise<void> {
-  await session.run(`SELECT count(*) FROM (FROM glob(${sqlText(`${url}*`)}) LIMIT 1)`);
 }
 
 /** Connects to the catalog and the data as a load does, and reads each table. */
@@ -104,13 +97,16 @@ export async function checkLake(context: Context, tables: readonly string[]): Pr
       hasLake = await isThere(catalog.file);
       lacks.push(...(await unwritable([dirname(catalog.file), ...(hasLake ? [catalog.file] : [])])));
     }
-    if (options.dataUrl !== undefined) await listBucket(session, `${data}`);
+    if (options.dataUrl !== undefined)
+      await session.run(`SELECT count(*) FROM (FROM glob(${sqlText(`${data}*`)}) LIMIT 1)`);
   } finally {
     await session.close();
   }
   const untried = options.dataUrl === undefined ? undefined : 'writing to the bucket is tested by the first load';
-  if (hasLake) lacks.push(...(await describeTables(context, tables)));
-  else if (data === undefined)
+  if (hasLake) {
+    lacks.push(...(await lookAtData(context)));
+    await describeTables(openDucklake(context), tables);
+  } else if (data === undefined)
     lacks.push({ message: 'there is no lake yet', hint: 'say where its Parquet files go: `data_path` or `data_url`' });
   else if (options.dataPath !== undefined) lacks.push(...(await unwritable([options.dataPath])));
   return { reached: hasLake ? place : `${place}, which the first load creates`, lacks, untried };

@@ -11,6 +11,7 @@ import {
   loadDuckdbExtensions,
   loadRefused,
   makeFolders,
+  orClose,
   redactor,
   Secret,
   s3Server,
@@ -184,14 +185,11 @@ export async function openLake(context: Context, purpose: Purpose): Promise<Lake
   try {
     const { instance, connection } = await connected(context);
     const session = new LakeSession(instance, connection, shown);
-    try {
+    await orClose(session, async () => {
       await attachInTurn(connection, context, purpose);
       await refuseOtherData(session, context.options);
-      return session;
-    } catch (error) {
-      await session.close();
-      throw error;
-    }
+    });
+    return session;
   } catch (error) {
     throw lakeError(error, shown);
   }

@@ -3,21 +3,17 @@ import {
   type DestinationCheck,
   type DestinationContext,
   loadRefused,
-  mayWrite,
   nearestExisting,
-  permissionMissing,
   s3Library,
+  unwritable,
 } from '../../src/sdk/index.js';
 import type { FilesShape } from './options.js';
 
 async function checkFolder(folder: string): Promise<DestinationCheck> {
   const path = await nearestExisting(folder);
   if (!(await stat(path)).isDirectory()) throw loadRefused(`${path} is not a folder`, { hint: 'give `path` a folder' });
-  if (!(await mayWrite(path)))
-    throw permissionMissing(`the folder ${path} may not be written`, {
-      hint: 'check who owns it, and run as that user',
-    });
-  return { reached: path === folder ? folder : `${folder}, which the first load creates`, lacks: [] };
+  const reached = path === folder ? folder : `${folder}, which the first load creates`;
+  return { reached, lacks: await unwritable([folder]) };
 }
 
 /** Looks at the folder, or lists the bucket. */

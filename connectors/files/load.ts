@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import {
   type CdsyncError,
   canonicalText,
+  columnsIn,
   type DestinationContext,
   definitions,
   duckdbDialect,
@@ -117,12 +118,8 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
-    const columns = await this.session.rows(
-      `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
-       WHERE schema_name = '${schema}' AND lower(table_name) = lower(${sqlText(table)}) ORDER BY column_index`,
-    );
-    if (columns.length === 0) return undefined;
-    return { columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })), comment: null };
+    const columns = await this.session.columns(`schema_name = '${schema}'`, table);
+    return columns.length === 0 ? undefined : { columns, comment: null };
   }
 
   override async load(load: Load): Promise<void> {
@@ -212,8 +209,9 @@ export class FilesDestination extends SqlDestination<Workbench> {
         await writer.take(path, await session.run(`SELECT num_rows FROM parquet_file_metadata(${pattern})`));
       else await writer.write(`read_parquet(${pattern})`, columns);
     }
-    const found = await session.rows(`DESCRIBE ${target}`);
-    const own = found.map(({ column_name, column_type }) => ({ name: String(column_name), type: String(column_type) }));
+    const own = columnsIn(
+      await session.rows(`SELECT column_name AS name, column_type AS type FROM (DESCRIBE ${target})`),
+    );
     // A table without rows gets a file too, so that readers find its columns.
     if (writer.files.length === 0) await writer.write(`(SELECT * FROM ${target})`, own);
     const files = await Promise.all(

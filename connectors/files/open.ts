@@ -1,4 +1,4 @@
-import { type DestinationContext, s3Library, type TableDestination } from '../../src/sdk/index.js';
+import { type DestinationContext, orClose, s3Library, type TableDestination } from '../../src/sdk/index.js';
 import { FolderStore } from './folder-store.js';
 import { FilesDestination } from './load.js';
 import type { FilesShape } from './options.js';
@@ -15,10 +15,5 @@ async function openStore({ options, notice, signal, isReadOnly }: DestinationCon
 /** Opens the folder or object store of the files. */
 export async function openFiles(context: DestinationContext<FilesShape>): Promise<TableDestination> {
   const store = await openStore(context);
-  try {
-    return await FilesDestination.open(store, context);
-  } catch (error) {
-    store.close();
-    throw error;
-  }
+  return orClose(store, () => FilesDestination.open(store, context));
 }

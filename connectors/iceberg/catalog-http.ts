@@ -6,6 +6,7 @@ import {
   printable,
   refuseHttp,
   systemCode,
+  tlsRefused,
   unavailable,
   untrusted,
 } from '../../src/sdk/index.js';
@@ -55,8 +56,7 @@ export class CatalogHttp {
     if (error instanceof CdsyncError) return error;
     const code = systemCode(error);
     if (untrusted.test(code))
-      return new CdsyncError(`there is no trusted connection to the catalog at ${this.host} (${code})`, {
-        code: 'destination_tls',
+      return tlsRefused(`the catalog at ${this.host}`, code, {
         hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme',
         cause: error,
       });

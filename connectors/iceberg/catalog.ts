@@ -5,6 +5,7 @@ import {
   loadRefused,
   loginRefused,
   type OptionValues,
+  orClose,
   permissionMissing,
   unavailable,
 } from '../../src/sdk/index.js';
@@ -83,13 +84,8 @@ export class RestCatalog {
    */
   static async open(options: CatalogOptions): Promise<RestCatalog> {
     const catalog = new RestCatalog(options);
-    try {
-      await catalog.#configure();
-      return catalog;
-    } catch (error) {
-      await catalog.close();
-      throw error;
-    }
+    await orClose(catalog, () => catalog.#configure());
+    return catalog;
   }
 
   /** Whether the namespace is there. */

@@ -12,6 +12,7 @@ import {
   type Load,
   loadsTable,
   type MergeTask,
+  orClose,
   quoteIdentifier,
   removesValues,
   SqlDestination,
@@ -301,19 +302,12 @@ function columnsOf(metadata: TableMetadata): FoundTable['columns'] {
 /** Connects to the catalog, and starts the engines. */
 export async function openIceberg(context: Context): Promise<TableDestination> {
   const catalog = await openCatalog(context);
-  try {
+  return orClose(catalog, async () => {
     await mkdir(context.folder, { recursive: true, mode: 0o700 });
     const session = await IcebergSession.open(context, catalog);
-    try {
-      return new IcebergDestination(context, catalog, session, await openTrinoMerger(context, catalog));
-    } catch (error) {
-      await session.close();
-      throw error;
-    }
-  } catch (error) {
-    await catalog.close();
-    throw error;
-  }
+    const trino = await orClose(session, () => openTrinoMerger(context, catalog));
+    return new IcebergDestination(context, catalog, session, trino);
+  });
 }
 
 async function openTrinoMerger(context: Context, catalog: RestCatalog): Promise<TrinoMerger | undefined> {

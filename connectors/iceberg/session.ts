@@ -14,6 +14,7 @@ import {
   type LoadData,
   loadDuckdbExtensions,
   loadRefused,
+  orClose,
   permissionMissing,
   quoteIdentifier,
   s3Server,
@@ -114,7 +115,7 @@ export class IcebergSession extends DuckdbSession {
   ): Promise<IcebergSession> {
     const relay = await CatalogRelay.open(catalog);
     const own = join(folder, 'iceberg');
-    try {
+    return orClose(relay, async () => {
       await rm(own, { recursive: true, force: true });
       await mkdir(own, { recursive: true, mode: 0o700 });
       const instance = await DuckDBInstance.create(join(own, 'workbench.duckdb'), {
@@ -124,10 +125,7 @@ export class IcebergSession extends DuckdbSession {
       });
       const connection = await connectDuckdb(instance, (opened) => attach(opened, options, relay));
       return new IcebergSession(instance, connection, relay, own);
-    } catch (error) {
-      await relay.close();
-      throw error;
-    }
+    });
   }
 
   get #taken(): string {

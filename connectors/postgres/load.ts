@@ -1,4 +1,5 @@
 import {
+  columnsIn,
   type DestinationContext,
   type FoundColumns,
   notATable,
@@ -44,9 +45,7 @@ class PostgresDestination extends SqlDestination<PostgresSession> {
     const [first] = rows;
     if (first === undefined) return undefined;
     if (first.kind !== 'r' && first.kind !== 'p') throw notATable(`${schema}.${table}`, 'not a table');
-    const columns = rows.flatMap(({ name: column, type }) =>
-      column === null ? [] : [{ name: String(column), type: String(type) }],
-    );
+    const columns = columnsIn(rows.filter(({ name }) => name !== null));
     const comment = first.comment === null ? null : String(first.comment);
     return { columns, comment: first.owned === true ? comment : undefined };
   }

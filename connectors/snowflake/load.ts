@@ -1,4 +1,5 @@
 import {
+  columnsIn,
   type DestinationContext,
   type FoundColumns,
   notATable,
@@ -27,10 +28,7 @@ class SnowflakeDestination extends SqlDestination<Session> {
     if (found.type !== 'BASE TABLE') throw notATable(table, `a ${String(found.type).toLowerCase()}`);
     const columns = await this.session.rows(`DESCRIBE TABLE ${quoteIdentifier(table)}`);
     const comment = found.comment === null ? null : String(found.comment);
-    return {
-      columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })),
-      comment: found.owned === true ? comment : undefined,
-    };
+    return { columns: columnsIn(columns), comment: found.owned === true ? comment : undefined };
   }
 }
 

@@ -4,6 +4,7 @@ import {
   type LoadData,
   loginRefused,
   type OptionValues,
+  orClose,
   type SqlRow,
   type SqlSession,
   unavailable,
@@ -82,12 +83,7 @@ export class Session implements SqlSession {
       throw snowflakeError(error, rights);
     }
     const session = new Session(connection, rights);
-    try {
-      await session.#prepare();
-    } catch (error) {
-      await session.close();
-      throw error;
-    }
+    await orClose(session, () => session.#prepare());
     return session;
   }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import {
+  columnsIn,
   type DestinationContext,
   type FoundColumns,
   holdsAsJson,
@@ -9,6 +10,7 @@ import {
   loadRefused,
   loadsTable,
   notATable,
+  orClose,
   quoteIdentifier,
   SqlDestination,
   sqlText,
@@ -75,8 +77,10 @@ class TrinoDestination extends SqlDestination<Session> {
     const rows = await this.session.rows(
       `SELECT column_name AS name, data_type AS type FROM ${information(catalog, 'columns')} WHERE ${named} ORDER BY ordinal_position`,
     );
-    const columns = rows.map((row) => ({ name: String(row.name), type: String(row.type) }));
-    return { columns, comment: this.#catalog.traits.comments === true ? await this.#comment(name) : undefined };
+    return {
+      columns: columnsIn(rows),
+      comment: this.#catalog.traits.comments === true ? await this.#comment(name) : undefined,
+    };
   }
 
   async #comment(table: string): Promise<string | null> {
@@ -143,16 +147,11 @@ export async function openTrinoTables(context: Context): Promise<TableDestinatio
   const { trino, source } = await trinoSession(context);
   const opened = (by: typeof trino, catalog: Catalog, own: typeof source) =>
     new TrinoDestination(new Session(by, catalog, context.options.statementChars), context, catalog, own);
-  try {
-    const catalog = await findCatalog(trino, context.options.catalog);
-    const needed = Object.entries(catalog.traits.session ?? {});
-    if (needed.length === 0) return opened(trino, catalog, source);
-    const properties = Object.fromEntries(needed.map(([name, value]) => [`${catalog.name}.${name}`, value]));
-    await trino.close();
-    const again = await trinoSession(context, properties);
-    return opened(again.trino, catalog, again.source);
-  } catch (error) {
-    await trino.close();
-    throw error;
-  }
+  const catalog = await orClose(trino, () => findCatalog(trino, context.options.catalog));
+  const needed = Object.entries(catalog.traits.session ?? {});
+  if (needed.length === 0) return opened(trino, catalog, source);
+  const properties = Object.fromEntries(needed.map(([name, value]) => [`${catalog.name}.${name}`, value]));
+  await trino.close();
+  const again = await trinoSession(context, properties);
+  return opened(again.trino, catalog, again.source);
 }

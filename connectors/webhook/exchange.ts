@@ -8,6 +8,7 @@ import {
   ProxyFailure,
   refuseHttp,
   systemCode,
+  tlsRefused,
   untrusted,
 } from '../../src/sdk/index.js';
 import type { WebhookShape } from './options.js';
@@ -98,8 +99,7 @@ export class Endpoint {
     if (error instanceof ProxyFailure) return new NoResponse(error.message);
     const code = systemCode(error);
     if (!untrusted.test(code)) return new NoResponse(`no response from ${this.host}${code === '' ? '' : ` (${code})`}`);
-    return new CdsyncError(`there is no trusted connection to ${this.host} (${code})`, {
-      code: 'destination_tls',
+    return tlsRefused(this.host, code, {
       hint: 'for a certificate of a private authority, set `ca_file` to its file; otherwise check host, port and scheme of `url`',
       cause: error,
     });

@@ -288,6 +288,16 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
+/** Goes on with something that was opened, and closes it if that fails. */
+export async function orClose<T>(opened: { close(): unknown }, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
 /** For checks: opens a destination, and describes tables there. */
 export async function describeTables(opening: Promise<TableDestination>, tables: readonly string[]): Promise<void> {
   const destination = await opening;

@@ -160,6 +160,11 @@ export const connectionLost: ReadonlySet<string> = new Set([
 /** Node.js error codes of a connection whose other end is not trusted. */
 export const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
 
+/** The error for a connection whose other end is not trusted. @param to such as a host @param code one of {@link untrusted} */
+export function tlsRefused(to: string, code: string, details: Details): CdsyncError {
+  return new CdsyncError(`there is no trusted connection to ${to} (${code})`, { code: 'destination_tls', ...details });
+}
+
 /** The error code of the operating system or of TLS, also of a cause; empty if there is none. */
 export function systemCode(error: unknown): string {
   const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };

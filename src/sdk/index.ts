@@ -47,6 +47,7 @@ export {
   type OptionShape,
   type OptionValues,
   type OutgoingRecord,
+  orClose,
   type RecordConnector,
   type RecordDestination,
   type RecordResult,
@@ -84,6 +85,7 @@ export {
   serverErrors,
   systemCode,
   tableMoved,
+  tlsRefused,
   unavailable,
   untrusted,
   valueRefused,
@@ -137,6 +139,7 @@ export {
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 export {
   type Change,
+  columnsIn,
   type FoundColumns,
   type MergeTask,
   type RefusedValue,
@@ -179,4 +182,4 @@ export {
   type TrinoSession,
   trinoFailureName,
 } from './trino.js';
-export { mayWrite, nearestExisting, unwritable } from './writable.js';
+export { nearestExisting, unwritable } from './writable.js';

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { isThere } from '../core/folders.js';
 import type { Lack } from './destination.js';
 
-export function mayWrite(path: string): Promise<boolean> {
+function mayWrite(path: string): Promise<boolean> {
   return access(path, constants.W_OK).then(
     () => true,
     () => false,

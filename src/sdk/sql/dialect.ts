@@ -141,6 +141,11 @@ export interface FoundColumns {
   readonly comment: string | null | undefined;
 }
 
+/** Columns from rows of a catalog, which have them as `name` and `type`. */
+export function columnsIn(rows: readonly SqlRow[]): TableColumn[] {
+  return rows.map(({ name, type }) => ({ name: String(name), type: String(type) }));
+}
+
 /** A value that the server has refused, by its place in a file. */
 export interface RefusedValue {
   /** Counted from 1. */

@@ -2,8 +2,8 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { filePattern, quoteIdentifier, sqlText } from '../../core/sql.js';
 import { keepInterrupting } from '../duckdb/interrupt.js';
 import { notATable } from '../errors.js';
-import type { LoadData } from '../load.js';
-import type { FoundColumns, SqlRow, SqlSession } from './dialect.js';
+import type { LoadData, TableColumn } from '../load.js';
+import { columnsIn, type FoundColumns, type SqlRow, type SqlSession } from './dialect.js';
 
 /** Prepares the only connection of an instance of DuckDB. If that fails, the instance is closed. */
 export async function connectDuckdb(
@@ -77,13 +77,18 @@ export class DuckdbSession implements SqlSession {
     if (views.length > 0) throw notATable(name, 'a view');
     const [found] = await this.rows(`SELECT comment FROM duckdb_tables() WHERE ${own('table_name')}`);
     if (found === undefined) return undefined;
-    const columns = await this.rows(
-      `SELECT column_name AS name, data_type AS type FROM duckdb_columns() WHERE ${own('table_name')} ORDER BY column_index`,
+    const comment = found.comment === null ? null : String(found.comment);
+    return { columns: await this.columns(place, name), comment };
+  }
+
+  /** The columns of a table or a view; none if there is neither. @param place as that of {@link table} */
+  async columns(place: string, name: string): Promise<TableColumn[]> {
+    return columnsIn(
+      await this.rows(
+        `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
+         WHERE ${place} AND lower(table_name) = lower(${sqlText(name)}) ORDER BY column_index`,
+      ),
     );
-    return {
-      columns: columns.map((column) => ({ name: String(column.name), type: String(column.type) })),
-      comment: found.comment === null ? null : String(found.comment),
-    };
   }
 
   async fill(target: string, data: LoadData): Promise<number> {
