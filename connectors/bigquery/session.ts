@@ -84,21 +84,10 @@ export class Session implements SqlSession {
   ): Promise<T> {
     const { project: projectId, dataset: datasetId } = this.#place;
     const { id, location } = this.#session ?? {};
-    const within =
-      id === undefined
-        ? {}
-        : {
-            connectionProperties: [{ key: 'session_id', value: id }] as const,
-            ...(location === undefined ? {} : { location }),
-          };
-    const request = {
-      query,
-      useLegacySql: false,
-      defaultDataset: { projectId, datasetId },
-      labels,
-      ...within,
-      ...more,
-    } as const;
+    const session = id === undefined ? {} : { connectionProperties: [{ key: 'session_id', value: id }] as const };
+    const within = { ...session, ...(location === undefined ? {} : { location }) };
+    const common = { query, useLegacySql: false, defaultDataset: { projectId, datasetId }, labels } as const;
+    const request = { ...common, ...within, ...more };
     return this.#finished(() => this.#client.createQueryJob(request), result);
   }
 

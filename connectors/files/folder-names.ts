@@ -65,11 +65,9 @@ export function unfoldableSql(columns: readonly string[]): string | undefined {
 /** Sets aside the rows of a file that no folder can take. @param where SQL for the rows that will be written */
 export async function withoutUnfoldable(
   file: DataFile,
-  {
-    bench,
-    columns,
-    where,
-  }: { readonly bench: Pick<SqlSession, 'rows'>; readonly columns: readonly string[]; readonly where: string },
+  bench: Pick<SqlSession, 'rows'>,
+  columns: readonly string[],
+  where: string,
 ): Promise<DataFile> {
   const any = unfoldableSql(columns);
   if (any === undefined) return file;

@@ -45,7 +45,7 @@ export class Workbench extends DuckdbSession {
     const where = data.columns[0]?.name === '_op' && target.includes('_cdsync_stage') ? `"_op" = 'upsert'` : 'true';
     let arrived = 0;
     for await (const handed of data.files()) {
-      const { path } = await withoutUnfoldable(handed, { bench: this, columns: this.#partitionBy, where });
+      const { path } = await withoutUnfoldable(handed, this, this.#partitionBy, where);
       arrived += await this.insert(target, data, path);
     }
     return arrived;

@@ -4,19 +4,8 @@ import { mapColumn, widens } from './types.js';
 
 /** Names that Iceberg, or an engine that reads it, gives to its own columns. */
 const reserved = [
-  '_file',
-  '_pos',
-  '_deleted',
-  '_spec_id',
-  '_partition',
-  '_row_id',
-  '_last_updated_sequence_number',
-  '_change_type',
-  '_change_ordinal',
-  '_commit_snapshot_id',
-  'file_row_number',
-  'filename',
-  'rowid',
+  ...['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'],
+  ...['_change_type', '_change_ordinal', '_commit_snapshot_id', 'file_row_number', 'filename', 'rowid'],
 ];
 
 /** Loads tables of an Iceberg catalog. */

@@ -34,7 +34,7 @@ import { recordProperties, recordsOf, recordUpdates, stampOf, summaryOf } from '
 import { createRequest } from './schema-update.js';
 import { IcebergSession, next, stage, tableOf } from './session.js';
 import { TableDraft } from './table-draft.js';
-import { currentSchema, currentSnapshotId, type TableMetadata } from './table-metadata.js';
+import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
 import type { TrinoMerger } from './trino-merger.js';
 import { holdsJson, inDuckdb, mapColumn, mapPartitioned, typeText, widens } from './types.js';
 import { isWorkTable } from './work-tables.js';
@@ -146,7 +146,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
       },
     });
     load.signal.throwIfAborted();
-    await this.#commit(load.state, record, { about: summaryOf(line), supersedes: load.supersedes });
+    await this.#commit(load.state, record, summaryOf(line), load.supersedes);
     if (removesValues(load))
       this.#context.notice(
         `older snapshots and files of the Iceberg table "${load.table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
@@ -157,7 +157,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   async #begin({ change, table, state, before, intent, write }: Load): Promise<TableDraft> {
     const { formatVersion, partitionBy, sort, createNamespace } = this.#context.options;
     const present = this.#draft;
-    if (this.#version(state) !== before?.version) throw fenced(state);
+    if (versionIn(present, state) !== before?.version) throw fenced(state);
     const order = sort ?? (table.isKeyed ? table.key : []);
     this.session.order = order.length === 0 ? '' : ` ORDER BY ${order.map(quoteIdentifier).join(', ')}`;
     this.session.stageOrder = write.type === 'append' ? this.session.order : '';
@@ -177,32 +177,19 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     return made;
   }
 
-  /** How often the record has been written, in the draft's table. */
-  #version(key: StateKey): number | undefined {
-    return this.#draft && recordsOf(this.#draft.metadata, key.table).find((row) => isSameStream(row, key))?.version;
-  }
-
   /** The commit of the draft, with a record. @throws {CdsyncError} `fenced`, `destination_unavailable` */
   async #commit(
     key: StateKey,
     record: string,
-    {
-      about = {},
-      supersedes = [],
-    }: { about?: Readonly<Record<string, string>>; supersedes?: readonly StateKey[] } = {},
+    about: Readonly<Record<string, string>> = {},
+    supersedes: readonly StateKey[] = [],
   ): Promise<void> {
     const draft = this.#draft as TableDraft;
-    const version = this.#version(key) ?? 0;
-    const moved = async () => {
-      const now = await this.#catalog.load(key.table);
-      return (
-        (now && recordsOf(now.metadata, key.table).find((row) => isSameStream(row, key))?.version) !==
-        this.#version(key)
-      );
-    };
+    const version = versionIn(draft, key);
+    const moved = async () => versionIn(await this.#catalog.load(key.table), key) !== version;
     // No requirement of a commit is about properties, and a load that changes no row makes no snapshot.
     if (await moved()) throw fenced(key);
-    const updates = recordUpdates(draft.metadata, { ...key, version: version + 1, record }, supersedes);
+    const updates = recordUpdates(draft.metadata, { ...key, version: (version ?? 0) + 1, record }, supersedes);
     try {
       await this.#catalog.commit(key.table, draft.commit(about, updates));
     } catch (error) {
@@ -284,7 +271,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   }
 
   override async keep(before: StateRow, record: string): Promise<void> {
-    if (this.#version(before) !== before.version) throw fenced(before);
+    if (versionIn(this.#draft, before) !== before.version) throw fenced(before);
     await this.#commit(before, record);
   }
 
@@ -293,6 +280,11 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     await this.#trino?.close();
     await this.#catalog.close();
   }
+}
+
+/** How often a table's record of a stream has been written; undefined if it has none. */
+function versionIn(table: Pick<LoadedTable, 'metadata'> | undefined, key: StateKey): number | undefined {
+  return table && recordsOf(table.metadata, key.table).find((row) => isSameStream(row, key))?.version;
 }
 
 function columnsOf(metadata: TableMetadata): FoundTable['columns'] {

@@ -1,56 +1,44 @@
-import {
-  Bool,
-  type Data,
-  type DataType,
-  DateDay,
-  Field,
-  Float64,
-  Int32,
-  Int64,
-  List,
-  makeData,
-  RecordBatch,
-  Schema,
-  Struct,
-  TimestampMicrosecond,
-  Utf8,
-  vectorFromArray,
-} from 'apache-arrow';
+import * as arrow from 'apache-arrow';
 import type { ColumnType } from '../sdk/column-type.js';
 import type { LoadColumn } from '../sdk/load.js';
 import type { Session } from '../storage/duckdb.js';
 
 const plainTypes = {
-  boolean: () => new Bool(),
-  int64: () => new Int64(),
-  double: () => new Float64(),
-  timestamp: () => new TimestampMicrosecond('UTC'),
-  date: () => new DateDay(),
+  boolean: () => new arrow.Bool(),
+  int64: () => new arrow.Int64(),
+  double: () => new arrow.Float64(),
+  timestamp: () => new arrow.TimestampMicrosecond('UTC'),
+  date: () => new arrow.DateDay(),
   // As text, digit for digit: few readers understand Arrow's decimals.
-  int128: () => new Utf8(),
-  decimal: () => new Utf8(),
-  text: () => new Utf8(),
-  json: () => new Utf8(),
+  int128: () => new arrow.Utf8(),
+  decimal: () => new arrow.Utf8(),
+  text: () => new arrow.Utf8(),
+  json: () => new arrow.Utf8(),
 };
 
 /** The numbers that times and dates are: Arrow's builders take them as milliseconds, which have no microseconds. */
-const countTypes = { ...plainTypes, timestamp: plainTypes.int64, date: () => new Int32() };
+const countTypes = { ...plainTypes, timestamp: plainTypes.int64, date: () => new arrow.Int32() };
 
 /** The Arrow type of a column, with these types of single values. */
-function arrowType(type: ColumnType, single: Record<keyof typeof plainTypes, () => DataType> = plainTypes): DataType {
+function arrowType(
+  type: ColumnType,
+  single: Record<keyof typeof plainTypes, () => arrow.DataType> = plainTypes,
+): arrow.DataType {
   switch (type.kind) {
     case 'list':
-      return new List(new Field('item', arrowType(type.element, single), true));
+      return new arrow.List(new arrow.Field('item', arrowType(type.element, single), true));
     case 'struct':
-      return new Struct(type.fields.map(({ name, type: of }) => new Field(name, arrowType(of, single), true)));
+      return new arrow.Struct(
+        type.fields.map(({ name, type: of }) => new arrow.Field(name, arrowType(of, single), true)),
+      );
     default:
       return single[type.kind]();
   }
 }
 
 /** The same bytes as another type of the same width. */
-function retyped(data: Data, type: DataType): Data {
-  const children = data.children.map((child, index) => retyped(child, type.children[index]?.type as DataType));
+function retyped(data: arrow.Data, type: arrow.DataType): arrow.Data {
+  const children = data.children.map((child, index) => retyped(child, type.children[index]?.type as arrow.DataType));
   return data.clone(type, data.offset, data.length, data.nullCount, data.buffers, children);
 }
 
@@ -86,16 +74,18 @@ export async function* arrowBatches(
   session: Session,
   query: string,
   columns: readonly LoadColumn[],
-): AsyncGenerator<RecordBatch> {
-  const schema = new Schema(columns.map(({ name, handedOverAs }) => new Field(name, arrowType(handedOverAs), true)));
-  const type = new Struct(schema.fields);
+): AsyncGenerator<arrow.RecordBatch> {
+  const schema = new arrow.Schema(
+    columns.map(({ name, handedOverAs }) => new arrow.Field(name, arrowType(handedOverAs), true)),
+  );
+  const type = new arrow.Struct(schema.fields);
   for await (const chunk of session.chunks(query)) {
     const children = columns.map(({ handedOverAs }, index) => {
       const values = chunk.getColumnValues(index).map((value) => arrowValue(value, handedOverAs));
-      const [built] = vectorFromArray(values, arrowType(handedOverAs, countTypes)).data;
-      return retyped(built as Data, arrowType(handedOverAs));
+      const [built] = arrow.vectorFromArray(values, arrowType(handedOverAs, countTypes)).data;
+      return retyped(built as arrow.Data, arrowType(handedOverAs));
     });
-    const data = makeData({ type, length: chunk.rowCount, nullCount: 0, children: children as never });
-    yield new RecordBatch(schema, data);
+    const data = arrow.makeData({ type, length: chunk.rowCount, nullCount: 0, children: children as never });
+    yield new arrow.RecordBatch(schema, data);
   }
 }

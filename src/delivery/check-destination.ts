@@ -103,9 +103,8 @@ async function open(
 function tablesOf({ connector, streams, table }: DestinationConfig, job: string): string[] {
   if (connector.kind !== 'tables') return [];
   // As a delivery does, each stream chooses alone.
-  return streams.map((stream) =>
-    new TargetNames(connector.capabilities.identifiers).give(tableName(table, job, stream)),
-  );
+  const names = () => new TargetNames(connector.capabilities.identifiers);
+  return streams.map((stream) => names().give(tableName(table, job, stream)));
 }
 
 /** Connects to a destination, and looks for the rights that a load needs. Writes nothing; does not throw if the destination fails. */

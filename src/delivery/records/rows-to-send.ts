@@ -7,12 +7,8 @@ import type { Session } from '../../storage/duckdb.js';
 import { type DeliveryInput, sequenceColumn } from '../input.js';
 import { recordId, type StoredOutbox } from './outbox.js';
 
-const [keyColumn, opColumn, runColumn, heldColumn] = ['key', 'op', 'run', 'held'].map(internalName) as [
-  string,
-  string,
-  string,
-  string,
-];
+const [keyColumn, opColumn] = [internalName('key'), internalName('op')];
+const [runColumn, heldColumn] = [internalName('run'), internalName('held')];
 const wantedColumns = [keyColumn, opColumn, runColumn, heldColumn].join(', ');
 const wantedTable = internalName('wanted');
 const unsentTable = internalName('unsent');

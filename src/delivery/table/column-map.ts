@@ -230,13 +230,7 @@ function holdsSafely(declared: ColumnType, now: ColumnType, { isSafe }: WantedCo
 export function nextMap(task: MapTask): NextMap {
   const mapping = new Mapping(task);
   mapping.take();
-  const { map, retired, add, widen, clear, why } = mapping;
-  return {
-    map,
-    retired,
-    add,
-    widen,
-    clear: [...clear].filter((name) => !add.some((column) => column.name === name)),
-    why,
-  };
+  const { map, retired, add, widen, why } = mapping;
+  const clear = [...mapping.clear].filter((name) => !add.some((column) => column.name === name));
+  return { map, retired, add, widen, clear, why };
 }
