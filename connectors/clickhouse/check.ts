@@ -3,11 +3,11 @@ import { grantHint, neededRights } from './errors.js';
 import { clickhouseSession, openClickhouse } from './load.js';
 import type { clickhouseOptions } from './options.js';
 import type { Session } from './session.js';
+import { identifier } from './types.js';
 
 /** Servers before 24.9 have no CHECK GRANT; no right can be asked for there. */
 async function lacksRight(session: Session, right: string, database: string): Promise<boolean> {
-  const name = `\`${database.replaceAll('`', '\\`')}\``;
-  const [row] = await session.rows(`CHECK GRANT ${right} ON ${name}.*`).catch(() => []);
+  const [row] = await session.rows(`CHECK GRANT ${right} ON ${identifier(database)}.*`).catch(() => []);
   return row !== undefined && Number(Object.values(row)[0]) === 0;
 }
 

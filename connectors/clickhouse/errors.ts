@@ -8,6 +8,7 @@ import {
   untrusted,
   valueRefused,
 } from '../../src/sdk/index.js';
+import { identifier } from './types.js';
 
 /** The user and the database that a grant is for. */
 export interface Rights {
@@ -19,8 +20,7 @@ export interface Rights {
 export const neededRights = ['SELECT', 'INSERT', 'ALTER', 'CREATE TABLE', 'DROP TABLE'];
 
 function grant({ user, database }: Rights): string {
-  const quoted = (name: string) => `\`${name.replaceAll('`', '\\`')}\``;
-  return `GRANT ${neededRights.join(', ')} ON ${quoted(database)}.* TO ${quoted(user)};`;
+  return `GRANT ${neededRights.join(', ')} ON ${identifier(database)}.* TO ${identifier(user)};`;
 }
 
 /** The hint of a check that finds missing permissions. */

@@ -46,32 +46,29 @@ export function neededExtensions(options: Pick<DucklakeOptions, 'catalog' | 'dat
   ];
 }
 
-/** Whether the server's certificate must be verified although the URL names no authority. */
-export function needsRoots(options: DucklakeOptions): boolean {
-  const catalog = catalogOf(options);
-  if (catalog.type !== 'postgres') return false;
-  const { searchParams } = withPostgresTls(catalog.url, catalog.host, options.tls);
-  return searchParams.get('sslmode') === 'verify-full' && !searchParams.has('sslrootcert');
-}
-
 /** A value of libpq's connection string. */
 function setting(name: string, value: string): string {
   return `${name}='${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
 /**
- * libpq's connection string, without the password: errors quote it.
- * @param roots file of the authorities that are trusted if the URL names none
+ * libpq's connection string, without the password: errors quote it. Undefined for a catalog in a file.
+ * @param roots makes a file of authorities, for a certificate that must be verified although the URL names none
  * @throws {CdsyncError} `destination_plaintext`
  */
-export function connectionString(options: DucklakeOptions, destination: string, roots: string | undefined): string {
+export async function connectionString(
+  options: DucklakeOptions,
+  destination: string,
+  roots: () => Promise<string>,
+): Promise<string | undefined> {
   const catalog = catalogOf(options);
-  if (catalog.type !== 'postgres') throw new TypeError('only PostgreSQL has a connection string');
+  if (catalog.type !== 'postgres') return undefined;
   const { searchParams, port, pathname, username } = withPostgresTls(catalog.url, catalog.host, options.tls);
   const mode = searchParams.get('sslmode');
+  if (mode === 'verify-full' && !searchParams.has('sslrootcert')) searchParams.set('sslrootcert', await roots());
   const certificates = ['sslrootcert', 'sslcert', 'sslkey'].flatMap((name) => {
-    const value = searchParams.get(name) ?? (name === 'sslrootcert' ? roots : undefined);
-    return value === undefined ? [] : [setting(name, value)];
+    const value = searchParams.get(name);
+    return value === null ? [] : [setting(name, value)];
   });
   return [
     setting('host', catalog.host.replace(/^\[(.*)\]$/, '$1')),

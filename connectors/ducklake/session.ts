@@ -27,7 +27,6 @@ import {
   lake,
   loginStatements,
   neededExtensions,
-  needsRoots,
   type Purpose,
   passwordOf,
 } from './catalog.js';
@@ -101,11 +100,9 @@ async function connected(context: Context): Promise<{ instance: DuckDBInstance; 
   return { instance, connection };
 }
 
-/** libpq's connection string; undefined for a catalog in a file. @throws {CdsyncError} `destination_plaintext` */
-export async function catalogConnection({ options, destination, folder }: Context): Promise<string | undefined> {
-  if (catalogOf(options).type !== 'postgres') return undefined;
-  const roots = needsRoots(options) ? await rootsFile(folder) : undefined;
-  return connectionString(options, destination, roots);
+/** What {@link connectionString} returns. */
+export function catalogConnection({ options, destination, folder }: Context): Promise<string | undefined> {
+  return connectionString(options, destination, () => rootsFile(folder));
 }
 
 /** A connection with extensions and logins, without the lake. */

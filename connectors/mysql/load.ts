@@ -43,6 +43,6 @@ class MysqlDestination extends SqlDestination<Session> {
 /** Connects, with the session settings that loads rely on. */
 export async function openMysql({ options }: DestinationContext<typeof mysqlOptions>): Promise<TableDestination> {
   const session = await Session.open(options);
-  const foldsTables = (await session.number('SELECT @@lower_case_table_names')) > 0;
-  return new MysqlDestination(mysqlDialect(session.collation, foldsTables), session);
+  const [server] = await session.rows('SELECT @@lower_case_table_names AS folds');
+  return new MysqlDestination(mysqlDialect(session.collation, Number(server?.folds) > 0), session);
 }

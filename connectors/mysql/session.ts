@@ -106,12 +106,6 @@ export class Session extends TransactionalSession implements SqlSession {
     return this.#query<RowDataPacket[]>({ sql, values: [...values] });
   }
 
-  /** The result of a query that returns one number. */
-  async number(sql: string, values: readonly unknown[] = []): Promise<number> {
-    const [row] = await this.rows(sql, values);
-    return Number(Object.values(row ?? {})[0] ?? 0);
-  }
-
   async run(sql: string, values: readonly unknown[] = []): Promise<number> {
     return (await this.send(sql, values)).affectedRows;
   }

@@ -56,17 +56,10 @@ export async function plannedDelivery(
   const isAppend = request.destination.mode === 'append';
   const rows = await data.operations();
   const action = decision.action === 'adopt' ? 'nothing' : decision.action;
+  const { generation: recorded = null, sequence = null, delivered_at = null } = record ?? {};
   return {
     table: plan.table.name,
-    there:
-      found === undefined
-        ? null
-        : {
-            generation: record?.generation ?? null,
-            sequence: record?.sequence ?? null,
-            rows: found.rows,
-            delivered_at: record?.delivered_at ?? null,
-          },
+    there: found === undefined ? null : { generation: recorded, sequence, rows: found.rows, delivered_at },
     action: isAppend && (action === 'increment' || action === 'reload') ? 'append' : action,
     why: decision.why,
     generation,

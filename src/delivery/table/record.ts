@@ -102,11 +102,5 @@ export function parseRecord(text: string, table: string): TableRecord {
 
 /** The text of a record, as {@link parseRecord} reads it. */
 export function recordText(record: TableRecord): string {
-  const { map, retired, columns } = record;
-  const objects = {
-    map: Object.fromEntries(map),
-    retired: Object.fromEntries(retired),
-    columns: Object.fromEntries(columns),
-  };
-  return JSON.stringify({ ...record, ...objects });
+  return JSON.stringify(record, (_, value) => (value instanceof Map ? Object.fromEntries(value) : value));
 }

@@ -6,7 +6,6 @@ import {
   type DucklakeOptions,
   loginStatements,
   neededExtensions,
-  needsRoots,
 } from '../../../connectors/ducklake/catalog.js';
 import { lakeError } from '../../../connectors/ducklake/errors.js';
 import { checkDucklake } from '../../../connectors/ducklake/options.js';
@@ -21,6 +20,7 @@ function options(catalog: Partial<DucklakeOptions['catalog']>, more: Input = {})
 }
 
 const inPostgres = (url: string, more: Input = {}) => options({ postgres: new Secret(url) }, more);
+const noRoots = () => Promise.reject(new Error('no authorities are needed'));
 const messages = (value: unknown) => checkDucklake(value).map(({ path, message }) => `${path.join('.')}: ${message}`);
 
 describe('options of connector ducklake', () => {
@@ -57,12 +57,12 @@ describe('the catalog of a lake', () => {
     expect(neededExtensions(options({ duckdb: '/l' }, { dataUrl: 's3://b' }))).toEqual(['ducklake', 'httpfs', 'aws']);
   });
 
-  it('is reported and attached without user and password', () => {
+  it('is reported and attached without user and password', async () => {
     const input = inPostgres('postgres://loader:top%20secret@lake.example.com/crm?sslmode=require', {
       catalogSchema: 'l',
     });
     expect(catalogPlace(input)).toBe('PostgreSQL lake.example.com:5432/crm schema l');
-    const connection = connectionString(input, 'warehouse', '/roots.pem');
+    const connection = await connectionString(input, 'warehouse', noRoots);
     const statement = attachStatement(input, 'use', connection);
     expect(statement).toContain('CREATE_IF_NOT_EXISTS false');
     expect(statement).toContain("METADATA_SCHEMA 'l'");
@@ -72,22 +72,24 @@ describe('the catalog of a lake', () => {
     expect(loginStatements(bare)).toEqual([expect.stringContaining("PASSWORD '100%'")]);
   });
 
-  it('is reached with TLS, and a verified certificate, unless it is on this machine', () => {
+  it('is reached with TLS, and a verified certificate, unless it is on this machine', async () => {
     const far = inPostgres('postgres://u:p@lake.example.com/crm');
-    expect(connectionString(far, 'w', '/roots.pem')).toContain("sslmode='verify-full' sslrootcert='/roots.pem'");
-    expect(needsRoots(far)).toBe(true);
-    expect(connectionString(inPostgres('postgres://u:p@127.0.0.1/crm'), 'w', undefined)).toContain("sslmode='disable'");
+    const verified = await connectionString(far, 'w', async () => '/roots.pem');
+    expect(verified).toContain("sslmode='verify-full' sslrootcert='/roots.pem'");
+    const own = inPostgres('postgres://u:p@lake.example.com/crm?sslrootcert=/own.pem');
+    expect(await connectionString(own, 'w', noRoots)).toContain("sslmode='verify-full' sslrootcert='/own.pem'");
+    const near = inPostgres('postgres://u:p@127.0.0.1/crm');
+    expect(await connectionString(near, 'w', noRoots)).toContain("sslmode='disable'");
     const loose = inPostgres('postgres://u:p@lake.example.com/crm', { tls: 'required' });
-    expect(connectionString(loose, 'w', undefined)).toContain("sslmode='require'");
+    expect(await connectionString(loose, 'w', noRoots)).toContain("sslmode='require'");
     const plain = inPostgres('postgres://u:p@lake.example.com/crm?sslmode=disable');
-    expect(() => connectionString(plain, 'w', undefined)).toThrow(
-      expect.objectContaining({ code: 'destination_plaintext' }),
-    );
+    await expect(connectionString(plain, 'w', noRoots)).rejects.toMatchObject({ code: 'destination_plaintext' });
+    expect(await connectionString(options({ sqlite: '/l' }), 'w', noRoots)).toBeUndefined();
   });
 
-  it('keeps quotes and backslashes of names apart from the settings', () => {
+  it('keeps quotes and backslashes of names apart from the settings', async () => {
     const odd = inPostgres("postgres://a'b%5Cc:p@127.0.0.1/d%20e");
-    expect(connectionString(odd, "it's", undefined)).toContain(
+    expect(await connectionString(odd, "it's", noRoots)).toContain(
       "dbname='d e' user='a\\'b\\\\c' sslmode='disable' application_name='cdsync it\\'s'",
     );
   });
