@@ -67,7 +67,7 @@ async function lookAtPostgres(session: LakeSession, context: Context): Promise<P
   return { hasLake: Number(row.lakes) > 0, lacks };
 }
 
-/** What the lake's data lacks. */
+/** Whether the folder of the lake's files may be written. */
 async function lookAtData(context: Context): Promise<Lack[]> {
   const session = await openLake(context, 'look');
   try {

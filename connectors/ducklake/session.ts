@@ -100,7 +100,7 @@ async function connected(context: Context): Promise<{ instance: DuckDBInstance; 
   return { instance, connection };
 }
 
-/** What {@link connectionString} returns. */
+/** The result of {@link connectionString}. */
 export function catalogConnection({ options, destination, folder }: Context): Promise<string | undefined> {
   return connectionString(options, destination, () => rootsFile(folder));
 }
@@ -162,12 +162,8 @@ async function refuseOtherData(session: LakeSession, options: DucklakeOptions): 
   const wanted = dataPlace(options);
   const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
   const found = String(row?.data_path);
-  if (
-    wanted === undefined ||
-    wanted === found ||
-    (options.dataPath !== undefined && resolve(found) === resolve(wanted))
-  )
-    return;
+  const isFolder = options.dataPath !== undefined;
+  if (wanted === undefined || wanted === found || (isFolder && resolve(found) === resolve(wanted))) return;
   throw loadRefused(`the lake in ${catalogPlace(options)} keeps its data in ${found}, not in ${wanted}`, {
     hint: 'give the same place, or leave it out',
   });

@@ -139,12 +139,9 @@ function cut(first: number, last: number): Range[] {
 }
 
 function tooManyPartitions(columns: readonly string[]): Error {
-  return loadRefused(
-    `${columns.map((name) => `"${name}"`).join(', ')} would make more than ${mostPartitions} folders`,
-    {
-      hint: 'give `partition_by` columns with fewer values',
-    },
-  );
+  const names = columns.map((name) => `"${name}"`).join(', ');
+  const hint = 'give `partition_by` columns with fewer values';
+  return loadRefused(`${names} would make more than ${mostPartitions} folders`, { hint });
 }
 
 /** SQL for the order that {@link SetWriter.writeTable} needs. */

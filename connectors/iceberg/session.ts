@@ -84,12 +84,6 @@ function duckdbError(cause: unknown): CdsyncError {
   return duckdbRefused('DuckDB refused a statement', cause);
 }
 
-/** The login for the object store, as a statement; undefined if the catalog gives it. */
-function secretStatement(options: Options): string | undefined {
-  if (options.accessKeyId === undefined && options.credentials === 'catalog') return undefined;
-  return duckdbS3Secret('cdsync_store', options);
-}
-
 /**
  * An embedded DuckDB that reaches the catalog through a {@link CatalogRelay}. Tables of `main` are its own, in the delivery's folder.
  * Each statement is a transaction: its changes to tables of the catalog go into their drafts.
@@ -187,8 +181,10 @@ function waysOut(options: Options, relay: CatalogRelay): string[] {
 }
 
 async function attach(connection: DuckDBConnection, options: Options, relay: CatalogRelay): Promise<void> {
-  const secret = secretStatement(options);
-  const aws = secret !== undefined && options.accessKeyId === undefined ? ['aws'] : [];
+  const hasKey = options.accessKeyId !== undefined;
+  // Without it, the catalog gives the login.
+  const secret = hasKey || options.credentials === 'environment' ? duckdbS3Secret('cdsync_store', options) : undefined;
+  const aws = secret !== undefined && !hasKey ? ['aws'] : [];
   await loadDuckdbExtensions(connection, ['avro', 'httpfs', 'iceberg', ...aws], options.extensions);
   const delegation = secret === undefined ? 'vended_credentials' : 'none';
   try {

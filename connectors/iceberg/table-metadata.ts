@@ -58,10 +58,7 @@ export interface IcebergField {
 /** A primitive type is text, such as `decimal(38, 0)`. */
 export type IcebergType = string | IcebergStruct | IcebergList | IcebergMap;
 
-interface IcebergStruct {
-  readonly type: 'struct';
-  readonly fields: readonly IcebergField[];
-}
+type IcebergStruct = Pick<IcebergSchema, 'type' | 'fields'>;
 
 interface IcebergList {
   readonly type: 'list';

@@ -58,10 +58,8 @@ function merge(dialect: SqlDialect, task: MergeTask): string {
 /** A MERGE of no row, to be explained: it fails where the catalog has no MERGE. */
 function explainedMerge(dialect: SqlDialect, table: TargetTable): string {
   const target = dialect.table(table.name);
-  const stage = `(SELECT 'upsert' AS ${op}, ${nameList(
-    dialect,
-    table.columns.map(({ name }) => name),
-  )} FROM ${target} WHERE false)`;
+  const names = table.columns.map(({ name }) => name);
+  const stage = `(SELECT 'upsert' AS ${op}, ${nameList(dialect, names)} FROM ${target} WHERE false)`;
   const write = { type: 'merge', absent: 'keep', isReload: false } as const;
   return `EXPLAIN (TYPE VALIDATE) ${mergeSql(dialect, { table, target, stage, t: 't', s: 's', write, empty: [] })}`;
 }

@@ -81,10 +81,9 @@ export class WebhookDestination implements RecordDestination {
 
   async #post(items: readonly Item[], signal: AbortSignal): Promise<Verdict> {
     const { signingSecret, headers } = this.#options;
-    const batch = batchOf(
-      items.map(({ text }) => text),
-      this.#sender,
-    );
+    const texts = items.map(({ text }) => text);
+    const records = items.map(({ record }) => record);
+    const batch = batchOf(texts, this.#sender);
     const own = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]);
     const all = {
       'content-type': 'application/json',
@@ -95,11 +94,7 @@ export class WebhookDestination implements RecordDestination {
     };
     try {
       const response = await this.#endpoint.post(all, batch.body, signal);
-      return verdictOf(
-        response,
-        items.map(({ record }) => record),
-        this.#endpoint.host,
-      );
+      return verdictOf(response, records, this.#endpoint.host);
     } catch (error) {
       if (error instanceof NoResponse) return { type: 'again', reason: error.message };
       throw error;

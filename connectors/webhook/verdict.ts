@@ -117,12 +117,9 @@ function results(response: HttpResponse, records: readonly OutgoingRecord[], hos
   if (!read.success) {
     const [issue] = read.error.issues;
     // Taken for a success, it could lose refused records.
-    throw loadRefused(
-      `${host} answered with results that cannot be read: ${issue?.path.join('.')}: ${issue?.message}`,
-      {
-        hint: 'each result has an `id` and a `status` of acknowledged, refused or again',
-      },
-    );
+    const fault = `${issue?.path.join('.')}: ${issue?.message}`;
+    const hint = 'each result has an `id` and a `status` of acknowledged, refused or again';
+    throw loadRefused(`${host} answered with results that cannot be read: ${fault}`, { hint });
   }
   const byId = new Map(read.data.results.map((each) => [each.id, each]));
   return records.map((record) => recordResult(record, byId.get(record.id)));

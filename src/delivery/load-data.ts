@@ -144,10 +144,8 @@ export class PieceData implements LoadData {
   async operations(): Promise<{ insert: number; update: number; delete: number }> {
     const total = { insert: 0, update: 0, delete: 0 };
     for (const { query } of this.#task.pieces) {
-      for (const { op, n } of await this.#task.session.rows(
-        `SELECT _op AS op, count(*) AS n FROM (${query}) GROUP BY _op`,
-      ))
-        total[op as keyof typeof total] += Number(n);
+      const counts = await this.#task.session.rows(`SELECT _op AS op, count(*) AS n FROM (${query}) GROUP BY _op`);
+      for (const { op, n } of counts) total[op as keyof typeof total] += Number(n);
     }
     return total;
   }

@@ -288,7 +288,7 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
-/** Goes on with something that was opened, and closes it if that fails. */
+/** Continues with something that was opened, and closes it if that fails. */
 export async function orClose<T>(opened: { close(): unknown }, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { jsonValueSql, parseColumnType } from '../../sdk/column-type.js';
+import { jsonValueSql } from '../../sdk/column-type.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../../sdk/destination.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
@@ -9,6 +9,7 @@ import { DeliveryInput } from '../input.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
+import type { StreamValue } from '../table/exact-value.js';
 import { Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
 import {
   hasOtherRules,
@@ -174,10 +175,7 @@ export class RecordDelivery {
   async #fill({ selection, ...filling }: Filling): Promise<Outbox> {
     const { feed, session } = this.#task;
     return this.#withQueries(selection, async (queries) => {
-      const columns = this.#columns.map(({ as, source }) => ({
-        as,
-        value: recordValue(source.value, source.duckdbType),
-      }));
+      const columns = this.#columns.map(({ as, source }) => ({ as, value: recordValue(source) }));
       const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, columns, ...filling });
       this.#isFilled = true;
       return outbox;
@@ -229,12 +227,10 @@ export class RecordDelivery {
       const since = plan.type === 'everything' ? undefined : reached;
       await count(this.#after(since, reached, erasures, refused).selection);
     }
+    const unknown = { generation: null, rows: null, delivered_at: null };
     return {
       table: null,
-      there:
-        position === undefined
-          ? null
-          : { generation: null, sequence: position.sequence, rows: null, delivered_at: null },
+      there: position === undefined ? null : { ...unknown, sequence: position.sequence },
       action: rows.insert + rows.update + rows.delete === 0 ? 'nothing' : 'append',
       why: [...why].join('; '),
       generation: null,
@@ -312,7 +308,7 @@ function asWanted({ key, op = 'update', run_id: runId }: Reject): WantedKey[] {
 }
 
 /** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */
-function recordValue(value: string, duckdbType: string): string {
+function recordValue({ value, type, duckdbType }: StreamValue): string {
   if (duckdbType.startsWith('TIMESTAMP')) return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
-  return jsonValueSql(value, parseColumnType(duckdbType));
+  return jsonValueSql(value, type);
 }

@@ -62,7 +62,7 @@ describe('the catalog of a lake', () => {
       catalogSchema: 'l',
     });
     expect(catalogPlace(input)).toBe('PostgreSQL lake.example.com:5432/crm schema l');
-    const connection = await connectionString(input, 'warehouse', noRoots);
+    const connection = await connectionString(input, 'warehouse', async () => '/roots.pem');
     const statement = attachStatement(input, 'use', connection);
     expect(statement).toContain('CREATE_IF_NOT_EXISTS false');
     expect(statement).toContain("METADATA_SCHEMA 'l'");
