@@ -12,6 +12,7 @@ import { isSessionGone } from './errors.js';
 import type { bigqueryOptions } from './options.js';
 import type { BigquerySdk } from './sdk.js';
 import { Session } from './session.js';
+import { described } from './types.js';
 
 /** Tables of one dataset. */
 class BigqueryDestination extends SqlDestination<Session> {
@@ -35,7 +36,7 @@ class BigqueryDestination extends SqlDestination<Session> {
     if (first.type !== 'BASE TABLE') throw notATable(table, `a ${String(first.type).toLowerCase()}`);
     return {
       columns: rows.flatMap(({ name, data_type }) =>
-        name === null ? [] : [{ name: String(name), type: String(data_type).replaceAll(' ', '') }],
+        name === null ? [] : [{ name: String(name), type: described(String(data_type)) }],
       ),
       comment: descriptionOf(first.description),
     };

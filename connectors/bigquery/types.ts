@@ -20,6 +20,10 @@ export const mapColumn = mapsColumns({
   json: { type: 'STRING', as: 'JSON' },
 });
 
+export function described(type: string): string {
+  return type.replaceAll(' ', '');
+}
+
 /** A column as a load job's schema spells it. */
 export function loadField({ name, type }: TableColumn): LoadField {
   const [, base = type, precision, scale] = /^((?:BIG)?NUMERIC)\((\d+),(\d+)\)$/.exec(type) ?? [];
