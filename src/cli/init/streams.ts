@@ -3,6 +3,7 @@ import type { Index } from '../../api/profile-api.js';
 import { streamNameSchema } from '../../config/names.js';
 import type { ErrorCode } from '../../core/error-codes.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import { formatNames } from '../../core/quantities.js';
 import { nearest } from '../../core/suggestions.js';
 import { type Listed, listIndexes, type ServiceBrowser, tryList } from '../../engine/inspect/explorer.js';
 import { onOneLine } from '../../output/discovery.js';
@@ -63,7 +64,7 @@ function called<T extends Choosable>(what: string, wanted: string, all: readonly
   const near = nearest(wanted, names);
   throw usageError(
     `the tenant has no ${what} ${JSON.stringify(wanted)}`,
-    near.length > 0 ? `did you mean ${near.join(' or ')}?` : `there are: ${names.slice(0, 10).join(', ')}`,
+    near.length > 0 ? `did you mean ${near.join(' or ')}?` : `there are: ${formatNames(names, 10) || 'none'}`,
   );
 }
 

@@ -1,4 +1,5 @@
 import { CdsyncError } from '../../core/errors.js';
+import { formatNames } from '../../core/quantities.js';
 import { nearest } from '../../core/suggestions.js';
 import { isListPart, type Partition, partitionNamed } from '../../extract/partition.js';
 import type { CoveredSpan } from '../../snapshot/stream-state.js';
@@ -131,7 +132,7 @@ export async function resetPartition(
   const restarted = await restartPartition(layout, stream, partition);
   if (restarted.length > 0 || wasRead) return { checkpoints: restarted, covered: wasRead ? left : undefined };
   const known = (await partitionStates(layout, stream, { showValues: false })).map(({ name }) => name);
-  const near = nearest(partition, known).join(', ') || known.slice(0, 10).join(', ');
+  const near = nearest(partition, known).join(', ') || formatNames(known, 10);
   throw new CdsyncError(`no partition "${partition}" of stream "${stream}" was read`, {
     code: 'partition_not_found',
     hint: near === '' ? 'see the partitions: cdsync state show' : `partitions: ${near}`,
