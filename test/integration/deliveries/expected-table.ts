@@ -89,6 +89,8 @@ export class ExpectedTable {
   log: LogRow[] = [];
   rules: ReadonlyMap<string, string> = new Map();
   recorded: Recorded | undefined;
+  /** How many values of the present rows the destination cannot hold; undefined if that is not known. */
+  refused: number | undefined;
   /** Whether rows that no delivery sends are those of a copy that was put back: rules that came and went since have cleared them. */
   isOldCopy = false;
   /** Rows and columns that someone has removed since the last delivery. */
@@ -189,6 +191,7 @@ export class ExpectedTable {
   check(recorded: Recorded, rows: readonly ComparedRow[], wanted: Wanted, facts: Facts): void {
     this.#checkNames(recorded, rows, wanted, facts);
     this.#checkHidden(rows, facts);
+    this.refused = undefined;
     if (wanted.mode === 'append') this.#checkLog(recorded, rows, facts);
     else this.#checkRows(recorded, rows, wanted, facts);
     this.recorded = recorded;
@@ -230,6 +233,7 @@ export class ExpectedTable {
 
   #checkRows({ map }: Recorded, rows: readonly ComparedRow[], wanted: Wanted, facts: Facts): void {
     const found = new Map(rows.map((row) => [String(row.get('id')), row]));
+    this.refused = 0;
     if (found.size !== rows.length) fail(`${rows.length} rows with ${found.size} keys`);
     const isSoft = wanted.mode === 'mirror' && wanted.deletes === 'soft';
     for (const [key, image] of this.covered) {
@@ -239,6 +243,7 @@ export class ExpectedTable {
       for (const [path, entry] of Object.entries(map)) {
         const isExact = !wanted.untracked.has(path);
         this.#checkCell(row, path, entry, isExact ? [image] : facts.past(key, path), isExact);
+        this.refused += this.#refusedIn(path, entry, image);
       }
     }
     for (const [key, row] of found) {
@@ -257,6 +262,13 @@ export class ExpectedTable {
     }
   }
 
+  #refusedIn(path: string, { target, variant, kind }: Entry, { values, types }: Image): number {
+    if (target === null) return 0;
+    const value = values.get(path);
+    const { isRefused, isVariantRefused } = this.#texts(kind, value, types.get(path) ?? 'VARCHAR', variant !== null);
+    return Number(isRefused) + Number(isVariantRefused);
+  }
+
   /** @param isExact whether the snapshot covers the row; else it keeps what one of its images had */
   #checkCell(row: ComparedRow, path: string, entry: Entry, images: readonly Image[], isExact: boolean): void {
     const { target, variant, kind } = entry;
@@ -270,7 +282,8 @@ export class ExpectedTable {
     const isSet = (each: (typeof wanted)[number]) =>
       isSameText(cell, each.target) && (isSameText(other, each.variant) || (!isExact && other === null));
     const lost = wanted.find(
-      ({ value, isRefused, ...each }) => !isNull(value) && !isRefused && each.target === null && variant === null,
+      ({ value, isRefused, isVariantRefused: _, ...each }) =>
+        !isNull(value) && !isRefused && each.target === null && variant === null,
     );
     const words = () =>
       `row ${row.get('id')}, ${path} (${kind}): ${JSON.stringify([cell, other])}, not ${JSON.stringify(wanted)}`;
@@ -282,8 +295,8 @@ export class ExpectedTable {
     const text = held(kind, value, type);
     const isRefused = text !== null && this.#target.refuses(kind, text);
     const whole = !hasVariant || isNull(value) ? null : shown('VARCHAR', plain(value));
-    const variant = whole !== null && this.#target.refuses('VARCHAR', whole) ? null : whole;
-    return { target: isRefused ? null : text, variant, isRefused };
+    const isVariantRefused = whole !== null && this.#target.refuses('VARCHAR', whole);
+    return { target: isRefused ? null : text, variant: isVariantRefused ? null : whole, isRefused, isVariantRefused };
   }
 
   #checkLog({ map }: Recorded, rows: readonly ComparedRow[], facts: Facts): void {

@@ -313,6 +313,10 @@ export class Series {
     this.waiting = [];
     [this.isForgetting, this.#mayLackChanges] = [false, false];
     await this.compare();
+    const { refused } = this.expected;
+    const hasOthers = this.expected.left.size > 0 || this.loose.size > 0;
+    if (refused !== undefined && (hasOthers ? report.refused < refused : report.refused !== refused))
+      throw new Difference(`${report.refused} values are said to be refused, and ${refused} are`);
   }
 
   push(flags: Flags = {}): Promise<DestinationReport> {
