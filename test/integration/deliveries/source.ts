@@ -1,14 +1,15 @@
 import type { Dice } from '../incremental-runs/dice.js';
 import type { Json } from './json-value.js';
 
-type Form = 'text' | 'int' | 'big' | 'double' | 'bool' | 'digits' | 'price' | 'day' | 'list' | 'object';
+type Form = 'text' | 'int' | 'long' | 'big' | 'double' | 'bool' | 'digits' | 'price' | 'day' | 'list' | 'object';
 
 /** What a column's values become in a later run. */
 const next: Readonly<Record<Form, readonly Form[]>> = {
   text: ['text', 'text', 'list'],
-  int: ['double', 'big', 'text', 'list'],
+  int: ['double', 'long', 'big', 'text', 'list'],
+  long: ['double', 'int', 'text'],
   big: ['text', 'double'],
-  double: ['text', 'object'],
+  double: ['text', 'object', 'long'],
   bool: ['text', 'int'],
   digits: ['text', 'price', 'int'],
   price: ['text', 'digits'],
@@ -71,6 +72,9 @@ export class Source {
     switch (form) {
       case 'int':
         return String(n);
+      case 'long':
+        // No double holds it.
+        return String(2n ** 53n + BigInt(2 * n + 1));
       case 'big':
         return `${n}00000000000000000000${n % 7}`;
       case 'double':
