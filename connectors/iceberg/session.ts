@@ -42,6 +42,11 @@ export function tableOf(name: string): string {
   return `ice.ns.${quoteIdentifier(name)}`;
 }
 
+const denied =
+  /\b(401|403)\b|AccessDenied|Forbidden|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Authentication/i;
+const silent =
+  /could not (connect|establish)|connection (refused|reset|error)|timed? ?out|HTTP Error.*\b(408|429|5\d\d)\b|SSL/i;
+
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows and names of files. */
 function duckdbError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
@@ -51,11 +56,7 @@ function duckdbError(cause: unknown): CdsyncError {
       ...details,
       hint: 'does the warehouse of the catalog lie there?',
     });
-  if (
-    /\b(401|403)\b|AccessDenied|Forbidden|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Authentication/i.test(
-      message,
-    )
-  )
+  if (denied.test(message))
     return permissionMissing('the object store refuses access', {
       ...details,
       hint: 'check `access_key_id` and `secret_access_key`, or which credentials the catalog gives; `credentials: environment` uses those of this machine',
@@ -65,11 +66,7 @@ function duckdbError(cause: unknown): CdsyncError {
       ...details,
       hint: 'run as a user who may write it',
     });
-  if (
-    /could not (connect|establish)|connection (refused|reset|error)|timed? ?out|HTTP Error.*\b(408|429|5\d\d)\b|SSL/i.test(
-      message,
-    )
-  )
+  if (silent.test(message))
     return unavailable('no response from the object store', { ...details, hint: 'check `endpoint` and `region`' });
   if (/\b404\b|no such file|does not exist|cannot open file/i.test(message))
     return loadRefused('a file of the table, or its bucket, is not there', {

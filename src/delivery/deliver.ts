@@ -197,10 +197,8 @@ class Delivering {
   }
 
   #progressOf(stream: string): DeliveryProgress {
-    const found = this.#progress.find((each) => each.stream === stream);
-    return (
-      found ?? { destination: this.#request.destination.name, stream, phase: 'waiting', rows: 0, total: undefined }
-    );
+    const own = { destination: this.#request.destination.name, stream, rows: 0, total: undefined };
+    return this.#progress.find((each) => each.stream === stream) ?? { ...own, phase: 'waiting' };
   }
 }
 

@@ -81,10 +81,7 @@ export class DeliveryInput {
     return target;
   }
 
-  /**
-   * The changes after a snapshot: in mode `append` every one, in order; in `upsert` the last one of each key that is not a delete; in
-   * the other modes the last one of each key.
-   */
+  /** The changes after a snapshot: in mode `append` all; else the last one of each key, in `upsert` the last that is not a delete. */
   async changes(since: number, mode: Mode): Promise<LoadChunk[]> {
     const pending = this.#pending(since);
     const pieces: LoadChunk[] = [];
