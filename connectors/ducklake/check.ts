@@ -5,12 +5,13 @@ import {
   describeTables,
   isThere,
   type Lack,
+  orClose,
   quoteIdentifier,
   sqlText,
   unwritable,
 } from '../../src/sdk/index.js';
 import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
-import { openDucklake } from './load.js';
+import { DucklakeDestination } from './load.js';
 import type { DucklakeShape } from './options.js';
 import { catalogConnection, type LakeSession, openBare, openLake } from './session.js';
 
@@ -67,16 +68,13 @@ async function lookAtPostgres(session: LakeSession, context: Context): Promise<P
   return { hasLake: Number(row.lakes) > 0, lacks };
 }
 
-/** Whether the folder of the lake's files may be written. */
-async function lookAtData(context: Context): Promise<Lack[]> {
+/** Describes the tables, and looks whether the folder of the lake's files may be written. */
+async function lookAtLake(context: Context, tables: readonly string[]): Promise<Lack[]> {
   const session = await openLake(context, 'look');
-  try {
-    const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
-    const data = String(row?.data_path);
-    return data.includes('://') ? [] : await unwritable([data]);
-  } finally {
-    await session.close();
-  }
+  const [row] = await orClose(session, () => session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`));
+  await describeTables(Promise.resolve(new DucklakeDestination(session, context)), tables);
+  const data = String(row?.data_path);
+  return data.includes('://') ? [] : unwritable([data]);
 }
 
 /** Connects to the catalog and the data as a load does, and reads each table. */
@@ -103,10 +101,8 @@ export async function checkLake(context: Context, tables: readonly string[]): Pr
     await session.close();
   }
   const untried = options.dataUrl === undefined ? undefined : 'writing to the bucket is tested by the first load';
-  if (hasLake) {
-    lacks.push(...(await lookAtData(context)));
-    await describeTables(openDucklake(context), tables);
-  } else if (data === undefined)
+  if (hasLake) lacks.push(...(await lookAtLake(context, tables)));
+  else if (data === undefined)
     lacks.push({ message: 'there is no lake yet', hint: 'say where its Parquet files go: `data_path` or `data_url`' });
   else if (options.dataPath !== undefined) lacks.push(...(await unwritable([options.dataPath])));
   return { reached: hasLake ? place : `${place}, which the first load creates`, lacks, untried };

@@ -61,7 +61,7 @@ function lakeMerge(dialect: SqlDialect, task: MergeTask): Change[] {
 }
 
 /** Tables of one schema of a lake, over one connection. */
-class DucklakeDestination extends SqlDestination<LakeSession> {
+export class DucklakeDestination extends SqlDestination<LakeSession> {
   readonly #context: DestinationContext<DucklakeShape>;
 
   constructor(session: LakeSession, context: DestinationContext<DucklakeShape>) {

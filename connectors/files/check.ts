@@ -13,7 +13,7 @@ async function checkFolder(folder: string): Promise<DestinationCheck> {
   const path = await nearestExisting(folder);
   if (!(await stat(path)).isDirectory()) throw loadRefused(`${path} is not a folder`, { hint: 'give `path` a folder' });
   const reached = path === folder ? folder : `${folder}, which the first load creates`;
-  return { reached, lacks: await unwritable([folder]) };
+  return { reached, lacks: await unwritable([path]) };
 }
 
 /** Looks at the folder, or lists the bucket. */

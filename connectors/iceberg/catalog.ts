@@ -185,7 +185,7 @@ export class RestCatalog {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#http.close(), this.#logins.close()]);
+    await Promise.all([...new Set([this.#http, this.#logins])].map((http) => http.close()));
   }
 
   async #configure(): Promise<void> {

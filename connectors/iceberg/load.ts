@@ -32,7 +32,7 @@ import type { IcebergShape } from './options.js';
 import { parsePartition } from './partition.js';
 import { recordProperties, recordsOf, recordUpdates, stampOf, summaryOf } from './record-property.js';
 import { createRequest } from './schema-update.js';
-import { IcebergSession, next, stage, tableOf } from './session.js';
+import { IcebergSession, next, stage, tableOf, vendsCredentials } from './session.js';
 import { TableDraft } from './table-draft.js';
 import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
 import type { TrinoMerger } from './trino-merger.js';
@@ -43,8 +43,7 @@ type Context = DestinationContext<IcebergShape>;
 
 /** The catalog of a destination, connected. */
 export function openCatalog({ options, signal }: Context): Promise<RestCatalog> {
-  const vendsCredentials = options.accessKeyId === undefined && options.credentials === 'catalog';
-  return RestCatalog.open({ ...options, vendsCredentials, signal });
+  return RestCatalog.open({ ...options, vendsCredentials: vendsCredentials(options), signal });
 }
 
 /** DuckDB's SQL for tables of an Iceberg catalog. cdsync's own tables are local, and die with the delivery. */

@@ -177,11 +177,14 @@ function waysOut(options: Options, relay: CatalogRelay): string[] {
   return [...duckdbProxy(s3Server(options), process.env), way];
 }
 
+/** Whether the catalog gives the login for the object store. */
+export function vendsCredentials({ accessKeyId, credentials }: Options): boolean {
+  return accessKeyId === undefined && credentials === 'catalog';
+}
+
 async function attach(connection: DuckDBConnection, options: Options, relay: CatalogRelay): Promise<void> {
-  const hasKey = options.accessKeyId !== undefined;
-  // Without it, the catalog gives the login.
-  const secret = hasKey || options.credentials === 'environment' ? duckdbS3Secret('cdsync_store', options) : undefined;
-  const aws = secret !== undefined && !hasKey ? ['aws'] : [];
+  const secret = vendsCredentials(options) ? undefined : duckdbS3Secret('cdsync_store', options);
+  const aws = secret !== undefined && options.accessKeyId === undefined ? ['aws'] : [];
   await loadDuckdbExtensions(connection, ['avro', 'httpfs', 'iceberg', ...aws], options.extensions);
   const delegation = secret === undefined ? 'vended_credentials' : 'none';
   try {

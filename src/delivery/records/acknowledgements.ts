@@ -63,7 +63,7 @@ async function readLines(path: string): Promise<{ lines: Line[]; length: number 
  */
 export class Acknowledgements {
   readonly #handle: FileHandle;
-  /** For each offset, 1 if its record is dealt with. */
+  /** One bit for each offset: whether its record is dealt with. */
   #done = new Uint8Array(64);
   #count = 0;
   readonly #rejects: Reject[] = [];
@@ -102,12 +102,12 @@ export class Acknowledgements {
 
   #take(line: Line): void {
     const [from, to] = 'done' in line ? line.done : [line.refused, line.refused + 1];
-    if (to > this.#done.length) {
-      const longer = new Uint8Array(2 * to);
+    if (to > 8 * this.#done.length) {
+      const longer = new Uint8Array(Math.ceil(to / 4));
       longer.set(this.#done);
       this.#done = longer;
     }
-    this.#done.fill(1, from, to);
+    for (let at = from; at < to; at += 1) this.#done[at >>> 3] = (this.#done[at >>> 3] as number) | (1 << (at & 7));
     this.#count += to - from;
     if ('done' in line) return;
     const { refused: _, ...reject } = line;
@@ -115,7 +115,7 @@ export class Acknowledgements {
   }
 
   has(offset: number): boolean {
-    return this.#done[offset] === 1;
+    return ((this.#done[offset >>> 3] ?? 0) & (1 << (offset & 7))) !== 0;
   }
 
   get count(): number {

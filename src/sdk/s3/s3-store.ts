@@ -9,6 +9,7 @@ import type * as S3 from '@aws-sdk/client-s3';
 import type { Upload } from '@aws-sdk/lib-storage';
 import { proxyAgents } from '../../core/proxy-agents.js';
 import type { Secret } from '../../core/secret.js';
+import { orClose } from '../destination.js';
 import { vendorLibrary } from '../errors.js';
 import { checkedStream } from './checked-stream.js';
 import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
@@ -137,12 +138,7 @@ export class S3Store {
   /** Connects, and finds out whether the store honours `If-None-Match` and `If-Match`. */
   static async open(options: S3Options, { warns = true }: { readonly warns?: boolean } = {}): Promise<S3Store> {
     const store = new S3Store(await library(), options);
-    try {
-      await store.#findOutConditions();
-    } catch (error) {
-      store.close();
-      throw error;
-    }
+    await orClose(store, () => store.#findOutConditions());
     if (warns && !store.#keepsConditions)
       options.notice(`${store.place} has no conditional writes: make sure that nothing else loads it at the same time`);
     return store;

@@ -1,17 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { hashedRows, rowHash, type TypedColumn, wideColumns } from '../../../src/columns/row-hash.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 128, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession();
 
 async function hashOf(columns: readonly TypedColumn[], values: readonly string[]): Promise<string> {
   const row = columns.map(({ name, type }, index) => `(${values[index]})::${type} AS "${name}"`).join(', ');

@@ -1,21 +1,12 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { mergeTextFormats, parseTextCode, plainText } from '../../../src/columns/text-code.js';
 import { inferTextFormat, textCheckOf, textFormatOf, textMismatchSql } from '../../../src/columns/text-format.js';
 import { sqlText } from '../../../src/core/sql.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
 import { almostValues } from '../../fixtures/almost-values.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 128, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession();
 
 const form = (code: string) => textFormatOf(code) as NonNullable<ReturnType<typeof textFormatOf>>;
 const codes = [

@@ -1,20 +1,11 @@
 import '../../fixtures/property-seed.js';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../../../src/core/csv-formulas.js';
 import { sqlText } from '../../../src/core/sql.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 128, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession();
 
 const pieces = [
   "'",

@@ -1,19 +1,10 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { exactValue } from '../../../src/delivery/table/exact-value.js';
 import { parseColumnType } from '../../../src/sdk/column-type.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 128, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession();
 
 interface Half {
   readonly whole: bigint;

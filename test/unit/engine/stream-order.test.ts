@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
 import {
   orderStreams,
@@ -10,18 +10,9 @@ import { type SourceDeclaration, streamSource } from '../../../src/sources/decla
 import { profiles } from '../../../src/sources/profiles.js';
 import { segments } from '../../../src/sources/segments.js';
 import { sql as sqlSource } from '../../../src/sources/sql.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 256, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession(256);
 
 const stream = (name: string, source: SourceDeclaration, options: object = {}) =>
   ({ name, source: source.name, ...options, reads: streamSource(source, { ...options }) }) as unknown as StreamConfig;

@@ -1,17 +1,8 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { jsonValueSql, parseColumnType } from '../../../src/sdk/index.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 128, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession();
 
 it.each<[type: string, value: string, json: unknown]>([
   ['DOUBLE', "'nan'", null],

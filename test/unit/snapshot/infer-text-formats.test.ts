@@ -1,22 +1,13 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { mergeTextFormats } from '../../../src/columns/text-code.js';
 import { inferTextFormat } from '../../../src/columns/text-format.js';
 import { sqlText } from '../../../src/core/sql.js';
 import { inferTextFormats } from '../../../src/snapshot/infer-text-formats.js';
-import { Database, type Session } from '../../../src/storage/duckdb.js';
 import { almostValues } from '../../fixtures/almost-values.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
-let database: Database;
-let session: Session;
-beforeAll(async () => {
-  database = await Database.open({ memoryMb: 128, threads: 1 });
-  session = await database.connect();
-});
-afterAll(() => {
-  session.close();
-  database.close();
-});
+const session = await duckdbSession();
 
 it('DuckDB finds the same code for the texts of a column as the scanner', { timeout: 120_000 }, async () => {
   const texts = almostValues.filter((text) => !text.includes('\0'));
