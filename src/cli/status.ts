@@ -6,7 +6,7 @@ import { terminalWidth } from './standard-streams.js';
 /** The share of the budget that a running process has, if the variables of the service are set here too. */
 async function shareOf(args: JobsArguments, pid: number): Promise<LimitShare | undefined> {
   const { loadService } = await import('./service-from-flags.js');
-  const { readLimitShare } = await import('../rate-limit/limit-socket.js');
+  const { readLimitShare } = await import('../rate-limit/file-leases.js');
   const config = await loadService({ ...args, config: args.config }).catch(() => undefined);
   return config && readLimitShare(config.service, pid);
 }

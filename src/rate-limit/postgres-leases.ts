@@ -3,62 +3,18 @@ import type pg from 'pg';
 import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
 import { withoutPostgresTls, withPostgresTls } from '../sdk/encryption.js';
-import { reclaimDelayMs } from './lease-table.js';
+import {
+  type LeaseRequest,
+  type LeaseResponse,
+  type LeaseStore,
+  LeaseStoreUnavailable,
+  reclaimDelayMs,
+} from './leases.js';
 
 /** How long the database may take to connect, and to respond. */
 const responseMs = 3_000;
 /** The first wait after a failure, and the longest. */
 const [firstRetryMs, longestRetryMs] = [250, 5_000];
-
-/** The needs of one process, and the part that it requests. */
-interface LeaseRequest {
-  /** The account, as text. */
-  readonly account: string;
-  /** The process, and the number of its report: a report that arrives late changes nothing. */
-  readonly member: string;
-  readonly number: number;
-  /** Its configured limit. */
-  readonly limit: number;
-  /** The permits that it may still use. */
-  readonly part: number;
-  /** The same, or those in use if they are more. */
-  readonly held: number;
-  readonly used: number;
-  readonly waiting: boolean;
-  /** The most that it wants; it gets more than `part` only from free permits. */
-  readonly target: number;
-  /** The permits to divide, as far as it knows. */
-  readonly total: number;
-  /** Responses since its last report, and how many of them were 429s. */
-  readonly answered: number;
-  readonly refused: number;
-  /** How long the service asked to wait; 0 if it did not. */
-  readonly pauseMs: number;
-  /** How long it may use its part; 0 if it leaves. */
-  readonly leaseMs: number;
-}
-
-/** The stored lease of a process. */
-export interface ParticipantLease {
-  readonly number: number;
-  readonly limit: number;
-  readonly held: number;
-  readonly part: number;
-  readonly used: number;
-  readonly waiting: boolean;
-  /** Until when its permits count, by the database's clock, in milliseconds. */
-  readonly until: number;
-}
-
-export interface LeaseResponse {
-  /** The database's clock, in milliseconds. */
-  readonly now: number;
-  /** Responses of the service to all processes, ever. */
-  readonly answered: number;
-  readonly refused: number;
-  readonly pause_until: number;
-  readonly members: Readonly<Record<string, ParticipantLease>>;
-}
 
 const create = `SELECT pg_advisory_xact_lock(hashtext('cdsync'));
 CREATE TABLE IF NOT EXISTS cdsync_budget (account text PRIMARY KEY, state jsonb NOT NULL) WITH (fillfactor = 50)`;
@@ -90,12 +46,10 @@ ON CONFLICT (account) DO UPDATE SET state = (
 RETURNING state || jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS response`;
 
 function parametersOf(of: LeaseRequest): unknown[] {
-  const said = [of.account, of.member, of.number, of.limit, of.held, of.used, of.waiting, of.target];
-  return [...said, of.answered, of.refused, of.pauseMs, of.leaseMs, of.total, of.part];
+  const { target, total } = of.wanted();
+  const said = [of.account, of.member, of.number, of.limit, of.held, of.used, of.waiting, target];
+  return [...said, of.answered, of.refused, of.pauseMs, of.leaseMs, total, of.part];
 }
-
-/** The database cannot be reached at present. */
-class LeaseStoreUnavailable extends Error {}
 
 /** SQLSTATEs of temporary failures: connection, deadlock, resources, locks, shutdown, a standby that is being promoted, files. */
 const passing = /^(08|25006|25P0|40|53|55P03|57|58)/;
@@ -104,7 +58,9 @@ const passing = /^(08|25006|25P0|40|53|55P03|57|58)/;
  * A table in PostgreSQL with the leases of a fleet: one row an account. All its times are of the database's clock. One connection
  * serves all accounts; it is opened again after a failure.
  */
-export class PostgresLeases {
+export class PostgresLeases implements LeaseStore {
+  /** No load for a small database. */
+  readonly reportsPerSecond = 16;
   readonly #url: Secret;
   readonly #notice: (line: string) => void;
   #connection: Promise<pg.Client> | undefined;
@@ -119,11 +75,6 @@ export class PostgresLeases {
     this.#notice = notice;
   }
 
-  /**
-   * Records the needs of a process, and returns the leases of all.
-   * @throws {LeaseStoreUnavailable} if the database does not respond
-   * @throws {CdsyncError} `budget_unusable` if it refuses
-   */
   async report(of: LeaseRequest): Promise<LeaseResponse> {
     if (performance.now() < this.#retryAt) throw new LeaseStoreUnavailable();
     try {

@@ -1,48 +1,86 @@
+import { randomUUID } from 'node:crypto';
 import type { Clock } from '../core/clock.js';
-import type { CdsyncError } from '../core/errors.js';
+import { CdsyncError } from '../core/errors.js';
 import { AdaptiveLimit } from './adaptive-limit.js';
 import type { Permit, RateLimiter } from './budget.js';
-import type { LimitDemand } from './lease-table.js';
-import { type LimitSource, SlidingWindowLimiter } from './limiter.js';
 import {
-  heartbeatMs,
-  type Join,
-  leasedSince,
-  noLease,
-  type Participant,
-  type ParticipantContext,
-} from './participant.js';
+  fairShares,
+  type LeaseResponse,
+  type LeaseStore,
+  LeaseStoreUnavailable,
+  type LimitDemand,
+  otherLeases,
+  type ParticipantLease,
+} from './leases.js';
+import { type LimitSource, SlidingWindowLimiter } from './limiter.js';
 
+/** How often processes that share a limit report their needs, if the store can take that. */
+const heartbeatMs = 100;
+/** How long a part may be used after its report: this time, or this many pauses between reports if they are longer. */
+const shortestLeaseMs = 1_500;
+const leaseReports = 4;
 /** How long a need counts after it was last seen. */
 const recentMs = 1_000;
 /** The factor by which the highest number of permits in use shrinks with each beat. */
 const fading = 0.9;
 
-/** The limit of one account that several processes share. Its {@link Participant} knows how they share it. */
+/** A part that may be used until a time. */
+interface Lease {
+  readonly permits: number;
+  readonly until: number;
+  /** Since when this process has had a part without interruption: earlier permits belong to others. */
+  readonly since: number;
+}
+
+const noLease: Lease = { permits: 0, until: Number.NEGATIVE_INFINITY, since: Number.POSITIVE_INFINITY };
+
+/**
+ * The limit of one account that several processes share. The part of this one is a lease by the store's clock. A process that is killed or
+ * suspended loses its lease, and knows it by its own clock. While the store is away, it uses its lease, then waits.
+ */
 export class SharedLimit implements RateLimiter, LimitSource {
+  readonly risesAt = Number.POSITIVE_INFINITY;
   readonly #clock: Clock;
-  readonly #joinOthers: Join;
+  readonly #store: LeaseStore;
+  readonly #account: string;
   readonly #onAlone: (why: unknown) => void;
+  readonly #member = `${process.pid}.${randomUUID()}`;
   readonly #learned: AdaptiveLimit;
   readonly #limiter: SlidingWindowLimiter;
-  /** Undefined while this process searches for the others. */
-  #participant: Participant | undefined;
   #lease = noLease;
+  /** The leases of all, as last read. */
+  #known: LeaseResponse | undefined;
+  /** Whether it has no part because it wants none. */
+  #isIdle = true;
   #isAlone = false;
-  #refusal: CdsyncError | undefined;
   #isClosed = false;
+  #refusal: CdsyncError | undefined;
   #waitedAt = Number.NEGATIVE_INFINITY;
   #mostUsed = 0;
+  #answered = 0;
+  #refused = 0;
+  #pauseMs = 0;
+  #number = 0;
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  #reporting: Promise<void> | undefined;
+  #hasNoticedLimits = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param onAlone called with the reason if this process cannot find others; it then uses the whole limit */
-  constructor(limit: number, clock: Clock, { join, onAlone }: { join: Join; onAlone: (why: unknown) => void }) {
+  /**
+   * @param account as text, the same in all processes
+   * @param onAlone called with the reason if this process cannot find others; it then uses the whole limit
+   */
+  constructor(
+    limit: number,
+    clock: Clock,
+    { store, account, onAlone }: { store: LeaseStore; account: string; onAlone: (why: unknown) => void },
+  ) {
     this.#clock = clock;
-    this.#joinOthers = join;
+    this.#store = store;
+    this.#account = account;
     this.#onAlone = onAlone;
     this.#learned = new AdaptiveLimit(limit);
     this.#limiter = new SlidingWindowLimiter(this, clock);
-    void this.#join();
   }
 
   /** Makes the configured limit smaller; a larger `limit` changes nothing. */
@@ -51,11 +89,11 @@ export class SharedLimit implements RateLimiter, LimitSource {
   }
 
   get effectiveLimit(): number {
-    return this.#limiter.effectiveLimit;
+    return this.#isIdle ? this.#total(this.#others()) : this.#limiter.effectiveLimit;
   }
 
   get otherProcesses(): number {
-    return Math.max(0, (this.#participant?.participants ?? 1) - 1);
+    return this.#isAlone ? 0 : Object.keys(this.#others()).length;
   }
 
   async acquire(signal: AbortSignal): Promise<Permit> {
@@ -67,75 +105,56 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   throttled(retryAfterMs = 0): void {
     this.#limiter.throttled(retryAfterMs);
-    if (retryAfterMs > 0) this.#participant?.sharePause(retryAfterMs);
+    if (retryAfterMs > 0) this.#sharePause(retryAfterMs);
   }
 
   pause(ms: number): void {
     this.#limiter.pause(ms);
-    this.#participant?.sharePause(ms);
+    this.#sharePause(ms);
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     clearInterval(this.#timer);
-    await this.#participant?.close();
+    await this.#reporting;
+    if (this.#number > 0) this.#report({ leaves: true });
+    this.#isClosed = true;
+    await this.#reporting;
   }
 
   at(now: number): number {
     if (this.#isAlone) return this.#learned.at(now);
-    if (this.#participant !== undefined) return this.#participant.at(now);
     return now < this.#lease.until ? this.#lease.permits : 0;
   }
 
   heldSince(now: number): number {
     if (this.#isAlone) return Number.NEGATIVE_INFINITY;
-    return this.#participant?.heldSince(now) ?? leasedSince(this.#lease, now);
-  }
-
-  get risesAt(): number {
-    return this.#isAlone ? this.#learned.risesAt : (this.#participant?.risesAt ?? Number.POSITIVE_INFINITY);
+    return now < this.#lease.until ? this.#lease.since : Number.POSITIVE_INFINITY;
   }
 
   answered(now: number): void {
-    (this.#participant ?? this.#learned).answered(now);
+    if (this.#isAlone) this.#learned.answered(now);
+    else this.#answered += 1;
   }
 
   refused(): void {
-    (this.#participant ?? this.#learned).refused();
+    if (this.#isAlone) this.#learned.refused();
+    else this.#refused += 1;
   }
 
-  async #join(silent?: number): Promise<void> {
-    try {
-      const participant = await this.#joinOthers(this.#context(), () => this.#lease, silent);
-      if (this.#isClosed) return await participant.close();
-      this.#participant = participant;
-      participant.beat();
-    } catch (error) {
-      this.#isAlone = true;
-      this.#onAlone(error);
-    }
-    this.#limiter.wake();
-    this.#keepTime();
+  /** The leases of others that have or want a part. */
+  #others(leases = this.#known): Record<string, ParticipantLease> {
+    const all = Object.entries(leases === undefined ? {} : otherLeases(leases, this.#member));
+    return Object.fromEntries(all.filter(([, { part, waiting }]) => part > 0 || waiting));
   }
 
-  #context(): ParticipantContext {
-    return {
-      clock: this.#clock,
-      limiter: this.#limiter,
-      learned: this.#learned,
-      demand: (part) => this.#demand(part),
-      lost: (participant, silent) => {
-        if (participant !== this.#participant || this.#isClosed) return;
-        this.#lease = participant.lease;
-        this.#participant = undefined;
-        void participant.close();
-        void this.#join(silent);
-      },
-      refuse: (error) => {
-        this.#refusal = error;
-        this.#limiter.refuse(error);
-      },
-    };
+  /** The permits to divide: the smallest of the limits that the processes are configured with, or less after 429s. */
+  #total(others: Record<string, ParticipantLease>): number {
+    const limits = Object.values(others).map(({ limit }) => limit);
+    return Math.floor(Math.min(this.#learned.at(this.#clock.monotonic()), ...limits));
+  }
+
+  get #pauseBetween(): number {
+    return Math.max(heartbeatMs, ((1 + this.otherProcesses) * 1_000) / this.#store.reportsPerSecond);
   }
 
   #demand(part: number): LimitDemand {
@@ -148,15 +167,21 @@ export class SharedLimit implements RateLimiter, LimitSource {
   }
 
   #wait(): void {
-    this.#waitedAt = this.#clock.monotonic();
-    if (this.#participant?.beats) this.#participant.hurry();
-    this.#keepTime();
+    const now = this.#clock.monotonic();
+    this.#waitedAt = now;
+    if (!this.#isAlone && this.at(now) === 0) this.#report();
+    else this.#keepTime();
   }
 
-  /** Runs the timer while it is needed; it keeps the process alive only while requests wait. */
+  #sharePause(ms: number): void {
+    this.#pauseMs = Math.max(this.#pauseMs, ms);
+    if (!this.#isAlone) this.#report();
+  }
+
+  /** Runs the timer while there is a part, or a need; it keeps the process alive only while requests wait. */
   #keepTime(): void {
-    const isNeeded = !this.#isClosed && !this.#isAlone && (this.#participant?.beats ?? true);
-    if (!isNeeded) {
+    const isNeeded = !this.#isClosed && !this.#isAlone && this.#refusal === undefined;
+    if (!isNeeded || (this.#isIdle && this.#limiter.waiting === 0)) {
       clearInterval(this.#timer);
       this.#timer = undefined;
       return;
@@ -168,7 +193,108 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   #beat(): void {
     this.#mostUsed = Math.floor(this.#mostUsed * fading);
-    this.#participant?.beat();
+    const now = this.#clock.monotonic();
+    if (now - this.#reportedAt >= this.#pauseBetween) {
+      const { used, waiting } = this.#demand(this.at(now));
+      this.#report({ leaves: used === 0 && !waiting });
+    }
     this.#keepTime();
+  }
+
+  /** One report at a time, so that the stored lease of this process is true until the response. */
+  #report({ leaves = false } = {}): void {
+    if (this.#isClosed || this.#reporting !== undefined) return;
+    this.#reporting = this.#exchange(leaves)
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => {
+        this.#reporting = undefined;
+      });
+    this.#keepTime();
+  }
+
+  #failed(error: unknown): void {
+    if (error instanceof LeaseStoreUnavailable) return;
+    if (error instanceof CdsyncError) {
+      this.#refusal = error;
+      this.#limiter.refuse(error);
+    } else {
+      this.#isAlone = true;
+      this.#onAlone(error);
+      this.#limiter.wake();
+    }
+    this.#keepTime();
+  }
+
+  async #exchange(leaves: boolean): Promise<void> {
+    const now = this.#clock.monotonic();
+    const demand = this.#demand(leaves ? 0 : this.at(now));
+    const leaseMs = leaves ? 0 : Math.ceil(Math.max(shortestLeaseMs, leaseReports * this.#pauseBetween));
+    if (leaves) this.#lease = noLease;
+    this.#isIdle = leaves;
+    this.#reportedAt = now;
+    this.#number += 1;
+    const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
+    let isDecided = true;
+    const response = await this.#store.report({
+      ...demand,
+      account: this.#account,
+      member: this.#member,
+      number: this.#number,
+      waiting: demand.waiting && !leaves,
+      answered,
+      refused,
+      pauseMs: Math.ceil(pauseMs),
+      leaseMs,
+      wanted: (leases = this.#known) => {
+        isDecided = leases !== undefined;
+        const others = this.#others(leases);
+        const total = this.#total(others);
+        return {
+          target: leaves || leases === undefined ? 0 : this.#fairShare(total, demand, others, leases.now),
+          total,
+        };
+      },
+    });
+    this.#answered -= answered;
+    this.#refused -= refused;
+    if (this.#pauseMs === pauseMs) this.#pauseMs = 0;
+    this.#learn(response);
+    const own = response.members[this.#member];
+    if (!leaves && own?.number === this.#number) {
+      const since = now < this.#lease.until ? this.#lease.since : now;
+      this.#lease = { permits: own.part, until: now + leaseMs, since };
+    }
+    this.#limiter.wake();
+    // The leases of the others were not known yet.
+    if (!isDecided && !leaves) await this.#exchange(false);
+  }
+
+  /** In the same order in all processes, so that odd permits go to one of them. */
+  #fairShare(total: number, own: LimitDemand, others: Record<string, ParticipantLease>, now: number): number {
+    const needs = Object.entries({ ...others, [this.#member]: own }).sort(([one], [other]) => (one < other ? -1 : 1));
+    const shares = fairShares(
+      total,
+      needs.map(([, need]) => need),
+      now,
+    );
+    return shares[needs.findIndex(([member]) => member === this.#member)] as number;
+  }
+
+  #learn(response: LeaseResponse): void {
+    const before = this.#known;
+    this.#known = response;
+    const { now, answered, refused, pause_until: pausedUntil } = response;
+    if (before !== undefined && answered > before.answered) {
+      this.#learned.answered(this.#clock.monotonic(), answered - before.answered);
+      this.#learned.refused(Math.max(0, refused - before.refused));
+    }
+    // This process waits already; of several waits, the longest counts.
+    if (pausedUntil > now) this.#limiter.pause(pausedUntil - now);
+    const other = Object.values(this.#others()).find(({ limit }) => limit !== this.#learned.limit);
+    if (other === undefined || this.#hasNoticedLimits) return;
+    this.#hasNoticedLimits = true;
+    this.#store.notice(
+      `warning: other processes of this budget have rate_limits of ${other.limit} a second, this one ${this.#learned.limit}; the smaller holds for all`,
+    );
   }
 }

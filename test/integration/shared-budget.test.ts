@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { accountOf } from '../../src/rate-limit/budget.js';
-import { LimitSocket } from '../../src/rate-limit/limit-socket.js';
+import { readLimitShare } from '../../src/rate-limit/file-leases.js';
 import { bundledSender, type Sender, sendersOf } from '../fixtures/budget-senders.js';
 
 let program: string;
@@ -29,10 +28,17 @@ it('another process that only looks sees the part of each process, and takes non
   const { folder, service, send } = await sendersOf(program, 100);
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ part }) => part > 30 && part < 70)));
-  const account = accountOf({ baseUrl: service.url, tenantId: service.tenantId }, 'profile');
-  const shares = await new LimitSocket(join(folder, 'cdsync'), account).readShares();
-  expect(shares?.map(({ pid }) => pid).sort()).toEqual([one, two].map(({ child }) => child.pid).sort());
-  expect(shares?.every(({ permits }) => permits > 30)).toBe(true);
+  const options = {
+    baseUrl: service.url,
+    tenantId: service.tenantId,
+    rateLimits: { profile: 100, management: 1, realtime: 1 },
+  };
+  for (const { child } of [one, two]) {
+    const share = await readLimitShare(options, child.pid as number, async () => join(folder, 'cdsync'));
+    expect(share).toMatchObject({ otherProcesses: 1 });
+    expect(share?.part).toBeGreaterThan(0.3);
+  }
+  expect(await readLimitShare(options, process.pid, async () => join(folder, 'cdsync'))).toBeUndefined();
   expect([one.last().others, two.last().others]).toEqual([1, 1]);
 });
 
@@ -53,13 +59,12 @@ it('a process that wants nothing leaves its part to the one that does', async ()
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('kill -9 of owner and members takes nothing from the others, and the limit holds', async () => {
+it('kill -9 of processes takes nothing from the others, and the limit holds', async () => {
   const { send, rate, stats } = await sendersOf(program, 120);
   const senders = [send()];
   await senders[0]?.until(({ requests }) => requests > 0);
   for (let n = 0; n < 5; n += 1) senders.push(send());
   await Promise.all(senders.map((each) => each.until(({ others }) => others === 5)));
-  // The first is the owner.
   for (const index of [0, 3, 1]) {
     senders[index]?.child.kill('SIGKILL');
     await sleep(1_000);
@@ -71,45 +76,45 @@ it('kill -9 of owner and members takes nothing from the others, and the limit ho
   expect((await stats()).peak).toBeLessThanOrEqual(120);
 });
 
-it('a suspended owner is replaced, and does not exceed the limit when it continues', async () => {
+it('a suspended process loses its part to the others, and does not exceed the limit when it continues', async () => {
   const { send, rate, stats } = await sendersOf(program, 100);
-  const owner = send();
-  await owner.until(({ requests }) => requests > 0);
+  const first = send();
+  await first.until(({ requests }) => requests > 0);
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ part }) => part >= 30)));
-  await owner.suspend();
+  await first.suspend();
   await Promise.all([one, two].map((each) => each.until(({ others, part }) => others === 1 && part >= 45)));
-  owner.resume();
-  await owner.until(({ others, part }) => others === 2 && part >= 30);
+  first.resume();
+  await first.until(({ others, part }) => others === 2 && part >= 30);
   expect(await rate(3)).toBeGreaterThan(80);
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('a process that begins while the owner, alone until then, is suspended takes its place', async () => {
+it('a process that begins while the only other one is suspended gets the whole limit', async () => {
   const { send, stats } = await sendersOf(program, 100);
-  const owner = send();
-  await owner.until(({ requests }) => requests > 0);
-  await owner.suspend();
+  const first = send();
+  await first.until(({ requests }) => requests > 0);
+  await first.suspend();
   const newcomer = send();
   await newcomer.until(({ part }) => part === 100);
   await newcomer.until(({ requests }) => requests > 150);
-  owner.resume();
-  await owner.until(({ others, part }) => others === 1 && part >= 45);
+  first.resume();
+  await first.until(({ others, part }) => others === 1 && part >= 45);
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('a suspended member loses its part, and gets one again when it continues', async () => {
+it('a process suspended later than the other loses its part, and gets one again when it continues', async () => {
   const { send, stats } = await sendersOf(program, 100);
-  const owner = send();
-  await owner.until(({ requests }) => requests > 0);
-  const member = send();
-  await owner.until(({ part }) => part <= 55 && part > 0);
-  await member.suspend();
-  await owner.until(({ part }) => part >= 99);
-  member.resume();
-  await Promise.all([owner, member].map((each) => each.until(({ part }) => part >= 45 && part <= 55)));
+  const first = send();
+  await first.until(({ requests }) => requests > 0);
+  const second = send();
+  await first.until(({ part }) => part <= 55 && part > 0);
+  await second.suspend();
+  await first.until(({ part }) => part >= 99);
+  second.resume();
+  await Promise.all([first, second].map((each) => each.until(({ part }) => part >= 45 && part <= 55)));
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(await stats()).toMatchObject({ throttled: 0 });
 });

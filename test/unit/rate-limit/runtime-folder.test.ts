@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, stat, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { runtimeFolder } from '../../../src/rate-limit/limit-socket.js';
+import { runtimeFolder } from '../../../src/rate-limit/file-leases.js';
 
 async function input(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-runtime-'));
