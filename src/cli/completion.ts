@@ -80,12 +80,8 @@ type Shell = keyof typeof completionScripts;
 
 const shells = Object.keys(completionScripts) as Shell[];
 
-interface CompletionArguments extends CommonArguments {
-  shell?: Shell | undefined;
-}
-
 /** `cdsync completion`: prints a script that makes a shell complete the words of cdsync. */
-export const completionCommand: Command<CommonArguments, CompletionArguments> = {
+export const completionCommand: Command<CommonArguments, CommonArguments & { shell?: Shell | undefined }> = {
   builder: (parser) =>
     parser
       .positional('shell', { choices: shells, describe: 'the shell [default: that of $SHELL]' })

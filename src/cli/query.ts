@@ -63,12 +63,11 @@ const quoteSql =
 /** What to do if SQL without quotes is refused. */
 const afterSplitSql = { sql_failed: quoteSql, sql_not_allowed: quoteSql };
 
-interface PublishedTask extends QueryArguments {
-  readonly layout: JobLayout;
-  readonly resources: ResourceOptions;
-}
-
-async function printPublished(args: PublishedTask, sql: string, output: Output): Promise<void> {
+async function printPublished(
+  args: QueryArguments & { layout: JobLayout; resources: ResourceOptions },
+  sql: string,
+  output: Output,
+): Promise<void> {
   const { openPublished } = await import('../snapshot/published.js');
   const { interruption } = await import('./interruption.js');
   const { allowFiles, showValues: showsValues, layout, resources } = args;

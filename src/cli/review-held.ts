@@ -9,17 +9,11 @@ interface DecideArguments extends JobArguments {
   stream?: string[] | undefined;
 }
 
-/** What to decide on. */
-interface Choice {
-  readonly runId: string;
-  readonly streams: readonly string[] | undefined;
-}
-
 /** The effect of a decision, and how its result is shown. */
 interface Decision<R> extends Pick<JobCommand<R>, 'print' | 'document'> {
   /** Of a job in a bucket: the files that are downloaded at once. */
   readonly need: 'decide' | 'small';
-  decide(context: RunContext, choice: Choice): Promise<R>;
+  decide(context: RunContext, choice: { runId: string; streams: readonly string[] | undefined }): Promise<R>;
 }
 
 /** @param parts that it needs of the job besides its streams */

@@ -139,12 +139,8 @@ export function servicePart(args: ServiceArguments, env: Variables): ServicePart
   };
 }
 
-interface ServiceFileArguments extends ServiceArguments {
-  config?: string | undefined;
-}
-
 /** The service for a command that needs no job: from a configuration, or from flags and the environment. */
-export async function loadService(args: ServiceFileArguments): Promise<Config> {
+export async function loadService(args: ServiceArguments & { config?: string | undefined }): Promise<Config> {
   const env = await environment(args);
   const { config, baseUrl, tenantId } = args;
   const flags = baseUrl ?? tenantId;

@@ -74,19 +74,9 @@ interface StartArguments extends WorkflowArguments {
   deadline?: string | undefined;
 }
 
-interface StatusArguments extends WorkflowArguments {
-  view?: 'overview' | 'verbose' | undefined;
-}
-
 /** Workflows run for hours; the service itself warns after about a day. */
 const defaultDeadlineMs = 86_400_000;
 const longestDeadlineMs = 7 * 86_400_000;
-
-/** The result of a subcommand: the run as it was last seen, and the error if it failed or is not followed to its end. */
-interface WorkflowResult {
-  readonly run: WorkflowRun;
-  readonly error?: CdsyncError;
-}
 
 /** Hints for errors of the service, if the command knows more than its client. */
 const hints: Readonly<Record<string, string>> = {
@@ -101,7 +91,10 @@ function withHint(thrown: unknown): CdsyncError {
   return reworded(error, error.message, { hint, requestId: error.requestId, cause: error });
 }
 
-type Work = (context: WorkflowContext, id: string) => Promise<WorkflowResult>;
+type Work = (
+  context: WorkflowContext,
+  id: string,
+) => Promise<{ readonly run: WorkflowRun; readonly error?: CdsyncError }>;
 
 /** Does a subcommand's work on the one id among its words, and shows the run. */
 async function withWorkflows(args: WorkflowArguments, what: string, work: Work): Promise<void> {
@@ -205,7 +198,10 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
   },
 };
 
-const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
+const statusCommand: CommandModule<
+  ServiceArguments,
+  WorkflowArguments & { view?: 'overview' | 'verbose' | undefined }
+> = {
   command: 'status <words..>',
   describe: 'show a run of a workflow',
   builder: (parser) =>

@@ -100,13 +100,7 @@ function valuesOfList(columns: number): number {
   return Math.max(1000, Math.ceil(columns / 5));
 }
 
-/** Columns of one type whose values fit into one list. */
-interface ListedColumns {
-  readonly type: string;
-  readonly columns: readonly HashedColumn[];
-}
-
-function listed(columns: readonly HashedColumn[]): ListedColumns[] {
+function listed(columns: readonly HashedColumn[]) {
   const byType = new Map<string, HashedColumn[]>();
   for (const column of columns) {
     const known = byType.get(column.type);

@@ -42,14 +42,6 @@ function streamConfig(
   return { ...options, guards, strings, reads: streamSource(source, options) } as unknown as StreamConfig;
 }
 
-/** The readers and schemas of a job. */
-interface JobSurroundings {
-  /** Of the YAML file. */
-  readonly folder: string;
-  readonly sources: ReadonlyMap<string, SourceDeclaration>;
-  readonly env: Variables;
-}
-
 /** Where OpenTelemetry's own variables give the headers of its requests, a login for example. */
 export const otlpHeaders = 'OTEL_EXPORTER_OTLP_HEADERS';
 
@@ -71,7 +63,7 @@ function metricsConfig(part: JobPart['metrics'], folder: string, env: Variables)
 export function jobConfig(
   name: string,
   part: JobPart,
-  { folder, sources, env }: JobSurroundings,
+  { folder, sources, env }: { folder: string; sources: ReadonlyMap<string, SourceDeclaration>; env: Variables },
 ): Omit<JobConfig, 'destinations'> {
   const { streams = [], before = [], guards, strings, resumeWithin, ...rest } = part;
   const { parquet, publish, keep, recognition, notify, metrics, after } = rest;

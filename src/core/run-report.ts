@@ -63,7 +63,7 @@ export interface StreamReport {
   /** The rate limit that its requests count against, in requests a second; null for a stream that sends none. */
   limit: { group: 'profile' | 'management' | 'realtime'; per_second: number } | null;
   /** The guards that hold it, or with `action: warn` let it pass; with figures but without keys; `error` also names keys. */
-  findings: ReportedFinding[];
+  findings: { guard: string; message: string }[];
   /** What needs attention although the stream was not stopped. */
   warnings: ReportedWarning[];
   /** Names under `columns:` that no column of the stream has. */
@@ -74,12 +74,6 @@ export interface StreamReport {
 /** Something that needs attention; no key and no value of a record. */
 export interface ReportedWarning {
   code: string;
-  message: string;
-}
-
-/** A guard that holds a stream. */
-interface ReportedFinding {
-  guard: string;
   message: string;
 }
 

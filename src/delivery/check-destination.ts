@@ -12,13 +12,6 @@ import type { JobLayout } from '../storage/layout.js';
 import { type DeliveryContext, destinationContext } from './delivery.js';
 import { TargetNames } from './target-names.js';
 
-/** A rule for a column that no stream of the destination has. */
-export interface UnknownRule {
-  readonly column: string;
-  /** The column that may be meant. */
-  readonly nearest: string | undefined;
-}
-
 type Columns = Pick<Feed, 'columns' | 'changes' | 'rows'>;
 
 /** The names of a stream's columns, and the columns that their fields are now called by. */
@@ -35,11 +28,12 @@ function namesOf({ columns, changes }: Columns): { names: Set<string>; renamed: 
 /**
  * The rules of a destination that match no column: values that they must hide would be delivered in clear.
  * @param streams all streams of the destination; undefined for one that is not published yet
+ * @returns their columns, and the nearest column that there is
  */
 export function unknownRules(
   streams: readonly (Columns | undefined)[],
   rules: ReadonlyMap<string, ColumnRule>,
-): UnknownRule[] {
+): { column: string; nearest: string | undefined }[] {
   const known = streams.filter((stream) => stream !== undefined).map(namesOf);
   // Before its first rows, the columns of a stream are not known.
   const isComplete = streams.every((stream) => stream !== undefined && stream.rows > 0);

@@ -29,14 +29,6 @@ export const readTaskSchema = z.object({
  */
 export type ReadTask = z.infer<typeof readTaskSchema>;
 
-/** What the sink found on a page. */
-interface PageOutcome {
-  /** Number of records that are kept. */
-  readonly records: number;
-  /** Whether any of their keys is new to this attempt of the task. */
-  readonly hasNew: boolean;
-}
-
 /**
  * Takes the pages of a task. It is all that a task shares with the other tasks of its stream. The task does not know what
  * becomes of its pages, or when their checkpoint is written.
@@ -45,10 +37,11 @@ export interface PageSink {
   /**
    * Takes in the next page. It waits while the conversion lags behind. `cursor` becomes durable later, together with the
    * page's records, and never before the cursors of earlier pages.
+   * @returns how many records are kept, and whether any of their keys is new to this attempt of the task
    * @throws {MalformedPageError} if the page must be fetched again; nothing of it was kept
    * @throws {CdsyncError} `filter_ignored` if records do not match the filter; nothing of the page was kept
    */
-  take(page: PageBytes, cursor: PartitionCursor): Promise<PageOutcome>;
+  take(page: PageBytes, cursor: PartitionCursor): Promise<{ records: number; hasNew: boolean }>;
   /** Drops everything that earlier attempts returned; durable on return. */
   restart(attempt: number): Promise<void>;
 }

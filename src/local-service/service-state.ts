@@ -1,6 +1,6 @@
 import type { DayShares } from './data/population.js';
 import type { AttributeForm } from './data/segments.js';
-import { type NetChange, TenantData } from './data/tenant-data.js';
+import { TenantData } from './data/tenant-data.js';
 import { faultSchema } from './faults/fault.js';
 import { FaultInjector } from './faults/fault-injector.js';
 import { ErrorResponses } from './http/error-responses.js';
@@ -8,22 +8,14 @@ import { KeyStore } from './keys/key-store.js';
 import { TokenIssuer } from './keys/token-issuer.js';
 import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
 import type { LocalServiceOptions } from './local-service-options.js';
-import { type ManagementChange, ManagementTenants } from './management/management-tenants.js';
+import { ManagementTenants } from './management/management-tenants.js';
 import type { EndForm } from './operations/listing.js';
 import { PageBuffers } from './page-buffers.js';
 import { PageTokens } from './page-token.js';
 import { RealtimeTenants } from './realtime/realtime-tenants.js';
-import type { RealtimeChange } from './realtime/tenant-realtime.js';
 import { RequestStats } from './request-stats.js';
 import { ServiceClock } from './service-clock.js';
 import type { SavedState } from './state-file.js';
-
-/** The net change of a tenant's data over some days. */
-interface DataChange {
-  readonly indexes: Record<string, NetChange>;
-  readonly realtime: RealtimeChange;
-  readonly management: ManagementChange;
-}
 
 /** The whole state of the service. Operations and controls work on it. */
 export class ServiceState {
@@ -93,7 +85,7 @@ export class ServiceState {
   }
 
   /** Lets days pass for the data of every tenant; returns the change of this one. */
-  change(days: readonly DayShares[], tenant: string): DataChange {
+  change(days: readonly DayShares[], tenant: string) {
     const data = this.data(tenant);
     this.#days = [...this.#days, ...days];
     for (const other of this.#tenants.values()) if (other !== data) other.moveTo(this.#days);

@@ -11,6 +11,7 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api';
 import { visible } from '../core/printable.js';
+import type { PublishedRows } from '../snapshot/published.js';
 import { type CsvFormulas, csvLine, type RowFormat } from './row-formats.js';
 import { fittedTable } from './table.js';
 
@@ -104,13 +105,6 @@ function markdownRule(numeric: readonly boolean[]): string {
   return `| ${numeric.map((right) => (right ? '---:' : '---')).join(' | ')} |`;
 }
 
-/** A result as DuckDB's client gives it: names, and rows in chunks. */
-interface RowChunks {
-  deduplicatedColumnNames(): string[];
-  columnTypes(): readonly DuckDBType[];
-  yieldRows(): AsyncIterableIterator<DuckDBValue[][]>;
-}
-
 interface RowOptions {
   readonly format: RowFormat;
   readonly csvFormulas: CsvFormulas;
@@ -150,7 +144,7 @@ async function writeTable(
 
 /** Writes rows as they arrive, and no faster than they are taken; a table waits for the last, to know its widths. */
 export async function printRows(
-  result: RowChunks,
+  result: PublishedRows,
   options: RowOptions,
   write: (text: string) => Promise<void>,
 ): Promise<void> {

@@ -39,12 +39,6 @@ export interface NextCache {
   readonly verifiedAt: string | null;
 }
 
-/** The unchanged rows, and the rows of parts that do not count because a later record with their key was a cache hit. */
-interface UnchangedParts {
-  readonly unchangedRows: UnchangedRows;
-  readonly superseded: readonly DroppedRows[];
-}
-
 interface KeyedPart {
   readonly number: number;
   readonly rows: number;
@@ -177,7 +171,8 @@ export class StreamCache {
   }
 
   /**
-   * The unchanged rows, according to the journal.
+   * The unchanged rows, according to the journal, and the rows of parts that do not count because a later record with their key was a
+   * cache hit.
    * @param records number of hits
    * @throws {CdsyncError} errors of DuckDB
    */
@@ -186,7 +181,7 @@ export class StreamCache {
     { cursors, seen }: JournalState,
     parts: readonly KeyedPart[],
     { records, dropped }: { readonly records: number; readonly dropped: readonly DroppedRows[] },
-  ): Promise<UnchangedParts> {
+  ): Promise<{ unchangedRows: UnchangedRows; superseded: readonly DroppedRows[] }> {
     const base = this.#base;
     if (base === undefined) return { unchangedRows: { ...noUnchangedRows, records }, superseded: [] };
     if (this.#isStale) await this.#replay(cursors, seen);

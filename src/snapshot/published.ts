@@ -79,7 +79,7 @@ function calledFunction(sql: string, names: readonly string[]): string | undefin
 }
 
 /** The rows of a query, in chunks, with the names and types of their columns. */
-interface PublishedRows {
+export interface PublishedRows {
   deduplicatedColumnNames(): string[];
   columnTypes(): readonly DuckDBType[];
   /** @throws {CdsyncError} `sql_failed` */

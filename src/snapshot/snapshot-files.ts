@@ -36,21 +36,14 @@ interface SnapshotFilesTask extends DiffTask {
   readonly compression: ParquetCompression;
 }
 
-/** A file that is still to be written. No temporary table is needed for it, so any session of the store can write it. */
-interface PendingFile {
-  readonly query: string;
-  readonly path: string;
-  readonly form: ParquetForm;
-}
-
 /** The files of a snapshot: `files`, unless one of the others is set. */
 export interface SnapshotFiles {
   /** The rows that were read. */
   readonly files: readonly ParquetFile[];
   /** Files to add to those of the previous snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
-  /** Files with all rows. The commit writes them, beside its own statements. */
-  readonly again: readonly PendingFile[] | undefined;
+  /** Files with all rows. Any session of the store can write them. The commit does, beside its own statements. */
+  readonly again: readonly { readonly query: string; readonly path: string; readonly form: ParquetForm }[] | undefined;
 }
 
 /** SQL for the keys whose stored rows are no longer in the snapshot: those that were read, and those that are gone. */

@@ -45,18 +45,14 @@ export function isWorthSplitting(rows: number, pageSize: number): boolean {
   return pagesOf(rows, pageSize) >= fewestPages;
 }
 
-/** What reading the parts of a split takes. */
-interface SplitCost {
-  readonly requests: number;
-  /** Round trips that follow one after the other. */
-  readonly turns: number;
-}
-
-/** @param atOnce how many parts may be read at once; each next part begins where one has ended */
+/**
+ * @param atOnce how many parts may be read at once; each next part begins where one has ended
+ * @returns `turns`: round trips that follow one after the other
+ */
 export function costOf(
   { parts }: Pick<Split, 'parts'>,
   { pageSize, atOnce }: { pageSize: number; atOnce: number },
-): SplitCost {
+): { requests: number; turns: number } {
   const pages = parts.map(({ rows }) => pagesOf(rows, pageSize));
   const requests = pages.reduce((sum, each) => sum + each, 0);
   const lanes = Array.from({ length: Math.min(atOnce, pages.length) }, () => 0);

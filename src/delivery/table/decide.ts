@@ -7,13 +7,6 @@ import type { Erasure } from '../../storage/erasures.js';
 import { beginAgain, type NextMap } from './column-map.js';
 import type { TableRecord } from './record.js';
 
-/** The flags that the user gave. */
-interface DeliveryFlags {
-  readonly full: boolean;
-  readonly adopt: boolean;
-  readonly recreate: boolean;
-}
-
 export interface Situation {
   readonly table: string;
   readonly mode: Mode;
@@ -23,7 +16,7 @@ export interface Situation {
   /** Paths of the key's columns. */
   readonly key: readonly string[];
   readonly erasures: readonly Erasure[];
-  readonly flags: DeliveryFlags;
+  readonly flags: { readonly full: boolean; readonly adopt: boolean; readonly recreate: boolean };
   readonly record: TableRecord | undefined;
   /** How many values the job's folder lists that the table cannot hold. */
   readonly listed: number;

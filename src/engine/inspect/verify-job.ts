@@ -40,19 +40,12 @@ interface Mismatch {
   readonly problem: string;
 }
 
-interface VerifiedStream {
-  readonly name: string;
-  readonly rows: number;
-  readonly files: number;
-  readonly bytes: number;
-}
-
 /** The result of `cdsync verify`. */
 export interface Verification {
   readonly status: 'ok' | 'failed';
   readonly job: string;
   readonly sequence: number;
-  readonly streams: readonly VerifiedStream[];
+  readonly streams: readonly { name: string; rows: number; files: number; bytes: number }[];
   readonly mismatches: readonly Mismatch[];
 }
 

@@ -75,12 +75,6 @@ export interface PreviousState extends StoreState {
 type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice' | 'full'> &
   Partial<Pick<RunContext, 'config'>>;
 
-/** A stream that a run has committed, and whose folder in the run still exists. */
-interface CommittedStream {
-  readonly runId: string;
-  readonly stream: string;
-}
-
 /** How a stream's list could be split, by its last snapshot; none if it has too few pages. */
 export function possibleSplits(
   session: Session,
@@ -112,7 +106,7 @@ function columnsToBeginWith(
 export async function readPreviousState(
   store: SnapshotStore,
   { layout, job, config }: Pick<RecoveryContext, 'layout' | 'job' | 'config'>,
-): Promise<{ before: PreviousState; committed: readonly CommittedStream[] }> {
+): Promise<{ before: PreviousState; committed: readonly { runId: string; stream: string }[] }> {
   const state = await store.state();
   const values = new Map<string, string[]>();
   const splits = new Map<string, readonly Split[]>();

@@ -97,13 +97,7 @@ interface Head {
   members: Map<string, unknown>;
 }
 
-/** The name of a member, and the position of its value. */
-interface Member {
-  name: string;
-  from: number;
-}
-
-function memberAt(body: Buffer, at: number): Member {
+function memberAt(body: Buffer, at: number) {
   const nameEnd = body[at] === quote ? skipString(body, at + 1) : -1;
   const colonAt = nameEnd < 0 ? -1 : skipSpace(body, nameEnd);
   if (colonAt < 0 || body[colonAt] !== colon) throw new MalformedPageError(malformed);

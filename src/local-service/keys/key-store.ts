@@ -12,12 +12,6 @@ export function tenantFamily(tenant: string): string {
   return tenant.replace(/-sb(-\d+)?$/, '');
 }
 
-/** Names a key: by its name or id, and by its tenant if several tenants have a key of that name. */
-interface KeyReference {
-  readonly key: string;
-  readonly tenant?: string | undefined;
-}
-
 interface NewKey {
   readonly name: string;
   readonly tenant: string;
@@ -69,8 +63,8 @@ export class KeyStore {
     return this.keys.find(({ stored }) => stored.clientId === clientId);
   }
 
-  /** @throws {ServiceError} 404, or 409 if several tenants have such a key */
-  find({ key, tenant }: KeyReference): ApiKey {
+  /** A key by its name or id. @throws {ServiceError} 404, or 409 if several tenants have such a key */
+  find({ key, tenant }: { key: string; tenant?: string | undefined }): ApiKey {
     const found = this.keys.filter(
       ({ stored }) => (stored.id === key || stored.name === key) && (tenant === undefined || stored.tenant === tenant),
     );

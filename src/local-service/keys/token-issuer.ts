@@ -49,13 +49,6 @@ const oauthSeconds = 3600;
 const daySeconds = 86_400;
 const maxKnown = 1000;
 
-interface IssueOptions {
-  /** Days of validity; null issues a token that does not expire. */
-  readonly days: number | null;
-  /** Deposes the tokens issued so far. */
-  readonly rotate: boolean;
-}
-
 /** A correctly signed token; each request checks again whether it is still valid. */
 interface KnownToken {
   readonly key: ApiKey;
@@ -77,7 +70,11 @@ export class TokenIssuer {
     this.#signingKey = createHash('sha256').update(`signing key ${seed}`).digest();
   }
 
-  async issue(key: ApiKey, { days, rotate }: IssueOptions): Promise<{ token: string; expiresAt: number | null }> {
+  /** @param rotate whether earlier tokens of the key end @param days of validity; null for a token that does not expire */
+  async issue(
+    key: ApiKey,
+    { days, rotate }: { days: number | null; rotate: boolean },
+  ): Promise<{ token: string; expiresAt: number | null }> {
     if (rotate) key.rotate(this.#clock.now());
     const claims = this.#claims(key, days === null ? null : days * daySeconds);
     return { token: await signToken(claims, this.#signingKey), expiresAt: claims.exp ?? null };

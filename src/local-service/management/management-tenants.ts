@@ -4,7 +4,7 @@ import { tenantFamily } from '../keys/key-store.js';
 import { type AuditEvent, savedTenant, TenantManagement } from './tenant-management.js';
 import { shownRun } from './workflow-run.js';
 
-export type ManagementChange = Readonly<Record<string, NetChange>>;
+type ManagementChange = Readonly<Record<string, NetChange>>;
 
 type Lists = Readonly<Record<string, ReadonlyMap<string, string>>>;
 

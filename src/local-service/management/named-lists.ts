@@ -1,15 +1,8 @@
 import { Draws, hashText } from '../data/hash.js';
 
-/** A campaign, a draft of one, or a segment. */
-interface NamedThing {
-  readonly id: string;
-  readonly name: string;
-  readonly [field: string]: unknown;
-}
-
 /** An item of a list, and the data template that a filter can name but the item does not show. */
 export interface ListedThing {
-  readonly shown: NamedThing;
+  readonly shown: { readonly id: string; readonly name: string; readonly [field: string]: unknown };
   readonly template: string | undefined;
 }
 

@@ -10,14 +10,8 @@ import { pageResponse } from './page-response.js';
 import { namedCollection, namedProfile, profileForm, realtimeOf } from './realtime-api.js';
 import { sendEvent } from './send-event.js';
 
-/** The statistics of a collection as the API returns them (specification, section 4.10). */
-interface CollectionStats {
-  readonly total_profiles: number;
-  readonly link_cardinality: Readonly<Record<string, number>>;
-}
-
-/** Counts the profiles, and for each key name the links. */
-function collectionStats(collection: Collection): CollectionStats {
+/** Counts the profiles, and for each key name the links (specification, section 4.10). */
+function collectionStats(collection: Collection) {
   const links = new Map([
     ['email', 0],
     ['phone', 0],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ColumnSet, type StoredColumn } from '../../../src/columns/columns.js';
-import { type UnknownRule, unknownRules } from '../../../src/delivery/check-destination.js';
+import { unknownRules } from '../../../src/delivery/check-destination.js';
 
 const columnsOf = (...fields: string[]): StoredColumn[] =>
   new ColumnSet(fields.map((field) => ({ field, type: 'VARCHAR' as const }))).store();
@@ -11,7 +11,7 @@ const stream = (columns: StoredColumn[], rows = 1, earlier?: StoredColumn[]) => 
   changes: [{ run_id: 'r', sequence: 1, synced_at: '', rows: 1, files: [], ...(earlier && { columns: earlier }) }],
 });
 
-function unknown(streams: Parameters<typeof unknownRules>[0], ...names: string[]): UnknownRule[] {
+function unknown(streams: Parameters<typeof unknownRules>[0], ...names: string[]) {
   return unknownRules(streams, new Map(names.map((name) => [name, { drop: true }])));
 }
 
