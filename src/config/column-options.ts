@@ -160,8 +160,7 @@ function isNamedTwice(
   rules: Readonly<Record<string, Rule>>,
   { declared, container }: RuledSource,
 ): boolean {
-  const isEnvelope = declared.some(({ field }) => field === column);
-  return container !== null && !isEnvelope && Object.hasOwn(rules, `${container}.${column}`);
+  return container !== undefined && !Object.hasOwn(declared, column) && Object.hasOwn(rules, `${container}.${column}`);
 }
 
 /** Rules that the source of a stream does not allow. */

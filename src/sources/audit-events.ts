@@ -10,12 +10,7 @@ export const auditEvents = source({
   notDefining: windowOptionNames,
   group: 'management',
   coverage: 'additions',
-  declared: [
-    { field: 'event_id', type: 'VARCHAR' },
-    { field: 'event_type', type: 'VARCHAR' },
-    { field: 'happened_at', type: 'TIMESTAMP WITH TIME ZONE' },
-  ],
-  container: null,
+  declared: { event_id: 'VARCHAR', event_type: 'VARCHAR', happened_at: 'TIMESTAMP WITH TIME ZONE' },
   key: ['event_id'],
   watched: ['happened_at'],
   // The largest page that the service's documentation allows.

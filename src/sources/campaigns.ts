@@ -8,12 +8,7 @@ import type { RecordProperties } from './source.js';
 /** The properties that campaigns and their drafts share. */
 const properties: RecordProperties = {
   coverage: 'everything',
-  declared: [
-    { field: 'id', type: 'VARCHAR' },
-    { field: 'name', type: 'VARCHAR' },
-    { field: 'deliver_at', type: 'TIMESTAMP WITH TIME ZONE' },
-  ],
-  container: null,
+  declared: { id: 'VARCHAR', name: 'VARCHAR', deliver_at: 'TIMESTAMP WITH TIME ZONE' },
   key: ['id'],
 };
 

@@ -25,13 +25,7 @@ export const collectionHistory = source({
   },
   group: 'realtime',
   coverage: 'additions',
-  declared: [
-    { field: 'collection', type: 'VARCHAR' },
-    { field: 'scale', type: 'VARCHAR' },
-    { field: 'bucket', type: 'TIMESTAMP WITH TIME ZONE' },
-    { field: 'count', type: 'BIGINT' },
-  ],
-  container: null,
+  declared: { collection: 'VARCHAR', scale: 'VARCHAR', bucket: 'TIMESTAMP WITH TIME ZONE', count: 'BIGINT' },
   key: ['collection', 'scale', 'bucket'],
   open: ({ collection: of, scale }, { lastRunAt }) => {
     const after = startAfter(scale, lastRunAt);

@@ -9,12 +9,7 @@ export const collectionStats = source({
   options: { collection },
   group: 'realtime',
   coverage: 'additions',
-  declared: [
-    { field: 'collection', type: 'VARCHAR' },
-    { field: 'sampled_at', type: 'TIMESTAMP WITH TIME ZONE' },
-    { field: 'total_profiles', type: 'BIGINT' },
-  ],
-  container: null,
+  declared: { collection: 'VARCHAR', sampled_at: 'TIMESTAMP WITH TIME ZONE', total_profiles: 'BIGINT' },
   key: ['collection', 'sampled_at'],
   open: ({ collection: of }, { now }) => ({
     kind: 'keyed',

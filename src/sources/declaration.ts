@@ -154,7 +154,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
   const { name, group, declared, container, coverage, pages, watched = [] } = declaration;
   const definition = definingOptions(declaration, options);
   const key = 'option' in declaration.key ? (options[declaration.key.option] as readonly string[]) : declaration.key;
-  const properties = { name, declared, container, key, coverage };
+  const properties = { name, declared, key, coverage, ...(container && { container }) };
   const { open, isUnfinished } = declaration;
   return {
     filter: new Map(),

@@ -12,10 +12,7 @@ const name = 'index_profiles';
 /** Profiles of an index, however they are asked for. */
 export const profileRecords: RecordProperties = {
   coverage: 'everything',
-  declared: [
-    { field: 'id', type: 'VARCHAR' },
-    { field: 'index_id', type: 'VARCHAR' },
-  ],
+  declared: { id: 'VARCHAR', index_id: 'VARCHAR' },
   container: 'attributes',
   key: ['id'],
 };

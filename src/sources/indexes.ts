@@ -8,14 +8,13 @@ export const indexes = source({
   options: {},
   group: 'profile',
   coverage: 'everything',
-  declared: [
-    { field: 'id', type: 'VARCHAR' },
-    { field: 'name', type: 'VARCHAR' },
-    { field: 'description', type: 'VARCHAR' },
-    { field: 'created_at', type: 'TIMESTAMP WITH TIME ZONE' },
-    { field: 'updated_at', type: 'TIMESTAMP WITH TIME ZONE' },
-  ],
-  container: null,
+  declared: {
+    id: 'VARCHAR',
+    name: 'VARCHAR',
+    description: 'VARCHAR',
+    created_at: 'TIMESTAMP WITH TIME ZONE',
+    updated_at: 'TIMESTAMP WITH TIME ZONE',
+  },
   key: ['id'],
   pages: {},
   open: () => ({

@@ -15,11 +15,7 @@ export const ingestJobs = source({
   notDefining: windowOptionNames,
   group: 'management',
   coverage: 'additions',
-  declared: [
-    { field: 'id', type: 'VARCHAR' },
-    { field: 'workflow_id', type: 'VARCHAR' },
-  ],
-  container: null,
+  declared: { id: 'VARCHAR', workflow_id: 'VARCHAR' },
   key: ['id'],
   watched: ['tables'],
   // A job has no own state: it has ended when all of its tables have.

@@ -11,12 +11,7 @@ export const profileSegments = source({
   notDefining: ['ids'],
   group: 'realtime',
   coverage: 'everything',
-  declared: [
-    { field: 'profile_id', type: 'VARCHAR' },
-    { field: 'segment_id', type: 'VARCHAR' },
-    { field: 'segment_name', type: 'VARCHAR' },
-  ],
-  container: null,
+  declared: { profile_id: 'VARCHAR', segment_id: 'VARCHAR', segment_name: 'VARCHAR' },
   key: ['profile_id', 'segment_id'],
   hashesKey: true,
   pages: {},

@@ -7,11 +7,7 @@ const name = 'segment_members';
 
 const properties: RecordProperties = {
   coverage: 'everything',
-  declared: [
-    { field: 'segment_id', type: 'VARCHAR' },
-    { field: 'profile_id', type: 'VARCHAR' },
-  ],
-  container: null,
+  declared: { segment_id: 'VARCHAR', profile_id: 'VARCHAR' },
   key: ['segment_id', 'profile_id'],
 };
 

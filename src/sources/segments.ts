@@ -8,12 +8,7 @@ export const segments = source({
   options: {},
   group: 'management',
   coverage: 'everything',
-  declared: [
-    { field: 'id', type: 'VARCHAR' },
-    { field: 'name', type: 'VARCHAR' },
-    { field: 'status', type: 'VARCHAR' },
-  ],
-  container: null,
+  declared: { id: 'VARCHAR', name: 'VARCHAR', status: 'VARCHAR' },
   key: ['id'],
   pages: {},
   open: () => ({

@@ -19,16 +19,20 @@ interface PageRequest {
 
 /** The properties of a source before it is opened, whatever its options. */
 export interface RecordProperties {
-  readonly declared: readonly DeclaredColumn[];
-  /** The member whose own members become columns; null if records have no such member. */
-  readonly container: 'attributes' | null;
+  /** The columns that a stream has from the start, with their types. */
+  readonly declared: Readonly<Record<string, NonNullable<DeclaredColumn['type']>>>;
+  /** The member whose own members become columns; left out if records have no such member. */
+  readonly container?: 'attributes';
   /** Columns that make the key. */
   readonly key: readonly string[];
   /** `everything`: a stored record that a reading does not return is gone. `additions`: a reading adds to the stored records. */
   readonly coverage: 'everything' | 'additions';
 }
 
-interface SourceProperties extends RecordProperties {
+interface SourceProperties extends Omit<RecordProperties, 'declared' | 'container'> {
+  readonly declared: readonly DeclaredColumn[];
+  /** Null if records have no such member. */
+  readonly container: 'attributes' | null;
   /** What identifies a reading in a fingerprint: the source, and everything that its requests are made of. */
   readonly identity: Readonly<Record<string, unknown>>;
   /** Options of the stream's definition that opening has made exact, such as an index by its id. */
@@ -122,10 +126,20 @@ export type SourceInput = ListSourceInput | Input<WindowedSource> | Input<KeyedS
 
 /** Makes a source from its declaration and from the result of opening it. */
 export function completeSource<G extends SourceInput>(
-  { name, declared, container, key, coverage }: RecordProperties & { readonly name: string },
+  { name, declared: types, container, key, coverage }: RecordProperties & { readonly name: string },
   input: G,
   definition: Readonly<Record<string, unknown>>,
 ) {
+  const declared = Object.entries(types).map(([field, type]) => ({ field, type }));
   const { asked = definition, resolved = {}, added = {} } = input;
-  return { ...input, declared, container, key, coverage, resolved, added, identity: { source: name, ...asked } };
+  return {
+    ...input,
+    declared,
+    container: container ?? null,
+    key,
+    coverage,
+    resolved,
+    added,
+    identity: { source: name, ...asked },
+  };
 }

@@ -65,7 +65,7 @@ describe('Every source', () => {
   it.each(sources.map((each): [string, SourceDeclaration] => [each.name, each]))(
     'declares the columns of its key: %s',
     (_, { key, declared, options }) => {
-      const columns = declared.map(({ field }) => field);
+      const columns = Object.keys(declared);
       if ('option' in key) expect(options).toHaveProperty(key.option);
       else expect(columns).toEqual(expect.arrayContaining([...key]));
     },
@@ -84,8 +84,7 @@ const tags = source({
   notDefining: ['patience_ms'],
   group: 'management',
   coverage: 'everything',
-  declared: [{ field: 'tag', type: 'VARCHAR' }],
-  container: null,
+  declared: { tag: 'VARCHAR' },
   key: ['tag'],
   pages: { size: 20 },
   open: ({ shelf, color }) => ({
