@@ -141,15 +141,6 @@ interface OauthContext {
   readonly now: () => number;
 }
 
-/**
- * Exchanges client credentials for an access token, in one attempt (specification, section 4.9).
- * @throws {AttemptFailure} `oauth_failed`, of kind `auth` if the credentials were refused; the error of a request without a response
- * @throws {CdsyncError} `interrupted`
- */
-function exchangeCredentials(context: OauthContext, signal: AbortSignal): Promise<IssuedToken> {
-  return attempt(context, tokenRequest(context), signal);
-}
-
 interface Endpoint {
   readonly path: string;
   readonly label: string;
@@ -278,8 +269,8 @@ export function openTokenSource({ service, clock, ...context }: TokenSourceConte
       return new TokenFile(auth.path, clock);
     case 'client_credentials': {
       const { clientId, clientSecret } = auth;
-      const exchange = (signal: AbortSignal) =>
-        exchangeCredentials({ ...context, service, clientId, clientSecret, now: () => clock.now() }, signal);
+      const own = { ...context, service, clientId, clientSecret, now: () => clock.now() };
+      const exchange = (signal: AbortSignal) => attempt(own, tokenRequest(own), signal);
       return new OauthToken(exchange, clientSecret, clock);
     }
   }

@@ -109,11 +109,6 @@ function refuseValues(words: readonly string[], { boolean }: { boolean: readonly
   return true;
 }
 
-/** `help COMMAND` is the same as `COMMAND --help`. */
-function withHelp(words: readonly string[]): readonly string[] {
-  return words[0] === 'help' ? [...words.slice(1), '--help'] : words;
-}
-
 /** The last value of an option among the words: `--name value` or `--name=value`. */
 function lastValue(words: readonly string[], flag: string): string | undefined {
   const at = words.findLastIndex((word) => word === flag || word.startsWith(`${flag}=`));
@@ -171,13 +166,6 @@ function commandIn([first = '', second = '']: readonly string[]): string | undef
   return subcommands[first]?.includes(second) ? `${first} ${second}` : first;
 }
 
-/** The job that a command was for that failed before it knew its job. */
-async function jobMeant(words: readonly string[], common: CommonArguments): Promise<Pick<Ending, 'storage' | 'job'>> {
-  const { jobInFile } = await import('./load.js');
-  const job = lastValue(words, '--job');
-  return (await jobInFile(common, { config: placeOf(words, common).config, job })) ?? {};
-}
-
 /** The last line of a command that failed. */
 async function lastLine(words: readonly string[], ending: Ending, common: CommonArguments): Promise<string> {
   const { nextCommand, nextStep } = await import('./next-step.js');
@@ -186,7 +174,11 @@ async function lastLine(words: readonly string[], ending: Ending, common: Common
     if (ending.errorCode === 'usage' && next.endsWith(' --help')) return nextCommand(ending);
     return words[0] === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;
   }
-  return nextStep(ending.storage === undefined ? { ...ending, ...(await jobMeant(words, common)) } : ending);
+  if (ending.storage !== undefined) return nextStep(ending);
+  // The command failed before it knew its job.
+  const { jobInFile } = await import('./load.js');
+  const { config } = placeOf(words, common);
+  return nextStep({ ...ending, ...(await jobInFile(common, { config, job: lastValue(words, '--job') })) });
 }
 
 /** Ends a command that does not listen to signals itself. */
@@ -205,7 +197,8 @@ async function endInterrupted(words: readonly string[], output: Output): Promise
  * process may run one at a time.
  */
 export async function runCommandLine(written: readonly string[]): Promise<void> {
-  const words = withHelp(written);
+  // `help COMMAND` is the same as `COMMAND --help`.
+  const words = written[0] === 'help' ? [...written.slice(1), '--help'] : written;
   const common = commonArguments(words);
   const output = Output.begin(common);
   output.at(placeOf(words, common));

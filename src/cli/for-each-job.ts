@@ -108,10 +108,6 @@ export function jobsLine(ends: readonly JobResult[]): string {
 
 const notBegun = 'not_begun';
 
-function isNotBegun({ error }: JobResult): boolean {
-  return error?.code === notBegun;
-}
-
 /** The code of the error that decides what to do next. */
 function codeOf({ error, errorCode }: JobResult): string | undefined {
   return error?.code ?? errorCode;
@@ -200,7 +196,7 @@ async function workOnSeveral<R>(task: JobsTask, command: JobCommand<R>): Promise
   output.result(jobsLine(ends));
   const code = exitCodeOfJobs(ends);
   if (code === 0) return code;
-  const unbegun = ends.filter(isNotBegun).map(({ job }) => job);
+  const unbegun = ends.filter(({ error }) => error?.code === notBegun).map(({ job }) => job);
   if (unbegun.length > 0) output.notice(`not begun: ${unbegun.join(', ')}`);
   const worst = worstEnds(ends);
   const [first] = worst as [JobResult, ...JobResult[]];

@@ -1,7 +1,15 @@
 import { spawn } from 'node:child_process';
 import type { Argv } from 'yargs';
 import type { JobReport } from '../core/run-report.js';
-import { type Command, configAndWords, flag, type JobsArguments, jobsOptions, textOption } from './arguments.js';
+import {
+  type Command,
+  configAndWords,
+  flag,
+  type JobsArguments,
+  jobsOptions,
+  positionals,
+  textOption,
+} from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { terminalWidth, writeData } from './standard-streams.js';
 
@@ -16,9 +24,8 @@ export const reportCommand: Command<CommonArguments, ReportArguments> = {
   builder: (parser) =>
     jobsOptions(parser)
       .positional('run', {
-        type: 'string',
-        array: true,
-        describe: '[configuration file] [run id]; without an id, the last run',
+        ...positionals('[configuration file] [run id]; without an id, the last run'),
+        demandOption: false,
       })
       .options({
         out: textOption('write a copy of the page to this file; - is standard output'),

@@ -31,7 +31,7 @@ export function canonicalText(value: string, shape: Shape, depth = 0): string {
 }
 
 /** SQL for a timestamp as text, to the millisecond, or to the microsecond if it has microseconds. */
-function momentText(value: string): string {
+export function momentText(value: string): string {
   const format = (fraction: string) => `strftime(${value}, '%Y-%m-%dT%H:%M:%S.${fraction}Z')`;
   return `CASE WHEN microsecond(${value}) % 1000 = 0 THEN ${format('%g')} ELSE ${format('%f')} END`;
 }

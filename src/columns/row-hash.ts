@@ -95,11 +95,6 @@ export function rowHash(all: readonly TypedColumn[]): string {
 
 /** Above this number of columns, hashes are computed from lists of values, because DuckDB needs memory for each expression. */
 export const wideColumns = 500;
-/** Values in one list: few enough for memory, but enough that a file is read only a few times. */
-function valuesOfList(columns: number): number {
-  return Math.max(1000, Math.ceil(columns / 5));
-}
-
 function listed(columns: readonly HashedColumn[]) {
   const byType = new Map<string, HashedColumn[]>();
   for (const column of columns) {
@@ -107,7 +102,8 @@ function listed(columns: readonly HashedColumn[]) {
     if (known === undefined) byType.set(column.type, [column]);
     else known.push(column);
   }
-  const most = valuesOfList(columns.length);
+  // Few enough values for memory, but enough that a file is read only a few times.
+  const most = Math.max(1000, Math.ceil(columns.length / 5));
   return [...byType].flatMap(([type, all]) =>
     Array.from({ length: Math.ceil(all.length / most) }, (_, index) => ({
       type,

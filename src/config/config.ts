@@ -41,12 +41,6 @@ type Completed<P extends StreamPart> = P extends unknown
  */
 export type StreamConfig = Completed<StreamPart>;
 
-type ParquetOptions = JobOptions['parquet'];
-/** Times in milliseconds. */
-type KeepOptions = JobOptions['keep'];
-type RecognitionOptions = JobOptions['recognition'];
-/** `mode` as a number: 0o600; `history` in milliseconds. */
-type PublishOptions = JobOptions['publish'];
 export type ResourceOptions = FileOptions['resources'];
 
 export type { ColumnRule, DestinationConfig } from './destination-config.js';
@@ -92,10 +86,12 @@ export interface JobConfig {
   readonly before: readonly BeforeStep[];
   /** A run that was cut short is resumed if it began at most this long ago. */
   readonly resumeWithinMs: number;
-  readonly parquet: ParquetOptions;
-  readonly publish: PublishOptions;
-  readonly keep: KeepOptions;
-  readonly recognition: RecognitionOptions;
+  readonly parquet: JobOptions['parquet'];
+  /** `mode` as a number: 0o600; `history` in milliseconds. */
+  readonly publish: JobOptions['publish'];
+  /** Times in milliseconds. */
+  readonly keep: JobOptions['keep'];
+  readonly recognition: JobOptions['recognition'];
   /** How much is held if a guard fails. */
   readonly guardScope: 'stream' | 'job';
   /** Empty for commands that do not talk to them. */

@@ -144,7 +144,13 @@ function allSections(): Section[] {
       const inner = unwrap(branch);
       const keys = keysOf(inner).filter((key) => !common.has(wordsOf(key)) && key.key !== union.def.discriminator);
       const connector = union.def.discriminator === 'connector' ? { connector: tagOf(union, inner) } : {};
-      found.push({ title: kindTitle(union, inner), path, option: inner, keys, ...connector });
+      found.push({
+        title: `${union.def.discriminator}: ${tagOf(union, inner)}`,
+        path,
+        option: inner,
+        keys,
+        ...connector,
+      });
       visitKeys(keys, path, connector.connector);
     }
   };
@@ -175,11 +181,6 @@ function commonKeys(union: z.ZodDiscriminatedUnion): Map<string, Key> {
 
 function commonTitle(union: z.ZodDiscriminatedUnion): string {
   return union.def.discriminator === 'source' ? 'Sources' : 'Destinations';
-}
-
-/** The title of one kind of maps: `source: segments`. */
-function kindTitle(union: z.ZodDiscriminatedUnion, branch: Unwrapped): string {
-  return `${union.def.discriminator}: ${tagOf(union, branch)}`;
 }
 
 function tagOf(union: z.ZodDiscriminatedUnion, branch: Unwrapped): string {

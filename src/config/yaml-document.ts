@@ -3,7 +3,6 @@ import {
   type Document,
   isScalar,
   LineCounter,
-  type Pair,
   type ParsedNode,
   Parser,
   type Scalar,
@@ -18,11 +17,6 @@ function isPlain(node: unknown): node is Scalar {
   return isScalar(node) && node.type === 'PLAIN' && node.range != null;
 }
 
-/** A word of a map in braces that no colon follows. */
-function isLooseWord({ key, value }: Pair): boolean {
-  return value === null && isPlain(key);
-}
-
 /**
  * Joins SQL again that is in braces without quotes: `{ query: select id, ltv from members }`. YAML ends a plain text at a comma
  * there, and takes `ltv from members` for a key. No key with SQL is followed by one without a value, so nothing else is meant.
@@ -34,7 +28,7 @@ function joinFlowQueries(document: Document, text: string): void {
       if (map.flow !== true) return;
       for (const [at, { key, value }] of map.items.entries()) {
         if (!isScalar(key) || !ofSql.has(key.value) || !isPlain(value)) continue;
-        const rest = map.items.slice(at + 1).findIndex((pair) => !isLooseWord(pair));
+        const rest = map.items.slice(at + 1).findIndex(({ key, value }) => value !== null || !isPlain(key));
         const loose = map.items.slice(at + 1, rest < 0 ? undefined : at + 1 + rest);
         const last = loose.at(-1)?.key as Scalar | undefined;
         if (last?.range == null || value.range == null) continue;

@@ -69,8 +69,7 @@ function brokenOff(load: Load): Load {
 export function failures(bench: Workbench): void {
   it('repeats a load that broke off before its commit', async () => {
     const connector = withLoad(bench.connector, (load, call) => (input) => load(call === 2 ? brokenOff(input) : input));
-    const subject = await bench.subject({ connector });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { connector });
     delivered(await subject.run(after));
     expect(column(await subject.place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
   });
@@ -79,8 +78,7 @@ export function failures(bench: Workbench): void {
     'leaves the table as it was if a load broke off',
     async () => {
       const connector = withLoad(bench.connector, (load, call) => (input) => load(call > 1 ? brokenOff(input) : input));
-      const subject = await bench.subject({ connector });
-      delivered(await subject.run(before));
+      const subject = await bench.loaded(before, { connector });
       const rows = await subject.place.rows('people');
       expect(undelivered(await subject.run(after)).code).toBe('destination_unavailable');
       expect(differences(rows, await subject.place.rows('people'))).toEqual([]);
@@ -95,8 +93,7 @@ export function failures(bench: Workbench): void {
       await load(input);
       if (call === 2) throw unavailable('lost on purpose');
     });
-    const subject = await bench.subject({ connector });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { connector });
     expect(delivered(await subject.run(after)).rows).toBeGreaterThan(0);
     expect(loads).toBe(2);
     expect(column(await subject.place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
@@ -107,8 +104,7 @@ export function failures(bench: Workbench): void {
       if (call !== 2 || input.before === undefined) return load(input);
       return load({ ...input, before: { ...input.before, version: 999 } });
     });
-    const subject = await bench.subject({ connector });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { connector });
     const rows = await subject.place.rows('people');
     expect(undelivered(await subject.run(after)).code).toBe('fenced');
     expect(differences(rows, await subject.place.rows('people'))).toEqual([]);
@@ -129,8 +125,7 @@ export function failures(bench: Workbench): void {
   });
 
   it.runIf(bench.hasMode('mirror'))('reconciles a table that another storage folder has loaded', async () => {
-    const subject = await bench.subject({ destination: { mode: 'mirror' } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { mode: 'mirror' } });
     await subject.loseStorage();
     delivered(await subject.run(after));
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
@@ -139,8 +134,7 @@ export function failures(bench: Workbench): void {
   it.runIf(bench.hasMode('append'))(
     'appends nothing to a table that another storage folder has loaded, until takeover is requested',
     async () => {
-      const subject = await bench.subject({ destination: { mode: 'append' } });
-      delivered(await subject.run(before));
+      const subject = await bench.loaded(before, { destination: { mode: 'append' } });
       await subject.loseStorage();
       const { status, code, hint } = undelivered(await subject.run(after));
       expect([status, code]).toEqual(['failed', 'store_unknown']);
@@ -154,8 +148,7 @@ export function failures(bench: Workbench): void {
 
   it.runIf(bench.keyed)('takes over a table with rows only on request', async () => {
     const place = await bench.place();
-    const first = await bench.subject({ place, destination: { mode: bench.keyed } });
-    delivered(await first.run(before));
+    await bench.loaded(before, { place, destination: { mode: bench.keyed } });
     const second = await bench.subject({ place, destination: { mode: bench.keyed, name: 'another' } });
     expect(undelivered(await second.run(after)).code).toBe('table_taken');
     delivered(await second.push({ adopt: true }));
@@ -177,8 +170,7 @@ export function failures(bench: Workbench): void {
     const server = bench.harness.server as { host: string; port: number };
     const proxy = bench.keep(await CuttingProxy.open(server));
     const place = await bench.place();
-    const subject = await bench.subject({ place, destination: place.through?.(proxy.port) ?? {} });
-    delivered(await subject.run(people(0, 1000)));
+    const subject = await bench.loaded(people(0, 1000), { place, destination: place.through?.(proxy.port) ?? {} });
     proxy.cutAfter(60_000);
     const report = await subject.run(`${people(0, 20_000, "'changed ' || i")}`);
     expect(delivered(report).rows).toBeGreaterThan(0);
@@ -192,8 +184,7 @@ export function failures(bench: Workbench): void {
       const server = bench.harness.server as { host: string; port: number };
       const proxy = bench.keep(await CuttingProxy.open(server));
       const place = await bench.place();
-      const subject = await bench.subject({ place, destination: place.through?.(proxy.port) ?? {} });
-      delivered(await subject.run(before));
+      const subject = await bench.loaded(before, { place, destination: place.through?.(proxy.port) ?? {} });
       proxy.refuse(true);
       expect(undelivered(await subject.run(people(0, 50))).code).toBe('destination_unavailable');
       await subject.commit(after);

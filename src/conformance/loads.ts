@@ -25,8 +25,7 @@ export function loads(bench: Workbench): void {
     });
 
     it('does nothing if nothing has changed', async () => {
-      const subject = await bench.subject({ destination: { mode } });
-      delivered(await subject.run(before));
+      const subject = await bench.loaded(before, { destination: { mode } });
       const rows = await subject.place.rows('people');
       expect(delivered(await subject.run(before)).rows).toBe(0);
       expect(delivered(await subject.push()).rows).toBe(0);
@@ -34,8 +33,7 @@ export function loads(bench: Workbench): void {
     });
 
     it('combines the changes of several runs', async () => {
-      const subject = await bench.subject({ destination: { mode } });
-      delivered(await subject.run(before));
+      const subject = await bench.loaded(before, { destination: { mode } });
       await subject.commit(people(5, 100, "'in between'"));
       await subject.commit(`${people(0, 2)} UNION ALL ${people(5, 100, "'in between'")}`);
       await subject.commit(after);
@@ -53,8 +51,7 @@ export function loads(bench: Workbench): void {
   });
 
   it.runIf(bench.hasMode('append'))('append: every change is one more row, with its operation', async () => {
-    const subject = await bench.subject({ destination: { mode: 'append' } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { mode: 'append' } });
     delivered(await subject.run(after));
     const rows = await subject.place.rows('people');
     const ops = (op: string) => rows.filter((row) => row.get('_op') === op);
@@ -65,8 +62,7 @@ export function loads(bench: Workbench): void {
   });
 
   it.runIf(bench.hasMode('upsert'))('upsert: rows that the source has deleted stay', async () => {
-    const subject = await bench.subject({ destination: { mode: 'upsert' } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { mode: 'upsert' } });
     delivered(await subject.run(after));
     const rows = ownless(await subject.place.rows('people'));
     expect(rows).toHaveLength(100);
@@ -75,8 +71,7 @@ export function loads(bench: Workbench): void {
   });
 
   it.runIf(bench.deletes('hard'))('mirror: rows that the source has deleted are removed', async () => {
-    const subject = await bench.subject({ destination: { mode: 'mirror', deletes: 'hard' } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { mode: 'mirror', deletes: 'hard' } });
     expect(delivered(await subject.run(after)).rows).toBe(15);
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
@@ -84,8 +79,7 @@ export function loads(bench: Workbench): void {
   it.runIf(bench.deletes('soft'))(
     'mirror with soft deletes: a deleted row is marked, and unmarked when it is back',
     async () => {
-      const subject = await bench.subject({ destination: { mode: 'mirror', deletes: 'soft' } });
-      delivered(await subject.run(before));
+      const subject = await bench.loaded(before, { destination: { mode: 'mirror', deletes: 'soft' } });
       delivered(await subject.run(after));
       const marked = (await subject.place.rows('people')).filter((row) => row.get('_deleted_at') !== null);
       expect(column(marked, 'id')).toEqual(gone);
@@ -97,8 +91,7 @@ export function loads(bench: Workbench): void {
   );
 
   it.runIf(bench.deletes('soft'))('mirror with soft deletes: a full load marks the rows that it lacks', async () => {
-    const subject = await bench.subject({ destination: { mode: 'mirror', deletes: 'soft' } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { mode: 'mirror', deletes: 'soft' } });
     await subject.loseStorage();
     delivered(await subject.run(after));
     const rows = await subject.place.rows('people');
@@ -114,8 +107,7 @@ export function loads(bench: Workbench): void {
   it.runIf(bench.hasMode('replace') && showsLoadsAtOnce)(
     'replace: a reader sees the old rows or the new ones',
     async () => {
-      const subject = await bench.subject({ destination: { mode: 'replace' } });
-      delivered(await subject.run(people(0, 20_000, "'old'")));
+      const subject = await bench.loaded(people(0, 20_000, "'old'"), { destination: { mode: 'replace' } });
       const seen = new Set<string>();
       let isLoading = true;
       const reading = (async () => {
@@ -132,16 +124,14 @@ export function loads(bench: Workbench): void {
   );
 
   it.runIf(bench.keyed !== undefined)('sends everything once more on request, and duplicates no row', async () => {
-    const subject = await bench.subject({ destination: { mode: bench.keyed } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { mode: bench.keyed } });
     expect(delivered(await subject.push({ full: true })).rows).toBe(95);
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
 
   it('drops columns, renames others, and names the table as configured', async () => {
     const columns = { score: { drop: true }, marks: { drop: true }, name: { rename: 'full_name' } };
-    const subject = await bench.subject({ destination: { columns, table: 'crm_{stream}' } });
-    delivered(await subject.run(before));
+    const subject = await bench.loaded(before, { destination: { columns, table: 'crm_{stream}' } });
     const [row] = ownless(await subject.place.rows('crm_people'));
     expect([...(row?.keys() ?? [])].sort()).toEqual(
       ['full_name', 'active', 'address', 'id', 'seen_at', 'visits'].sort(),

@@ -8,15 +8,13 @@ export function schema(bench: Workbench): void {
   const typed = (value: string, to = 5) => `SELECT 'p' || i AS id, ${value} AS value FROM range(${to}) t(i)`;
 
   it('adds a column that is new', async () => {
-    const subject = await bench.subject();
-    delivered(await subject.run(people(0, 10)));
+    const subject = await bench.loaded(people(0, 10));
     delivered(await subject.run(`SELECT *, 'x' || id AS note FROM (${people(0, 10)})`));
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
 
   it('keeps a column that the stream no longer has, empty in changed rows', async () => {
-    const subject = await bench.subject();
-    delivered(await subject.run(people(0, 10)));
+    const subject = await bench.loaded(people(0, 10));
     delivered(await subject.run(`SELECT * EXCLUDE (score) FROM (${people(0, 10, "'changed'")})`));
     const rows = await subject.place.rows('people');
     if (bench.hasMode('mirror')) expect(column(rows, 'score')).toEqual(Array(10).fill(null));
@@ -24,15 +22,13 @@ export function schema(bench: Workbench): void {
   });
 
   it('widens the type of a number', async () => {
-    const subject = await bench.subject();
-    delivered(await subject.run(typed('i')));
+    const subject = await bench.loaded(typed('i'));
     delivered(await subject.run(typed('i + 0.5::DOUBLE')));
     expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
   });
 
   it('gives any type to a column that had no value', async () => {
-    const subject = await bench.subject();
-    delivered(await subject.run(typed('NULL')));
+    const subject = await bench.loaded(typed('NULL'));
     delivered(await subject.run(typed('[i]')));
     expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
   });
@@ -42,8 +38,7 @@ export function schema(bench: Workbench): void {
     const rigid = () => ({ ...bench.connector, widens: () => false });
 
     it('goes into a column beside it, with all values, and the old one keeps those that fit', async () => {
-      const subject = await bench.subject({ connector: rigid() });
-      delivered(await subject.run(typed('i')));
+      const subject = await bench.loaded(typed('i'), { connector: rigid() });
       const mixed = "CASE WHEN i = 2 THEN 'two' ELSE i::VARCHAR END";
       const report = delivered(await subject.run(typed(mixed)));
       expect(report.error).toBeNull();
@@ -56,8 +51,7 @@ export function schema(bench: Workbench): void {
     });
 
     it('fails the stream if the job says so, and leaves the table as it was', async () => {
-      const subject = await bench.subject({ connector: rigid(), destination: { on_type_change: 'fail' } });
-      delivered(await subject.run(typed('i')));
+      const subject = await bench.loaded(typed('i'), { connector: rigid(), destination: { on_type_change: 'fail' } });
       const { status, code, message } = undelivered(await subject.run(typed("'text'")));
       expect([status, code]).toEqual(['failed', 'type_changed']);
       expect(message).toContain('"value"');
@@ -66,8 +60,7 @@ export function schema(bench: Workbench): void {
   });
 
   it('refuses a table of another stream; takes it over on request', async () => {
-    const subject = await bench.subject();
-    delivered(await subject.run(people(0, 3)));
+    const subject = await bench.loaded(people(0, 3));
     const other = await bench.subject({ place: subject.place, destination: { name: 'other' } });
     const { status, code } = undelivered(await other.run(people(0, 4)));
     expect([status, code]).toEqual(['failed', 'table_taken']);

@@ -1,6 +1,7 @@
 import { afterAll, beforeEach } from 'vitest';
 import type { TableConnector } from '../sdk/destination.js';
 import type { TableHarness, TablePlace } from './harness.js';
+import { delivered } from './rows.js';
 import { type SubjectOptions, TestTarget } from './test-target.js';
 
 type Options = Partial<Omit<SubjectOptions, 'place'>> & { readonly place?: TablePlace };
@@ -33,6 +34,13 @@ export class Workbench {
   async subject(options: Options = {}): Promise<TestTarget> {
     const place = options.place ?? (await this.place());
     return this.keep(await TestTarget.open({ connector: this.harness.connector, ...options, place }));
+  }
+
+  /** The same, with the rows of a query delivered. */
+  async loaded(query: string, options: Options = {}): Promise<TestTarget> {
+    const subject = await this.subject(options);
+    delivered(await subject.run(query));
+    return subject;
   }
 
   get connector(): TableConnector {

@@ -201,8 +201,7 @@ export function values(bench: Workbench): void {
     });
 
     it.runIf(bench.deletes('hard'))('are deleted if the source deletes them, whatever they were last', async () => {
-      const subject = await bench.subject({ connector: narrow(), destination: { mode: 'mirror' } });
-      delivered(await subject.run(rows("'good'")));
+      const subject = await bench.loaded(rows("'good'"), { connector: narrow(), destination: { mode: 'mirror' } });
       undelivered(await subject.run(rows(long)));
       expect(delivered(await subject.run(`SELECT * FROM (${rows(long)}) WHERE id <> 'p3'`)).refused).toBe(0);
       expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2', 'p4']);

@@ -40,15 +40,13 @@ export function unknownRules(
   const names = [...new Set(known.flatMap(({ names: own }) => [...own]))];
   return [...rules.keys()].flatMap((column) => {
     if (column === '*' || names.includes(column)) return [];
-    const isMistaken = known.some(({ renamed }) => renamed.has(column)) || inOtherCase(column, names);
+    const isMistaken =
+      known.some(({ renamed }) => renamed.has(column)) ||
+      names.some((name) => name.toLowerCase() === column.toLowerCase());
     if (!isComplete && !isMistaken) return [];
     const renamed = known.map(({ renamed: own }) => own.get(column)).find((name) => name !== undefined);
     return [{ column, nearest: renamed ?? nearest(column, names, 1)[0] }];
   });
-}
-
-function inOtherCase(column: string, names: readonly string[]): boolean {
-  return names.some((name) => name.toLowerCase() === column.toLowerCase());
 }
 
 /**

@@ -90,6 +90,11 @@ export function reportError({ code, message, hint, requestId }: CdsyncError): Re
   return { code, message, hint: hint ?? null, request_id: requestId ?? null };
 }
 
+/** The error of something that a command has tried, and whether a login or a right was refused. */
+export function errorWithAuth(error: CdsyncError): ReportedError & { auth: boolean } {
+  return { ...reportError(error), auth: error.kind === 'auth' };
+}
+
 /** Guards without an option under `guards:`. */
 const ownCodes = new Set(['empty_answer', 'column_unknown']);
 

@@ -112,11 +112,8 @@ async function partsAreWhole(parts: string, { parts: named }: JournalState): Pro
   for (const { number, rows, bytes, sha256 } of named) {
     if (rows === 0) continue;
     const { path } = partFiles(parts, number);
-    const size = await stat(path).then(
-      (found) => found.size,
-      () => -1,
-    );
-    if (size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
+    const found = await stat(path).catch(() => undefined);
+    if (found?.size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
   }
   return true;
 }

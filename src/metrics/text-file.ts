@@ -35,11 +35,6 @@ function expositionText(samples: readonly Sample[]): string {
 
 const ownerMark = '# cdsync ';
 
-/** Whose figures a file has: the storage folder of its jobs. A comment to Prometheus. */
-function ownerLine(storage: string): string {
-  return `${ownerMark}${JSON.stringify({ storage })}\n`;
-}
-
 /** The storage folder of the configuration that has written a file; undefined for a file of an earlier version. */
 function ownerOf(text: string): string | undefined {
   const line = text.startsWith(ownerMark) ? text.slice(ownerMark.length).split('\n', 1)[0] : undefined;
@@ -99,7 +94,7 @@ export async function writeTextFile(
       const kept = name === own.job ? own.kept : await readSamples(new JobLayout(storage, name));
       if (kept?.textfile === path) all.push(...(kept.samples as Sample[]));
     }
-    return ownerLine(storage) + expositionText(all);
+    return `${ownerMark}${JSON.stringify({ storage })}\n${expositionText(all)}`;
   };
   if ((await statOrUndefined(dirname(path))) === undefined) await makeFolder(dirname(path), 0o755);
   let text = await compose();

@@ -14,12 +14,6 @@ type LastStatus = NotificationState['settled'];
  */
 type EventKey = string;
 
-/** What `settled` is after a run. An interrupted run changes nothing. */
-function nextLastStatus(status: RunResult['status'], before: LastStatus): LastStatus {
-  if (status === 'interrupted') return before;
-  return status === 'partial' ? 'failed' : status;
-}
-
 function eventOf(fact: EventKey): RunEvent {
   return fact.split(':')[0] as RunEvent;
 }
@@ -167,7 +161,9 @@ export function nextState(
 ): { readonly state: NotificationState; readonly updates: readonly ChannelUpdate[] } {
   const result = withOpenFailures(done, before.deliveries);
   const deliveries = openFailuresAfter(done, before.deliveries);
-  const settled = nextLastStatus(result.status, before.settled);
+  const { status } = result;
+  // An interrupted run changes nothing.
+  const settled = status === 'interrupted' ? before.settled : status === 'partial' ? 'failed' : status;
   const isSameStatus = settled === (before.settled ?? 'ok');
   const addedColumns = done.destinations.some(({ schema_changes: changes = [] }) => changes.length > 0);
   if (onlyNews && isSameStatus && !addedColumns) return { state: { ...before, deliveries }, updates: [] };

@@ -7,8 +7,7 @@ import { asCdsyncError } from '../core/errors.js';
 /** Why the first word of a command cannot be started, if it is a path; the others are looked for when they run. */
 async function commandFault(program: string, folder: string): Promise<string | undefined> {
   if (!program.includes('/') || program.includes('{')) return undefined;
-  const code = await access(resolve(folder, program), constants.X_OK).then(
-    () => undefined,
+  const code = await access(resolve(folder, program), constants.X_OK).catch(
     (error: NodeJS.ErrnoException) => error.code,
   );
   if (code === undefined) return undefined;
@@ -17,8 +16,7 @@ async function commandFault(program: string, folder: string): Promise<string | u
 
 /** Whether a folder can be written to, or made. */
 export async function isWritable(folder: string): Promise<boolean> {
-  const code = await access(folder, constants.W_OK | constants.X_OK).then(
-    () => undefined,
+  const code = await access(folder, constants.W_OK | constants.X_OK).catch(
     (error: NodeJS.ErrnoException) => error.code,
   );
   if (code === 'ENOENT' && dirname(folder) !== folder) return isWritable(dirname(folder));

@@ -44,10 +44,6 @@ export function errorWithoutKeys({ error, findings }: Pick<StreamReport, 'error'
   return { ...error, message: findings.map(({ guard, message }) => `${guard}: ${message}`).join('; ') };
 }
 
-function keyOf({ name, stream }: DestinationReport): string {
-  return `${name} ${stream}`;
-}
-
 /**
  * The status of a job after an action on its last run: an approval, or a delivery without a run. The parts not concerned are as the
  * run left it.
@@ -59,7 +55,9 @@ export function mergedStatus(
   if (status === 'interrupted' || last?.status === 'interrupted') return 'interrupted';
   const allStreams = new Map([...(last?.streams ?? []), ...streams].map((each) => [each.name, each.status]));
   const done = destinations.filter(({ status: each }) => each !== 'skipped' && each !== 'not_tried');
-  const deliveries = new Map([...(last?.destinations ?? []), ...done].map((each) => [keyOf(each), each.status]));
+  const deliveries = new Map(
+    [...(last?.destinations ?? []), ...done].map(({ name, stream, status }) => [`${name} ${stream}`, status]),
+  );
   const found = [...allStreams.values(), ...deliveries.values()];
   // Committed, but not published.
   if (streams.some((stream) => stream.status === 'ok' && stream.error != null)) return 'partial';

@@ -49,7 +49,8 @@ export class WebhookClient {
         const reply = await this.once(request, signal);
         if (!isPassing(reply.status) || pause === undefined) return accepted(request, reply);
       } catch (error) {
-        if (!(error instanceof NoResponse) || signal.aborted || pause === undefined) throw asFailure(error);
+        if (!(error instanceof NoResponse)) throw error;
+        if (signal.aborted || pause === undefined) throw failed(error.message);
       }
       await wait(pause, signal);
     }
@@ -80,10 +81,6 @@ export class WebhookClient {
     this.#servers.set(target.origin, server);
     return server;
   }
-}
-
-function asFailure(error: unknown): unknown {
-  return error instanceof NoResponse ? failed(error.message) : error;
 }
 
 /** @throws {CdsyncError} `receiver_failed` */

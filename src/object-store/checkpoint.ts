@@ -78,7 +78,7 @@ export class Checkpoints {
 
   /** Uploads the new end of a growing file, except an incomplete last line of a journal. */
   async #tail({ path, stats }: LocalFile): Promise<StoredFile> {
-    const bytes = path.endsWith('.jsonl') ? await wholeLines(this.#cache.path(path)) : stats.size;
+    const bytes = path.endsWith('.jsonl') ? (await readFile(this.#cache.path(path))).lastIndexOf(0x0a) + 1 : stats.size;
     let known = this.#grown.get(path);
     // A stream that is read again from its start has another journal under the same name, perhaps already a longer one.
     if (known === undefined || !(await isContinued(this.#cache.path(path), known, bytes)))
@@ -110,10 +110,6 @@ async function isContinued(path: string, { bytes: uploaded, hash }: Grown, bytes
   if (uploaded > 0)
     for await (const chunk of createReadStream(path, { end: uploaded - 1 })) found.update(chunk as Buffer);
   return found.digest('hex') === hash.copy().digest('hex');
-}
-
-async function wholeLines(path: string): Promise<number> {
-  return (await readFile(path)).lastIndexOf(0x0a) + 1;
 }
 
 async function readRange(path: string, from: number, to: number): Promise<Buffer> {

@@ -31,14 +31,11 @@ export function evaluateLease({ work, ageMs, silenceMs, isDead }: LeaseEvidence)
   return ageMs !== undefined && ageMs > Math.max(silenceMs, work.silence_ms) ? 'abandoned' : 'busy';
 }
 
-/** The space of process ids that this process is in: containers of one machine have one each. */
-function pidSpace(): Promise<string> {
-  return readlink('/proc/self/ns/pid').catch(() => '');
-}
-
 /** This process, as others may read it in the bucket. */
 async function ownerHere(startedAt: string): Promise<Owner> {
-  return { id: randomUUID(), pid_space: await pidSpace(), ...(await currentProcess(startedAt)) };
+  // The space of process ids that this process is in: containers of one machine have one each.
+  const pidSpace = await readlink('/proc/self/ns/pid').catch(() => '');
+  return { id: randomUUID(), pid_space: pidSpace, ...(await currentProcess(startedAt)) };
 }
 
 /** Whether an owner is a process of this machine that has ended. */

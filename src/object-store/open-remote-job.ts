@@ -124,11 +124,6 @@ async function readStateOf({ store, objects, place }: Opened): Promise<Versioned
   return found && { value: readState(`${place}/${stateKey}`, found.text), tag: found.tag, ageMs: found.ageMs };
 }
 
-function refuseClock({ store, place }: Opened): void {
-  const { clockAheadMs: ahead = 0 } = store;
-  if (Math.abs(ahead) > mostClockMs) throw clockOff(place, ahead);
-}
-
 /** Whether the bucket has neither a state of the job nor a checkpoint of a first run. */
 function isEmptyJob(state: State | undefined, work: Work | undefined): boolean {
   return state === undefined && (work === undefined || work.files.length === 0);
@@ -213,11 +208,8 @@ function isCacheSuspect(error: unknown): error is CdsyncError {
   return error instanceof CdsyncError && ['state_unreadable', 'published_busy'].includes(error.code);
 }
 
-function exists(path: string): Promise<boolean> {
-  return lstat(path).then(
-    () => true,
-    () => false,
-  );
+async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
 }
 
 /** Waits until no other process of this machine downloads files: at most half a minute. */
@@ -247,7 +239,8 @@ export async function withRemoteJob<T>(task: BucketTask, work: (job: RemoteJob) 
 async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
   const { cache, place } = opened;
   const last = await readLease(opened);
-  refuseClock(opened);
+  const { clockAheadMs: ahead = 0 } = opened.store;
+  if (Math.abs(ahead) > mostClockMs) throw clockOff(place, ahead);
   const found = await readStateOf(opened);
   opened.objects.setCopies(found?.value.shown ?? {});
   await refuseMismatch(opened, found?.value, last?.value);

@@ -23,11 +23,6 @@ interface PublicObjectsTask {
   readonly shown: Readonly<Record<string, string>>;
 }
 
-function fileAt(files: ReadonlyMap<string, Entry>, path: string): StoredFile | undefined {
-  const found = files.get(path);
-  return found === undefined || isLink(found) ? undefined : found;
-}
-
 async function copyToPublicKey(
   { store, objects, cache }: PublicObjectsTask,
   file: StoredFile,
@@ -43,7 +38,8 @@ async function copyToPublicKey(
 
 /** The file whose content people read at a path of the job; undefined if they read none there. */
 function publicFileAt(files: ReadonlyMap<string, Entry>, path: string, entry: Entry): StoredFile | undefined {
-  if (isLink(entry)) return path.includes('/') ? undefined : fileAt(files, entry.link);
+  const file = isLink(entry) && !path.includes('/') ? files.get(entry.link) : undefined;
+  if (isLink(entry)) return file === undefined || isLink(file) ? undefined : file;
   return path.startsWith('reports/') ? entry : undefined;
 }
 

@@ -21,7 +21,9 @@ interface UploadTask {
 export async function uploadFiles(task: UploadTask): Promise<Map<string, Entry>> {
   const { cache, absent } = task;
   const { files } = await cache.files();
-  const shown = await readlink(cache.path(linkOf(files) ?? '')).catch(() => undefined);
+  // The link to the published database: the only one at the top.
+  const link = files.find(({ path, stats }) => stats.isSymbolicLink() && !path.includes('/'))?.path;
+  const shown = await readlink(cache.path(link ?? '')).catch(() => undefined);
   const isOld = (path: string) => path.startsWith('published/') && path !== shown;
   const found = new Map<string, Entry>();
   // The store last: its published copy may have the same content.
@@ -40,17 +42,9 @@ export async function uploadFiles(task: UploadTask): Promise<Map<string, Entry>>
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The link to the published database: the only one at the top. */
-function linkOf(files: readonly LocalFile[]): string | undefined {
-  return files.find(({ path, stats }) => stats.isSymbolicLink() && !path.includes('/'))?.path;
-}
-
 /** A removed folder also removes files that are only in the bucket. */
-function isFolder(path: string): Promise<boolean> {
-  return stat(path).then(
-    (stats) => stats.isDirectory(),
-    () => false,
-  );
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() === true;
 }
 
 async function uploadFile(task: UploadTask, file: LocalFile): Promise<StoredFile> {

@@ -155,17 +155,12 @@ function dbtColumn(column: PublishedColumn, key: readonly string[], published: P
 /** Runs may be as old as this. */
 const freshness = { warn_after: { count: 36, period: 'hour' }, error_after: { count: 3, period: 'day' } };
 
-/**
- * When a run last read a stream. Its own `_synced_at` moves only with its rows, which may rest for weeks. It is a query: dbt asks a
- * table without rows for the greatest value of a field without a result.
- */
-function checkedAt(job: string, stream: string): string {
-  return `select checked_at from "${job}"."cdsync"."freshness" where stream = '${stream}'`;
-}
-
 function loadedAt(job: string, table: string, isStream: boolean) {
   const [, name = ''] = table.split('.');
-  if (isStream) return { loaded_at_query: checkedAt(job, name), freshness };
+  // Its own `_synced_at` moves only with its rows, which may rest for weeks. A query, because dbt asks a table without rows for the
+  // greatest value of a field without a result.
+  const query = `select checked_at from "${job}"."cdsync"."freshness" where stream = '${name}'`;
+  if (isStream) return { loaded_at_query: query, freshness };
   return table === 'cdsync.freshness' ? { loaded_at_field: 'checked_at', freshness } : {};
 }
 

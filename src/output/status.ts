@@ -3,7 +3,7 @@ import { formatAge, formatCount, formatCounted, formatDuration } from '../core/q
 import { type DestinationStatus, destinationStatuses } from '../delivery/destination-status.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 import { readManifest } from '../snapshot/manifest.js';
-import { type HeldStream, heldStreams, readHeld } from '../storage/held.js';
+import { heldStreams, readHeld } from '../storage/held.js';
 import { isOwnerAlive, lockOwner } from '../storage/job-lock.js';
 import { Journal } from '../storage/journal.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -66,12 +66,6 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
   return null;
 }
 
-async function heldStatus(layout: JobLayout, { run_id, stream, findings }: HeldStream): Promise<StreamStatus['held']> {
-  const report = await readReport(layout, run_id);
-  const { inserted = 0, updated = 0, deleted = 0 } = report?.jobs[0]?.streams.find(({ name }) => name === stream) ?? {};
-  return { run_id, findings, inserted, updated, deleted };
-}
-
 /** Reads reports, journals and manifests, never the store, so that it also works during a run. */
 export async function jobStatus(
   layout: JobLayout,
@@ -88,7 +82,10 @@ export async function jobStatus(
     const snapshot =
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
     const held = (await heldStreams(layout, [name])).at(-1);
-    const why = held === undefined ? null : await heldStatus(layout, held);
+    const changed =
+      held && (await readReport(layout, held.run_id))?.jobs[0]?.streams.find((each) => each.name === name);
+    const { inserted = 0, updated = 0, deleted = 0 } = changed ?? {};
+    const why = held ? { run_id: held.run_id, findings: held.findings, inserted, updated, deleted } : null;
     const last = reports.flatMap(({ jobs }) => jobs.flatMap((each) => each.streams)).find((each) => each.name === name);
     const recognition =
       last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };

@@ -5,14 +5,6 @@ const gap = 2;
 /** A shortened column keeps at least this many cells: enough to distinguish two values. */
 const leastWidth = 12;
 
-/** What of a table fits into a line. */
-interface Fit {
-  /** Positions of the columns that are shown, in their order. */
-  readonly shown: readonly number[];
-  /** Their widths. */
-  readonly widths: readonly number[];
-}
-
 function total(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0) + gap * Math.max(0, widths.length - 1);
 }
@@ -38,8 +30,12 @@ function shortenedWidths(widths: readonly number[], space: number): number[] {
 /**
  * Fits columns into a width: shortens wide ones; if that is not enough, leaves out those in the middle, because the first identify a row
  * and the last are often computed from it.
+ * @returns the positions of the columns that are shown, in their order, and their widths
  */
-export function fitColumns(widths: readonly number[], space: number): Fit {
+export function fitColumns(
+  widths: readonly number[],
+  space: number,
+): { shown: readonly number[]; widths: readonly number[] } {
   const all = widths.map((_, column) => column);
   if (total(widths) <= space) return { shown: all, widths };
   const least = (columns: readonly number[]) =>
@@ -89,15 +85,6 @@ function shortened(text: string, width: number): string {
 /** If nothing may be cut, a wider cell moves the rest of its own line instead of all other lines. */
 const widestColumn = 200;
 
-/** A table as it is shown. */
-interface FittedTable {
-  readonly lines: string[];
-  /** Number of columns in it. */
-  readonly shown: number;
-  /** Number of values that are shortened. */
-  readonly cut: number;
-}
-
 /**
  * Lines with columns as wide as their widest cell; numbers are aligned to the right. A cell never breaks a line.
  * @param lineWidth cells of a terminal's line: in a narrower one, each row is its first cell with the others named below it
@@ -127,12 +114,13 @@ function filledLines(texts: readonly string[], lineWidth: number): string[] {
 /**
  * The same, no wider than a terminal: wide columns are shortened and, if that is not enough, some are left out.
  * @param space cells of a line; undefined if nothing may be cut
+ * @returns also the number of columns in it, and of values that are shortened
  */
 export function fittedTable(
   titles: readonly string[],
   cells: readonly (readonly string[])[],
   space: number | undefined,
-): FittedTable {
+): { lines: string[]; shown: number; cut: number } {
   const header = titles.map(visible);
   const rows = cells.map((row) => row.map(visible));
   const full = header.map((title, column) => {

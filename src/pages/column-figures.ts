@@ -123,17 +123,14 @@ function coveredTo({ covered, task }: StreamCommit): string | null {
   return spans.at(-1)?.to ?? null;
 }
 
-function stampOf({ runId, syncedAt }: StreamCommit['task']): Pick<StreamFigures, 'run_id' | 'synced_at'> {
-  return { run_id: runId, synced_at: syncedAt };
-}
-
 async function figuresOf(
   published: Published,
   { commit, changed, name }: StreamResult & { readonly commit: StreamCommit },
   before: StreamFigures | undefined,
 ): Promise<StreamFigures> {
   const { task } = commit;
-  const { run_id, synced_at } = isChanged(commit) || task.previous === undefined ? stampOf(task) : task.previous;
+  const stamp = { run_id: task.runId, synced_at: task.syncedAt };
+  const { run_id, synced_at } = isChanged(commit) ? stamp : (task.previous ?? stamp);
   const { counted, nulls } = await countNulls(published, name, before);
   const columns = ColumnSet.restore(task.columns).list.map((column) => ({
     name: column.name,

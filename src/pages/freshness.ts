@@ -7,12 +7,6 @@ import { moment, statusWords } from './format.js';
 import { type Html, html, name } from './html.js';
 import { countCell, table } from './streams.js';
 
-/** When a stream was last read to its end; undefined without such a run. */
-function checkedAt(stream: string, past: readonly PastRun[]): number | undefined {
-  return past.find(({ report }) => report.streams?.some((each) => each.name === stream && each.status === 'ok'))
-    ?.startedAt;
-}
-
 /** When each stream was last read and last changed. `past` has the newest run first. */
 export function freshnessTable(
   streams: readonly string[],
@@ -22,7 +16,9 @@ export function freshnessTable(
   const isWindowed = streams.some((stream) => (figures?.streams[stream]?.covered_to ?? null) !== null);
   const rows = streams.slice(0, 500).map((stream) => {
     const known = figures?.streams[stream];
-    const checked = checkedAt(stream, past);
+    const isRead = ({ report }: PastRun) =>
+      report.streams?.some((each) => each.name === stream && each.status === 'ok');
+    const checked = past.find(isRead)?.startedAt;
     const covered = known?.covered_to;
     return html`<tr><th scope="row">${name(stream)}</th>${countCell(known?.rows)}<td>${
       checked === undefined ? 'never' : moment(checked)

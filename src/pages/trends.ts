@@ -34,10 +34,6 @@ function changesOf(stream: string): Figure {
   };
 }
 
-function rowsOf(stream: string): Figure {
-  return (report, before) => ({ value: previousRowCount(stream, report, before) });
-}
-
 /** The largest of the streams that changed in any of these runs. */
 function plotted(report: JobReport | undefined, before: readonly JobReport[]): string[] {
   if (report === undefined) return [];
@@ -90,7 +86,7 @@ export function trends(past: readonly PastRun[]): Html {
         format: count,
         formatAxis: axisRows,
       },
-      rowsOf(stream),
+      (report, before) => ({ value: previousRowCount(stream, report, before) }),
     ),
   ]);
   const ofRun = [

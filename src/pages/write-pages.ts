@@ -58,13 +58,6 @@ export async function makeRunPage(task: PagesTask, runId: string): Promise<strin
   });
 }
 
-/** Makes the page about a run, or makes it again. @returns whether there is a report of the run */
-async function writeRunPage(task: PagesTask, runId: string): Promise<boolean> {
-  const page = await makeRunPage(task, runId);
-  if (page !== undefined) await writeFileAtomically(task.layout.page(runId), page);
-  return page !== undefined;
-}
-
 /** Rows of runs that the last page listed are taken from it: reading every report of a job would take longer with each run. */
 export async function writeIndex(
   { layout, now }: PagesTask,
@@ -102,7 +95,8 @@ async function removeOld({ layout }: PagesTask): Promise<void> {
 
 /** Makes the page of a run and the one that lists all runs, and removes old ones. */
 export async function writePages(task: PagesTask, runId: string): Promise<void> {
-  await writeRunPage(task, runId);
+  const page = await makeRunPage(task, runId);
+  if (page !== undefined) await writeFileAtomically(task.layout.page(runId), page);
   await removeOld(task);
   await writeIndex(task, { changed: runId });
 }

@@ -1,6 +1,6 @@
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
-import { Waiter, WaiterQueue } from './limiter.js';
+import { takeFirst } from './limiter.js';
 
 /** The most requests in parallel without `concurrency`: connections and files of a process are limited. */
 const mostByDefault = 512;
@@ -71,7 +71,7 @@ export class ConcurrencyController {
   readonly #quickest = new Map<number, number>();
   readonly #governed = new Set<AdjustableConcurrency>();
   #responses = 0;
-  readonly #waiters = new WaiterQueue<void>();
+  readonly #waiters = new Set<() => void>();
   #underWay = 0;
   #phase: 'start' | 'steady' | 'restart' = 'start';
   #expected = 0;
@@ -106,21 +106,18 @@ export class ConcurrencyController {
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
   acquire(signal: AbortSignal): Promise<void> | undefined {
-    if (this.#waiters.length === 0 && this.#underWay < this.count) {
+    if (this.#waiters.size === 0 && this.#underWay < this.count) {
       this.#underWay += 1;
       return undefined;
     }
     if (signal.aborted) throw interrupted(signal.reason);
     return new Promise((resolve, reject) => {
-      const waiter = new Waiter<void>(
-        () => {
-          stay();
-          resolve();
-        },
-        () => undefined,
-      );
+      const waiter = () => {
+        stay();
+        resolve();
+      };
       const stay = onAbort(signal, () => {
-        this.#waiters.remove(waiter);
+        this.#waiters.delete(waiter);
         reject(interrupted(signal.reason));
       });
       this.#waiters.add(waiter);
@@ -193,9 +190,9 @@ export class ConcurrencyController {
   }
 
   #serve(): void {
-    while (this.#waiters.length > 0 && this.#underWay < this.count) {
+    while (this.#waiters.size > 0 && this.#underWay < this.count) {
       this.#underWay += 1;
-      this.#waiters.take()?.resolve();
+      takeFirst(this.#waiters)?.();
     }
   }
 }

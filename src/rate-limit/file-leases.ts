@@ -42,11 +42,6 @@ async function isPrivate(path: string, uid: number): Promise<boolean> {
   return found?.isDirectory() === true && found.uid === uid && (found.mode & 0o077) === 0;
 }
 
-/** Milliseconds of the machine's monotonic clock: the same for all processes. */
-function machineTime(): number {
-  return Math.floor(Number(process.hrtime.bigint() / 1_000_000n));
-}
-
 function hasCode(error: unknown, code: string): boolean {
   return (error as NodeJS.ErrnoException).code === code;
 }
@@ -73,7 +68,8 @@ class Generations {
 
   /** The leases of a generation; undefined if others have removed it. After a restart of the machine, none counts. */
   read(generation: number | undefined): LeaseResponse | undefined {
-    const now = machineTime();
+    // The machine's monotonic clock: the same for all processes.
+    const now = Math.floor(Number(process.hrtime.bigint() / 1_000_000n));
     const empty = { now, answered: 0, refused: 0, pause_until: 0, members: {} };
     if (generation === undefined) return empty;
     try {

@@ -3,54 +3,17 @@ import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import type { Permit, RateLimiter } from './budget.js';
 
-/** One entry of a {@link WaiterQueue}: a promise that waits for its turn. */
-export class Waiter<T> {
-  previous: Waiter<T> | undefined;
-  next: Waiter<T> | undefined;
-  readonly resolve: (value: T) => void;
+/** A caller that waits for a permit. */
+interface Waiter {
+  readonly resolve: (permit: Permit) => void;
   readonly reject: (error: Error) => void;
-
-  constructor(resolve: (value: T) => void, reject: (error: Error) => void) {
-    this.resolve = resolve;
-    this.reject = reject;
-  }
 }
 
-/** First in, first out. Adding, taking, and removing from the middle each take constant time. */
-export class WaiterQueue<T> {
-  #first: Waiter<T> | undefined;
-  #last: Waiter<T> | undefined;
-  #length = 0;
-
-  get length(): number {
-    return this.#length;
-  }
-
-  add(waiter: Waiter<T>): void {
-    waiter.previous = this.#last;
-    if (this.#last === undefined) this.#first = waiter;
-    else this.#last.next = waiter;
-    this.#last = waiter;
-    this.#length += 1;
-  }
-
-  take(): Waiter<T> | undefined {
-    const first = this.#first;
-    if (first !== undefined) this.remove(first);
-    return first;
-  }
-
-  /** The waiter must be in this queue. */
-  remove(waiter: Waiter<T>): void {
-    const { previous, next } = waiter;
-    if (previous === undefined) this.#first = next;
-    else previous.next = next;
-    if (next === undefined) this.#last = previous;
-    else next.previous = previous;
-    waiter.previous = undefined;
-    waiter.next = undefined;
-    this.#length -= 1;
-  }
+/** Takes the waiter that has waited longest. */
+export function takeFirst<W>(waiters: Set<W>): W | undefined {
+  const [first] = waiters;
+  if (first !== undefined) waiters.delete(first);
+  return first;
 }
 
 /** The times at which permits become free, in ascending order, in a ring that grows as needed. */
@@ -133,7 +96,7 @@ export class SlidingWindowLimiter implements RateLimiter {
   readonly #clock: Clock;
   readonly #capacity: LimitSource;
   readonly #cooling = new ReleaseRing();
-  readonly #waiters = new WaiterQueue<Permit>();
+  readonly #waiters = new Set<Waiter>();
   #underWay = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
   /** When the one timer fires, and how to stop it. */
@@ -155,12 +118,12 @@ export class SlidingWindowLimiter implements RateLimiter {
   }
 
   get waiting(): number {
-    return this.#waiters.length;
+    return this.#waiters.size;
   }
 
   async acquire(signal: AbortSignal): Promise<Permit> {
     if (signal.aborted) throw interrupted(signal.reason);
-    if (this.#waiters.length === 0 && this.#available(this.#clock.monotonic())) return this.#grant();
+    if (this.#waiters.size === 0 && this.#available(this.#clock.monotonic())) return this.#grant();
     return this.#wait(signal);
   }
 
@@ -175,7 +138,8 @@ export class SlidingWindowLimiter implements RateLimiter {
 
   /** All waiters get the error. */
   refuse(error: Error): void {
-    for (let waiter = this.#waiters.take(); waiter !== undefined; waiter = this.#waiters.take()) waiter.reject(error);
+    for (const waiter of this.#waiters) waiter.reject(error);
+    this.#waiters.clear();
     this.#stopTimer();
   }
 
@@ -185,7 +149,7 @@ export class SlidingWindowLimiter implements RateLimiter {
 
   /** Hands out the permits that the capacity allows: it may have become larger. */
   wake(): void {
-    if (this.#waiters.length > 0) this.#serve();
+    if (this.#waiters.size > 0) this.#serve();
   }
 
   #available(now: number): boolean {
@@ -211,24 +175,24 @@ export class SlidingWindowLimiter implements RateLimiter {
     this.#underWay -= 1;
     if (end !== 'cancelled') this.#cooling.push(now + permitWindowMs);
     if (end === 'answered') this.#capacity.answered(now);
-    if (this.#waiters.length > 0) this.#serve();
+    if (this.#waiters.size > 0) this.#serve();
   }
 
   #wait(signal: AbortSignal): Promise<Permit> {
     return new Promise<Permit>((resolve, reject) => {
-      const waiter = new Waiter<Permit>(
-        (permit) => {
+      const waiter: Waiter = {
+        resolve: (permit) => {
           stay();
           resolve(permit);
         },
-        (error) => {
+        reject: (error) => {
           stay();
           reject(error);
         },
-      );
+      };
       const stay = onAbort(signal, () => {
-        this.#waiters.remove(waiter);
-        if (this.#waiters.length === 0) this.#stopTimer();
+        this.#waiters.delete(waiter);
+        if (this.#waiters.size === 0) this.#stopTimer();
         reject(interrupted(signal.reason));
       });
       this.#waiters.add(waiter);
@@ -239,8 +203,8 @@ export class SlidingWindowLimiter implements RateLimiter {
   /** Hands out the free permits, then sets the timer for the next one. */
   #serve(): void {
     const now = this.#clock.monotonic();
-    while (this.#waiters.length > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
-    if (this.#waiters.length > 0) this.#setTimer(now);
+    while (this.#waiters.size > 0 && this.#available(now)) takeFirst(this.#waiters)?.resolve(this.#grant());
+    if (this.#waiters.size > 0) this.#setTimer(now);
     else this.#stopTimer();
   }
 

@@ -271,13 +271,10 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   /** In the same order in all processes, so that odd permits go to one of them. */
   #fairShare(total: number, own: LimitDemand, others: Record<string, ParticipantLease>, now: number): number {
-    const needs = Object.entries({ ...others, [this.#member]: own }).sort(([one], [other]) => (one < other ? -1 : 1));
-    const shares = fairShares(
-      total,
-      needs.map(([, need]) => need),
-      now,
-    );
-    return shares[needs.findIndex(([member]) => member === this.#member)] as number;
+    const needs = new Map<string, LimitDemand>([...Object.entries(others), [this.#member, own]]);
+    const members = [...needs.keys()].sort();
+    const inOrder = members.map((member) => needs.get(member) ?? own);
+    return fairShares(total, inOrder, now)[members.indexOf(this.#member)] as number;
   }
 
   #learn(response: LeaseResponse): void {

@@ -7,11 +7,6 @@ const fullest = 0.8;
 /** Empty slots that even a small table has, so that each search ends. */
 const spareSlots = 8;
 
-/** Number of slots that a table of this many hashes needs. */
-function tableCapacity(count: number): number {
-  return Math.ceil(count / fill) + spareSlots;
-}
-
 /**
  * A set of 128-bit hashes in an open-addressing table. Its memory is its image on disk. A slot is empty if its second word is 0; see
  * RecordHasher.
@@ -36,7 +31,7 @@ export class RecordHashTable {
 
   /** An empty table. @param capacity number of hashes that will be added */
   static empty(capacity: number): RecordHashTable {
-    return new RecordHashTable(new Uint32Array(tableCapacity(capacity) * hashWords), 0);
+    return new RecordHashTable(new Uint32Array((Math.ceil(capacity / fill) + spareSlots) * hashWords), 0);
   }
 
   get count(): number {

@@ -21,11 +21,6 @@ import type { WorkTables } from './unify-parts.js';
 /** Above this many bytes, DuckDB keeps a text in its own blocks instead of beside the others of its column. */
 const largeBytes = 4096;
 
-/** Whether a text made from a record of that many bytes may be large. Numbers may become longer as texts. */
-function mayHoldLargeTexts(recordBytes: number): boolean {
-  return 2 * recordBytes > largeBytes;
-}
-
 /** Whether one of the texts in these files is large, also within a list or struct. */
 export async function hasLargeTexts(
   session: Session,
@@ -202,12 +197,6 @@ function horizonOf({ finishedAt, historyMs }: Pick<RunCommit, 'finishedAt' | 'hi
   return new Date(Date.parse(finishedAt) - historyMs).toISOString();
 }
 
-/** Call it after all streams are applied: DuckDB refuses to change a column's type after rows were deleted. */
-async function pruneHistories(store: SnapshotStore, run: RunCommit): Promise<void> {
-  const horizon = horizonOf(run);
-  for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, horizon);
-}
-
 interface CommitStep {
   readonly commit: StreamCommit;
   /** Whether columns get comments. */
@@ -275,7 +264,8 @@ async function findLargeTexts(store: SnapshotStore, { streams }: RunCommit): Pro
     const { task, changes, maxRecordBytes } = commit;
     const isLarge =
       task.previous?.large_texts === true ||
-      (mayHoldLargeTexts(maxRecordBytes) &&
+      // Numbers may become longer as texts.
+      (2 * maxRecordBytes > largeBytes &&
         (await hasLargeTexts(store.session, task.previous === undefined ? task.files : changes, task.columns)));
     if (isLarge) large.add(task.stream);
   }
@@ -291,7 +281,9 @@ async function commitStreams(store: SnapshotStore, run: RunCommit, writer: Snaps
     const describesColumns = fitComments(described.map(({ task }) => task.columns.length));
     for (const commit of run.streams)
       await commitStream(store, run, { commit, describesColumns, sequence, writer, large });
-    if (sequence > run.sequence) await pruneHistories(store, run);
+    // After all streams are applied: DuckDB refuses to change a column's type after rows were deleted.
+    if (sequence > run.sequence)
+      for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, horizonOf(run));
     for (const commit of run.streams) await recordStream(store, commit, sequence);
     await recordRun(store, run, sequence);
   }, run.signal);

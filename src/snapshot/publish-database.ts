@@ -37,12 +37,6 @@ interface DatabaseOptions {
   readonly keepsEarlier: boolean;
 }
 
-/** When the store's last change was synced, in whole seconds since 1970: the modification time of a published file. */
-function changedAt({ streams }: Pick<StoreState, 'streams'>): number {
-  const times = [...streams.values()].map(({ synced_at }) => Date.parse(synced_at));
-  return Math.floor(Math.max(0, ...times) / 1000);
-}
-
 /** The version that the link points to, a name in the folder of published files; undefined if it points to another place. */
 async function linkedVersion(layout: JobLayout): Promise<string | undefined> {
   const [folder, version = '', file] = (await readlink(layout.link).catch(() => '')).split('/');
@@ -134,7 +128,9 @@ export async function publishDatabase(
   { mode, keepsEarlier, again = false }: DatabaseOptions,
 ): Promise<void> {
   const { sequence } = state;
-  const seconds = changedAt(state);
+  // The modification time of a published file: when the store's last change was synced.
+  const times = [...state.streams.values()].map(({ synced_at }) => Date.parse(synced_at));
+  const seconds = Math.floor(Math.max(0, ...times) / 1000);
   const present = await versionOf(layout, sequence, seconds);
   const isFresh = present?.isWhole === true && !again;
   const copying = { sequence, seconds, present: present?.version };

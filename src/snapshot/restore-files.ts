@@ -63,10 +63,6 @@ async function rewriteFromStore(
   return newFile(layout, written, path);
 }
 
-function rowsOf(files: readonly CommittedFile[]): number {
-  return files.reduce((sum, { rows }) => sum + rows, 0);
-}
-
 async function restoreStream(
   store: SnapshotStore,
   layout: JobLayout,
@@ -90,7 +86,7 @@ async function restoreStream(
     const query = changesOfRun(stream, columns, runId);
     const file = await rewriteFromStore(store, layout, query, { name: `${stream}.changes.parquet`, path, form });
     // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
-    changes = file.rows < rowsOf(state.changes) ? [] : [file];
+    changes = file.rows < state.changes.reduce((sum, { rows }) => sum + rows, 0) ? [] : [file];
   }
   // A plain glob must not find old files beside the new one. The manifest and the link go first, so that they never name a removed file.
   await rm(layout.manifest(stream), { force: true });

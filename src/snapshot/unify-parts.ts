@@ -67,11 +67,6 @@ export function workTables(stream: string): WorkTables {
   };
 }
 
-async function loadKeys(session: Session, { parts }: UnifyTask, { keys }: WorkTables): Promise<void> {
-  const read = allKeys(parts.map(({ keysPath }) => keysPath));
-  await session.run(`CREATE OR REPLACE TEMP TABLE ${keys} AS ${read}`);
-}
-
 /** Finds dropped rows and older copies, and removes their keys. */
 async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }: WorkTables): Promise<number> {
   const ranges = task.dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
@@ -155,7 +150,8 @@ async function knownParts(session: Session, { known }: UnifyTask, { keys }: Work
  * glob reads them correctly, and each key occurs once. A part that already fits is used as it is.
  */
 export async function unifyParts(session: Session, task: UnifyTask, tables: WorkTables): Promise<Unified> {
-  await loadKeys(session, task, tables);
+  const read = allKeys(task.parts.map(({ keysPath }) => keysPath));
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${tables.keys} AS ${read}`);
   const duplicates = await findSurplus(session, task, tables);
   const touched = await session.rows(`SELECT DISTINCT part FROM ${tables.surplus}`);
   const surplus = new Set([...touched.map(({ part }) => Number(part)), ...(await knownParts(session, task, tables))]);

@@ -125,7 +125,7 @@ export async function readWholeParquet(path: string, key: readonly string[]): Pr
       if (value !== null && value !== undefined) count.present += 1;
       if (count.place < 0) return;
       keyTexts[row] ??= [];
-      (keyTexts[row] as string[])[count.place] = textOf(value);
+      (keyTexts[row] as string[])[count.place] = value instanceof Date ? String(value.getTime()) : String(value);
     });
     for (const [column, count] of seen) {
       if (count.rows !== rows) throw new Error(`column ${names[Number(column)]} has ${count.rows} rows, not ${rows}`);
@@ -134,8 +134,4 @@ export async function readWholeParquet(path: string, key: readonly string[]): Pr
   }
   const texts = keyTexts.map((parts) => (key.length === 1 ? (parts[0] ?? '') : JSON.stringify(parts)));
   return { columns: names, rows, values, keySum: texts.reduce((sum, text) => addKeys(sum, keyHash(text)), 0) };
-}
-
-function textOf(value: unknown): string {
-  return value instanceof Date ? String(value.getTime()) : String(value);
 }

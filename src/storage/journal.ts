@@ -148,11 +148,6 @@ function checksum(text: string): string {
   return crc32(text).toString(16).padStart(8, '0');
 }
 
-function printLine(entry: JournalEntry, number: number): string {
-  const text = `${JSON.stringify(entry).slice(0, -1)},"line":${number}`;
-  return `${text},"crc":"${checksum(text)}"}\n`;
-}
-
 /** Checks number and checksum: a repeated or missing line would add up to a wrong state. */
 function parseEntry(path: string, number: number, line: string): JournalEntry {
   const [end = '', written, sum] = lineEnd.exec(line) ?? [];
@@ -265,7 +260,8 @@ export class Journal {
   /** Appends one entry; on return it is durable. Entries must be appended one at a time. */
   async append(entry: JournalEntry): Promise<void> {
     this.#lines += 1;
-    await this.#handle.appendFile(printLine(entry, this.#lines));
+    const text = `${JSON.stringify(entry).slice(0, -1)},"line":${this.#lines}`;
+    await this.#handle.appendFile(`${text},"crc":"${checksum(text)}"}\n`);
     await this.#handle.datasync();
   }
 

@@ -11,7 +11,7 @@ import {
   writeStateFile,
 } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { makeFolders } from '../core/folders.js';
+import { isThere, makeFolders } from '../core/folders.js';
 import { runIdPattern } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 import { probeStorage } from './probe-storage.js';
@@ -59,13 +59,6 @@ export async function formatProblem(layout: JobLayout): Promise<string | undefin
   const content = await readStateFile(layout.format, formatFile).catch(() => null);
   if (content?.format === storageFormat) return undefined;
   return content === undefined ? 'the file is missing' : `it does not say ${JSON.stringify({ format: storageFormat })}`;
-}
-
-function isThere(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Refuses a published job whose store is missing or empty: a run would create a new store and lose the history. */

@@ -36,7 +36,7 @@ async function init(args: InitArguments): Promise<void> {
   const { environment } = await import('../load.js');
   const { askForPlan } = await import('./plan.js');
   const { configText } = await import('./config.js');
-  if (!args.force) refuseExisting(file);
+  if (!args.force && existsSync(file)) throw exists(file);
   const output = new Output(args);
   const env = await environment(args);
   const plan = await askForPlan(args, env, output);
@@ -58,11 +58,6 @@ const mode = 0o644;
 
 function exists(file: string): CdsyncError {
   return usageError(`${file} exists already`, 'name another file, or write over it: --force');
-}
-
-/** @throws {CdsyncError} `usage` if the file exists */
-function refuseExisting(file: string): void {
-  if (existsSync(file)) throw exists(file);
 }
 
 function unwritable(cause: NodeJS.ErrnoException, file: string): CdsyncError {

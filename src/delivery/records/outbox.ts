@@ -189,7 +189,9 @@ export class Outbox extends StoredOutbox {
     await syncFolder(path);
     const mark: Mark = { version: 1, ...content, records, files, sent };
     await writeStateFile(join(path, 'outbox.json'), mark);
-    await removeOthers(folder, number);
+    // Those before it, and incomplete ones, no longer count.
+    for (const other of await numbers(folder))
+      if (other !== number) await rm(join(folder, String(other)), { recursive: true, force: true });
     return new Outbox(session, path, mark, await openAcknowledged(path));
   }
 
@@ -242,12 +244,6 @@ async function copyTo(session: Session, query: string, path: string): Promise<nu
   );
   await syncFile(path);
   return rows;
-}
-
-/** Removes outboxes that no longer count: those before a number, and incomplete ones. */
-async function removeOthers(folder: string, number: number): Promise<void> {
-  for (const other of await numbers(folder))
-    if (other !== number) await rm(join(folder, String(other)), { recursive: true, force: true });
 }
 
 function outgoing(row: Row, stream: string): StoredRecord {

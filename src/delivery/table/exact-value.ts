@@ -1,3 +1,4 @@
+import { momentText } from '../../columns/masked-value.js';
 import type { TextFormat } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
 import { type ColumnType, decimalText, isNested, jsonValueSql } from '../../sdk/column-type.js';
@@ -9,12 +10,6 @@ export interface StreamValue {
   /** As DuckDB spells it. */
   readonly duckdbType: string;
   readonly form?: TextFormat | undefined;
-}
-
-/** ISO 8601, UTC, with milliseconds, or with microseconds where there are any. */
-function momentText(value: string): string {
-  const written = (format: string) => `strftime(${value}, '%Y-%m-%dT%H:%M:%S.${format}Z')`;
-  return `CASE WHEN microsecond(${value}) % 1000 = 0 THEN ${written('%g')} ELSE ${written('%f')} END`;
 }
 
 /**

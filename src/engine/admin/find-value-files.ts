@@ -23,13 +23,6 @@ async function filesBelow(folder: string, ...endings: string[]): Promise<string[
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** Keys in the rejects that runs have not committed. */
-async function rejectedKeys(paths: readonly string[]): Promise<string[]> {
-  const texts = await Promise.all(paths.map((path) => readFile(path, 'utf8')));
-  const lines = texts.flatMap((text) => text.split('\n')).filter((line) => line !== '');
-  return lines.map((line) => String((JSON.parse(line) as { key: unknown }).key));
-}
-
 /**
  * Finds which of some keys a stream still has anywhere: in the store's snapshot, changes and history, in Parquet files of any run,
  * in rejects, or in uncommitted parts.
@@ -63,7 +56,11 @@ export async function findKeys(
     for (const { key } of rows) found.add(String(key));
   }
   const waiting = (await Promise.all(readings.map((folder) => filesBelow(folder, '.rejects.jsonl')))).flat();
-  for (const key of await rejectedKeys(waiting)) if (keys.includes(key)) found.add(key);
+  for (const text of await Promise.all(waiting.map((path) => readFile(path, 'utf8'))))
+    for (const line of text.split('\n').filter((each) => each !== '')) {
+      const key = String((JSON.parse(line) as { key: unknown }).key);
+      if (keys.includes(key)) found.add(key);
+    }
   return found;
 }
 

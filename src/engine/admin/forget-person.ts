@@ -137,11 +137,6 @@ function configOf(job: JobConfig, stream: string): StreamConfig {
   });
 }
 
-/** Discards uncommitted parts: they may contain the person too. The next run reads the stream again. */
-async function discardReadings(layout: JobLayout, stream: string): Promise<void> {
-  for (const runId of await runFolders(layout)) await discardStreams(layout, runId, [stream]);
-}
-
 interface ErasureTask {
   readonly layout: JobLayout;
   readonly job: JobConfig;
@@ -174,7 +169,8 @@ async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Eras
     // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
     await eraseFromDeliveries(engine, task, keys);
     await eraseFromReports(layout, keys);
-    await discardReadings(layout, stream);
+    // Uncommitted parts may contain the person too. The next run reads the stream again.
+    for (const runId of await runFolders(layout)) await discardStreams(layout, runId, [stream]);
     const run = await createRun(layout, clock.now());
     const forgotten = await forgetRows(store, {
       layout,

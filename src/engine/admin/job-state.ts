@@ -110,10 +110,8 @@ interface ResetStream {
 async function dropCheckpoints(layout: JobLayout, stream: string): Promise<string[]> {
   const dropped: string[] = [];
   for (const runId of await runFolders(layout)) {
-    const hasOne = await Journal.read(layout.streamRun(runId, stream)).then(
-      (journal) => journal !== undefined,
-      () => true,
-    );
+    // A damaged one counts too.
+    const hasOne = (await Journal.read(layout.streamRun(runId, stream)).catch(() => null)) !== undefined;
     if (!hasOne) continue;
     await discardStreams(layout, runId, [stream]);
     dropped.push(runId);

@@ -1,4 +1,3 @@
-import type { Segment } from '../../api/management-api.js';
 import type { Index } from '../../api/profile-api.js';
 import { listIndexes, listSegments, type NotReadable, type ServiceBrowser, unread } from './explorer.js';
 import { countProfiles, type SampledAttribute, sampleIndex } from './sample-index.js';
@@ -57,10 +56,6 @@ async function discoverIndex(
   }
 }
 
-function discoveredSegment({ id, name, status }: Segment): DiscoveredSegment {
-  return { id, name: name ?? null, status: status ?? null };
-}
-
 /** Everything that could not be read. */
 export function errorsOf({ indexes, indexes_error, segments_error }: Omit<Discovery, 'status'>): NotReadable[] {
   return [indexes_error, ...indexes.map(({ error }) => error), segments_error].filter((error) => error !== null);
@@ -86,7 +81,7 @@ export async function discoverService(explorer: ServiceBrowser, options: Discove
     tenant_id: explorer.service.tenantId,
     indexes,
     indexes_error: listed.error,
-    segments: segments.items.map(discoveredSegment),
+    segments: segments.items.map(({ id, name = null, status = null }) => ({ id, name, status })),
     segments_error: segments.error,
   };
   return { status: statusOf(found), ...found };

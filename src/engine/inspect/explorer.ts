@@ -9,7 +9,7 @@ import { readTotal } from '../../extract/page-fetcher.js';
 import type { ListSource } from '../../sources/source.js';
 import { readAllIndexes, readWholeList } from '../../sources/whole-list.js';
 import type { EngineOptions } from '../open-engine.js';
-import { reportError } from '../report-job.js';
+import { errorWithAuth } from '../report-job.js';
 
 /** The parts that a command needs to look at the service, without a job or a storage folder. */
 export interface ServiceBrowser {
@@ -53,7 +53,7 @@ export function unread(thrown: unknown): NotReadable {
   const error = asCdsyncError(thrown);
   if (error.kind === 'interrupted') throw error;
   const withheld = error instanceof ServiceError && (error.status === 403 || error.status === 404);
-  return { ...reportError(error), withheld, auth: error.kind === 'auth' };
+  return { ...errorWithAuth(error), withheld };
 }
 
 /**

@@ -14,18 +14,14 @@ export interface LookupTask {
   readonly atOnce: { readonly count: number };
 }
 
-/** JSON on one line; numbers keep the service's text. */
-function onOneLine(json: string): string {
-  return json.replace(/("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+/g, '$1');
-}
-
 /** One lookup (specification, sections 4.6 and 4.7). @returns the profile as the service's own JSON; null if none matches */
 async function lookUp(task: LookupTask, keys: Keychain, signal: AbortSignal): Promise<string | null> {
   const { client, collection, enrich, method } = task;
   const operation = method === 'get' ? lookupProfileByGetOperation : lookupProfileOperation;
   const decode = (body: Buffer) => {
     readRealtimeProfile(body);
-    return onOneLine(body.toString('utf8'));
+    // On one line. Numbers keep the service's text.
+    return body.toString('utf8').replace(/("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+/g, '$1');
   };
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   return client.send(operation(collection, { keys, enrich }), decode, { signal, meter }).catch((error: unknown) => {

@@ -126,10 +126,7 @@ async function verifyFile(
   state: StreamState,
 ): Promise<ReadParquet | undefined> {
   const at = { stream: state.stream, path };
-  const size = await stat(path).then(
-    (found) => found.size,
-    () => undefined,
-  );
+  const size = (await stat(path).catch(() => undefined))?.size;
   if (size === undefined) {
     found.add(missingFile, at);
     return undefined;
@@ -235,11 +232,6 @@ async function verifyFeed(found: Mismatches, layout: JobLayout, state: StreamSta
   return feed;
 }
 
-async function verifyFormat(found: Mismatches, layout: JobLayout): Promise<void> {
-  const problem = await formatProblem(layout);
-  if (problem !== undefined) found.add(problem, { path: layout.format });
-}
-
 /** Finds files in a stream's folder that belong to no manifest and no commit. */
 async function verifyUnexpected(found: Mismatches, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
@@ -332,7 +324,8 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
   const stored = new Map<string, TableSummary>();
   const changes = new Map<string, readonly RunChanges[]>();
   const add: AddProblem = (problem, at) => found.add(problem, at);
-  await verifyFormat(found, layout);
+  const badFormat = await formatProblem(layout);
+  if (badFormat !== undefined) found.add(badFormat, { path: layout.format });
   let states: StreamState[];
   let sequence: number;
   try {

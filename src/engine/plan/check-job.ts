@@ -3,19 +3,18 @@ import { dirname } from 'node:path';
 import { ServiceError } from '../../api/client.js';
 import { tokenExpiry } from '../../api/token-source.js';
 import type { JobConfig, StreamConfig } from '../../config/config.js';
-import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import { asCdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run-report.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { checkDestination } from '../../delivery/check-destination.js';
 import { readTotal } from '../../extract/page-fetcher.js';
 import { isWritable, missingAfterRunSettings } from '../../notify/missing-settings.js';
-import type { Lack } from '../../sdk/destination.js';
 import { requireOwner } from '../../sources/key-owner.js';
 import type { Session } from '../../storage/duckdb.js';
 import { probeStorage } from '../../storage/probe-storage.js';
 import { checkStorage } from '../../storage/storage.js';
 import { type Engine, jobContext, serviceAccess } from '../open-engine.js';
-import { reportError } from '../report-job.js';
+import { errorWithAuth } from '../report-job.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
 import { type ContractCheck, checkColumns, checkContracts, type SampleFailed } from './check-contract.js';
 
@@ -34,10 +33,6 @@ interface CheckedDestination {
   error: (ReportedError & { auth: boolean }) | null;
 }
 
-function shown({ message, hint }: Lack) {
-  return { message, hint: hint ?? null };
-}
-
 /** Tries each destination of a job: connects, logs in, and looks for permissions. Writes nothing. */
 async function checkDestinations(engine: Engine, job: JobConfig): Promise<CheckedDestination[]> {
   const { signal, notice, client } = engine;
@@ -52,9 +47,9 @@ async function checkDestinations(engine: Engine, job: JobConfig): Promise<Checke
       streams: [...streams],
       status: error === undefined && lacks.length === 0 ? 'ok' : 'failed',
       reached,
-      lacks: lacks.map(shown),
+      lacks: lacks.map(({ message, hint = null }) => ({ message, hint })),
       untried: untried ?? null,
-      error: error === undefined ? null : streamError(error),
+      error: error === undefined ? null : errorWithAuth(error),
     });
   }
   return checked;
@@ -90,10 +85,7 @@ export interface CheckResult {
 async function configuredToken({ auth }: ServiceOptions): Promise<string | undefined> {
   if (auth.type === 'token') return auth.token.reveal();
   if (auth.type === 'client_credentials') return undefined;
-  return readFile(auth.path, 'utf8').then(
-    (text) => text.trim(),
-    () => undefined,
-  );
+  return (await readFile(auth.path, 'utf8').catch(() => undefined))?.trim();
 }
 
 function tokenWarnings(expires: Date | undefined, now: number): string[] {
@@ -106,10 +98,6 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
       'replaces this one, which then expires after 30 days; a second rotation within that time ends it immediately. ' +
       'With OAuth client credentials, cdsync renews tokens itself.',
   ];
-}
-
-async function storageWarnings(folder: string): Promise<string[]> {
-  return (await isWritable(folder)) ? [] : [`storage: this user cannot write to ${folder}`];
 }
 
 interface Trial {
@@ -169,10 +157,6 @@ function partFilter({ reads: { partitionBy, filter } }: StreamConfig): ReadonlyM
   return new Map([...filter, [partitionBy.attribute, value]]);
 }
 
-function streamError(error: CdsyncError): CheckedStream['error'] {
-  return { ...reportError(error), auth: error.kind === 'auth' };
-}
-
 async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): Promise<CheckedStream> {
   try {
     const untried = config.reads.query === undefined ? null : 'SQL is tested by the run';
@@ -180,7 +164,7 @@ async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): 
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
-    return { name: config.name, total: null, untried: null, error: streamError(error) };
+    return { name: config.name, total: null, untried: null, error: errorWithAuth(error) };
   }
 }
 
@@ -202,7 +186,7 @@ export async function checkJob(
   let names: string[] = [];
   const failed: SampleFailed = (name, error) => {
     const stream = streams.find((each) => each.name === name);
-    if (stream !== undefined) stream.error ??= streamError(error);
+    if (stream !== undefined) stream.error ??= errorWithAuth(error);
   };
   const session = await engine.database.connect();
   try {
@@ -222,7 +206,7 @@ export async function checkJob(
     job: job.name,
     warnings: [
       ...tokenWarnings(expires, engine.clock.now()),
-      ...(await storageWarnings(layout.folder)),
+      ...((await isWritable(layout.folder)) ? [] : [`storage: this user cannot write to ${layout.folder}`]),
       ...names,
       ...(await missingAfterRunSettings(job, dirname(engine.config.file))),
     ],

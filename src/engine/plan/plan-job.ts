@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import type { BeforeStep } from '../../config/config.js';
-import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import { asCdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import { sqlText } from '../../core/sql.js';
@@ -12,7 +12,7 @@ import { heldStreams } from '../../storage/held.js';
 import { isOwnerAlive, type LockOwner, lockOwner } from '../../storage/job-lock.js';
 import { pastRuns } from '../../storage/reports.js';
 import { checkStorage } from '../../storage/storage.js';
-import { reportError } from '../report-job.js';
+import { errorWithAuth } from '../report-job.js';
 import { type PreviousState, readPreviousState } from '../run/recover.js';
 import { bytesOf, diskNeed, measureSpace, type StreamSize } from '../run/require-space.js';
 import { missingDependency } from '../run/stage.js';
@@ -147,10 +147,6 @@ async function supply({ store, before }: PlanContext, { needs }: OrderedStream, 
   return true;
 }
 
-function failure(error: CdsyncError): PlannedStream['error'] {
-  return { ...reportError(error), auth: error.kind === 'auth' };
-}
-
 async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readonly Planned[]): Promise<Planned> {
   const { context, session, before, running, notes } = plan;
   const { config } = stream;
@@ -184,7 +180,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
-    return { shown: { ...shown, error: failure(error) }, reading: undefined };
+    return { shown: { ...shown, error: errorWithAuth(error) }, reading: undefined };
   }
 }
 

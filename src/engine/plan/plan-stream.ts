@@ -106,7 +106,9 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   );
   const records = total ?? whole ?? known;
   const { requests } = counting.meter;
-  const chosen = await suggestedSplit(counting);
+  // A run that resumes keeps its earlier split.
+  const candidates = counting.opened.unfinished === undefined ? counting.splits : [];
+  const chosen = await chosenSplit(counting.context, counting.opened, { candidates, pageSize });
   const tries = isAuto ? counting.meter.requests - requests : 0;
   const split = chosen && {
     attributes: chosen.attributes,
@@ -124,13 +126,6 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   // One more pass over the whole list looks for records that no partition covers.
   const covered = parts.reduce((sum, part) => sum + part, 0) >= records;
   return { total, records, chains: covered ? chains : [...chains, pagesOf(records, pageSize)], others };
-}
-
-/** The split that a run would or could choose; undefined if it resumes: then it keeps the earlier one. */
-async function suggestedSplit(counting: Counting): Promise<Split | undefined> {
-  const { context, opened, splits, pageSize } = counting;
-  if (splits.length === 0 || opened.unfinished !== undefined) return undefined;
-  return chosenSplit(context, opened, { candidates: splits, pageSize });
 }
 
 async function countWindows(counting: Counting, source: WindowedSource, unfinished: number): Promise<Counted> {

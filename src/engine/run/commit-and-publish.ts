@@ -122,12 +122,6 @@ export interface Committed {
   readonly unpublished: CdsyncError | undefined;
 }
 
-/** The error of a stream whose commit counts, but which no reader sees yet. */
-function unpublishedError(thrown: unknown): CdsyncError {
-  const error = asCdsyncError(thrown);
-  return reworded(error, `committed, but not published: ${error.message}`, { ...error, cause: thrown });
-}
-
 /** Bytes in memory above which the pages that were read are collected before DuckDB writes. */
 const worthCollecting = 256_000_000;
 
@@ -212,9 +206,11 @@ export async function commitAndPublish(
   try {
     await publishStore(context, store, { repairs: sequence === before && (isNews || isStale) ? 'all' : 'none' });
     return { sequence, unpublished: undefined };
-  } catch (error) {
-    if (sequence === before || context.bucket !== undefined) throw error;
-    return { sequence, unpublished: unpublishedError(error) };
+  } catch (thrown) {
+    if (sequence === before || context.bucket !== undefined) throw thrown;
+    const error = asCdsyncError(thrown);
+    const message = `committed, but not published: ${error.message}`;
+    return { sequence, unpublished: reworded(error, message, { ...error, cause: thrown }) };
   }
 }
 

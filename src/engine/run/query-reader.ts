@@ -48,12 +48,6 @@ function storableType(type: string): string {
     .join('');
 }
 
-/** The query, without semicolons at its end: cdsync puts it into a subquery. */
-function queryText({ name, reads }: QueryReaderOptions['config']): string {
-  if (reads.query === undefined) throw new TypeError(`stream ${name} is not a query`);
-  return reads.query.trim().replace(/;\s*$/, '');
-}
-
 /** Reads the rows of a query over other streams. */
 export class QueryReader implements StreamReader {
   readonly resumed = false;
@@ -69,7 +63,9 @@ export class QueryReader implements StreamReader {
   constructor(options: QueryReaderOptions) {
     this.#options = options;
     this.key = options.config.reads.key;
-    this.#query = queryText(options.config);
+    const { query = '' } = options.config.reads;
+    // Without semicolons at its end: cdsync puts it into a subquery.
+    this.#query = query.trim().replace(/;\s*$/, '');
   }
 
   counters(): Counters {

@@ -30,10 +30,7 @@ async function bytesBelow(folder: string): Promise<number> {
 
 /** Bytes of one file; 0 if there is none. */
 export async function bytesOf(path: string): Promise<number> {
-  return stat(path).then(
-    ({ size }) => size,
-    () => 0,
-  );
+  return (await stat(path).catch(() => undefined))?.size ?? 0;
 }
 
 /** The sizes of a stream to read. */
@@ -122,11 +119,6 @@ function sizeOf({ snapshot }: StreamState): { rows: number; bytes: number } {
   });
 }
 
-/** Streams whose every record is read in each run. */
-function readInFull({ reads }: StreamConfig): boolean {
-  return reads.coverage === 'everything';
-}
-
 /** The size of the last snapshots of streams that are read in full, and the free space. */
 interface DiskSpace {
   readonly streams: readonly string[];
@@ -145,7 +137,7 @@ export async function measureSpace(
   configs: readonly StreamConfig[],
   before: PreviousState | undefined,
 ): Promise<DiskSpace> {
-  const streams = configs.filter(readInFull).map(({ name }) => name);
+  const streams = configs.filter(({ reads }) => reads.coverage === 'everything').map(({ name }) => name);
   const previous = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
   const parts = previous.reduce((sum, { rows, bytes }) => sum + bytes + rows * keyBytes, 0);
   const free = await freeSpace(layout.folder);

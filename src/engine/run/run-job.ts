@@ -11,7 +11,6 @@ import { heldStreams } from '../../storage/held.js';
 import { JobLock } from '../../storage/job-lock.js';
 import { createRun, discardRun, discardStreams, type RunIdentity, streamsIn } from '../../storage/run-state.js';
 import { prepareStorage, runFolders } from '../../storage/storage.js';
-import type { RemoteJobHandle } from '../job-files.js';
 import { keepReport, reportJob } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { beforeRun } from '../workflow/before-run.js';
@@ -196,12 +195,6 @@ async function keepFigures(context: RunContext, runId: string, streams: readonly
   });
 }
 
-/** If a damaged local file failed a stream, the bucket may have an intact copy. */
-function invalidateCacheIfDamaged(bucket: RemoteJobHandle, streams: readonly StreamRun[]): void {
-  for (const { outcome } of streams)
-    if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.invalidateCache(outcome.error);
-}
-
 async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
   const { clock, layout, progress, database, job } = context;
   const began = clock.monotonic();
@@ -219,7 +212,10 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     const run = await beginRun(context, lock, streams, before);
     const committed = await readAndCommit(context, stages, session, { run, before });
     for (const stream of streams) await stream.close();
-    if (context.bucket !== undefined) invalidateCacheIfDamaged(context.bucket, streams);
+    // If a damaged local file failed a stream, the bucket may have an intact copy.
+    const { bucket } = context;
+    for (const { outcome } of streams)
+      if (bucket && outcome.error?.code === 'state_unreadable') outcome.error = bucket.invalidateCache(outcome.error);
     const isInterrupted = committed === undefined;
     const isUnpublished = committed?.unpublished !== undefined;
     if (isInterrupted) for (const stream of streams) stream.interrupt();

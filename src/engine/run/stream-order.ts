@@ -93,11 +93,8 @@ export async function refuseUnknownTables(
   const statements = await parsedQuery(session, name, query);
   collectNamed(statements, knownNames);
   for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !knownNames.has(each))) {
-    const isThere = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) continue;
+    const found = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).catch(() => undefined);
+    if (found !== undefined) continue;
     const others = streams.filter((each) => each !== name);
     const [near] = nearest(table, others, 1);
     throw new CdsyncError(`the query of stream "${name}" reads "${table}", which is not a stream of the job`, {

@@ -2,7 +2,6 @@ import type { StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
-import type { StreamReport } from '../../core/run-report.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -31,12 +30,6 @@ async function unmatchedBefore(layout: RunContext['layout'], stream: string): Pr
   return new Set(last?.unmatched_rules);
 }
 
-/** The limit that a stream's requests count against; null if it sends none. */
-function limitOf({ config }: Pick<RunContext, 'config'>, { reads }: StreamConfig): StreamReport['limit'] {
-  const { group } = reads;
-  return group === null ? null : { group, per_second: config.service.rateLimits[group] };
-}
-
 /** One stream in a run: opened, read, compared, then committed or held. */
 export class StreamRun {
   readonly outcome: StreamOutcome;
@@ -51,7 +44,8 @@ export class StreamRun {
   constructor(context: RunContext, config: StreamConfig) {
     this.#context = context;
     this.#config = config;
-    const limit = limitOf(context, config);
+    const { group } = config.reads;
+    const limit = group === null ? null : { group, per_second: context.config.service.rateLimits[group] };
     this.outcome = { name: config.name, error: undefined, counters: undefined, commit: undefined, findings: [], limit };
   }
 

@@ -35,13 +35,9 @@ function advice(name: string, known: readonly string[]): string {
   return near === undefined ? '' : `; did you mean "${near}"?`;
 }
 
-function distinct(names: readonly string[]): string[] {
-  return [...new Set(names)];
-}
-
 function inRules(config: NamedColumns, rules: ColumnRules, { columns, leftOut, scope = '' }: SeenColumns) {
   const all = [...columns, ...leftOut];
-  const fields = distinct(all.flatMap((column) => [column.field, columnPath(column)]));
+  const fields = [...new Set(all.flatMap((column) => [column.field, columnPath(column)]))];
   return rules.unmatched(all).map((name): UnknownColumn => {
     const rule = config.columns[name];
     const message = `columns: no column "${name}" to ${actionOf(rule)}${scope}${advice(name, fields)}`;

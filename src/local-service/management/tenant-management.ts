@@ -138,7 +138,7 @@ function checkOptions({ id, kind, pullsFiles }: WorkflowConfig, { runMode, range
 }
 
 /** How a deployment stops a run. */
-export interface StopRules {
+interface StopRules {
   /** The run is canceled at once, and not stopping first. */
   readonly cancels: boolean;
   /** A run that was stopped may be stopped again. */

@@ -2,7 +2,7 @@ import { faultOf } from '../faults/fault.js';
 import { readMoment, single, spanOf } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';
 import { badRequest, jsonResponse, ServiceError } from '../http/response.js';
-import type { Actor, StopRules } from '../management/tenant-management.js';
+import type { Actor } from '../management/tenant-management.js';
 import { type RunState, runStates, shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';
 import { listingOf } from './listing.js';
@@ -129,21 +129,16 @@ function starting(path: string): Operation {
 /** POST /workflow/runs/ (specification, section 4.11), with and without the trailing slash. */
 export const startWorkflow: readonly Operation[] = [starting('/api/workflow/runs'), starting('/api/workflow/runs/')];
 
-function stopRules({ faults }: Call): StopRules {
-  const stops = faultOf(faults, 'workflow_stops');
-  return { cancels: stops?.state === 'canceled', again: stops?.again === 'allowed' };
-}
-
 /** POST /workflow/runs/{id}/stop (specification, section 4.11). */
 export const stopWorkflow: Operation = {
   method: 'POST',
   path: '/api/workflow/runs/{id}/stop',
   guard: managementApi('workflow-runs:write'),
   lasting: true,
-  handle: (call, state) =>
-    jsonResponse(
-      state.management
-        .of(call.tenant)
-        .stop(call.parameters[0] as string, stopRules(call), actorOf(call), state.clock.now()),
-    ),
+  handle: (call, state) => {
+    const stops = faultOf(call.faults, 'workflow_stops');
+    const rules = { cancels: stops?.state === 'canceled', again: stops?.again === 'allowed' };
+    const management = state.management.of(call.tenant);
+    return jsonResponse(management.stop(call.parameters[0] as string, rules, actorOf(call), state.clock.now()));
+  },
 };

@@ -22,10 +22,7 @@ export const extensionsOption = path({
 }).optional();
 
 async function isFile(file: string): Promise<boolean> {
-  return stat(file).then(
-    (found) => found.isFile(),
-    () => false,
-  );
+  return (await stat(file).catch(() => undefined))?.isFile() === true;
 }
 
 interface Build {

@@ -60,7 +60,7 @@ export function canonicalText(value: string, kind: ColumnType): string {
     case 'decimal':
       return decimalText(value);
     case 'double':
-      return doubleBits(value);
+      return `lower(hex((CASE WHEN ${value} = 0 THEN 0.0::DOUBLE ELSE ${value} END)::BIT::BLOB))`;
     case 'date':
       return `CASE WHEN isfinite(${value}) THEN date_diff('day', DATE '1970-01-01', ${value})::VARCHAR ELSE (${value})::VARCHAR END`;
     case 'timestamp':
@@ -86,10 +86,6 @@ export function canonicalTexts(
     const own = texts[isNested(type) ? 'json' : type.kind] as ((value: string, type: ColumnType) => string) | null;
     return own === null ? undefined : (own ?? cast)(value, type);
   };
-}
-
-function doubleBits(value: string): string {
-  return `lower(hex((CASE WHEN ${value} = 0 THEN 0.0::DOUBLE ELSE ${value} END)::BIT::BLOB))`;
 }
 
 /** The hash of a row in DuckDB. */
