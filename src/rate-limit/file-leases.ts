@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { linkSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { lstat, mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,8 +13,10 @@ const formatVersion = 4;
 const attempts = 200;
 /** Generations that stay, for processes that are about to read them. */
 const generationsKept = 8;
-/** A file that is unchanged for this long belongs to processes that ended. */
+/** A folder that is unchanged for this long belongs to processes that ended. */
 const forgottenMs = 86_400_000;
+/** How many folders each process checks. */
+const checkedFolders = 8;
 
 /** A folder on this machine that only this user can enter. */
 export async function runtimeFolder(preferred = process.env.XDG_RUNTIME_DIR): Promise<string> {
@@ -46,24 +48,29 @@ function hasCode(error: unknown, code: string): boolean {
   return (error as NodeJS.ErrnoException).code === code;
 }
 
-/** An account's files in the folder: one a generation, each with the leases of all processes. */
+/** An account's folder: a file for each generation, with the leases of all processes. */
 class Generations {
   readonly #folder: string;
-  readonly #name: string;
 
+  /** @param folder of all accounts, which only this user can enter */
   constructor(folder: string, account: string) {
-    this.#folder = folder;
-    // Neither the tenant nor the address shows in a file name.
-    this.#name = createHash('sha256').update(`${formatVersion} ${account}`).digest('hex').slice(0, 24);
+    // Neither the tenant nor the address shows in a name.
+    const name = createHash('sha256').update(`${formatVersion} ${account}`).digest('hex').slice(0, 24);
+    this.#folder = join(folder, name);
   }
 
   #path(generation: number): string {
-    return join(this.#folder, `${this.#name}.${generation}`);
+    return join(this.#folder, String(generation));
+  }
+
+  /** Makes the folder if it is missing. */
+  make(): void {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
   }
 
   all(): number[] {
-    const own = readdirSync(this.#folder).filter((name) => name.startsWith(`${this.#name}.`) && /\.\d+$/.test(name));
-    return own.map((name) => Number(name.slice(this.#name.length + 1))).sort((a, b) => a - b);
+    const own = readdirSync(this.#folder).filter((name) => /^\d+$/.test(name));
+    return own.map(Number).sort((a, b) => a - b);
   }
 
   /** The leases of a generation; undefined if others have removed it. After a restart of the machine, none counts. */
@@ -85,7 +92,7 @@ class Generations {
 
   /** Writes the generation, unless another process has. @returns whether it has been written */
   write(generation: number, leases: LeaseResponse): boolean {
-    const temporary = join(this.#folder, `${this.#name}.${randomUUID()}`);
+    const temporary = join(this.#folder, `.${randomUUID()}`);
     try {
       writeFileSync(temporary, JSON.stringify(leases), { mode: 0o600 });
       linkSync(temporary, this.#path(generation));
@@ -111,12 +118,13 @@ function remove(path: string): void {
   }
 }
 
-/** Removes files of processes that ended long ago, of all accounts. */
+/** Removes folders of accounts that no process has used for long, and files of earlier versions: all in time, at a constant cost. */
 function removeForgotten(folder: string): void {
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name);
+  const names = readdirSync(folder);
+  const from = Math.floor(Math.random() * names.length);
+  for (const path of names.slice(from, from + checkedFolders).map((name) => join(folder, name))) {
     const found = statSync(path, { throwIfNoEntry: false });
-    if (found !== undefined && Date.now() - found.ctimeMs > forgottenMs) remove(path);
+    if (found !== undefined && Date.now() - found.ctimeMs > forgottenMs) rmSync(path, { recursive: true, force: true });
   }
 }
 
@@ -139,6 +147,7 @@ export class FileLeases implements LeaseStore {
   async report(request: LeaseRequest): Promise<LeaseResponse> {
     this.#opened ??= this.#open();
     const generations = new Generations(await this.#opened, request.account);
+    generations.make();
     for (let attempt = 0; attempt < attempts; attempt += 1) {
       const all = generations.all();
       const last = all.at(-1);
@@ -149,7 +158,8 @@ export class FileLeases implements LeaseStore {
       const next = nextLeases(leases, request);
       const generation = (last ?? 0) + 1;
       if (!generations.write(generation, next)) continue;
-      generations.removeUntil(generation - generationsKept, all);
+      // Of a process that leaves one file is enough: a process that is about to read an earlier one begins again.
+      generations.removeUntil(generation - (request.leaseMs === 0 ? 1 : generationsKept), all);
       // A process that was suspended may have written a generation that the others had already removed.
       if (generations.all().at(-1) === generation) return next;
     }

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { FileLeases } from '../../../src/rate-limit/file-leases.js';
 import type { LeaseRequest, LeaseResponse } from '../../../src/rate-limit/leases.js';
 
@@ -11,6 +11,9 @@ async function privateFolder(): Promise<string> {
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
+
+/** The folder of the only account. */
+const accountIn = (folder: string) => join(folder, readdirSync(folder).join());
 
 const storeIn = (folder: string) =>
   new FileLeases(
@@ -43,10 +46,13 @@ it('few generations stay, for the user alone, and no name or text of the account
   const folder = await privateFolder();
   const store = storeIn(folder);
   for (let number = 1; number <= 30; number += 1) await store.report(request('a', number, { account: 'acme' }));
-  const names = await readdir(folder);
+  const names = await readdir(accountIn(folder));
   expect(names.length).toBeLessThan(12);
-  expect(names.join()).not.toContain('acme');
-  for (const name of names) expect((await stat(join(folder, name))).mode & 0o777).toBe(0o600);
+  expect([accountIn(folder), ...names].join()).not.toContain('acme');
+  expect((await stat(accountIn(folder))).mode & 0o777).toBe(0o700);
+  for (const name of names) expect((await stat(join(accountIn(folder), name))).mode & 0o777).toBe(0o600);
+  await store.report(request('a', 31, { account: 'acme', leaseMs: 0 }));
+  expect(await readdir(accountIn(folder))).toEqual(['31']);
 });
 
 it.each([
@@ -59,14 +65,11 @@ it.each([
   const overtake = () => {
     if (hasOvertaken) return;
     hasOvertaken = true;
-    const [name] = readdirSync(folder) as [string];
-    const leases = JSON.parse(readFileSync(join(folder, name), 'utf8')) as LeaseResponse;
+    const own = accountIn(folder);
+    const leases = JSON.parse(readFileSync(join(own, '1'), 'utf8')) as LeaseResponse;
     const members = { b: { ...leases.members.b, number: 2, part: 80, held: 80 } };
-    if (written > 1) rmSync(join(folder, name));
-    writeFileSync(
-      join(folder, name.replace(/1$/, String(1 + written))),
-      JSON.stringify({ ...leases, answered: 2, members }),
-    );
+    if (written > 1) rmSync(join(own, '1'));
+    writeFileSync(join(own, String(1 + written)), JSON.stringify({ ...leases, answered: 2, members }));
   };
   const wanted = () => {
     overtake();
@@ -81,7 +84,7 @@ it.each([
 it('a file that a loss of power has emptied counts as no leases, as does one from before a restart of the machine', async () => {
   const folder = await privateFolder();
   await storeIn(folder).report(request('a', 1, { target: 70 }));
-  const last = async () => join(folder, (await readdir(folder)).sort().at(-1) as string);
+  const last = async () => join(accountIn(folder), (await readdir(accountIn(folder))).sort().at(-1) as string);
   await truncate(await last(), 0);
   const { members, now } = await storeIn(folder).report(request('b', 1));
   expect([members.a, members.b?.part]).toEqual([undefined, 100]);
@@ -111,6 +114,19 @@ it('many stores at once: together they never have more than the limit, and every
   );
   const { answered } = await (members[0] as FileLeases).report(request('last', 1));
   expect(answered).toBe(12 * reports + 1);
+});
+
+it('folders of accounts that no process has used for a day are removed', async () => {
+  const folder = await privateFolder();
+  const now = Date.now();
+  await storeIn(folder).report(request('a', 1, { account: 'one' }));
+  const spy = vi.spyOn(Date, 'now').mockReturnValue(now + 2 * 86_400_000);
+  onTestFinished(() => spy.mockRestore());
+  const [old] = await readdir(folder);
+  // Each process looks at some of them only.
+  for (let n = 0; n < 20 && (await readdir(folder)).includes(old as string); n += 1)
+    await storeIn(folder).report(request('a', 1, { account: 'two' }));
+  expect(await readdir(folder)).not.toContain(old);
 });
 
 it('without a folder the reason is thrown, and nothing is written', async () => {
