@@ -16,7 +16,12 @@ export function engineOptions(
   service: ServiceConfig | undefined,
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
-  budget ??= openBudget(service?.budget, notice);
+  if (budget === undefined) {
+    const opened = openBudget(service?.budget, notice);
+    // Without that, the next command would wait for permits that this one no longer uses.
+    process.once('beforeExit', () => void opened.close().catch(() => undefined));
+    budget = opened;
+  }
   return {
     signal,
     notice,

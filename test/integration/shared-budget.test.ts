@@ -1,10 +1,13 @@
-import { symlink } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { readLimitShare } from '../../src/rate-limit/file-leases.js';
+import type { LeaseResponse } from '../../src/rate-limit/leases.js';
 import { bundledSender, type Sender, sendersOf } from '../fixtures/budget-senders.js';
+import { shell } from '../fixtures/shell.js';
+import { Workspace } from '../fixtures/workspace.js';
 
 let program: string;
 let remove: () => Promise<void>;
@@ -147,6 +150,25 @@ it('a process that comes right after another one counts what that one has sent',
   }
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(await stats()).toMatchObject({ throttled: 0 });
+});
+
+it('a command that has ended holds no part, so that one that follows it at once need not wait', async () => {
+  const space = await Workspace.open({ profiles: 10 });
+  onTestFinished(() => space.close());
+  await space.configure('job', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
+  const runtime = join(space.folder, 'runtime');
+  await mkdir(runtime, { mode: 0o700 });
+  expect(await shell(space, `XDG_RUNTIME_DIR=${runtime} cdsync run job.json`)).toMatchObject({ code: 0 });
+  const accounts = await readdir(join(runtime, 'cdsync'));
+  expect(accounts.length).toBeGreaterThan(0);
+  for (const account of accounts) {
+    const folder = join(runtime, 'cdsync', account);
+    const [last] = await readdir(folder);
+    const { members, answered } = JSON.parse(await readFile(join(folder, last as string), 'utf8')) as LeaseResponse;
+    expect(answered).toBeGreaterThan(0);
+    // Permits in use count for a second; the rest is free.
+    for (const { part, held } of Object.values(members)) expect([part, held < 100]).toEqual([0, true]);
+  }
 });
 
 it('a folder that is a link is not used: the process says so once, and continues alone', async () => {
