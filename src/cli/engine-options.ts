@@ -17,10 +17,9 @@ export function engineOptions(
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
   if (budget === undefined) {
-    const opened = openBudget(service?.budget, notice);
+    budget = openBudget(service?.budget, notice);
     // Without that, the next command would wait for permits that this one no longer uses.
-    process.once('beforeExit', () => void opened.close().catch(() => undefined));
-    budget = opened;
+    process.once('beforeExit', () => void budget?.close().catch(() => undefined));
   }
   return {
     signal,

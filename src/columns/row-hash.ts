@@ -95,6 +95,7 @@ export function rowHash(all: readonly TypedColumn[]): string {
 
 /** Above this number of columns, hashes are computed from lists of values, because DuckDB needs memory for each expression. */
 export const wideColumns = 500;
+
 function listed(columns: readonly HashedColumn[]) {
   const byType = new Map<string, HashedColumn[]>();
   for (const column of columns) {

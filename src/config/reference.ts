@@ -144,13 +144,8 @@ function allSections(): Section[] {
       const inner = unwrap(branch);
       const keys = keysOf(inner).filter((key) => !common.has(wordsOf(key)) && key.key !== union.def.discriminator);
       const connector = union.def.discriminator === 'connector' ? { connector: tagOf(union, inner) } : {};
-      found.push({
-        title: `${union.def.discriminator}: ${tagOf(union, inner)}`,
-        path,
-        option: inner,
-        keys,
-        ...connector,
-      });
+      const title = `${union.def.discriminator}: ${tagOf(union, inner)}`;
+      found.push({ title, path, option: inner, keys, ...connector });
       visitKeys(keys, path, connector.connector);
     }
   };

@@ -1,6 +1,6 @@
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
-import { takeFirst } from './limiter.js';
+import { WaiterQueue } from './limiter.js';
 
 /** The most requests in parallel without `concurrency`: connections and files of a process are limited. */
 const mostByDefault = 512;
@@ -71,7 +71,7 @@ export class ConcurrencyController {
   readonly #quickest = new Map<number, number>();
   readonly #governed = new Set<AdjustableConcurrency>();
   #responses = 0;
-  readonly #waiters = new Set<() => void>();
+  readonly #waiters = new WaiterQueue<() => void>();
   #underWay = 0;
   #phase: 'start' | 'steady' | 'restart' = 'start';
   #expected = 0;
@@ -192,7 +192,7 @@ export class ConcurrencyController {
   #serve(): void {
     while (this.#waiters.size > 0 && this.#underWay < this.count) {
       this.#underWay += 1;
-      takeFirst(this.#waiters)?.();
+      this.#waiters.take()?.();
     }
   }
 }

@@ -1,11 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { lstat, mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ServiceOptions } from '../core/service-options.js';
 import { accountKey, accountOf, type LimitShare } from './budget.js';
-import { type LeaseRequest, type LeaseResponse, type LeaseStore, nextLeases, otherLeases } from './leases.js';
+import { activeLeases, type LeaseRequest, type LeaseResponse, type LeaseStore, nextLeases } from './leases.js';
 
 /** Processes with another version of the format do not find each other. */
 const formatVersion = 4;
@@ -63,14 +63,15 @@ class Generations {
     return join(this.#folder, String(generation));
   }
 
-  /** Makes the folder if it is missing. */
-  make(): void {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-  }
-
+  /** In ascending order; none before the first report. */
   all(): number[] {
-    const own = readdirSync(this.#folder).filter((name) => /^\d+$/.test(name));
-    return own.map(Number).sort((a, b) => a - b);
+    try {
+      const own = readdirSync(this.#folder).filter((name) => /^\d+$/.test(name));
+      return own.map(Number).sort((a, b) => a - b);
+    } catch (error) {
+      if (hasCode(error, 'ENOENT')) return [];
+      throw error;
+    }
   }
 
   /** The leases of a generation; undefined if others have removed it. After a restart of the machine, none counts. */
@@ -94,6 +95,7 @@ class Generations {
   write(generation: number, leases: LeaseResponse): boolean {
     const temporary = join(this.#folder, `.${randomUUID()}`);
     try {
+      if (generation === 1) mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       writeFileSync(temporary, JSON.stringify(leases), { mode: 0o600 });
       linkSync(temporary, this.#path(generation));
       return true;
@@ -101,20 +103,12 @@ class Generations {
       if (!hasCode(error, 'EEXIST')) throw error;
       return false;
     } finally {
-      remove(temporary);
+      rmSync(temporary, { force: true });
     }
   }
 
   removeUntil(generation: number, all: readonly number[]): void {
-    for (const each of all) if (each <= generation) remove(this.#path(each));
-  }
-}
-
-function remove(path: string): void {
-  try {
-    unlinkSync(path);
-  } catch {
-    // Another process was quicker, or there is none.
+    for (const each of all) if (each <= generation) rmSync(this.#path(each), { force: true });
   }
 }
 
@@ -147,7 +141,6 @@ export class FileLeases implements LeaseStore {
   async report(request: LeaseRequest): Promise<LeaseResponse> {
     this.#opened ??= this.#open();
     const generations = new Generations(await this.#opened, request.account);
-    generations.make();
     for (let attempt = 0; attempt < attempts; attempt += 1) {
       const all = generations.all();
       const last = all.at(-1);
@@ -184,11 +177,10 @@ export async function readLimitShare(
   try {
     const generations = new Generations(await folder(), accountKey(accountOf(service, 'profile')));
     const leases = generations.read(generations.all().at(-1));
-    const members = leases && Object.entries(otherLeases(leases, ''));
-    const own = members?.find(([member]) => member.startsWith(`${pid}.`));
-    if (members === undefined || own === undefined) return undefined;
-    const active = members.filter(([, { part, waiting }]) => part > 0 || waiting);
-    return { part: Math.min(1, own[1].part / service.rateLimits.profile), otherProcesses: active.length - 1 };
+    const active = Object.entries(leases === undefined ? {} : activeLeases(leases));
+    const [, own] = active.find(([member]) => member.startsWith(`${pid}.`)) ?? [];
+    if (own === undefined) return undefined;
+    return { part: Math.min(1, own.part / service.rateLimits.profile), otherProcesses: active.length - 1 };
   } catch {
     // It is only shown.
     return undefined;

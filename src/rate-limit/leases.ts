@@ -83,9 +83,15 @@ export interface LeaseStore {
 /** A store cannot be reached at present. */
 export class LeaseStoreUnavailable extends Error {}
 
-/** The leases of the others that have not ended. */
-export function otherLeases({ members, now }: LeaseResponse, member: string): Record<string, ParticipantLease> {
-  return Object.fromEntries(Object.entries(members).filter(([key, { until }]) => key !== member && until > now));
+/** Leases of processes that have or want a part. @param except a process that is left out */
+export function activeLeases(leases: LeaseResponse, except?: string): Record<string, ParticipantLease> {
+  const all = Object.entries(otherLeases(leases, except));
+  return Object.fromEntries(all.filter(([, { part, waiting }]) => part > 0 || waiting));
+}
+
+/** The leases that have not ended. */
+function otherLeases({ members, now }: LeaseResponse, except: string | undefined): Record<string, ParticipantLease> {
+  return Object.fromEntries(Object.entries(members).filter(([key, { until }]) => key !== except && until > now));
 }
 
 /** The leases after a report: a part grows only by free permits. */

@@ -9,11 +9,20 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** Takes the waiter that has waited longest. */
-export function takeFirst<W>(waiters: Set<W>): W | undefined {
-  const [first] = waiters;
-  if (first !== undefined) waiters.delete(first);
-  return first;
+/** First in, first out. Adding, taking and removing each take constant time, because one iterator passes each entry once. */
+export class WaiterQueue<W> extends Set<W> {
+  #order = this.values();
+
+  take(): W | undefined {
+    let next = this.#order.next();
+    // An iterator that has been at the end stays there.
+    if (next.done) {
+      this.#order = this.values();
+      next = this.#order.next();
+    }
+    if (!next.done) this.delete(next.value);
+    return next.value;
+  }
 }
 
 /** The times at which permits become free, in ascending order, in a ring that grows as needed. */
@@ -96,7 +105,7 @@ export class SlidingWindowLimiter implements RateLimiter {
   readonly #clock: Clock;
   readonly #capacity: LimitSource;
   readonly #cooling = new ReleaseRing();
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new WaiterQueue<Waiter>();
   #underWay = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
   /** When the one timer fires, and how to stop it. */
@@ -203,7 +212,7 @@ export class SlidingWindowLimiter implements RateLimiter {
   /** Hands out the free permits, then sets the timer for the next one. */
   #serve(): void {
     const now = this.#clock.monotonic();
-    while (this.#waiters.size > 0 && this.#available(now)) takeFirst(this.#waiters)?.resolve(this.#grant());
+    while (this.#waiters.size > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
     if (this.#waiters.size > 0) this.#setTimer(now);
     else this.#stopTimer();
   }

@@ -4,12 +4,12 @@ import { CdsyncError } from '../core/errors.js';
 import { AdaptiveLimit } from './adaptive-limit.js';
 import type { Permit, RateLimiter } from './budget.js';
 import {
+  activeLeases,
   fairShares,
   type LeaseResponse,
   type LeaseStore,
   LeaseStoreUnavailable,
   type LimitDemand,
-  otherLeases,
   type ParticipantLease,
 } from './leases.js';
 import { type LimitSource, SlidingWindowLimiter } from './limiter.js';
@@ -116,7 +116,8 @@ export class SharedLimit implements RateLimiter, LimitSource {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#reporting;
-    if (this.#number > 0) this.#report({ leaves: true });
+    // Without a lease there is nothing to give back, and a store that is away would only delay the end.
+    if (this.#clock.monotonic() < this.#lease.until) this.#report({ leaves: true });
     this.#isClosed = true;
     await this.#reporting;
   }
@@ -143,8 +144,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   /** The leases of others that have or want a part. */
   #others(leases = this.#known): Record<string, ParticipantLease> {
-    const all = Object.entries(leases === undefined ? {} : otherLeases(leases, this.#member));
-    return Object.fromEntries(all.filter(([, { part, waiting }]) => part > 0 || waiting));
+    return leases === undefined ? {} : activeLeases(leases, this.#member);
   }
 
   /** The permits to divide: the smallest of the limits that the processes are configured with, or less after 429s. */

@@ -151,10 +151,10 @@ function definingOptions({ options: shape, notDefining = [] }: SourceDeclaration
 
 /** @param options of the stream, in camelCase, defaults filled in */
 export function streamSource(declaration: SourceDeclaration, options: Options): StreamSource {
-  const { name, group, declared, container, coverage, pages, watched = [] } = declaration;
+  const { group, coverage, pages, watched = [] } = declaration;
   const definition = definingOptions(declaration, options);
   const key = 'option' in declaration.key ? (options[declaration.key.option] as readonly string[]) : declaration.key;
-  const properties = { name, declared, key, coverage, ...(container && { container }) };
+  const properties = { ...declaration, key };
   const { open, isUnfinished } = declaration;
   return {
     filter: new Map(),

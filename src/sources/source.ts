@@ -131,15 +131,7 @@ export function completeSource<G extends SourceInput>(
   definition: Readonly<Record<string, unknown>>,
 ) {
   const declared = Object.entries(types).map(([field, type]) => ({ field, type }));
+  const records = { declared, container: container ?? null, key, coverage };
   const { asked = definition, resolved = {}, added = {} } = input;
-  return {
-    ...input,
-    declared,
-    container: container ?? null,
-    key,
-    coverage,
-    resolved,
-    added,
-    identity: { source: name, ...asked },
-  };
+  return { ...input, ...records, resolved, added, identity: { source: name, ...asked } };
 }

@@ -63,7 +63,8 @@ export class QueryReader implements StreamReader {
   constructor(options: QueryReaderOptions) {
     this.#options = options;
     this.key = options.config.reads.key;
-    const { query = '' } = options.config.reads;
+    const { query } = options.config.reads;
+    if (query === undefined) throw new TypeError(`stream ${options.config.name} is not a query`);
     // Without semicolons at its end: cdsync puts it into a subquery.
     this.#query = query.trim().replace(/;\s*$/, '');
   }
