@@ -79,6 +79,13 @@ function without(image: Image, path: string): Image {
   return { ...image, values };
 }
 
+/** What the stream has: an empty text in a column that was inferred from texts is NULL. */
+function inStream({ values, types }: Image, path: string): { readonly value: Json | undefined; readonly type: string } {
+  const type = types.get(path) ?? 'VARCHAR';
+  const value = values.get(path);
+  return { value: value === '""' && type !== 'VARCHAR' && type !== 'JSON' ? undefined : value, type };
+}
+
 /**
  * What a table must have after each delivery, from what the source had and the rules that applied. The record only says how columns
  * are called; it may not contradict what it said before.
@@ -262,10 +269,10 @@ export class ExpectedTable {
     }
   }
 
-  #refusedIn(path: string, { target, variant, kind }: Entry, { values, types }: Image): number {
+  #refusedIn(path: string, { target, variant, kind }: Entry, image: Image): number {
     if (target === null) return 0;
-    const value = values.get(path);
-    const { isRefused, isVariantRefused } = this.#texts(kind, value, types.get(path) ?? 'VARCHAR', variant !== null);
+    const { value, type } = inStream(image, path);
+    const { isRefused, isVariantRefused } = this.#texts(kind, value, type, variant !== null);
     return Number(isRefused) + Number(isVariantRefused);
   }
 
@@ -275,9 +282,9 @@ export class ExpectedTable {
     if (target === null) return;
     const cell = shown(kind, row.get(target) ?? null);
     const other = variant === null ? null : shown('VARCHAR', row.get(variant) ?? null);
-    const wanted = images.map(({ values, types }) => {
-      const value = values.get(path);
-      return { value, ...this.#texts(kind, value, types.get(path) ?? 'VARCHAR', variant !== null) };
+    const wanted = images.map((image) => {
+      const { value, type } = inStream(image, path);
+      return { value, ...this.#texts(kind, value, type, variant !== null) };
     });
     const isSet = (each: (typeof wanted)[number]) =>
       isSameText(cell, each.target) && (isSameText(other, each.variant) || (!isExact && other === null));
@@ -299,9 +306,15 @@ export class ExpectedTable {
     return { target: isRefused ? null : text, variant: isVariantRefused ? null : whole, isRefused, isVariantRefused };
   }
 
-  #checkLog({ map }: Recorded, rows: readonly ComparedRow[], facts: Facts): void {
+  /** Rows of the log that are new have the variants of this record. */
+  logged({ map }: Recorded): void {
     const variants = new Set(Object.entries(map).flatMap(([path, { variant }]) => (variant === null ? [] : [path])));
     for (const row of this.log) row.variants ??= variants;
+  }
+
+  #checkLog(recorded: Recorded, rows: readonly ComparedRow[], facts: Facts): void {
+    this.logged(recorded);
+    const { map } = recorded;
     const id = (op: unknown, run: unknown, key: unknown) => JSON.stringify([op, run, key]);
     const open = new Map<string, ComparedRow[]>();
     for (const row of rows) {
