@@ -1,11 +1,10 @@
 import {
-  CdsyncError,
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
+  NoResponse,
   printable,
   refuseHttp,
-  systemCode,
   tlsRefused,
   unavailable,
   untrusted,
@@ -52,17 +51,17 @@ export class CatalogHttp {
     return this.#http.close();
   }
 
-  #failure(error: unknown): Error {
-    if (error instanceof CdsyncError) return error;
-    const code = systemCode(error);
-    if (untrusted.test(code))
-      return tlsRefused(`the catalog at ${this.host}`, code, {
+  #failure(error: unknown): unknown {
+    if (!(error instanceof NoResponse)) return error;
+    if (untrusted.test(error.code))
+      return tlsRefused(`the catalog at ${this.host}`, error.code, {
         hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme',
         cause: error,
       });
-    const shown = code === '' ? '' : ` (${code})`;
-    const hint = 'is `catalog` right, and the catalog running?';
-    return unavailable(`no response from the catalog at ${this.host}${shown}`, { hint, cause: error });
+    return unavailable(`the catalog: ${error.message}`, {
+      hint: 'is `catalog` right, and the catalog running?',
+      cause: error,
+    });
   }
 }
 

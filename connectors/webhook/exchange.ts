@@ -4,17 +4,13 @@ import {
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
+  NoResponse,
   type OptionValues,
-  ProxyFailure,
   refuseHttp,
-  systemCode,
   tlsRefused,
   untrusted,
 } from '../../src/sdk/index.js';
 import type { WebhookShape } from './options.js';
-
-/** No response arrived, or only a part of one. */
-export class NoResponse extends Error {}
 
 /** The longest response that is read: results of records, or a page of a proxy, are far shorter. */
 const maxResponseBytes = 4 * 1024 * 1024;
@@ -82,7 +78,7 @@ export class Endpoint {
       return response;
     } catch (error) {
       signal.throwIfAborted();
-      if (late) throw new NoResponse(`no response from ${this.host} within ${this.#timeoutMs / 1000} s`);
+      if (late) throw new NoResponse(`${this.host} within ${this.#timeoutMs / 1000} s`, error);
       throw this.#failure(error);
     } finally {
       clearTimeout(timer);
@@ -94,12 +90,9 @@ export class Endpoint {
     return this.#http.close();
   }
 
-  #failure(error: unknown): Error {
-    if (error instanceof CdsyncError) return error;
-    if (error instanceof ProxyFailure) return new NoResponse(error.message);
-    const code = systemCode(error);
-    if (!untrusted.test(code)) return new NoResponse(`no response from ${this.host}${code === '' ? '' : ` (${code})`}`);
-    return tlsRefused(this.host, code, {
+  #failure(error: unknown): unknown {
+    if (!(error instanceof NoResponse) || !untrusted.test(error.code)) return error;
+    return tlsRefused(this.host, error.code, {
       hint: 'for a certificate of a private authority, set `ca_file` to its file; otherwise check host, port and scheme of `url`',
       cause: error,
     });

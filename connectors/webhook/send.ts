@@ -1,5 +1,11 @@
-import type { OptionValues, OutgoingRecord, RecordDestination, RecordResult } from '../../src/sdk/index.js';
-import { type Endpoint, NoResponse } from './exchange.js';
+import {
+  NoResponse,
+  type OptionValues,
+  type OutgoingRecord,
+  type RecordDestination,
+  type RecordResult,
+} from '../../src/sdk/index.js';
+import type { Endpoint } from './exchange.js';
 import type { WebhookShape } from './options.js';
 import { batchOf, envelopeBytes, recordText, type Sender, signatureHeaders } from './types.js';
 import { type Verdict, verdictOf } from './verdict.js';

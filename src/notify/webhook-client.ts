@@ -1,6 +1,6 @@
 import { CdsyncError } from '../core/errors.js';
-import { systemCode } from '../sdk/errors.js';
-import { basicLogin, HttpConnections, type HttpResponse } from '../sdk/http.js';
+import { untrusted } from '../sdk/errors.js';
+import { basicLogin, HttpConnections, type HttpResponse, NoResponse } from '../sdk/http.js';
 
 /** A request to someone outside. Its URL may be a secret. */
 interface WebhookRequest {
@@ -14,11 +14,11 @@ interface WebhookRequest {
 const maxBytes = 65_536;
 const connectMs = 10_000;
 
+const privateAuthority =
+  'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme';
+
 /** Pauses before the second and the third attempt. */
 const pausesMs = [500, 2_000];
-
-/** There was no response; the message names only the host. */
-class NoResponse extends Error {}
 
 function isPassing(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
@@ -50,7 +50,8 @@ export class WebhookClient {
         if (!isPassing(reply.status) || pause === undefined) return accepted(request, reply);
       } catch (error) {
         if (!(error instanceof NoResponse)) throw error;
-        if (signal.aborted || pause === undefined) throw failed(error.message);
+        const hint = untrusted.test(error.code) ? privateAuthority : undefined;
+        if (signal.aborted || pause === undefined || hint !== undefined) throw failed(error.message, hint);
       }
       await wait(pause, signal);
     }
@@ -67,10 +68,8 @@ export class WebhookClient {
     try {
       return await this.#server(target).send({ method, path: pathname + search, headers: all, body }, signal);
     } catch (error) {
-      if (signal.aborted) throw new NoResponse(`${host} did not answer in time`);
-      if (error instanceof CdsyncError) throw failed(error.message, error.hint);
-      const code = systemCode(error);
-      throw new NoResponse(`no answer from ${host}${code === '' ? '' : ` (${code})`}`);
+      if (signal.aborted) throw new NoResponse(`${host} in time`, error);
+      throw error instanceof CdsyncError ? failed(error.message, error.hint) : error;
     }
   }
 

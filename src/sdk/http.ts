@@ -1,6 +1,9 @@
 import type { Pool } from 'undici';
+import { CdsyncError } from '../core/errors.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
+import { ProxyFailure } from '../core/proxy-failure.js';
 import { decodedLogin } from '../core/secret.js';
+import { systemCode } from './errors.js';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE' | 'OPTIONS';
@@ -17,6 +20,19 @@ export interface HttpResponse {
   readonly body: string;
   /** There was more than `maxBytes`: the rest was not read. */
   readonly isCut: boolean;
+}
+
+/** No response arrived, or only a part of one: the server may have done it. The message has the host, or the proxy that refused, and no more of the URL. */
+export class NoResponse extends Error {
+  /** Of the system, of TLS or of the proxy; empty if there is none. */
+  readonly code: string;
+
+  constructor(from: string, cause: unknown) {
+    const code = systemCode(cause);
+    const message = `no response from ${from}${code === '' ? '' : ` (${code})`}`;
+    super(cause instanceof ProxyFailure ? cause.message : message, { cause });
+    this.code = code;
+  }
 }
 
 interface HttpOptions {
@@ -43,12 +59,14 @@ export function basicLogin({ username, password }: URL): Record<string, string> 
  * and follows no redirect.
  */
 export class HttpConnections {
+  readonly #host: string;
   readonly #open: () => Promise<Pool>;
   #pool: Promise<Pool> | undefined;
   readonly #maxBytes: number;
 
   /** @throws {CdsyncError} `proxy_invalid` */
   constructor(server: URL, { connections, connectMs, silenceMs, maxBytes, ca }: HttpOptions) {
+    this.#host = server.host;
     const connect = { timeout: connectMs, ...(ca === undefined ? {} : { ca }) };
     const proxy = proxyFor(server, process.env);
     this.#maxBytes = maxBytes ?? Number.POSITIVE_INFINITY;
@@ -61,8 +79,20 @@ export class HttpConnections {
     };
   }
 
-  /** @throws {Error} of the system, of TLS, of the proxy or of the signal, if no response arrived: the server may have done it */
-  async send(
+  /**
+   * @throws {NoResponse}
+   * @throws the reason of the signal
+   */
+  async send(request: HttpRequest, signal?: AbortSignal): Promise<HttpResponse> {
+    try {
+      return await this.#send(request, signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error instanceof CdsyncError ? error : new NoResponse(this.#host, error);
+    }
+  }
+
+  async #send(
     { method, path, headers = {}, body: sent = null }: HttpRequest,
     signal?: AbortSignal,
   ): Promise<HttpResponse> {

@@ -12,7 +12,6 @@ export {
 } from '../core/durable.js';
 export { entriesBelow, isThere, makeFolders } from '../core/folders.js';
 export { printable } from '../core/printable.js';
-export { ProxyFailure } from '../core/proxy-failure.js';
 export { decodedLogin, redactor, Secret } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
 export {
@@ -83,7 +82,6 @@ export {
   notATable,
   permissionMissing,
   serverErrors,
-  systemCode,
   tableMoved,
   tlsRefused,
   unavailable,
@@ -96,6 +94,7 @@ export {
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
+  NoResponse,
 } from './http.js';
 export {
   type ColumnMapping,

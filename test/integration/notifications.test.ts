@@ -142,7 +142,7 @@ it('a receiver that does not respond changes neither the run nor its exit code',
   expect(stderr).toContain('warning: after: false ended with code 1');
   expect(stderr).toContain('warning: after: nowhere.sh could not be started');
   expect(stderr).toMatch(/warning: metrics: .*taken\.prom could not be written/);
-  expect(stderr).toContain('warning: metrics were not sent: no answer from 127.0.0.1:9 (ECONNREFUSED)');
+  expect(stderr).toContain('warning: metrics were not sent: no response from 127.0.0.1:9 (ECONNREFUSED)');
   expect(stderr).not.toContain('secret-part');
 });
 
