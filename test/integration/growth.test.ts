@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { inMemory } from '../../src/conformance/compare.js';
 import { Workspace } from '../fixtures/workspace.js';
 
 const rows = 20_000;
@@ -54,4 +55,26 @@ it('runs in which everything changes do not grow the files beyond what is kept',
     expect(all).toBeLessThan(1.6 * (second?.all ?? 0));
   }
   expect((await space.cdsync(['verify', 'runs.json'])).code).toBe(0);
+});
+
+it('tables that have many columns in all are kept in small blocks', async () => {
+  const records = (run: number) =>
+    Array.from({ length: 100 }, (_, n) => {
+      const values = Array.from({ length: 30 }, (_, column) => `"c${column}":"${n < 5 ? run : 0} ${n}"`);
+      return `{"id":"p-${n}","index_id":"wide","attributes":{${values.join(',')}}}`;
+    });
+  const streams = Array.from({ length: 20 }, (_, n) => ({ name: `s${n}`, source: 'index_profiles', index: 'wide' }));
+  for (const [run, updated] of [0, 5].entries()) {
+    await space.control('profiles', { index: 'wide', records: records(run) });
+    await space.configure('many', streams);
+    const report = await space.runWell('many');
+    expect(report.streams.map((stream) => [stream.rows, stream.updated])).toEqual(streams.map(() => [100, updated]));
+  }
+  const blockBytes = await inMemory(async (connection) => {
+    await connection.run(`ATTACH '${join(space.jobFolder('many'), '.cdsync', 'store.duckdb')}' AS store (READ_ONLY)`);
+    const reader = await connection.runAndReadAll('SELECT block_size FROM pragma_database_size()');
+    return Number(reader.getRows()[0]?.[0]);
+  });
+  expect(blockBytes).toBe(16_384);
+  expect((await space.cdsync(['verify', 'many.json'])).code).toBe(0);
 });

@@ -101,7 +101,8 @@ async function readAndCommit(
   const widestColumns = Math.max(0, ...widths);
   const cacheBytes = read.reduce((sum, stream) => sum + stream.cacheBytes, 0);
   return database.use('comparing', { cacheBytes, widestColumns }, async () => {
-    await fitBlocks(database, layout, { sequence: before.sequence, columns: widestColumns });
+    const columns = widths.reduce((sum, width) => sum + width, 0);
+    await fitBlocks(database, layout, { sequence: before.sequence, columns });
     return compareAndCommit(context, stages, task);
   });
 }
