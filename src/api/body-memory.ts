@@ -66,7 +66,7 @@ export class BodyMemory {
     return place;
   }
 
-  /** Undefined if no body waits for memory; otherwise a promise of the moment when none does. */
+  /** Undefined if no body waits for memory; otherwise a promise that resolves when there is memory for all. */
   get calm(): Promise<void> | undefined {
     if (this.#waiting === 0) return undefined;
     if (this.#calm === undefined) {

@@ -225,7 +225,7 @@ interface SelectedJob extends Pick<JobSelection, 'streams' | 'destinations'> {
 
 const isByTime = ({ reads }: StreamConfig) => reads.windows !== undefined;
 
-/** @throws {CdsyncError} if none of the jobs has one of the names */
+/** @throws {CdsyncError} if no job has one of the names */
 function refuseUnknown(what: 'stream' | 'destination', named: readonly string[], known: readonly string[]): void {
   const unknown = named.find((name) => !known.includes(name));
   if (unknown === undefined) return;

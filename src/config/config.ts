@@ -51,7 +51,7 @@ export type BeforeStep = NonNullable<JobOptions['before']>[number];
 export type { RunEvent } from './outcome-options.js';
 export type { BucketOptions } from './storage-options.js';
 
-/** Who is notified of runs, and of which events. Exactly one of `webhook`, `ping` and `email` is set. */
+/** A receiver of notifications, and its events. Exactly one of `webhook`, `ping` and `email` is set. */
 export interface NotifyOptions {
   readonly on: readonly RunEvent[];
   readonly webhook?: Secret | undefined;

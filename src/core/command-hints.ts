@@ -3,7 +3,7 @@ export interface CommandPlace {
   /** The configuration file as it was given; undefined for `./cdsync.yaml`. */
   readonly config?: string | undefined;
   readonly envFile?: string | undefined;
-  /** The jobs, where the file has several. */
+  /** The jobs, if the file has several. */
   readonly jobs?: readonly string[] | 'all' | undefined;
   /** The flags that say where the service is, if no configuration does. */
   readonly service?: readonly string[] | undefined;

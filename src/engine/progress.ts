@@ -2,8 +2,8 @@ import type { DeliveryProgress } from '../delivery/delivery.js';
 import type { LiveCounters } from '../extract/read-result.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 
-/** `read`: waits to be compared. `judging`: its guards check it. `done`: ready for the commit of the run. */
-export type StreamPhase = 'waiting' | 'reading' | 'read' | 'comparing' | 'judging' | 'done' | 'held' | 'failed';
+/** `read`: waits to be compared. `checking`: its guards check it. `done`: ready for the commit of the run. */
+export type StreamPhase = 'waiting' | 'reading' | 'read' | 'comparing' | 'checking' | 'done' | 'held' | 'failed';
 
 /** The changes of a stream's commit; if it is held, those of the commit that waits. */
 export interface StreamFigures {

@@ -7,7 +7,7 @@ import { jsonBytes } from './scan/bytes.js';
 import { type ExactValue, parseExact, writeExact } from './scan/exact-json.js';
 import { copyTrimmed, maxDepth, skipSpace, skipValue, strictText } from './scan/json-bytes.js';
 
-/** If this many responses return nothing that pages lack, and none has returned more, the service has no details to give. */
+/** If the first responses, this many, return nothing that pages lack, the service has no details to give. */
 const mostFruitless = 3;
 
 /** The last snapshot's records of a list whose pages leave out details. */

@@ -253,13 +253,13 @@ export class ServiceReader {
     if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0) return;
     const [attribute] = this.#sink.unevaluated(filter.keys());
     if (attribute === undefined) return;
-    throw new CdsyncError(`${this.live.kept} records came for the filter on "${attribute}", and none of them has it`, {
+    throw new CdsyncError(`${this.live.kept} records came for the filter on "${attribute}", all of them without it`, {
       code: 'filter_ignored',
       hint: 'the service seems to ignore the filter: is the name right, and is the attribute available for filtering?',
     });
   }
 
-  /** If none of the keys exists, the parent that was asked for them may not exist either. */
+  /** If no key exists, the parent that was asked for them may not exist either. */
   async #requireOwner(): Promise<void> {
     const { source, client, signal } = this.#options;
     const { kept, missing, read } = this.live;

@@ -40,7 +40,7 @@ export function pagesOf(rows: number, pageSize: number): number {
   return Math.max(1, Math.ceil(rows / pageSize));
 }
 
-/** Whether a list has so many pages that parts may save time. */
+/** Whether a list has enough pages for parts to save time. */
 export function isWorthSplitting(rows: number, pageSize: number): boolean {
   return pagesOf(rows, pageSize) >= fewestPages;
 }

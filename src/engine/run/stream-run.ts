@@ -168,7 +168,7 @@ export class StreamRun {
       const { inserted, updated, deleted } = difference;
       const progress = this.#progress;
       if (progress !== undefined) progress.figures = { rows, inserted, updated, deleted };
-      this.#show('judging');
+      this.#show('checking');
       const names = await this.#checkNames(opened, this.#compared);
       this.#noteKept(this.#compared);
       this.outcome.warnings = [...(this.outcome.warnings ?? []), ...((this.reader ?? reader).warnings ?? [])];

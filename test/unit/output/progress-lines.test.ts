@@ -69,12 +69,12 @@ describe('progress on a terminal', () => {
     const streams = [
       stream('members', { phase: 'done', rows: 100_098, figures: done }),
       stream('indexes', { phase: 'held', rows: 3, figures: same }),
-      stream('vip', { phase: 'judging', rows: 12 }),
+      stream('vip', { phase: 'checking', rows: 12 }),
     ];
     expect(lines.block(run(streams, { phase: 'comparing' }), 12_000, wide)).toEqual([
       'members  done: 100,098 rows, 200 inserted, 978 updated, 102 deleted',
       'indexes  held: 3 rows, nothing changed',
-      'vip      judging  12 rows read',
+      'vip      checking  12 rows read',
       '12 s: comparing',
     ]);
     // Where that does not fit, the name counts more than the changes.
