@@ -1,5 +1,5 @@
 import type { NotifyOptions } from '../config/config.js';
-import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import { asCdsyncError } from '../core/errors.js';
 import type { Message } from './message.js';
 import { attentionLines, errorLines, footLines, headline, resultLines, textOf } from './message-text.js';
 import type { WebhookClient } from './webhook-client.js';
@@ -125,11 +125,7 @@ export function pingUrl(base: string, status: Message['status']): string {
 async function ping(http: WebhookClient, base: string, message: Message, signal: AbortSignal): Promise<void> {
   const url = pingUrl(base, message.status);
   const headers = { 'content-type': 'text/plain; charset=utf-8' };
-  const post = { url, method: 'POST', headers, body: textOf(message) } as const;
-  await http.send(post, signal).catch(async (error: CdsyncError) => {
-    if (!/ answered 40[45]$/.test(error.message)) throw error;
-    await http.send({ url, method: 'GET' }, signal);
-  });
+  await http.send({ url, method: 'POST', headers, body: textOf(message), orGet: true }, signal);
 }
 
 /** Sends one message to one receiver. @throws {CdsyncError} `receiver_failed`, `connector_package_missing` */

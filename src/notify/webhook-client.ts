@@ -8,6 +8,8 @@ interface WebhookRequest {
   readonly method: 'GET' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Whether a receiver that does not take the method (404, 405) gets a GET without a body. */
+  readonly orGet?: boolean;
 }
 
 /** The longest response that is read; receivers respond with a word. */
@@ -46,7 +48,9 @@ export class WebhookClient {
     for (let attempt = 0; ; attempt += 1) {
       const pause = pausesMs[attempt];
       try {
-        const reply = await this.once(request, signal);
+        const reply = await this.#once(request, signal);
+        if (request.orGet && (reply.status === 404 || reply.status === 405))
+          return this.send({ url: request.url, method: 'GET' }, signal);
         if (!isPassing(reply.status) || pause === undefined) return accepted(request, reply);
       } catch (error) {
         if (!(error instanceof NoResponse)) throw error;
@@ -60,8 +64,9 @@ export class WebhookClient {
   /**
    * Sends a request once.
    * @throws {NoResponse}
+   * @throws {CdsyncError} `receiver_failed`
    */
-  async once({ url, method, headers, body }: WebhookRequest, signal: AbortSignal): Promise<HttpResponse> {
+  async #once({ url, method, headers, body }: WebhookRequest, signal: AbortSignal): Promise<HttpResponse> {
     const target = new URL(url);
     const { host, pathname, search } = target;
     const all = { 'user-agent': 'cdsync', ...basicLogin(target), ...headers };

@@ -22,7 +22,10 @@ export interface HttpResponse {
   readonly isCut: boolean;
 }
 
-/** No response arrived, or only a part of one: the server may have done it. The message has the host, or the proxy that refused, and no more of the URL. */
+/**
+ * No response arrived, or only a part of one: the server may have done it. The message has the host, or the proxy that refused, and no
+ * more of the URL.
+ */
 export class NoResponse extends Error {
   /** Of the system, of TLS or of the proxy; empty if there is none. */
   readonly code: string;

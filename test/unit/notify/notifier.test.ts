@@ -376,7 +376,7 @@ describe('the client of receivers', () => {
     vi.stubEnv('NO_PROXY', '');
     const http = new WebhookClient();
     try {
-      expect((await http.once(ofTest(), AbortSignal.timeout(5000))).status).toBe(204);
+      expect((await http.send(ofTest(), AbortSignal.timeout(5000))).status).toBe(204);
       expect(receiver.received).toHaveLength(1);
     } finally {
       vi.unstubAllEnvs();
