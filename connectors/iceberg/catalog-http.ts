@@ -8,6 +8,7 @@ import {
   tlsRefused,
   unavailable,
   untrusted,
+  untrustedHint,
 } from '../../src/sdk/index.js';
 
 const connectMs = 10_000;
@@ -55,7 +56,7 @@ export class CatalogHttp {
     if (!(error instanceof NoResponse)) return error;
     if (untrusted.test(error.code))
       return tlsRefused(`the catalog at ${this.host}`, error.code, {
-        hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme',
+        hint: untrustedHint,
         cause: error,
       });
     return unavailable(`the catalog: ${error.message}`, {

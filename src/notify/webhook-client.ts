@@ -1,5 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
-import { untrusted } from '../sdk/errors.js';
+import { untrusted, untrustedHint } from '../sdk/errors.js';
 import { basicLogin, HttpConnections, type HttpResponse, NoResponse } from '../sdk/http.js';
 
 /** A request to someone outside. Its URL may be a secret. */
@@ -15,9 +15,6 @@ interface WebhookRequest {
 /** The longest response that is read; receivers respond with a word. */
 const maxBytes = 65_536;
 const connectMs = 10_000;
-
-const privateAuthority =
-  'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme';
 
 /** Pauses before the second and the third attempt. */
 const pausesMs = [500, 2_000];
@@ -54,7 +51,7 @@ export class WebhookClient {
         if (!isPassing(reply.status) || pause === undefined) return accepted(request, reply);
       } catch (error) {
         if (!(error instanceof NoResponse)) throw error;
-        const hint = untrusted.test(error.code) ? privateAuthority : undefined;
+        const hint = untrusted.test(error.code) ? untrustedHint : undefined;
         if (signal.aborted || pause === undefined || hint !== undefined) throw failed(error.message, hint);
       }
       await wait(pause, signal);

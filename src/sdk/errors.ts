@@ -160,6 +160,10 @@ export const connectionLost: ReadonlySet<string> = new Set([
 /** Node.js error codes of a connection whose other end is not trusted. */
 export const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
 
+/** What to do about it, if no option names the file of an authority. */
+export const untrustedHint =
+  'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check host, port and scheme';
+
 /** The error for a connection whose other end is not trusted. @param to such as a host @param code one of {@link untrusted} */
 export function tlsRefused(to: string, code: string, details: Details): CdsyncError {
   return new CdsyncError(`there is no trusted connection to ${to} (${code})`, { code: 'destination_tls', ...details });

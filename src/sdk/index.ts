@@ -86,6 +86,7 @@ export {
   tlsRefused,
   unavailable,
   untrusted,
+  untrustedHint,
   valueRefused,
   vendorLibrary,
 } from './errors.js';
