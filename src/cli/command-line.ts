@@ -6,7 +6,7 @@ import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
 import { commands } from './commands.js';
 import { answerShell, nameOf } from './complete-words.js';
-import { endAtSignal } from './interruption.js';
+import { closeResources, endAtSignal } from './interruption.js';
 import { argumentErrors, unknownCommand } from './invalid-arguments.js';
 import {
   CommandFailure,
@@ -221,5 +221,7 @@ export async function runCommandLine(written: readonly string[]): Promise<void> 
     const ending = { code, errorCode: error.code, command: commandIn(words), ...failure?.ending };
     output.failure(error, await lastLine(words, ending, common));
     process.exitCode = code;
+  } finally {
+    await closeResources();
   }
 }

@@ -2,6 +2,7 @@ import type { ServiceConfig } from '../config/config.js';
 import type { EngineOptions } from '../engine/open-engine.js';
 import type { Budget } from '../rate-limit/budget.js';
 import { openBudget } from '../rate-limit/open-budget.js';
+import { closeAtEnd } from './interruption.js';
 import type { Output } from './output.js';
 
 /** A command whose user waits for its response gives up this soon if the service is away. */
@@ -9,7 +10,7 @@ const mostPatienceMs = 20_000;
 
 let budget: Budget | undefined;
 
-/** The options with which a command opens an engine. All engines of the process share one budget, which ends with it. */
+/** The options with which a command opens an engine. All engines of a command share one budget, which ends with it. */
 export function engineOptions(
   { signal }: Pick<EngineOptions, 'signal'>,
   output: Output,
@@ -17,9 +18,15 @@ export function engineOptions(
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
   if (budget === undefined) {
-    budget = openBudget(service?.budget, notice);
+    const own = openBudget(service?.budget, notice);
+    budget = own;
     // Without that, the next command would wait for permits that this one no longer uses.
-    process.once('beforeExit', () => void budget?.close().catch(() => undefined));
+    closeAtEnd({
+      close: () => {
+        budget = undefined;
+        return own.close();
+      },
+    });
   }
   return {
     signal,

@@ -18,6 +18,19 @@ const asking = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Takes away the listeners of before: those for any command, or of the command before if the process runs several. */
 let withdraw = () => {};
 
+/** Resources that are open until the command line ends. */
+const resources: { close(): Promise<void> }[] = [];
+
+/** The resource is closed when the command line ends, whether or not it succeeds. */
+export function closeAtEnd(resource: { close(): Promise<void> }): void {
+  resources.push(resource);
+}
+
+/** Closes the resources of a command that has ended. An error of that changes nothing. */
+export async function closeResources(): Promise<void> {
+  await Promise.allSettled(resources.splice(0).map((resource) => resource.close()));
+}
+
 /**
  * Until a command listens to signals itself, the first SIGINT or SIGTERM ends it.
  * @param end reports the end, and ends the process

@@ -152,13 +152,22 @@ it('a process that comes right after another one counts what that one has sent',
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('a command that has ended holds no part, so that one that follows it at once need not wait', async () => {
+it.each([
+  [
+    'and its process too',
+    (space: Workspace, runtime: string) => shell(space, `XDG_RUNTIME_DIR=${runtime} cdsync run job.json`),
+  ],
+  [
+    'in a process that runs others',
+    (space: Workspace, runtime: string) => space.cdsync(['run', 'job.json'], { XDG_RUNTIME_DIR: runtime }),
+  ],
+])('a command that has ended, %s, holds no part, so that one that follows it at once need not wait', async (_, run) => {
   const space = await Workspace.open({ profiles: 10 });
   onTestFinished(() => space.close());
   await space.configure('job', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
   const runtime = join(space.folder, 'runtime');
   await mkdir(runtime, { mode: 0o700 });
-  expect(await shell(space, `XDG_RUNTIME_DIR=${runtime} cdsync run job.json`)).toMatchObject({ code: 0 });
+  expect(await run(space, runtime)).toMatchObject({ code: 0 });
   const accounts = await readdir(join(runtime, 'cdsync'));
   expect(accounts.length).toBeGreaterThan(0);
   for (const account of accounts) {
