@@ -107,7 +107,7 @@ export function profileSegmentsPageOperation(collectionId: string, profileId: st
 }
 
 /**
- * One page of the members of a real-time segment (specification, section 4.10). On some deployments the next token leads back to
+ * One page of the members of a real-time segment (specification, section 4.10). On some deployments the next token points back to
  * the first page again.
  * @throws {CdsyncError} `invalid_id`
  */

@@ -44,7 +44,7 @@ export function nameOf({ command }: CommandModule): string {
 }
 
 /**
- * The words that a command declares. Its builder gets a stand-in for yargs that only takes notes: nothing is parsed, and
+ * The words that a command declares. Its builder gets a substitute for yargs that only takes notes: nothing is parsed, and
  * the modules of a handler are not loaded.
  */
 export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> {
@@ -60,7 +60,7 @@ export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> 
     command: (module: CommandModule) => commands.push(module),
   };
   const parser: Argv = new Proxy({} as Argv, {
-    // A promise would take the stand-in for another promise if it had `then`.
+    // A promise would take the substitute for another promise if it had `then`.
     get: (_, name) =>
       name === 'then'
         ? undefined

@@ -41,7 +41,7 @@ function failWithoutOutput(output: Output, cause: Error): void {
   output.error(error);
   process.on('exit', (code) => {
     if (code !== 0) return;
-    output.last('make room for the output; what was done: cdsync status');
+    output.last('free space for the output; what was done: cdsync status');
     process.exitCode = exitCodeOf(error);
   });
 }

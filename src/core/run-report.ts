@@ -173,7 +173,7 @@ export function streamNotes(stream: StreamReport): string[] {
   const notes: readonly [count: number | undefined, words: string, what?: string][] = [
     [duplicates, 'came twice; the last copy counts'],
     [rejected, 'could not be kept; see cdsync.rejects'],
-    [replaced, 'held text that is not Unicode; U+FFFD stands in its place'],
+    [replaced, 'held text that is not Unicode; U+FFFD replaces it'],
     [values, 'did not fit and became NULL; see cdsync.rejects', 'value'],
     [missing, 'were requested and do not exist'],
     [retries, `sent again (${formatCount(throttled ?? 0)} for status 429)`, 'request'],

@@ -154,7 +154,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     discarded_values: commit?.discardedValues ?? 0,
     schema_changes: commit === undefined ? [] : schemaChanges(commit.task.previous?.columns, commit.task.columns),
     missing: counters?.missing ?? 0,
-    recognised: counters?.recognised ?? 0,
+    recognised: counters?.cached ?? 0,
     unrecognised: outcome.cacheUnusedBecause ?? null,
     requests: counters?.requests ?? 0,
     retries: counters?.retries ?? 0,

@@ -24,11 +24,11 @@ export interface CountedRead {
   /** The total now; null if the service gives none. */
   total(): Promise<number | null>;
   /** The different keys that the partitions had returned when an earlier process began the pass over the whole list; undefined if none did. */
-  readonly cameBefore: number | undefined;
-  /** Reads partitions to their last page. @param came of a pass over the whole list: {@link cameBefore} */
+  readonly partitionKeys: number | undefined;
+  /** Reads partitions to their last page. @param partitionKeys of a pass over the whole list: {@link partitionKeys} */
   read(
     partitions: readonly Partition[],
-    options?: { readonly pageSize?: number; readonly came?: number },
+    options?: { readonly pageSize?: number; readonly partitionKeys?: number },
   ): Promise<void>;
   /** How many different keys were read so far. */
   distinctKeys(): Promise<number>;
@@ -55,12 +55,12 @@ async function complete(list: CountedRead): Promise<void> {
   const isPartitioned = list.partitions[0]?.kind !== 'whole';
   const wanted = await wantedRecords(list);
   if (list.checkTotal && wanted === null) list.hasNoTotal();
-  const came = list.cameBefore ?? (await list.distinctKeys());
+  const partitionKeys = list.partitionKeys ?? (await list.distinctKeys());
   // A few records may have been deleted since. But a total far below the count cannot show that partitions left none out.
-  const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
-  if (list.cameBefore === undefined && wanted !== null && came >= wanted && came <= most) return;
-  await list.read([{ kind: isPartitioned ? 'whole' : 'again' }], isPartitioned ? { came } : {});
-  if (isPartitioned) list.missed((await list.distinctKeys()) - came);
+  const most = isPartitioned ? (wanted ?? 0) + Math.max(10, partitionKeys / 100) : Number.POSITIVE_INFINITY;
+  if (list.partitionKeys === undefined && wanted !== null && partitionKeys >= wanted && partitionKeys <= most) return;
+  await list.read([{ kind: isPartitioned ? 'whole' : 'again' }], isPartitioned ? { partitionKeys } : {});
+  if (isPartitioned) list.missed((await list.distinctKeys()) - partitionKeys);
   if (!list.checkTotal) return;
   const found = await list.distinctKeys();
   const least = Math.min(list.totalAtStart ?? 0, (await list.total()) ?? 0);

@@ -194,7 +194,7 @@ export class PageChain {
       attempt: this.#attempt,
       done: page.nextToken === null,
       ...(this.#empty > 0 ? { empty_pages: this.#empty } : {}),
-      ...(this.#task.start.came === undefined ? {} : { came: this.#task.start.came }),
+      ...(this.#task.start.partition_keys === undefined ? {} : { partition_keys: this.#task.start.partition_keys }),
     });
     this.#pages += 1;
     if (taken.records === 0) return this.#refuseEndless();

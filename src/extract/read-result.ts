@@ -25,7 +25,7 @@ export interface LiveCounters extends RequestCounts {
   rejected: number;
   replaced: number;
   missing: number;
-  recognised: number;
+  cached: number;
 }
 
 /** The result of reading a stream. */
@@ -98,9 +98,9 @@ export async function preparePartsFolder(
   const parts = join(folder, 'parts');
   const usable = resume !== undefined && (await partsAreWhole(parts, resume));
   if (!usable) await rm(folder, { recursive: true, force: true });
-  await rm(join(folder, 'spool'), { recursive: true, force: true });
+  await rm(join(folder, 'staging'), { recursive: true, force: true });
   await mkdir(parts, { recursive: true, mode: 0o700 });
-  await mkdir(join(folder, 'spool'), { mode: 0o700 });
+  await mkdir(join(folder, 'staging'), { mode: 0o700 });
   if (!usable) return false;
   await removeUnnamed(parts, resume);
   await restoreKeys(parts, resume, key, database);

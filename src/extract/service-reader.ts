@@ -202,7 +202,7 @@ export class ServiceReader {
       partitions: this.#partitions,
       pageSize: () => this.#runner.pageSize(pageSize).limit,
       total: () => client.send(operation, readTotal, { signal, meter: this.live }),
-      cameBefore: this.#cursors.get(partitionName({ kind: 'whole' }))?.came,
+      partitionKeys: this.#cursors.get(partitionName({ kind: 'whole' }))?.partition_keys,
       read: (partitions, options) => this.#runner.run(partitions.map((each) => this.#task(each, options))),
       distinctKeys: async () => distinctKeys(this.#options.database, await this.extracted()),
       hasNoTotal: () => {
@@ -250,7 +250,7 @@ export class ServiceReader {
   #requireFiltered(): void {
     const { source, filter } = this.#options;
     // Records that the cache had were compared with the filter when they were scanned.
-    if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0) return;
+    if (source.kind !== 'list' || this.live.kept === 0 || this.live.cached > 0) return;
     const [attribute] = this.#sink.unevaluated(filter.keys());
     if (attribute === undefined) return;
     throw new CdsyncError(`${this.live.kept} records came for the filter on "${attribute}", all of them without it`, {
@@ -329,7 +329,7 @@ export class ServiceReader {
     if (this.#recognition === undefined) return found;
     const { parts, counters, dropped } = found;
     const connect = () => this.#options.database.connect();
-    const totals = { records: counters.recognised, dropped };
+    const totals = { records: counters.cached, dropped };
     const { unchangedRows, superseded } = await this.#recognition.unchangedRows(connect, state, parts, totals);
     return { ...found, unchangedRows, dropped: [...dropped, ...superseded] };
   }
@@ -342,7 +342,10 @@ export class ServiceReader {
 
   #task(
     partition: Partition,
-    { pageSize = this.#options.pageSize, came }: { readonly pageSize?: number; readonly came?: number } = {},
+    {
+      pageSize = this.#options.pageSize,
+      partitionKeys,
+    }: { readonly pageSize?: number; readonly partitionKeys?: number } = {},
   ): ReadTask {
     const { filter, source } = this.#options;
     const start = this.#cursors.get(partitionName(partition)) ?? firstCursor;
@@ -352,7 +355,7 @@ export class ServiceReader {
       filter: [...new Map([...filter, ...this.#valuesOf(partition)])],
       pageSize,
       distrustsTokens: source.kind === 'list' && source.distrustsTokens === true,
-      start: came === undefined ? start : { ...start, came },
+      start: partitionKeys === undefined ? start : { ...start, partition_keys: partitionKeys },
     };
   }
 

@@ -102,7 +102,7 @@ export class StreamSink {
     const { folder, source, compression, rules, converter, journal, resume, recognition, counters } = options;
     this.#writer = new PartWriter({
       folder: join(folder, 'parts'),
-      stagingFolder: join(folder, 'spool'),
+      stagingFolder: join(folder, 'staging'),
       key: source.key,
       compression,
       columns: this.#columns,
@@ -258,7 +258,7 @@ export class StreamSink {
     const { live } = this.#options;
     const hits = 'hits' in page ? page.hits : 0;
     live.pages += 1;
-    live.recognised += hits;
+    live.cached += hits;
     live.read += page.records + page.rejects.length + hits;
     live.kept += page.records + hits;
     live.rejected += page.rejects.length;

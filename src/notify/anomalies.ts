@@ -105,8 +105,8 @@ function anomalyOf(stream: StreamReport, past: readonly StreamReport[], figure: 
 }
 
 /** Whether the time of a reading can be compared: it was complete, and used the record cache. */
-function isTimed({ unrecognised }: StreamReport, resumed: boolean): boolean {
-  return !resumed && (unrecognised ?? null) === null;
+function isTimed(stream: StreamReport, resumed: boolean): boolean {
+  return !resumed && (stream.unrecognised ?? null) === null;
 }
 
 /**

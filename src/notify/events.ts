@@ -132,8 +132,8 @@ function channelUpdate(
     const waiting = messages.slice(sent).map((message) => ({ ...message, late: true }));
     // A health check wants the present state, not an old one: it forgets, so that the next run is news.
     if (waiting.length > 0 && receiver.ping !== undefined) return { facts: known.facts, waiting: [] };
-    const facts = nextEventKeys(body.status as RunResult['status'], keys, known.facts);
-    return { facts, waiting: waiting.slice(-mostWaiting) };
+    const next = nextEventKeys(body.status as RunResult['status'], keys, known.facts);
+    return { facts: next, waiting: waiting.slice(-mostWaiting) };
   };
   return { key, messages, after };
 }

@@ -84,7 +84,7 @@ interface Patch {
  * How a file is made of pieces that the bucket has, and of a new object with the other blocks.
  * @returns undefined if it is better put as a whole
  */
-export function patchOf(before: { blocks: Blocks; pieces: ObjectParts }, now: Blocks): Patch | undefined {
+export function patchOf(before: { blocks: Blocks; pieces: ObjectParts }, current: Blocks): Patch | undefined {
   const known = new Map<string, readonly [object: number, offset: number]>();
   for (const [index, hash] of before.blocks.hashes.entries()) {
     const { from, bytes } = blockAt(index, before.blocks.bytes);
@@ -94,8 +94,8 @@ export function patchOf(before: { blocks: Blocks; pieces: ObjectParts }, now: Bl
   const old: [number, number, number][] = [];
   const changed: number[] = [];
   let packed = 0;
-  for (const [index, hash] of now.hashes.entries()) {
-    const { bytes } = blockAt(index, now.bytes);
+  for (const [index, hash] of current.hashes.entries()) {
+    const { bytes } = blockAt(index, current.bytes);
     const place = known.get(`${hash} ${bytes}`);
     if (place !== undefined) old.push([place[0], place[1], bytes]);
     else {
@@ -108,10 +108,10 @@ export function patchOf(before: { blocks: Blocks; pieces: ObjectParts }, now: Bl
   const objects = used.flatMap((object) => before.pieces.objects[object] ?? []);
   const kept = objects.reduce((sum, { bytes }) => sum + bytes, 0);
   if (
-    packed * 2 > now.bytes ||
+    packed * 2 > current.bytes ||
     packed > mostPacked ||
     objects.length >= mostObjects ||
-    kept + packed > now.bytes * mostWaste
+    kept + packed > current.bytes * mostWaste
   )
     return undefined;
   const ranges = joined(

@@ -8,7 +8,7 @@ import { type Entry, type ObjectParts, objectOf, runsFolder, type StoredFile } f
 
 /** Files of a stream's folder that only grow. */
 function grows(path: string): boolean {
-  return path.endsWith('/journal.jsonl') || path.endsWith('/seen.log');
+  return path.endsWith('/journal.jsonl') || path.endsWith('/cache-hits.log');
 }
 
 /** Files of runs that have not ended, and what says which workflows such a run has started. */
@@ -45,7 +45,7 @@ export class Checkpoints {
   async upload(): Promise<Entry[] | undefined> {
     try {
       const first = await this.#growing(({ path }) => path.endsWith('/journal.jsonl'));
-      const logs = await this.#growing(({ path }) => path.endsWith('/seen.log'));
+      const logs = await this.#growing(({ path }) => path.endsWith('/cache-hits.log'));
       const others: StoredFile[] = [];
       for (const file of await this.#files(({ path }) => !grows(path))) others.push(await this.#whole(file));
       return [...others, ...logs, ...first];

@@ -56,6 +56,6 @@ export function isLocal(path: string): boolean {
   if (path.split('/').some((each) => /^\..*\.[0-9a-f]{8}\.tmp$/.test(each))) return true;
   if (top !== '.cdsync') return false;
   if (first === 'locks' || first === 'restored' || first === 'queries') return true;
-  if (first === 'runs') return third === 'streams' && fifth === 'spool';
+  if (first === 'runs') return third === 'streams' && fifth === 'staging';
   return first === 'deliveries' && (third === 'work' || third === 'lock.duckdb' || third === 'lock.json');
 }

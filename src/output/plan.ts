@@ -89,7 +89,7 @@ function stateLines({ name, resumes, held, error }: PlannedStream): string[] {
 
 function diskLines({ need, free, short }: JobPlan['disk']): string[] {
   const parts = [
-    `spool ${formatBytes(need.spool)}`,
+    `staging files ${formatBytes(need.staging)}`,
     `new files ${formatBytes(need.parts)}`,
     `growth of the store ${formatBytes(need.store)}`,
     `published copy ${formatBytes(need.published)}`,

@@ -164,9 +164,9 @@ function destinationLines(
 
 function recognitionLines({ name, recognition }: StreamStatus): string[] {
   if (recognition === null) return [];
-  const { recognised, unrecognised } = recognition;
-  if (recognised > 0) return [`  ${name}: the last run skipped ${formatCount(recognised)} unchanged records`];
-  return unrecognised === null ? [] : [`  ${name}: the last run processed all records: ${unrecognised}`];
+  const { recognised: cached, unrecognised: reason } = recognition;
+  if (cached > 0) return [`  ${name}: the last run skipped ${formatCount(cached)} unchanged records`];
+  return reason === null ? [] : [`  ${name}: the last run processed all records: ${reason}`];
 }
 
 function heldLines({ name, held }: StreamStatus): string[] {

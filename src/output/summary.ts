@@ -60,13 +60,13 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
 
 /** The cache hits and, by reason, the streams without any; nothing of first runs, which have no cache yet. */
 function recognition(streams: readonly StreamReport[]): string[] {
-  const recognised = streams.reduce((sum, stream) => sum + stream.recognised, 0);
+  const cached = streams.reduce((sum, stream) => sum + stream.recognised, 0);
   const names = new Map<string, string[]>();
-  for (const { name, rows, inserted, unrecognised } of streams) {
-    if (unrecognised !== null && rows !== inserted) names.set(unrecognised, [...(names.get(unrecognised) ?? []), name]);
+  for (const { name, rows, inserted, unrecognised: reason } of streams) {
+    if (reason !== null && rows !== inserted) names.set(reason, [...(names.get(reason) ?? []), name]);
   }
   return [
-    ...(recognised === 0 ? [] : [`${formatCounted(recognised, 'unchanged record')} skipped`]),
+    ...(cached === 0 ? [] : [`${formatCounted(cached, 'unchanged record')} skipped`]),
     ...[...names].map(
       ([reason, of]) => `${formatNames(of, mostNamed)}: every record was converted again, because ${reason}`,
     ),

@@ -21,11 +21,11 @@ export function countCell(value: number | undefined | null): Html {
 }
 
 function notes(stream: StreamReport): string[] {
-  const { recognised = 0, unrecognised } = stream;
+  const { recognised: cached = 0, unrecognised: reason } = stream;
   return [
     ...streamNotes(stream),
-    ...(recognised > 0 ? [`${formatCount(recognised)} unchanged, skipped`] : []),
-    ...(unrecognised ? [`all records processed: ${unrecognised}`] : []),
+    ...(cached > 0 ? [`${formatCount(cached)} unchanged, skipped`] : []),
+    ...(reason ? [`all records processed: ${reason}`] : []),
   ];
 }
 

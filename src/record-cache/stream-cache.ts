@@ -52,7 +52,7 @@ interface Copy {
 }
 
 function logPath(folder: string): string {
-  return join(folder, 'seen.log');
+  return join(folder, 'cache-hits.log');
 }
 
 /** The record cache of one stream in one run: the hashes of the last snapshot, the hits so far, and their log. */

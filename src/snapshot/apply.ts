@@ -76,9 +76,9 @@ export async function writeChanges(
   const { changed } = tables;
   const key = rowKey(task.key);
   // Only rows that were read can have changed. Without any, there still are columns.
-  const came = files.length > 0 ? readFiles(files) : `(SELECT ${widen([], columns, 'file')} WHERE false)`;
+  const loaded = files.length > 0 ? readFiles(files) : `(SELECT ${widen([], columns, 'file')} WHERE false)`;
   const present = `SELECT _cdsync_c.op AS _op, ${stamp(task)}, ${names(columns, '_cdsync_r.')}
-     FROM (SELECT *, ${key} AS ${keyColumn} FROM ${came}) AS _cdsync_r
+     FROM (SELECT *, ${key} AS ${keyColumn} FROM ${loaded}) AS _cdsync_r
      JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key`;
   const gone = `SELECT _cdsync_c.op AS _op, ${stamp(task)}, ${names(columns, '_cdsync_r.')}
      FROM (SELECT *, ${key} AS ${keyColumn} FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${tableBefore(task, tables)})) AS _cdsync_r

@@ -112,8 +112,8 @@ async function updatedSet(
     await eachHash(store, `FROM read_parquet(${fileText(unseenPath)})`, (hash) => set.remove(hash, 0));
   if (!set.hasCapacity(rows - set.count)) return undefined;
   if (keysPaths.length > 0) {
-    const came = `SELECT raw_hi, raw_lo FROM (${rowsThatCame(task, known)})`;
-    await eachHash(store, came, (hash) => set.add(hash, 0));
+    const read = `SELECT raw_hi, raw_lo FROM (${rowsThatCame(task, known)})`;
+    await eachHash(store, read, (hash) => set.add(hash, 0));
   }
   return set.count === rows ? set : undefined;
 }

@@ -103,9 +103,9 @@ export async function writeSnapshotFiles(
     snapshot.length > 0 &&
     snapshot.length < mostFiles
   ) {
-    const came = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
+    const changed = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
     const path = join(folder, 'parts', 'addition.parquet');
-    const addition = inserted === 0 ? [] : [await writeParquet(store.session, came, path, form)];
+    const addition = inserted === 0 ? [] : [await writeParquet(store.session, changed, path, form)];
     if (replacesKeys && task.coverage === 'additions') await completeKeys(store.session, task, tables);
     return { files: read, addition, again: undefined };
   }

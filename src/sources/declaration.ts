@@ -70,7 +70,7 @@ export type StoredRecord = Readonly<Record<string, unknown>>;
  * Everything that cdsync knows of a source. A declaration must load quickly, for the configuration loads all of them:
  * {@link SourceDeclaration.open} imports the client, DuckDB and file readers only when it needs them.
  */
-// biome-ignore lint/suspicious/noExplicitAny: stands for any options, where it does not matter which
+// biome-ignore lint/suspicious/noExplicitAny: any options, where it does not matter which
 export interface SourceDeclaration<N extends string = string, S extends OptionShape = any>
   extends Omit<RecordProperties, 'key'> {
   /** What `source:` calls it. */

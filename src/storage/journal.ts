@@ -21,7 +21,7 @@ export const cursorSchema = z.object({
   /** Pages in a row without a record, just before the last page read; left out: none. */
   empty_pages: z.number().optional(),
   /** In a pass over the whole list after partitions: the number of different keys that the partitions returned. */
-  came: z.number().optional(),
+  partition_keys: z.number().optional(),
 });
 
 /** How far one partition has been read, durably. */
@@ -43,7 +43,7 @@ export const countersSchema = z.object({
   /** Records that were looked up by key and that the service does not have. */
   missing: z.number().default(0),
   /** Cache hits: records that were not converted. */
-  recognised: z.number().default(0),
+  cached: z.number().default(0),
   milliseconds: z.number(),
 });
 
@@ -129,7 +129,7 @@ export const noCounters: Counters = {
   rejected: 0,
   replaced: 0,
   missing: 0,
-  recognised: 0,
+  cached: 0,
   milliseconds: 0,
 };
 

@@ -41,7 +41,7 @@ interface Load {
 
 interface Shape {
   readonly who: string;
-  /** Each has 64 partitions for each stream, and a storage folder of its own. */
+  /** Each has 64 partitions for each stream, and its own storage folder. */
   readonly processes: number;
   readonly streams: number;
   /** Milliseconds that the service waits before each response. */

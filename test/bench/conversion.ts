@@ -26,7 +26,7 @@ async function fetchBodies(cdsync: string): Promise<Buffer[]> {
 
 /** Page bytes to zstd Parquet parts with keys and journal: the shipped classes, without the network. */
 async function convert(bodies: readonly Buffer[], folder: string): Promise<number> {
-  for (const name of ['parts', 'spool']) await mkdir(join(folder, name), { recursive: true });
+  for (const name of ['parts', 'staging']) await mkdir(join(folder, name), { recursive: true });
   const database = await Database.open({ memoryMb: 768, threads: 2 });
   const converter = new Converter(database, 2);
   const columns = new ColumnSet([
@@ -36,7 +36,7 @@ async function convert(bodies: readonly Buffer[], folder: string): Promise<numbe
   const journal = await Journal.open(folder);
   const options = {
     folder: join(folder, 'parts'),
-    stagingFolder: join(folder, 'spool'),
+    stagingFolder: join(folder, 'staging'),
     key: ['id'],
     compression: 'zstd' as const,
     rules: new ColumnRules(new Map()),

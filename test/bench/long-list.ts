@@ -16,7 +16,7 @@ export async function benchLongList(cdsync: string, folder: string, records: num
   return measureRuns(cdsync, folder, {
     name: 'long-list',
     list: { records, pageSize: 1000, record },
-    // What is known may take half of it.
+    // The record cache may take half of this memory.
     memoryMb: Math.max(768, Math.ceil((records * 48) / 1e6)),
     runs: [
       { what: `${size}: a first run`, version: 0, expects: { rows: records, recognised: 0 } },

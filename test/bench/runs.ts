@@ -8,7 +8,7 @@ import { billOf, type Phase, type Run, runCdsync, runPlain } from './programs.js
 import { type Figure, median, spread } from './table.js';
 
 const pageSize = 1000;
-/** JSON.parse alone is linear: 200,000 profiles stand for all, in memory that the bench has. */
+/** JSON.parse alone is linear: 200,000 profiles are parsed, as many as fit into memory, and the time is scaled to all. */
 const parsedPages = 200;
 
 /** A run, and its CPU time as a ratio to JSON.parse alone of as many profiles, taken just before it. */
@@ -171,7 +171,7 @@ function figures(profiles: number, rounds: readonly Round[]): Figure[] {
           },
         ]),
   ];
-  // A smaller list costs mostly what starting costs.
+  // The cost of a smaller list is mostly the start of the process.
   return profiles === 1_000_000 ? all : all.map((figure) => ({ what: figure.what, measured: figure.measured }));
 }
 

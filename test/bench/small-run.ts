@@ -2,7 +2,7 @@ import { writeConfig } from './configs.js';
 import { measureShort, serve } from './process.js';
 import { type Figure, median } from './table.js';
 
-/** What a run costs before its rows count: loading modules, DuckDB, the store. */
+/** The fixed cost of a run, whatever its rows: loading modules, DuckDB, the store. */
 export async function benchSmallRun(cdsync: string, folder: string): Promise<Figure[]> {
   const service = await serve(cdsync, ['--profiles', '10']);
   const config = await writeConfig(folder, 'small-run', {});

@@ -15,7 +15,7 @@ function record(columns: number) {
   };
 }
 
-/** What tables of very many columns cost, of which DuckDB looks at each in every step. */
+/** The cost of tables with very many columns: DuckDB looks at each of them in every step. */
 export async function benchWide(cdsync: string, folder: string, columns: number, records: number): Promise<Figure[]> {
   const size = `${formatCount(columns)} columns x ${formatCount(records)} rows`;
   const changed = Math.ceil(records / 10);

@@ -8,7 +8,7 @@ import { kinds, listed } from './residue.js';
 import { type Situation, situations } from './situations.js';
 import type { Strike } from './strike.js';
 
-/** What undisturbed runs leave behind. */
+/** The rows and files that undisturbed runs leave. */
 export interface Undisturbed {
   readonly published: Published;
   readonly parquet: ReadonlyMap<string, ParquetPrint>;
@@ -19,7 +19,7 @@ export interface Undisturbed {
 }
 
 export interface Expected {
-  /** What was published before the run; undefined if nothing was. */
+  /** The state before the run; undefined if nothing was published. */
   readonly before: Undisturbed | undefined;
   readonly after: Undisturbed;
 }
@@ -61,7 +61,7 @@ export class Baseline {
   readonly #since = new Date(Date.now() - 20 * day).toISOString();
   readonly #expected = new Map<Situation, Expected>();
   readonly #steps = new Map<Situation, string[]>();
-  /** The prepared situations of each lane, where the storage folder depends on the address of its service. */
+  /** The situations that are prepared in each lane: their storage folders depend on the address of the lane's service. */
   readonly #made = new Map<Lane, Set<Situation>>();
   #lanes = 0;
   #spare: Lane | undefined;

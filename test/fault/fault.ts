@@ -7,15 +7,15 @@ import type { Situation } from './situations.js';
 export interface Fault {
   /** Unique within its kind; with the seed, enough to try the fault again. */
   readonly name: string;
-  /** What the struck run finds in its storage folder. */
+  /** The state of the storage folder and of the service when the struck run starts. */
   readonly situation: Situation;
   /** Runs the program and lets the fault strike. @returns whether it struck: otherwise it does not count as tried */
   strike(lane: Lane, random: Random): Promise<boolean>;
-  /** Does what a person would do before the next run: free space, give permissions, restore a file from a backup. */
+  /** The repair by a person before the next run: frees space, gives permissions, restores a file from a backup. */
   mend?(lane: Lane): Promise<void>;
   /** Options of the next run if it is started differently: as another user, say. */
   readonly next?: RunOptions;
-  /** Removes what the fault has put under the lane, whether or not it struck. */
+  /** Removes the files and mounts that the fault has added to the lane, whether or not it struck. */
   leave?(lane: Lane): Promise<void>;
   /** Files that readers cannot open until the next run; the test does not read them before. */
   readonly harms?: 'published' | 'parquet';
@@ -34,7 +34,7 @@ export type CalmSteps = ReadonlyMap<Situation, readonly string[]>;
 
 export interface FaultKind {
   readonly name: string;
-  /** What this machine lacks to try the kind; undefined if it lacks nothing. */
+  /** Names the tool or permission that this machine lacks to try the kind; undefined if it lacks nothing. */
   lacks?(): Promise<string | undefined>;
   faults(steps: CalmSteps): readonly Fault[];
   /** How many of its faults the long form tries. */

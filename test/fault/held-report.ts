@@ -5,7 +5,7 @@ import type { JobReport, RunReport } from '../../src/core/run-report.js';
 
 type Row = Record<string, unknown>;
 
-/** What a job's files say of its commits. */
+/** The commits of a job, as its files show them. */
 export interface JobFacts {
   /** Of the last commit; 0 before the first. */
   readonly sequence: number;
@@ -138,8 +138,9 @@ function destinationProblems(report: JobReport, before: JobFacts, { delivered, m
 }
 
 /**
- * Compares what a run reported with what its files have; an empty list if they agree.
+ * Compares the report of a run with the job's files.
  * @param before read before the run
+ * @returns the differences; empty if report and files agree
  */
 export function reportProblems({ status, jobs }: RunReport, before: JobFacts, after: JobFacts): string[] {
   const [report] = jobs;

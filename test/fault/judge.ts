@@ -36,8 +36,8 @@ const noRows = '0 rows';
 /** After a fault, readers see the snapshot from before or after the run, each stream whole. */
 export async function expectWhole(lane: Lane, fault: Fault, { before, after }: Expected): Promise<void> {
   if (fault.harms !== 'published') {
-    const published = await readable('what is published', readPublished(lane.jobFolder));
-    require(published !== undefined || before === undefined, 'what was published is gone');
+    const published = await readable('the published file', readPublished(lane.jobFolder));
+    require(published !== undefined || before === undefined, 'the published file is missing');
     if (published !== undefined && fault.moves !== true)
       expectVersions(lane, published, before?.published, after.published);
     if (published !== undefined) expectFolded(published);
@@ -79,8 +79,8 @@ function expectFolded({ streams }: Published): void {
 }
 
 /**
- * Checks how a run with a fault ended, unless it was killed: its exit code fits, it wrote one document, each error has its
- * own code, and standard error says something.
+ * Checks how a run with a fault ended, unless it was killed: its exit code fits, it wrote one document, each error has
+ * a specific code, and standard error is not empty.
  */
 export function expectEnding(ended: Ended): Ending {
   const { code, stdout, stderr } = ended;
@@ -93,9 +93,9 @@ export function expectEnding(ended: Ended): Ending {
   }
   const errors = [...stdout.matchAll(/"code": ?"([a-z_]+)"/g)].map(([, found]) => found as string);
   const vague = errors.filter((error) => error === 'unexpected' || error === 'database_failed');
-  require(vague.length === 0, `an error without a code of its own: ${stdout}${stderr}`);
+  require(vague.length === 0, `an error without a specific code: ${stdout}${stderr}`);
   require(code !== 0 || document.status === 'ok', `exit 0, but ${document.status}`);
-  require(code === 0 || stderr.trim() !== '', `exit ${code}, and nothing is said of it`);
+  require(code === 0 || stderr.trim() !== '', `exit ${code}, but standard error is empty`);
   return { ...ended, errors };
 }
 
@@ -106,7 +106,7 @@ export function otherErrors({ errors }: Ending, codes: readonly string[]): strin
 
 /** After the next run, rows, changes, history and files equal those of an undisturbed storage folder. */
 export async function expectDone(lane: Lane, fault: Fault, { after }: Expected): Promise<void> {
-  const published = await readable('what is published', readPublished(lane.jobFolder));
+  const published = await readable('the published file', readPublished(lane.jobFolder));
   require(published !== undefined, 'nothing is published');
   const parquet = await readable('a Parquet snapshot', readParquet(lane.jobFolder));
   for (const stream of streamNames) {
@@ -147,7 +147,7 @@ async function expectNoResidue(
   const versions = await readdir(join(lane.jobFolder, 'published'));
   const link = await readlink(join(lane.jobFolder, `${job}.duckdb`));
   require(versions.length <= 2, `${versions.length} versions are kept: ${versions.join(', ')}`);
-  require(versions.includes(link.split('/')[1] ?? ''), `the link leads to ${link}`);
+  require(versions.includes(link.split('/')[1] ?? ''), `the link points to ${link}`);
   // The budget that the machine shares lies in such a folder, and outlives every process.
   const temporary = (await listed(join(lane.folder, 'tmp'))).filter((name) => !/^cdsync-\d+(\/|$)/.test(name));
   const remote = [...temporary, ...(await listed(join(lane.folder, 'home')))];
@@ -166,7 +166,7 @@ async function expectOk(lane: Lane, options?: RunOptions): Promise<{ readonly re
  * Tries one fault: it strikes, published files stay whole, and after the next run the storage folder equals one that was
  * never disturbed.
  * @returns whether it struck
- * @throws {Broken} with what it broke
+ * @throws {Broken} with the promise that the fault broke
  */
 export async function tryFault(baseline: Baseline, lane: Lane, fault: Fault, random: Random): Promise<boolean> {
   const expected = baseline.expected(fault.situation);
@@ -177,7 +177,7 @@ export async function tryFault(baseline: Baseline, lane: Lane, fault: Fault, ran
     await fault.mend?.(lane);
     await lane.calm();
     const { resumed } = await expectOk(lane, fault.next);
-    // It keeps what was read before the service moved on. Records deleted in between are found by the run after it.
+    // The resumed run keeps the pages from before the change. Only the run after it finds records that were deleted since.
     if (fault.moves === true && resumed) await expectOk(lane);
     await expectDone(lane, fault, expected);
     return struck;

@@ -59,7 +59,7 @@ export class Lane {
   readonly #states: LaneOptions['service'];
   #port = 0;
   #moved = false;
-  /** What the last run printed. */
+  /** Standard output of the last run; empty if the run was killed. */
   #printed = '';
 
   private constructor({ folder, since, service }: LaneOptions) {

@@ -13,7 +13,7 @@ export interface StreamPrint {
   readonly rows: string;
   /** The same of the changes, each with its operation. */
   readonly changes: string;
-  /** The same of the last change of each key, without deletes, and of the first load's rows that none concerns: what changes add up to. */
+  /** The same of the last change of each key, without deletes, and of the first load's rows that no change concerns: the sum of all changes. */
   readonly folded: string;
   /** Number of rows in the history, and of those that are current. */
   readonly history: string;
@@ -54,7 +54,7 @@ async function streamPrint(connection: DuckDBConnection, stream: string): Promis
     QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY r.sequence DESC) = 1)`;
   const [history] = await rowsOf(
     connection,
-    `SELECT count(*)::VARCHAR AS n, (count(*) FILTER (_valid_to IS NULL))::VARCHAR AS standing FROM ${stream}__history`,
+    `SELECT count(*)::VARCHAR AS n, (count(*) FILTER (_valid_to IS NULL))::VARCHAR AS present FROM ${stream}__history`,
   );
   return {
     rows: await printOf(connection, stream),
@@ -63,7 +63,7 @@ async function streamPrint(connection: DuckDBConnection, stream: string): Promis
       connection,
       `(SELECT * EXCLUDE (op, _run_id, _synced_at) FROM ${folded} WHERE op <> 'delete' UNION ALL BY NAME ${untouched})`,
     ),
-    history: `${history?.n}, ${history?.standing} standing`,
+    history: `${history?.n}, ${history?.present} current`,
   };
 }
 
@@ -108,7 +108,7 @@ async function snapshotPrint(connection: DuckDBConnection, folder: string): Prom
   for (const { path, bytes, sha256 } of files) {
     const content = await readFile(join(folder, path));
     if (content.length !== bytes || createHash('sha256').update(content).digest('hex') !== sha256)
-      throw new Error(`${path} is not what the manifest says of it`);
+      throw new Error(`${path} has another size or checksum than the manifest says`);
   }
   const paths = files.map(({ path }) => `'${join(folder, path)}'`).join(', ');
   return printOf(connection, `read_parquet([${paths}])`);

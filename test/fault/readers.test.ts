@@ -42,7 +42,7 @@ function begin(program: string, job: string): ChildProcess {
   });
 }
 
-/** Starts a reader that opens the published file again and again, and collects what it saw. */
+/** Starts a reader that opens the published file again and again, and collects the results of its queries. */
 function read(job: string) {
   const child = begin('reader.mjs', job);
   const seen: (Seen | { error: string })[] = [];
@@ -75,8 +75,8 @@ async function rowsOf(job: string): Promise<unknown> {
   );
 }
 
-describe('people who read what is published', () => {
-  it(`see one whole snapshot each time, through ${rounds} runs`, async () => {
+describe('readers of the published file', () => {
+  it(`see one complete snapshot each time, through ${rounds} runs`, async () => {
     await space.runWell('read');
     const versions = [await committed('read')];
     const readers = Array.from({ length: readersAtOnce }, () => read('read'));
@@ -106,11 +106,11 @@ describe('people who read what is published', () => {
 async function analyst(): Promise<ChildProcess> {
   const child = begin('analyst.mjs', 'read');
   await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')]);
-  if (child.exitCode !== null) throw new Error(`the analyst could not open what is published (${child.exitCode})`);
+  if (child.exitCode !== null) throw new Error(`the analyst could not open the published file (${child.exitCode})`);
   return child;
 }
 
-describe('an analyst who writes into what is published', () => {
+describe('an analyst who writes into the published file', () => {
   it(`breaks no run and no later version, killed or not (seed ${seed})`, async () => {
     const random = randomFrom(seed);
     await space.runWell('read');
@@ -141,7 +141,7 @@ describe('an analyst who writes into what is published', () => {
     expect(wals).toBe(rounds);
   }, 600_000);
 
-  it('leaves a file behind that no version of the same number takes for its own', async () => {
+  it('leaves a WAL file that no new version of the same number uses', async () => {
     const child = await analyst();
     child.kill('SIGKILL');
     await once(child, 'exit');

@@ -1,5 +1,5 @@
 /**
- * What a run finds in its storage folder.
+ * The state of the storage folder and of the service when a run starts.
  * - `first`: nothing.
  * - `daily`: two snapshots, and a day of changes at the service.
  * - `reading`: the same, with a run that was killed while it read, after its first checkpoint.

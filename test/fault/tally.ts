@@ -5,9 +5,9 @@ export interface Tally {
   survived: number;
   /** Faults that did not strike: the run had ended before, or had no such step this time. */
   missed: number;
-  /** What each of the other faults broke. */
+  /** A message for each of the other faults: the promise that it broke. */
   readonly broken: string[];
-  /** What the machine lacks to try the kind at all. */
+  /** The tool or permission that the machine lacks to try the kind at all. */
   lacks: string | undefined;
   seconds: number;
 }

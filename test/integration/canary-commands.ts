@@ -40,7 +40,8 @@ export const whole = { name: 'whole', source: 'index_profiles', index: 'people' 
 
 const ways = [['--verbose'], ['--json', '--verbose', '--log-format', 'json']] as const;
 
-export const isData = (file: string) => /\.(parquet|keys|duckdb|wal|tmp)$/.test(file) || /rejects|\/spool\//.test(file);
+export const isData = (file: string) =>
+  /\.(parquet|keys|duckdb|wal|tmp)$/.test(file) || /rejects|\/staging\//.test(file);
 
 /** A service, and commands whose output is searched for canaries. `space` and its like are there from the first test on. */
 export function canaryCommands() {
@@ -92,7 +93,7 @@ export function canaryCommands() {
     await space.clearFaults();
   }
 
-  /** Everything that has leaked so far, without what a command is meant to show. */
+  /** Expects that no text searched since the last call has a canary or a secret. */
   function nothingLeaked(): void {
     expect(watch.drain()).toEqual([]);
   }

@@ -44,7 +44,7 @@ describe.skipIf(!existsSync('/dev/full'))('output that cannot be written', () =>
     expect([code, lines[0], lines.at(-1)]).toEqual([
       1,
       'error: standard output cannot be written [output_failed]',
-      'make room for the output; what was done: cdsync status job.json',
+      'free space for the output; what was done: cdsync status job.json',
     ]);
   });
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { entriesBelow } from '../../src/core/folders.js';
 
 /**
- * Folders of `src/`, the lowest floor first: a folder imports from the lines above its own. A sub-folder that is named here has a
- * floor of its own; any other belongs to the folder around it.
+ * Folders of `src/`, the lowest floor first: a folder imports from the lines above its own. A sub-folder that is named here has
+ * its own floor; any other belongs to the folder around it.
  */
 const lines = [
   ['core'],
@@ -32,15 +32,15 @@ const lines = [
   ['cli/init'],
 ];
 /**
- * The local service must not share code with the client that is tested against it; connectors see what others see; what
- * only reads the configuration loads neither the client nor DuckDB.
+ * The local service must not share code with the client that is tested against it; connectors use the public surface
+ * only; the code that reads the configuration loads neither the client nor DuckDB.
  */
 const narrower: Record<string, readonly string[]> = {
   'local-service': ['core'],
   connectors: ['sdk'],
   config: ['core', 'sdk', 'connectors', 'sources', 'rate-limit'],
 };
-/** What only these may know of: what a connector's author has for tests, and that these connectors exist. */
+/** Folders that only these folders may import: the connectors, and the test harness for authors of connectors. */
 const knownTo: Record<string, readonly string[]> = { connectors: ['config'], conformance: [] };
 /** The list of commands names every command's file, wherever it is, and loads it when it is asked for. */
 const lists = new Set(['src/cli/commands.ts imports ./init/init.js']);
@@ -78,7 +78,7 @@ function mayImport(root: string, file: string, target: string): boolean {
   const [from, to] = [placeOf(root, file), placeOf(root, target)];
   if (from === undefined || to === undefined) return from === undefined;
   if (from.connector !== undefined && from.connector !== '') {
-    // The public surface, and what is the connector's own.
+    // The public surface, and the connector's own files.
     return to.folder === 'connectors'
       ? to.connector === from.connector
       : relative(root, target) === join('src', 'sdk', 'index.js');
@@ -86,7 +86,7 @@ function mayImport(root: string, file: string, target: string): boolean {
   return to.folder === from.folder || allowed(from.folder).includes(to.folder);
 }
 
-/** Files that lead back to themselves, types included, each circle as the files on its way. */
+/** Files that import themselves through others, types included, each circle as the files on its way. */
 async function circles(root: string): Promise<string[]> {
   const files = [...(await sources(join(root, 'src'))), ...(await sources(join(root, 'connectors')))];
   const graph = new Map<string, string[]>();
@@ -144,7 +144,7 @@ describe('folders import only from lower floors', () => {
     expect(inner.filter(({ name }) => !lines.flat().includes(`engine/${name}`))).toEqual([]);
   });
 
-  it('sees a forbidden import and a circle that are planted', async () => {
+  it('finds forbidden imports and a circle in a folder that has them', async () => {
     const root = await mkdtemp(join(tmpdir(), 'import-rules-'));
     const write = async (path: string, text: string) => {
       await mkdir(dirname(join(root, path)), { recursive: true });
@@ -153,7 +153,7 @@ describe('folders import only from lower floors', () => {
     try {
       await write('src/core/clock.ts', "export type { X } from '../api/client.js';\n");
       await write('src/local-service/page.ts', "const { y } = await import('../api/client.js');\n");
-      await write('src/extract/spool.ts', "import '../snapshot/diff.js';\nimport '../core/clock.js';\n");
+      await write('src/extract/staging.ts', "import '../snapshot/diff.js';\nimport '../core/clock.js';\n");
       await write('src/sdk/load.ts', "import '../conformance/harness.js';\n");
       await write('src/engine/recover.ts', "import './run/run-job.js';\n");
       await write('src/engine/plan/plan-job.ts', "import '../admin/job-state.js';\nimport '../run/run-job.js';\n");
@@ -171,7 +171,7 @@ describe('folders import only from lower floors', () => {
         'src/delivery/plan.ts imports ../../connectors/postgres/types.js',
         'src/engine/plan/plan-job.ts imports ../admin/job-state.js',
         'src/engine/recover.ts imports ./run/run-job.js',
-        'src/extract/spool.ts imports ../snapshot/diff.js',
+        'src/extract/staging.ts imports ../snapshot/diff.js',
         'src/local-service/page.ts imports ../api/client.js',
         'src/sdk/load.ts imports ../conformance/harness.js',
       ]);

@@ -59,7 +59,7 @@ interface StoreSize {
 /** Bytes that a run needs in addition, by purpose; their sum is its peak. */
 export interface DiskNeed {
   /** Records that wait for conversion. */
-  readonly spool: number;
+  readonly staging: number;
   /** Parts and their keys: the next snapshot's files. */
   readonly parts: number;
   /** Growth of the store. */
@@ -90,14 +90,14 @@ export function diskNeed(streams: readonly StreamSize[], store: StoreSize): Disk
     const table = stream.rows * tablePerRow(stream);
     return stream.changedShare > rebuildShare ? table : 2 * stream.changedShare * table;
   };
-  const spool = sum(streams.map(({ rows, stagedPerRow }) => Math.min(rows * stagedPerRow, maxStaged)));
+  const staging = sum(streams.map(({ rows, stagedPerRow }) => Math.min(rows * stagedPerRow, maxStaged)));
   const parts = sum(
     streams.map(({ rows, parquetPerRow, read }) => Math.max(0, rows * (parquetPerRow + keyBytes) - read)),
   );
   const growth = sum(streams.map(grows));
   const changes = sum(streams.map(({ rows, parquetPerRow, changedShare }) => rows * parquetPerRow * changedShare));
   const published = store.publishes && growth > 0 ? store.bytes + growth : 0;
-  const bytes = { spool, parts: parts + changes, store: growth, published };
+  const bytes = { staging, parts: parts + changes, store: growth, published };
   const rounded = Object.fromEntries(Object.entries(bytes).map(([name, value]) => [name, Math.ceil(value)]));
   return { ...(rounded as typeof bytes), total: sum(Object.values(rounded)) };
 }

@@ -7,7 +7,7 @@ import type { Missing, Program, Session, Work } from './programs.js';
 export const phases = ['first', 'unchanged', 'changed'] as const;
 export type Phase = (typeof phases)[number];
 
-/** What a program used in each phase, a usage for each round; or why there are no figures. */
+/** The usages of a program in each phase, one for each round; or the reason why there are no figures. */
 export type Result =
   | { readonly name: string; readonly laterRuns: Program['laterRuns']; readonly usages: Record<Phase, Usage[]> }
   | Missing;
@@ -63,7 +63,7 @@ export class Comparison {
     try {
       const usage = await session.run();
       const count = await session.count();
-      if (count !== total) throw new Error(`it brought ${count} distinct ids of ${total}`);
+      if (count !== total) throw new Error(`it returned ${count} distinct ids of ${total}`);
       this.#usages.get(program)?.[phase].push(usage);
       process.stderr.write(`${usage.cpuSeconds.toFixed(1)} CPU s\n`);
     } catch (error) {
@@ -76,7 +76,7 @@ export class Comparison {
     return [...this.#usages].map(([program, usages]) => {
       const phase = this.#failed.get(program);
       if (phase === undefined) return { name: program.name, laterRuns: program.laterRuns, usages };
-      return { name: program.name, missing: `it failed, or not all ids came (${phase})` };
+      return { name: program.name, missing: `it failed, or did not return all ids (${phase})` };
     });
   }
 }

@@ -17,7 +17,7 @@ function cell({ usages, laterRuns }: Measured, phase: Phase): string {
   return `${wall.toFixed(1)} s / ${cpu.toFixed(1)} s / ${Math.round(peak)} MB`;
 }
 
-/** What each phase of a program is compared with: a run that always costs the same counts for all. */
+/** The usages that count for a phase. If it was not measured, it costs as much as the phase before it. */
 function unchanged({ usages }: Measured, phase: Phase): readonly Usage[] {
   const last = phases.slice(0, phases.indexOf(phase) + 1).findLast((each) => usages[each].length > 0);
   return usages[last ?? 'first'];
@@ -44,7 +44,7 @@ function inShort(result: Measured): string {
   return `- ${result.name}: first run ${first}, ${runs}`;
 }
 
-/** The comparison as Markdown: what each program used, and how many times what cdsync used. */
+/** The comparison as Markdown: the usage of each program, and its ratio to the usage of cdsync. */
 export function peersTable(
   results: readonly Result[],
   { profiles, pageSize, rounds, date }: { profiles: number; pageSize: number; rounds: number; date: Date },

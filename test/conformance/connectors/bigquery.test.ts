@@ -4,7 +4,7 @@ import { FakeBigquery } from '../../fixtures/bigquery.js';
 
 const fake = new FakeBigquery();
 
-/** Runs against a fake, because no BigQuery is available for tests; the fake says what it imitates. */
+/** Runs against a fake, because no BigQuery is available for tests; the fake lists the rules that it follows. */
 tableConformance({
   connector: bigqueryConnector(async () => fake),
   // Like the DuckDB behind the fake.

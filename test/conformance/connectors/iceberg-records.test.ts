@@ -77,7 +77,7 @@ class Shared {
     );
   }
 
-  /** What the next delivery does. */
+  /** Checks the action of the next delivery, the reason for it, and the rows in the table. */
   async delivers(action: string, why = /./): Promise<void> {
     const report = delivered(await this.subject.push());
     expect([report.action, report.why]).toEqual([action, expect.stringMatching(why)]);

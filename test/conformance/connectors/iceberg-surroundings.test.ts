@@ -159,7 +159,7 @@ describe.skipIf(extensions === undefined)('a delivery to Iceberg on a machine wi
     expect(await catalog.tables('cdp')).toEqual(['members']);
   }, 120_000);
 
-  it('reaches a store elsewhere by the proxy, and nothing else', async () => {
+  it('reaches a remote store through the proxy, and nothing else', async () => {
     const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
     await configure('far', { endpoint: 'http://store.example', extensions, table: 'far' });
     const { code, report } = await space.run('far', [], { HTTP_PROXY: url });

@@ -54,7 +54,7 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
 
   tableConformance({ connector: iceberg, place });
 
-  it('drops what a killed delivery has left behind, also if the next load merges nothing', async () => {
+  it('drops the work table of a killed delivery, also if the next load merges nothing', async () => {
     const at = await place();
     const subject = await TestTarget.open({ connector: iceberg, place: at, destination: { mode: 'replace' } });
     delivered(await subject.run(before));

@@ -248,7 +248,7 @@ function killed(name: string, start: () => Promise<KilledTarget>): void {
         `${name}: ${count} deliveries killed after they had connected; ${over} were over before; ${commits + 1} runs committed; seed ${seed}`,
       );
       if (target.isWorking !== undefined)
-        console.info(`${killing.outlived} left a statement that the server went on with`);
+        console.info(`${killing.outlived} left a statement that the server continued to execute`);
       for (const [message, times] of target.steps?.struck ?? []) console.info(`killed ${times} times ${message}`);
     }, 3_600_000);
   });

@@ -4,7 +4,7 @@ import { FakeSnowflake } from '../../fixtures/snowflake.js';
 
 const fake = new FakeSnowflake();
 
-/** Runs against a fake, because no Snowflake is available for tests; the fake says what it imitates. */
+/** Runs against a fake, because no Snowflake is available for tests; the fake lists the rules that it follows. */
 tableConformance({
   connector: snowflakeConnector(async () => fake),
   // Like the DuckDB behind the fake.

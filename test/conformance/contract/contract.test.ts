@@ -23,7 +23,7 @@ afterAll(() => contract.close());
 const send = <T>(operation: Operation, decode: Call['decode'], by?: ServiceClient) =>
   contract.send<T>(operation, decode, by);
 
-/** Whether a path fits a template, in which `{…}` stands for one segment. */
+/** Whether a path fits a template, in which `{…}` matches any one segment. */
 function fits(path: string, template: string): boolean {
   const [segments, parts] = [path.split('/'), template.split('/')];
   return (
@@ -38,7 +38,7 @@ function unpublishedParameters({ url }: Exchange, { query = [] }: Published): st
   });
 }
 
-/** Every point in which a request differs from what is published. */
+/** Every point in which a request differs from the published interface. */
 function requestFaults(exchange: Exchange, spec: Published): string[] {
   const [method = '', path = ''] = spec.request.split(' ');
   const faults = unpublishedParameters(exchange, spec).map((name) => `parameter ${name} is not published`);
@@ -72,7 +72,7 @@ describe('The interface is covered', () => {
   });
 });
 
-describe('The client and the local service agree with what is published', () => {
+describe('The client and the local service agree with the published interface', () => {
   it.each(cases)('%s', async (_, { operation, decode }, spec) => {
     const made = await operation(known);
     const decoded = await send(made, decode);

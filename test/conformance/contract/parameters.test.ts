@@ -33,7 +33,7 @@ function middle(times: readonly (string | null | undefined)[]): { from: string; 
 const within = (time: unknown, { from, to }: { from: string; to: string }) =>
   typeof time === 'string' && time >= from && time < to;
 
-describe('In the local service, each parameter of the client does what is published', () => {
+describe('In the local service, each parameter of the client has its published effect', () => {
   it('happened_from (included) and happened_to (excluded) of audit events', async () => {
     const ask = (bounds: object) =>
       items<decoders.AuditEvent>(management.auditEventsPageOperation({ ...bounds, ...most }), decoders.readAuditEvents);

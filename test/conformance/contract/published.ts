@@ -2,11 +2,11 @@ import type { Shape } from './shape.js';
 
 /** One operation as the interface publishes it: its request and its response. */
 export interface Published {
-  /** Method and path, prefix included; `{…}` stands for one segment. */
+  /** Method and path, prefix included; `{…}` matches any one segment. */
   readonly request: string;
   /** The value of `api-version`; null if the client sends no version. */
   readonly version: string | null;
-  /** Parameters of the query. `[…]` after a name stands for any attribute, `*` for a key of any name. */
+  /** Parameters of the query. `[…]` after a name matches any attribute, `*` a key of any name. */
   readonly query?: readonly string[];
   /** The shape of a JSON body. */
   readonly body?: Shape;

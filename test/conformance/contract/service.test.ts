@@ -6,7 +6,7 @@ import { Caller } from '../local-service/caller.js';
 import { errorBody, published } from './published.js';
 import { violations } from './shape.js';
 
-/** What the interface publishes for all operations, asked of the local service without our client. */
+/** The rules that the interface publishes for all operations, checked on the local service without our client. */
 let service: LocalService;
 let caller: Caller;
 beforeAll(async () => {
@@ -108,7 +108,7 @@ describe('each of the 23 operations of the local service', () => {
   });
 
   it.each(everything)(
-    '%s: errors without ids, 503, and the end of a version, where a deployment has them',
+    '%s: errors without ids, 503, and the end of a version, if a deployment has them',
     async (_, request) => {
       await caller.control('faults', { kind: 'no_error_ids' });
       await caller.control('faults', { kind: 'status', status: 503, retry_after: 2 });

@@ -38,7 +38,7 @@ describe('the generated profiles', () => {
     expect(new Set(members.flatMap(({ attributes }) => Object.keys(attributes))).size).toBe(29);
   });
 
-  it('are spread over 64 countries, none of which has much more than its share', () => {
+  it('are spread over 64 countries, and no country has much more than its share', () => {
     const counts = new Map<unknown, number>();
     for (const { attributes } of members) counts.set(attributes.country, (counts.get(attributes.country) ?? 0) + 1);
     expect(counts.size).toBe(64);
@@ -102,7 +102,7 @@ describe('days that change the data', () => {
     [3, { updated: 1, inserted: 0.1, deleted: 0.2 }],
     [1, { updated: 0, inserted: 0, deleted: 0.5 }],
     [1, { updated: 0, inserted: 0.5, deleted: 0 }],
-  ])('%i days with %o change exactly what the response says, in every index', async (days, shares) => {
+  ])('%i days with %o change exactly as many profiles as the response says, in every index', async (days, shares) => {
     const caller = await start({ profiles: 3000, seed: 7 });
     await caller.control('change', { days: 2 });
     const before = await Promise.all(names.map((name) => everything(caller, name)));

@@ -154,7 +154,7 @@ describe('audit events', () => {
 });
 
 describe('a sandbox', () => {
-  it('has runs, jobs and campaigns of its own', async () => {
+  it('has its own runs, jobs and campaigns', async () => {
     const caller = await ManagementCaller.start();
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-7' });
     const run = await sandbox.start('cg-slow');

@@ -90,7 +90,7 @@ describe('GET /workflow/runs/{id}', () => {
     expect(whole).toMatchObject({ ...overview, principal_name: expect.any(String), launched_version: '7' });
     expect(violations(published.getWorkflowRun?.response as Shape, whole)).toEqual([]);
     const tasks = whole.task_instances;
-    // No field says which configuration the run came from.
+    // No field names the configuration of the run.
     expect(JSON.stringify({ ...whole, task_instances: null })).not.toContain('cg-1');
     expect(tasks.map((task: Item) => [task.run_id, task.workflow_id, task.state])).toEqual(
       tasks.map(() => [id, id, 'scheduled']),

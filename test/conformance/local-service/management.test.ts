@@ -6,7 +6,7 @@ import { dayMs, type Item, iso, lists, ManagementCaller } from './management-cal
 
 const ids = (items: readonly Item[], key = 'id') => items.map((item) => item[key] as string);
 
-/** Every point in which the items of a list differ from what is published. */
+/** Every point in which the items of a list differ from the published interface. */
 function faults(name: string, items: readonly Item[]): string[] {
   const shape = published[name]?.response;
   return shape === undefined || shape === null ? ['nothing is published'] : violations(shape, { data: items });

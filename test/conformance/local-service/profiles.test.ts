@@ -51,7 +51,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     ['city', '臺南市'],
     ['language', 'ar'],
     ['is_active', 'false'],
-  ])('filter[%s]=%s gives what a scan of everything finds', async (attribute, value) => {
+  ])('filter[%s]=%s returns the profiles that a full scan finds', async (attribute, value) => {
     const found = await caller.records(`${members}?limit=50&${filter(attribute, value)}`);
     expect(found.length).toBeGreaterThan(0);
     expect(found).toEqual(all.filter(({ attributes }) => String(attributes[attribute]) === value));

@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/core/clock.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
 import { Caller } from './caller.js';
 
-/** A clock that stands still unless a test moves it. */
+/** A clock that moves only if a test moves it. */
 class SetClock implements Clock {
   at = 5_000;
   now = () => this.at;
@@ -33,7 +33,7 @@ describe('the limit of the Profile API (specification, section 8)', () => {
     expect(await statuses(caller, 4)).toEqual([200, 200, 429, 429]);
     clock.at += 399;
     expect(await statuses(caller, 1)).toEqual([429]);
-    // The first three requests leave the second; the two that came 600 ms later are still in it.
+    // The first three requests leave the second; the two that arrived 600 ms later are still in it.
     clock.at += 1;
     expect(await statuses(caller, 5)).toEqual([200, 200, 200, 429, 429]);
     clock.at += 600;

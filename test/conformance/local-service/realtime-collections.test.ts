@@ -11,7 +11,7 @@ async function start(options: Parameters<typeof startLocalService>[0]): Promise<
 afterEach(() => Promise.all(started.splice(0).map((service) => service.close())));
 
 const now = Date.UTC(2026, 2, 10, 14, 30, 20);
-/** A clock that stands still unless a test moves it. */
+/** A clock that does not move. */
 const clock = { now: () => now, monotonic: () => 0, sleep: async () => undefined };
 const history = '/prof/collections/col-1/history';
 const hourMs = 3_600_000;

@@ -54,7 +54,7 @@ export const section7: Checks = {
     expect((await realtime.get('/prof/lookup/col-1/keychain?email=nobody@example.org')).status).toBe(404);
   },
   '7.rows.429': async () => {
-    // The clock stands still, so that all requests fall into one second.
+    // The clock does not move, so that all requests fall into one second.
     const own = await Setting.own({ rateLimits: { profile: 3 }, clock: new JumpingClock() });
     const responses = await Promise.all(Array.from({ length: 20 }, () => own.profile.get('/api/indexes')));
     const refused = responses.filter(({ status }) => status === 429);

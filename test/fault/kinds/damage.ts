@@ -50,7 +50,7 @@ const targets: readonly Target[] = [
   { pattern: new RegExp(`${runFolder}/streams/audit/journal\\.jsonl$`), situations: ['reading'] },
   { pattern: new RegExp(`${runFolder}/streams/members/parts/00001\\.parquet$`), situations: ['reading'] },
   { pattern: new RegExp(`${runFolder}/streams/members/parts/00001\\.keys$`), situations: ['reading'] },
-  { pattern: new RegExp(`${runFolder}/streams/members/spool/0\\.json$`), situations: ['reading'] },
+  { pattern: new RegExp(`${runFolder}/streams/members/staging/0\\.json$`), situations: ['reading'] },
   { pattern: /^daily\/parquet\/members\/manifest\.json$/, situations: all, harms: 'parquet' },
   { pattern: /^daily\/parquet\/vip\/manifest\.json$/, situations: all, harms: 'parquet' },
   {
@@ -143,7 +143,7 @@ function added(situation: Situation, [name, place]: [string, string], stays: boo
       else await writeFile(path, text);
       const { code, errors } = expectEnding(await lane.run());
       if (code !== 0) throw new Broken(`the run failed with ${errors.join(', ')}`);
-      if (stays && (await readFile(path, 'utf8')) !== text) throw new Broken(`${place} is no longer what it was`);
+      if (stays && (await readFile(path, 'utf8')) !== text) throw new Broken(`${place} has changed`);
       return true;
     },
     mend: async (lane) => {

@@ -11,11 +11,11 @@ import { listed } from '../residue.js';
 
 const execute = promisify(execFile);
 const isRoot = process.getuid?.() === 0;
-/** Root may do everything, so a test that is root starts its runs as this user. */
-const nobody = '65534';
+/** Root may do everything, so a test that is root starts its runs as this user, who has no privileges. */
+const otherUser = '65534';
 
 function asUser(command: readonly string[]): readonly string[] {
-  return isRoot ? ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', ...command] : command;
+  return isRoot ? ['setpriv', `--reuid=${otherUser}`, `--regid=${otherUser}`, '--clear-groups', ...command] : command;
 }
 
 /** Gives all files of a run to the user who starts it. */
@@ -23,7 +23,7 @@ async function handOver(lane: Lane): Promise<void> {
   if (!isRoot) return;
   await execute('chmod', ['755', dirname(lane.folder), lane.folder]);
   const mine = ['data', 'home', 'tmp', 'log'].map((name) => join(lane.folder, name));
-  await execute('chown', ['-R', `${nobody}:${nobody}`, ...mine, join(lane.folder, 'cdsync.json')]);
+  await execute('chown', ['-R', `${otherUser}:${otherUser}`, ...mine, join(lane.folder, 'cdsync.json')]);
 }
 
 /** Files and folders below the storage folder that match a pattern: run ids in their names differ. */

@@ -30,10 +30,10 @@ async function kill(child: ChildProcess): Promise<void> {
 
 function deaths(): Fault[] {
   return Array.from({ length: 60 }, (_, number): Fault => {
-    const comesBack = number % 2 === 0;
+    const restarts = number % 2 === 0;
     const situation = situations[(number >> 1) % situations.length] ?? 'daily';
     return {
-      name: `${situation}: it dies${comesBack ? ' and comes back' : ''} (${number})`,
+      name: `${situation}: it dies${restarts ? ' and restarts' : ''} (${number})`,
       situation,
       strike: async (lane, random) => {
         await lane.stopService();
@@ -45,7 +45,7 @@ function deaths(): Fault[] {
           await Promise.race([wait(500 + random() * 1500), over]);
           const struck = !(await Promise.race([over, wait(0).then(() => false)]));
           await kill(service);
-          if (comesBack) service = await serve(lane);
+          if (restarts) service = await serve(lane);
           expectEnding(await end);
           return struck;
         } finally {

@@ -5,7 +5,7 @@ import type { Situation } from '../situations.js';
 
 type ServiceFault = Readonly<Record<string, unknown>> & { readonly kind: string };
 
-/** What a service that dies, throttles or lies may do: to a few requests, to some, or to all. */
+/** Faults of a service that fails, throttles or returns wrong data: in a few responses, in some, or in all. */
 const doings: readonly ServiceFault[] = [
   { kind: 'status', status: 500 },
   { kind: 'status', status: 503, retry_after: 1 },

@@ -14,7 +14,7 @@ function propertiesOf(lane: Lane) {
   return jobFacts(lane.jobFolder, { job, streams: streamNames, destination: lane.destination });
 }
 
-/** A run that was stopped keeps its report beside its snapshots, and, before its commit, what it has read. */
+/** A run that was stopped keeps its report beside its snapshots, and, before its commit, the records that it has read. */
 async function expectKept(lane: Lane, { status, jobs: [report] }: RunReport): Promise<void> {
   if (report === undefined) return;
   const kept = await readFile(join(lane.jobFolder, 'reports', `${report.run_id}.json`), 'utf8').catch(() => '{}');
@@ -23,10 +23,11 @@ async function expectKept(lane: Lane, { status, jobs: [report] }: RunReport): Pr
     throw new Broken(`the kept report says ${kept}, the printed one ${JSON.stringify(report)}`);
   if (status !== 'interrupted' || report.streams.some((stream) => stream.status === 'ok')) return;
   const folder = join(lane.jobFolder, '.cdsync', 'runs', report.run_id);
-  if ((await stat(folder).catch(() => undefined)) === undefined) throw new Broken('what was read is gone');
+  if ((await stat(folder).catch(() => undefined)) === undefined)
+    throw new Broken('the records that were read are missing');
 }
 
-/** One signal: what the run reports is what its files have. */
+/** One signal: the report of the run agrees with its files. */
 function once(situation: Situation, at: string, when: Strike['when'], signal: string): Fault {
   return {
     name: `${situation}: ${signal} ${when} ${at}`,
@@ -70,5 +71,5 @@ function signalsOf(steps: CalmSteps): Fault[] {
   );
 }
 
-/** SIGTERM, SIGINT and SIGHUP at each step, with the report held against the files. */
+/** SIGTERM, SIGINT and SIGHUP at each step, with the report compared with the files. */
 export const signals: FaultKind = { name: 'signals at a step', faults: signalsOf, most: 300 };

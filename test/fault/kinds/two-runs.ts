@@ -24,7 +24,7 @@ function saysThatFirstDelivers({ code, stdout }: Ending): boolean {
 }
 
 /** Starts a second run while the first one pauses at a step. */
-function meanwhile(situation: Situation, at: string): Fault {
+function secondRunAt(situation: Situation, at: string): Fault {
   return {
     name: `${situation}: ${at}`,
     situation,
@@ -37,10 +37,10 @@ function meanwhile(situation: Situation, at: string): Fault {
       first.kill('SIGCONT');
       const { code } = expectEnding(await end);
       const codes = `${code} and ${second.code}`;
-      if (code !== 0 && code !== 75) throw new Broken(`of two runs, one stood still: they ended with ${codes}`);
+      if (code !== 0 && code !== 75) throw new Broken(`of two runs, the paused one failed: they ended with ${codes}`);
       if (second.code !== 0 && second.code !== 75 && !saysThatFirstDelivers(second))
         throw new Broken(`of two runs, the second ended with ${second.code}`);
-      if (code === 75 && second.code === 75) throw new Broken('of two runs, none was let through');
+      if (code === 75 && second.code === 75) throw new Broken('of two runs, both found the lock taken');
       return struck;
     },
   };
@@ -60,7 +60,7 @@ function together(count: number, number: number): Fault {
 }
 
 function pairsOf(steps: CalmSteps): Fault[] {
-  const still = [...steps].flatMap(([situation, names]) => names.map((at) => meanwhile(situation, at)));
+  const still = [...steps].flatMap(([situation, names]) => names.map((at) => secondRunAt(situation, at)));
   return [...still, ...Array.from({ length: 20 }, (_, number) => together(2 + (number % 3), number))];
 }
 

@@ -1,4 +1,4 @@
-// Opens a published file fifty times a second, like readers do, and prints what it sees: one line of JSON each time.
+// Opens a published file fifty times a second, like readers do, and prints the result of its query: one line of JSON each time.
 import { DuckDBInstance } from '@duckdb/node-api';
 
 const [, , path] = process.argv;

@@ -154,7 +154,7 @@ describe('A source that is new', () => {
     ]);
   });
 
-  it('has its options and the rules for its columns judged with the place in the file', () => {
+  it('has its options and column rules checked; each problem names its place in the file', () => {
     const problems = (stream: object) => {
       try {
         configOf({ source: 'tags', ...stream }, known);

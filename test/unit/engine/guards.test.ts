@@ -78,8 +78,8 @@ describe('max_deleted', () => {
   test.each<[string, number, number, Limit, boolean]>([
     ['a count at its border', 100, 5, { count: 5 }, false],
     ['a count one above it', 100, 6, { count: 5 }, true],
-    ['no delete at all where none is allowed', 100, 0, { count: 0 }, false],
-    ['one delete where none is allowed', 100, 1, { count: 0 }, true],
+    ['no delete with a limit of 0', 100, 0, { count: 0 }, false],
+    ['one delete with a limit of 0', 100, 1, { count: 0 }, true],
     ['a share at its border', 1000, 100, share(0.1), false],
     ['a share one above it', 1000, 101, share(0.1), true],
     ['a share of a list so short that one row is more', 9, 1, share(0.1), true],
@@ -131,8 +131,8 @@ describe('changes', () => {
   test.each<[string, Change]>([
     ['in the first snapshot', { inserted: 10 }],
     ['after a snapshot without rows', { before: 0, inserted: 10 }],
-    ['where the stream is a new baseline', { before: 10, updated: 5, deleted: 5, checksChanges: false }],
-  ])('are not judged %s', async (_, change) => {
+    ['if the stream is a new baseline', { before: 10, updated: 5, deleted: 5, checksChanges: false }],
+  ])('are not checked %s', async (_, change) => {
     expect(await checkChange(change, all)).toEqual([]);
   });
 
@@ -151,7 +151,7 @@ describe('min_rows', () => {
     expect(await checkChange({ inserted: rows }, { minRows })).toEqual(guards);
   });
 
-  test('holds a stream that came back empty unless it is 0', async () => {
+  test('holds a stream that has become empty, unless it is 0', async () => {
     const empty = { before: 5, deleted: 5 };
     expect(await checkChange(empty, { minRows: undefined, maxDeleted: { count: 0 } })).toEqual(['empty_answer']);
     expect(await checkChange(empty, { minRows: 0 })).toEqual([]);
@@ -172,7 +172,7 @@ describe('max_rejected', () => {
     expect(await checkChange({ read, rejected }, { maxRejected })).toEqual(holds ? ['max_rejected'] : []);
   });
 
-  test('judges the first run too', async () => {
+  test('is checked in the first run too', async () => {
     expect(await checkChange({ inserted: 10, read: 11, rejected: 1 }, { maxRejected: { count: 0 } })).toEqual([
       'max_rejected',
     ]);
@@ -238,7 +238,7 @@ describe('guards over the rows themselves', () => {
     });
   });
 
-  test('see rows of a list that grows beside those that only came', async () => {
+  test('see the earlier rows of a list that only grows, not just the rows of this run', async () => {
     await snapshots.run('growing', [{ id: 'a', n: 1 }], { coverage: 'additions' });
     const run = await snapshots.nextRun();
     const commit = await snapshots.compare(run, 'growing', [{ id: 'b', n: 1 }], { coverage: 'additions' });

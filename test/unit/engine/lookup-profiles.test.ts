@@ -32,7 +32,7 @@ async function lookups(reply: (id: string) => Reply, concurrency = 8) {
 async function collected(responses: AsyncIterable<string | null>) {
   const found: (string | null)[] = [];
   try {
-    for await (const answer of responses) found.push(answer);
+    for await (const response of responses) found.push(response);
     return { found, error: undefined };
   } catch (error) {
     return { found, error };
@@ -76,8 +76,8 @@ describe('Lookups', () => {
       yield { id: '2' };
     }
     const found: (string | null)[] = [];
-    for await (const answer of ask(questions())) {
-      found.push(answer);
+    for await (const response of ask(questions())) {
+      found.push(response);
       goOn();
     }
     expect(found).toEqual([profile('1'), profile('2')]);

@@ -35,7 +35,7 @@ const ends: fc.Arbitrary<FinishedRunState> = fc
     return { ...rest, runId: own, streams, folders, held: [...held, ...ofOwn].filter(lies) };
   });
 
-describe('what a run leaves behind', () => {
+describe('the staged data of a run', () => {
   test('goes with its folder when all streams are committed', () => {
     expect(removable(end([{ name: 'a', state: 'committed' }]))).toEqual({ runs: [own], streams: [] });
   });

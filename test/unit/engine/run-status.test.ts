@@ -47,8 +47,8 @@ test.each<[RunStatus, (keyof typeof deliveries)[], RunStatus]>([
   ['failed', ['rows'], 'partial'],
   ['partial', ['rows'], 'partial'],
   ['interrupted', ['failed'], 'interrupted'],
-])('a run that ended as %s ends as a whole, with deliveries that are %j, as %s', (status, given, whole) => {
-  const destinations = given.map((each) => deliveries[each]);
+])('a run that ended as %s ends as a whole, with deliveries that are %j, as %s', (status, names, whole) => {
+  const destinations = names.map((name) => deliveries[name]);
   expect(statusWithDestinations(status, destinations)).toBe(whole);
 });
 
@@ -59,6 +59,6 @@ test.each<[(keyof typeof deliveries)[], RunStatus]>([
   [['failed', 'failed'], 'failed'],
   [['failed', 'nothing'], 'partial'],
   [['some'], 'partial'],
-])('a delivery without a run, of destinations that are %j, ends as %s', (given, status) => {
-  expect(statusOfDeliveries(given.map((each) => deliveries[each]))).toBe(status);
+])('a delivery without a run, of destinations that are %j, ends as %s', (names, status) => {
+  expect(statusOfDeliveries(names.map((name) => deliveries[name]))).toBe(status);
 });

@@ -20,7 +20,7 @@ async function sendAll({ client, signal }: Engine) {
   return meter;
 }
 
-it('two engines that are given one budget get together what a service allows that counts strictly, and no 429', async () => {
+it('two engines with one budget together use the full limit of a strict service, and receive no 429', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-budget-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const service = await startLocalService({ profiles: 10, rateLimits: { profile: limit } });

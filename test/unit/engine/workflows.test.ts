@@ -55,13 +55,13 @@ async function world(scripts: Partial<Record<ReturnType<typeof kindOf>, Script>>
 }
 
 const run = (changes: Partial<WorkflowRun> = {}): WorkflowRun => ({ id: 'wr-1', state: 'started', ...changes });
-const answer = (body: unknown, status = 200): Reply => ({ status, body });
+const replyWith = (body: unknown, status = 200): Reply => ({ status, body });
 const lost: Reply = (response) => response.socket?.destroy();
 
 const mark = { principalId: 'key-1', name: 'Nightly' };
 const ours = { principal_id: 'key-1', name: 'Nightly' };
 
-/** What earlier processes know, and what this one notes. */
+/** The start record that earlier processes left, and the notes that this process adds. */
 function memory(known: Partial<StartRecord> = {}): StartRecord & { readonly notes: (StartAttempt | 'nothing')[] } {
   const notes: (StartAttempt | 'nothing')[] = [];
   return {
@@ -75,12 +75,12 @@ function memory(known: Partial<StartRecord> = {}): StartRecord & { readonly note
 }
 
 describe('A workflow is started', () => {
-  it('once if the response comes, with the requested options', async () => {
+  it('once if the response arrives, with the requested options', async () => {
     const bodies: unknown[] = [];
     const service = await world({
       start: ({ body }) => {
         bodies.push(JSON.parse(body));
-        return answer(run(), 201);
+        return replyWith(run(), 201);
       },
     });
     const request = { configId: 'cg-1', runMode: 'source', rangeFrom: '2026-01-01', rangeTo: '2026-02-01' } as const;
@@ -97,7 +97,7 @@ describe('A workflow is started', () => {
       const service = await world({
         start: ({ url }) => {
           paths.push(url.pathname);
-          return url.pathname.endsWith('/') ? answer({}, status) : answer(run(), 201);
+          return url.pathname.endsWith('/') ? replyWith({}, status) : replyWith(run(), 201);
         },
       });
       expect((await startWorkflow(service, { configId: 'cg-1' })).id).toBe('wr-1');
@@ -111,7 +111,7 @@ describe('A workflow is started', () => {
     const service = await world({
       start: ({ url }) => {
         paths.push(url.pathname);
-        return answer({ message: url.pathname.endsWith('/') ? 'no such workflow' : 'no such path' }, 404);
+        return replyWith({ message: url.pathname.endsWith('/') ? 'no such workflow' : 'no such path' }, 404);
       },
     });
     for (let time = 0; time < 2; time += 1) {
@@ -123,9 +123,9 @@ describe('A workflow is started', () => {
 
   it.each([
     ['the connection broke', lost],
-    ['a proxy gave up', answer({}, 504)],
-    ['the service was away', answer({}, 503)],
-    ['the answer could not be read', answer([], 201)],
+    ['a proxy gave up', replyWith({}, 504)],
+    ['the service was away', replyWith({}, 503)],
+    ['the response could not be read', replyWith([], 201)],
   ])('not again if %s and the one run that is surely its own has appeared since', async (_, reply) => {
     const details: Record<string, object> = {
       'wr-other': { principal_id: 'svc-schedule', name: 'Hourly' },
@@ -135,11 +135,11 @@ describe('A workflow is started', () => {
       start: () => reply,
       // The new run is listed late.
       list: (__, seen) =>
-        answer({
+        replyWith({
           data: [...(seen < 3 ? [] : [run({ id: 'wr-other' }), run({ id: 'wr-new' })]), run({ id: 'wr-old' })],
         }),
       one: ({ url }) =>
-        answer(
+        replyWith(
           run({ id: url.pathname.split('/').at(-1) as string, ...details[url.pathname.split('/').at(-1) as string] }),
         ),
     });
@@ -149,11 +149,11 @@ describe('A workflow is started', () => {
 
   it('again, and not silently, if the response was lost and no run has appeared on any page for a minute', async () => {
     const service = await world({
-      start: (_, seen) => (seen === 1 ? lost : answer(run({ id: 'wr-2' }), 201)),
+      start: (_, seen) => (seen === 1 ? lost : replyWith(run({ id: 'wr-2' }), 201)),
       list: ({ url }) =>
         url.searchParams.has('next_token')
-          ? answer({ data: [run({ id: 'wr-b' })], next_token: '' })
-          : answer({ data: [run({ id: 'wr-a' })], next_token: 'second' }),
+          ? replyWith({ data: [run({ id: 'wr-b' })], next_token: '' })
+          : replyWith({ data: [run({ id: 'wr-a' })], next_token: 'second' }),
     });
     expect((await startWorkflow(service, { configId: 'cg-1' }, memory())).id).toBe('wr-2');
     expect(service.count('start')).toBe(2);
@@ -168,12 +168,12 @@ describe('A workflow is started', () => {
     ['it has our principal and another name', {}, [{ ...ours, name: 'Hourly' }]],
     ['two runs could be it', {}, [ours, ours]],
     ['one is surely ours and another may be', {}, [ours, {}]],
-  ])('never again, and none is followed, if %s', async (_, known, runs) => {
+  ])('never again, and no run is followed, if %s', async (_, known, runs) => {
     const appeared = runs.map((details, index) => run({ id: `wr-${index}`, ...details }));
     const service = await world({
       start: () => lost,
-      list: (__, seen) => answer({ data: seen === 1 ? [] : appeared.map(({ id }) => run({ id })) }),
-      one: ({ url }) => answer(appeared.find(({ id }) => url.pathname.endsWith(`/${id}`))),
+      list: (__, seen) => replyWith({ data: seen === 1 ? [] : appeared.map(({ id }) => run({ id })) }),
+      one: ({ url }) => replyWith(appeared.find(({ id }) => url.pathname.endsWith(`/${id}`))),
     });
     const notices = memory(known);
     await expect(startWorkflow(service, { configId: 'cg-1' }, notices)).rejects.toMatchObject({
@@ -190,10 +190,10 @@ describe('A workflow is started', () => {
     const notices = memory();
     const notedBefore: number[] = [];
     const service = await world({
-      list: () => answer({ data: [run({ id: 'wr-a' })] }),
+      list: () => replyWith({ data: [run({ id: 'wr-a' })] }),
       start: () => {
         notedBefore.push(notices.notes.length);
-        return answer({}, 400);
+        return replyWith({}, 400);
       },
     });
     await expect(startWorkflow(service, { configId: 'cg-1' }, notices)).rejects.toMatchObject({ code: 'bad_request' });
@@ -201,13 +201,13 @@ describe('A workflow is started', () => {
     expect(notices.notes).toEqual([{ at: expect.any(Number), listed: ['wr-a'] }, 'nothing']);
   });
 
-  describe('after a process that was killed before the response came', () => {
+  describe('after a process that was killed before the response arrived', () => {
     const left = (ageMs: number, clock: JumpingClock) => ({ at: clock.now() - ageMs, listed: ['wr-a'] });
     const listed = (...runs: Partial<WorkflowRun>[]) => ({
       list: () =>
-        answer({ data: [run({ id: 'wr-a' }), ...runs.map((each) => run({ id: 'wr-b', state: each.state }))] }),
-      one: () => answer(run({ id: 'wr-b', ...runs[0] })),
-      start: () => answer(run({ id: 'wr-c' }), 201),
+        replyWith({ data: [run({ id: 'wr-a' }), ...runs.map((each) => run({ id: 'wr-b', state: each.state }))] }),
+      one: () => replyWith(run({ id: 'wr-b', ...runs[0] })),
+      start: () => replyWith(run({ id: 'wr-c' }), 201),
     });
 
     it('is not started but followed, if one run since is surely its own', async () => {
@@ -244,11 +244,11 @@ describe('A workflow is started', () => {
   });
 
   it('not at all if it is refused, or if the key may not list its runs', async () => {
-    const refused = await world({ start: () => answer({ message: 'no such configuration' }, 404) });
+    const refused = await world({ start: () => replyWith({ message: 'no such configuration' }, 404) });
     await expect(startWorkflow(refused, { configId: 'cg-9' })).rejects.toMatchObject({ code: 'not_found' });
     // Once for each spelling of the path.
     expect(refused.count('start')).toBe(2);
-    const blind = await world({ list: () => answer({}, 403) });
+    const blind = await world({ list: () => replyWith({}, 403) });
     await expect(startWorkflow(blind, { configId: 'cg-1' })).rejects.toMatchObject({ code: 'forbidden' });
     expect(blind.count('start')).toBe(0);
   });
@@ -259,7 +259,7 @@ describe('A workflow is started', () => {
         service.abort.abort();
         setTimeout(() => response.end(JSON.stringify(run())), 50);
       },
-      stop: () => answer(run({ state: 'stopping' })),
+      stop: () => replyWith(run({ state: 'stopping' })),
     });
     const started = await startWorkflow(service, { configId: 'cg-1' });
     const follow = followWorkflow(service, started, { name: 'cg-1', deadlineMs: 60_000 });
@@ -273,10 +273,10 @@ describe('A workflow is followed', () => {
 
   it('to its end, in whatever case the service writes it, with few requests and lines', async () => {
     const states = [...Array(40).fill('in progress'), 'Succeeded'];
-    const service = await world({ one: (_, seen) => answer(run({ state: states[seen - 1] })) });
+    const service = await world({ one: (_, seen) => replyWith(run({ state: states[seen - 1] })) });
     const ended = await followWorkflow(service, run(), options);
     requireSuccess(ended, 'cg-1');
-    // Forty looks take eight minutes: one line a minute, besides those that tell of a change.
+    // Forty polls take eight minutes: one line a minute, besides the lines about changes.
     const minutes = service.clock.monotonic() / 60_000;
     expect(minutes).toBeGreaterThan(5);
     expect(service.lines.length).toBeLessThan(minutes + 4);
@@ -284,28 +284,31 @@ describe('A workflow is followed', () => {
     expect(service.lines.at(-1)).toMatch(/^workflow cg-1: run wr-1 Succeeded/);
   });
 
-  it('and tells in the end what only the verbose view says', async () => {
+  it('and the ended run has the error that only the verbose view returns', async () => {
     const service = await world({
       one: ({ url }) =>
         url.searchParams.get('view') === 'verbose'
-          ? answer({ id: 'wr-1', error: { type: 'IngestError', message: 'no such feed', attribution: 'customer' } })
-          : answer(run({ state: 'FAILED' })),
+          ? replyWith({ id: 'wr-1', error: { type: 'IngestError', message: 'no such feed', attribution: 'customer' } })
+          : replyWith(run({ state: 'FAILED' })),
     });
     const ended = await followWorkflow(service, run({ name: 'Nightly' }), options);
     expect(ended).toMatchObject({ state: 'FAILED', name: 'Nightly', error: { message: 'no such feed' } });
   });
 
-  it.each([400, 404])('and is what the overview says if the verbose view is refused with %i', async (status) => {
-    const service = await world({
-      one: ({ url }) => (url.search === '' ? answer(run({ state: 'succeeded' })) : answer({}, status)),
-    });
-    requireSuccess(await followWorkflow(service, run(), options), 'cg-1');
-    expect(service.lines.filter((line) => line.includes('details of run wr-1'))).toHaveLength(1);
-  });
+  it.each([400, 404])(
+    'and its final state is read from the overview if the verbose view is refused with %i',
+    async (status) => {
+      const service = await world({
+        one: ({ url }) => (url.search === '' ? replyWith(run({ state: 'succeeded' })) : replyWith({}, status)),
+      });
+      requireSuccess(await followWorkflow(service, run(), options), 'cg-1');
+      expect(service.lines.filter((line) => line.includes('details of run wr-1'))).toHaveLength(1);
+    },
+  );
 
   it('even if its state is a new word, once it says when it ended', async () => {
     const service = await world({
-      one: (_, seen) => answer(run({ state: 'evaporated', ended_at: seen < 3 ? null : '2026-01-01T00:00:00.000Z' })),
+      one: (_, seen) => replyWith(run({ state: 'evaporated', ended_at: seen < 3 ? null : '2026-01-01T00:00:00.000Z' })),
     });
     const ended = await followWorkflow(service, run(), options);
     expect(() => requireSuccess(ended, 'cg-1')).toThrow('ended as evaporated');
@@ -313,14 +316,14 @@ describe('A workflow is followed', () => {
 
   it('through troubles of the service', async () => {
     const service = await world({
-      one: (_, seen) => (seen < 20 ? answer({}, 503) : answer(run({ state: 'succeeded' }))),
+      one: (_, seen) => (seen < 20 ? replyWith({}, 503) : replyWith(run({ state: 'succeeded' }))),
     });
     expect((await followWorkflow(service, run(), options)).state).toBe('succeeded');
     expect(service.lines.filter((line) => line.endsWith('still trying'))).toHaveLength(1);
   });
 
   it('until it is refused, which leaves the run alone', async () => {
-    const service = await world({ one: () => answer({}, 403) });
+    const service = await world({ one: () => replyWith({}, 403) });
     await expect(followWorkflow(service, run(), options)).rejects.toMatchObject({
       code: 'forbidden',
       kind: 'auth',
@@ -331,8 +334,8 @@ describe('A workflow is followed', () => {
 
   it('until the deadline, at which it is stopped', async () => {
     const service = await world({
-      one: () => answer(run({ state: 'in progress' })),
-      stop: () => answer(run({ state: 'stopping' })),
+      one: () => replyWith(run({ state: 'in progress' })),
+      stop: () => replyWith(run({ state: 'stopping' })),
     });
     const follow = followWorkflow(service, run(), { ...options, deadlineMs: 90_000 });
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline', kind: 'fatal' });
@@ -345,7 +348,10 @@ describe('A workflow is followed', () => {
     [409, 'it has ended already'],
     [404, 'try: cdsync workflow stop wr-1'],
   ])('until the deadline, even if the service responds %i to the stop', async (status, notices) => {
-    const service = await world({ one: () => answer(run({ state: 'in progress' })), stop: () => answer({}, status) });
+    const service = await world({
+      one: () => replyWith(run({ state: 'in progress' })),
+      stop: () => replyWith({}, status),
+    });
     const follow = followWorkflow(service, run(), { ...options, deadlineMs: 2_000 });
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline' });
     expect(service.lines.at(-1)).toContain(notices);
@@ -353,7 +359,7 @@ describe('A workflow is followed', () => {
 });
 
 describe('The owner of a run', () => {
-  it('is certain only if principal and name both tell', () => {
+  it('is certain only if principal and name both match an earlier run, or both differ', () => {
     expect(ownerOf(run(ours), mark)).toBe('ours');
     expect(ownerOf(run({ principal_id: 'svc-schedule', name: 'Hourly' }), mark)).toBe('other');
     expect(ownerOf(run(ours), undefined)).toBe('unclear');

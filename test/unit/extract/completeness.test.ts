@@ -15,12 +15,12 @@ interface Input {
   /** Totals before and after each reading. */
   readonly totals: readonly (number | null)[];
   /** Different keys after each reading, or the error of the reading. */
-  readonly came: readonly (number | CdsyncError)[];
+  readonly outcomes: readonly (number | CdsyncError)[];
   readonly list?: Partial<CountedRead>;
 }
 
 /** The readings of a list with such totals and keys, and their outcome. */
-async function read({ totals: [totalAtStart = null, ...totals], came, list = {} }: Input) {
+async function read({ totals: [totalAtStart = null, ...totals], outcomes, list = {} }: Input) {
   const readings: [readonly Partition[], number | undefined][] = [];
   let keys = 0;
   const error = await readWithTotal({
@@ -33,9 +33,9 @@ async function read({ totals: [totalAtStart = null, ...totals], came, list = {} 
     missed: () => undefined,
     hasNoTotal: () => undefined,
     total: async () => totals.shift() ?? null,
-    cameBefore: undefined,
+    partitionKeys: undefined,
     read: async (partitions, { pageSize } = {}) => {
-      const found = came[readings.length] ?? 0;
+      const found = outcomes[readings.length] ?? 0;
       readings.push([partitions, pageSize]);
       if (found instanceof CdsyncError) throw found;
       keys = found;
@@ -55,14 +55,14 @@ describe('a list that is read in partitions', () => {
   const list = { partitions: values };
 
   it('is complete if it has as many keys as its total before and after', async () => {
-    const found = await read({ totals: [5, 6], came: [6], list });
+    const found = await read({ totals: [5, 6], outcomes: [6], list });
     expect(found).toEqual({ error: undefined, readings: once(values) });
   });
 
-  it('is read to the end unpartitioned if an earlier process began that, and all that it brings is counted', async () => {
+  it('is read to the end unpartitioned if an earlier process began that; its additional keys are counted', async () => {
     const missed: number[] = [];
-    const begun = { ...list, cameBefore: 4, missed: (records: number) => missed.push(records) };
-    const found = await read({ totals: [7, 7], came: [7, 7], list: begun });
+    const begun = { ...list, partitionKeys: 4, missed: (records: number) => missed.push(records) };
+    const found = await read({ totals: [7, 7], outcomes: [7, 7], list: begun });
     expect(found).toEqual({ error: undefined, readings: [...once(values), ...once([whole])] });
     expect(missed).toEqual([3]);
   });
@@ -74,7 +74,7 @@ describe('a list that is read in partitions', () => {
       [null, 5],
       [5, null],
     ]) {
-      const { error, readings } = await read({ totals, came: [5, 6], list });
+      const { error, readings } = await read({ totals, outcomes: [5, 6], list });
       const isComplete = totals[0] === 5 && totals[1] === 5;
       expect([totals, error, readings.length]).toEqual([totals, undefined, isComplete ? 1 : 2]);
       expect(readings[1]).toEqual([[whole], undefined]);
@@ -82,8 +82,8 @@ describe('a list that is read in partitions', () => {
   });
 
   it('is also read unpartitioned if its total is far too small to prove it complete', async () => {
-    expect((await read({ totals: [100, 100], came: [110], list })).readings).toHaveLength(1);
-    expect((await read({ totals: [100, 100], came: [112, 112], list })).readings).toHaveLength(2);
+    expect((await read({ totals: [100, 100], outcomes: [110], list })).readings).toHaveLength(1);
+    expect((await read({ totals: [100, 100], outcomes: [112, 112], list })).readings).toHaveLength(2);
   });
 });
 
@@ -91,16 +91,16 @@ describe('a list whose total is checked', () => {
   const list = { checkTotal: true };
 
   it('is read once more if keys are missing, and fails if they still are', async () => {
-    expect(await read({ totals: [9, 9, 9], came: [8, 9], list })).toEqual({
+    expect(await read({ totals: [9, 9, 9], outcomes: [8, 9], list })).toEqual({
       error: undefined,
       readings: [...once([whole]), ...once([again])],
     });
-    const { error } = await read({ totals: [9, 9, 9], came: [8, 8], list });
+    const { error } = await read({ totals: [9, 9, 9], outcomes: [8, 8], list });
     expect(error).toMatchObject({ code: 'total_mismatch' });
   });
 
   it('does not fail if records were deleted in between', async () => {
-    expect((await read({ totals: [9, 9, 8], came: [8, 8], list })).error).toBeUndefined();
+    expect((await read({ totals: [9, 9, 8], outcomes: [8, 8], list })).error).toBeUndefined();
   });
 });
 
@@ -108,14 +108,14 @@ describe('a list whose page tokens may lead nowhere', () => {
   const list = { distrustsTokens: true };
   const circle = new CdsyncError('a circle', { code: 'page_loop' });
 
-  it('is complete by its total, whether or not its tokens lead back', async () => {
-    expect((await read({ totals: [7, 7], came: [7], list })).readings).toEqual(once([whole]));
+  it('is complete if it has its total, even if its tokens form a loop', async () => {
+    expect((await read({ totals: [7, 7], outcomes: [7], list })).readings).toEqual(once([whole]));
     const partly = { ...list, distinctKeys: async () => 7 };
-    expect((await read({ totals: [7, 7], came: [circle], list: partly })).readings).toEqual(once([whole]));
+    expect((await read({ totals: [7, 7], outcomes: [circle], list: partly })).readings).toEqual(once([whole]));
   });
 
   it('is read once more, in one page large enough for all', async () => {
-    const { error, readings } = await read({ totals: [250, 250, 250], came: [100, 250], list });
+    const { error, readings } = await read({ totals: [250, 250, 250], outcomes: [100, 250], list });
     expect(error).toBeUndefined();
     expect(readings).toEqual([
       [[whole], undefined],
@@ -124,33 +124,33 @@ describe('a list whose page tokens may lead nowhere', () => {
   });
 
   it('fails if that page lacks members too', async () => {
-    const { error } = await read({ totals: [250, 250, 250], came: [100, 200], list });
+    const { error } = await read({ totals: [250, 250, 250], outcomes: [100, 200], list });
     expect(error).toMatchObject({ code: 'members_incomplete', message: expect.stringContaining('200 members of 250') });
   });
 
-  it('is accepted without a total only if its tokens came to an end', async () => {
-    expect((await read({ totals: [null, null], came: [100], list })).readings).toHaveLength(1);
-    const { error, readings } = await read({ totals: [null, null, null], came: [circle, circle], list });
+  it('is accepted without a total only if its tokens reached an end', async () => {
+    expect((await read({ totals: [null, null], outcomes: [100], list })).readings).toHaveLength(1);
+    const { error, readings } = await read({ totals: [null, null, null], outcomes: [circle, circle], list });
     expect(readings).toHaveLength(2);
     expect(error).toMatchObject({ code: 'members_incomplete' });
   });
 
   it('is complete with one response if that is the whole list, and nothing else is asked', async () => {
     const inOne = { ...list, readInOneAnswer: async () => true };
-    expect(await read({ totals: [], came: [], list: inOne })).toEqual({ error: undefined, readings: [] });
+    expect(await read({ totals: [], outcomes: [], list: inOne })).toEqual({ error: undefined, readings: [] });
   });
 
   it('fails with what would help if one response is not the whole list, and parameters are refused', async () => {
     const refused = new ServiceError('no parameters', { code: 'bad_request', kind: 'fatal', status: 400 });
     const total = async () => Promise.reject(refused);
     const inOne = { ...list, total, readInOneAnswer: async () => false };
-    const { error } = await read({ totals: [], came: [], list: inOne });
+    const { error } = await read({ totals: [], outcomes: [], list: inOne });
     expect(error).toMatchObject({ code: 'members_incomplete', hint: expect.stringContaining('take `limit`') });
   });
 
   it('fails with any other error', async () => {
     const refused = new CdsyncError('no', { code: 'forbidden' });
-    expect((await read({ totals: [7], came: [refused], list })).error).toBe(refused);
+    expect((await read({ totals: [7], outcomes: [refused], list })).error).toBe(refused);
   });
 });
 
@@ -158,9 +158,9 @@ it('a list to be compared with its total says so if there is none', async () => 
   const notices: string[] = [];
   const hasNoTotal = () => notices.push('none');
   const list = { checkTotal: true, hasNoTotal };
-  const none = await read({ totals: [null, null], came: [5, 5], list });
+  const none = await read({ totals: [null, null], outcomes: [5, 5], list });
   expect([none.error, notices]).toEqual([undefined, ['none']]);
-  await read({ totals: [5, 5], came: [5], list });
-  await read({ totals: [null, null], came: [5], list: { hasNoTotal } });
+  await read({ totals: [5, 5], outcomes: [5], list });
+  await read({ totals: [null, null], outcomes: [5], list: { hasNoTotal } });
   expect(notices).toEqual(['none']);
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { copyTrimmed } from '../../../src/extract/scan/json-bytes.js';
 
-it('copies a value without the white space around it, into memory of its own', () => {
+it('copies a value without the white space around it, into separate memory', () => {
   const around = fc.string({ unit: fc.constantFrom(' ', '\n', '\r', '\t') });
   fc.assert(
     fc.property(around, fc.oneof(fc.json(), fc.constant('')), around, (before, json, behind) => {

@@ -40,19 +40,19 @@ it.each([1, 3, 40])(
     const operationOf = (key: string) => () => getRealtimeProfileOperation('col-1', key);
     const requests = keys.map((key) => ({ operation: operationOf(key), returns: 'record' as const, added: {} }));
     const { fetcher, service } = await fetcherOf(reply, requests, atOnce);
-    const came: string[] = [];
+    const ids: string[] = [];
     let missing = 0;
     let pages = 0;
     let token: string | null = null;
     do {
       const page = await fetcher.fetch(token);
       expect(page.body.length).toBeLessThan((8 + atOnce) * 1_001_000);
-      came.push(...(JSON.parse(`[${page.body}]`) as { id: string }[]).map(({ id }) => id));
+      ids.push(...(JSON.parse(`[${page.body}]`) as { id: string }[]).map(({ id }) => id));
       missing += page.missing;
       pages += 1;
       token = page.nextToken;
     } while (token !== null);
-    expect(came).toEqual(keys.filter((key) => key !== 'p-7' && key !== 'p-29'));
+    expect(ids).toEqual(keys.filter((key) => key !== 'p-7' && key !== 'p-29'));
     expect(missing).toBe(2);
     expect(pages).toBe(atOnce === 40 ? 1 : Math.ceil(28 / (7 + atOnce)));
     expect(service.received).toHaveLength(30);

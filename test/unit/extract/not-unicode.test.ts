@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { emitted, scanners } from '../../fixtures/scanners.js';
 
-describe('A scanner that meets what is no Unicode', () => {
+describe('A scanner whose input is not valid Unicode', () => {
   it('replaces bytes that are not UTF-8, and says so', () => {
     const body = Buffer.concat([
       Buffer.from('{"id":"a","attributes":{"s":"x'),

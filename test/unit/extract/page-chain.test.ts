@@ -33,7 +33,7 @@ function refusal(status = 400): ServiceError {
   return new ServiceError('the token is not known', { code: 'bad_request', status });
 }
 
-/** Reads a task against pages by their tokens, and returns what the intake took, in order. */
+/** Reads a task against pages by their tokens, and returns the cursors and restarts that the sink got, in order. */
 async function read(
   task: ReadTask,
   pages: (token: string | null, fetch: number) => PageBytes | Error,

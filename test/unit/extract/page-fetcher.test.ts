@@ -4,7 +4,7 @@ import { ResponseBody } from '../../../src/api/response-body.js';
 import { ListFetcher, onlyPage, singlePageFetcher } from '../../../src/extract/page-fetcher.js';
 import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
-/** A fetcher of pages of 400 records, with room for bodies of 1 MB; each record has `bytes`. */
+/** A fetcher of pages of 400 records, with memory for bodies of 1 MB; each record has `bytes`. */
 async function fetcher(bytes: number) {
   const service = await scriptedService((response, { url }) => {
     const limit = Number(url.searchParams.get('limit'));

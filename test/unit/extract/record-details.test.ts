@@ -108,7 +108,7 @@ describe('a page whose records lack their details', () => {
     expect(await page('{"id":"a","name":1}')).toEqual(await page('{"id":"a","name":1,"data":12345678901234567890}'));
   });
 
-  it('leaves out what is skipped, and asks for nothing without an id', async () => {
+  it('leaves out skipped records, and asks for nothing if a record has no id', async () => {
     const { page, asked } = details((id) => ({ id, error: 1 }), { ...none, skipped: new Set(['a']) });
     expect(await page({ id: 'a' }, { id: 'b' }, 42, { id: 7 })).toEqual([{ id: 'b', error: 1 }, 42, { id: 7 }]);
     expect(asked).toEqual(['details b']);
@@ -143,7 +143,7 @@ describe('a page whose records lack their details', () => {
 });
 
 describe('a record that is asked for by id', () => {
-  it('comes with its details, else as the list would show it, else not at all', async () => {
+  it('is returned with its details, else as the list would show it, else not at all', async () => {
     const responses = (id: string, view: string) => {
       if (id === 'a') return { id, error: 1 };
       return id === 'b' && view === 'one' ? { id, state: 'open' } : 404;

@@ -78,7 +78,7 @@ const strange = fc.constantFrom(
 );
 
 describe('the record scanner', () => {
-  it('does what the slow path does, whatever the values and names', () => {
+  it('gives the same result as the slow path, whatever the values and names', () => {
     fc.assert(
       fc.property(streams, fc.integer({ min: 1, max: 9 }), (records, size) => {
         const texts = records.map((attributes, number) => {
@@ -91,7 +91,7 @@ describe('the record scanner', () => {
     );
   });
 
-  it('does what the slow path does with strange records', () => {
+  it('gives the same result as the slow path for strange records', () => {
     fc.assert(
       fc.property(
         fc.array(strange, { minLength: 1, maxLength: 12 }),

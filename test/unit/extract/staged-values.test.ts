@@ -72,7 +72,7 @@ async function throughDuckdb(
 ): Promise<{ rows: Rows; columns: ColumnSet }> {
   const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
   const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
-  const stagingFile = new StagingFile(join(folder, 'spool.json'));
+  const stagingFile = new StagingFile(join(folder, 'staged.json'));
   const rows: Rows = new Map();
   let before = ColumnSet.restore(columns.store());
   let maxRecordBytes = 0;
@@ -193,7 +193,7 @@ describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
   });
 });
 
-describe('canonical text is what DuckDB writes', () => {
+describe('canonical text is the text that DuckDB writes', () => {
   it('for numbers, except whole ones, which are written like integers', async () => {
     const text = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => {
       const shortest = Object.is(value, -0) ? '-0.0' : String(value);

@@ -57,11 +57,11 @@ async function fetched(
 }
 
 describe('a window with one response', () => {
-  it('takes one request if no token comes with it', async () => {
+  it('takes one request if it has no token', async () => {
     expect(await fetched(() => ({ ids: ['a', 'b'] }))).toEqual({ ids: ['a', 'b'], requests: 1 });
   });
 
-  it('takes three if a token comes that means nothing', async () => {
+  it('takes three requests if it has a token that means nothing', async () => {
     const times = { a: startMs, b: startMs + 3_599_999 };
     const responseTo = (from: number, to: number, count: number) => ({
       ids: Object.entries(times).flatMap(([id, at]) => (at >= from && at < to ? [id] : [])),
@@ -70,7 +70,7 @@ describe('a window with one response', () => {
     expect(await fetched(responseTo)).toEqual({ ids: ['a', 'b'], requests: 3 });
   });
 
-  it('brings every record once if responses are cut off', async () => {
+  it('returns every record once if responses are cut off', async () => {
     const moments = fc.uniqueArray(fc.oneof(fc.nat(3599), fc.nat(99)), { maxLength: 200 });
     await fc.assert(
       fc.asyncProperty(moments, fc.integer({ min: 25, max: 60 }), fc.boolean(), async (seconds, most, always) => {

@@ -16,7 +16,7 @@ function fileOf(bytes: readonly number[]): Blocks {
   };
 }
 
-/** What a block of a file has, as the objects' own notes say: objects are kept as lists of (hash, length). */
+/** The stored objects by name, each as the list of its blocks: (hash, length). */
 type Kept = Map<string, { readonly hash: string; readonly bytes: number }[]>;
 
 function hashesOf(pieces: ObjectParts, kept: Kept): string[] {
@@ -44,7 +44,7 @@ describe('rangesHere', () => {
     ],
   };
 
-  it('finds bytes of an object in a file that is made of it, also around what was replaced', () => {
+  it('finds bytes of an object in a file that is made of it, also around a replaced range', () => {
     expect(rangesHere(pieces, { object: 'base', from: 10, bytes: 20 })).toEqual([[10, 20]]);
     expect(rangesHere(pieces, { object: 'base', from: 60, bytes: 40 })).toEqual([[60, 40]]);
     expect(rangesHere(pieces, { object: 'patch', from: 5, bytes: 15 })).toEqual([[45, 15]]);
@@ -56,7 +56,7 @@ describe('rangesHere', () => {
     expect(rangesHere(pieces, { object: 'other', from: 0, bytes: 1 })).toBeUndefined();
   });
 
-  it('puts ranges together that stand apart', () => {
+  it('returns several ranges if the bytes are apart in the file', () => {
     const split: ObjectParts = {
       objects: [{ object: 'base', bytes: 10 }],
       ranges: [
@@ -72,7 +72,7 @@ describe('rangesHere', () => {
 });
 
 describe('patchOf', () => {
-  it('makes each file again from what was kept and what changed, run after run', () => {
+  it('makes each file again from the stored blocks and the changed ones, run after run', () => {
     const days = fc.array(fc.array(fc.nat(30), { minLength: 1, maxLength: 40 }), { minLength: 2, maxLength: 30 });
     fc.assert(
       fc.property(days, (files) => {

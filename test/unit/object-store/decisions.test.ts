@@ -40,27 +40,27 @@ const state = (change: Partial<State> = {}): State => ({
 });
 
 describe('who may work on a job', () => {
-  const judged = { work: work(), ageMs: 1_000, silenceMs: 180_000, isDead: false };
+  const situation = { work: work(), ageMs: 1_000, silenceMs: 180_000, isDead: false };
 
   it('is free if no one works, or the last one gave it back', () => {
-    expect(evaluateLease({ ...judged, work: undefined })).toBe('free');
-    expect(evaluateLease({ ...judged, work: work({ released: true }), ageMs: 1 })).toBe('free');
+    expect(evaluateLease({ ...situation, work: undefined })).toBe('free');
+    expect(evaluateLease({ ...situation, work: work({ released: true }), ageMs: 1 })).toBe('free');
   });
 
   it('stays with its owner until that one was silent for as long as both say', () => {
-    expect(evaluateLease(judged)).toBe('busy');
-    expect(evaluateLease({ ...judged, ageMs: 180_000 })).toBe('busy');
-    expect(evaluateLease({ ...judged, ageMs: 180_001 })).toBe('abandoned');
-    expect(evaluateLease({ ...judged, ageMs: 180_001, silenceMs: 600_000 })).toBe('busy');
-    expect(evaluateLease({ ...judged, ageMs: 20_000, silenceMs: 10_000 })).toBe('busy');
+    expect(evaluateLease(situation)).toBe('busy');
+    expect(evaluateLease({ ...situation, ageMs: 180_000 })).toBe('busy');
+    expect(evaluateLease({ ...situation, ageMs: 180_001 })).toBe('abandoned');
+    expect(evaluateLease({ ...situation, ageMs: 180_001, silenceMs: 600_000 })).toBe('busy');
+    expect(evaluateLease({ ...situation, ageMs: 20_000, silenceMs: 10_000 })).toBe('busy');
   });
 
   it('is taken at once from a process of this machine that has ended', () => {
-    expect(evaluateLease({ ...judged, isDead: true })).toBe('abandoned');
+    expect(evaluateLease({ ...situation, isDead: true })).toBe('abandoned');
   });
 
   it('is not taken if the store does not say how old the word is', () => {
-    expect(evaluateLease({ ...judged, ageMs: undefined })).toBe('busy');
+    expect(evaluateLease({ ...situation, ageMs: undefined })).toBe('busy');
   });
 });
 
@@ -91,11 +91,11 @@ describe('the files of a job', () => {
   });
 });
 
-describe('what a command needs', () => {
+describe('the choice of files for a command', () => {
   const parts = '.cdsync/runs/r1/streams/members/parts/1.parquet';
   const held = '.cdsync/runs/r1/streams/members/held.json';
 
-  it('is not what no one reads: a run brings neither Parquet nor published files, nor parts that a guard holds', () => {
+  it('leaves out unread files: a run fetches neither Parquet nor published files, nor parts that a guard holds', () => {
     const needs = neededBy('run', new Set([held]));
     expect(needs('.cdsync/store.duckdb')).toBe(true);
     expect(needs('.cdsync/known/members/known.bin')).toBe(true);
@@ -114,12 +114,12 @@ describe('what a command needs', () => {
     expect(kindOf('.cdsync/runs/r1/streams/known/journal.jsonl')).toBe('small');
   });
 
-  it('leaves what is of one machine, or of a moment, on that machine', () => {
+  it('leaves files of one machine, and temporary ones, on that machine', () => {
     for (const path of [
       '.cdsync/locks/job.duckdb',
       '.cdsync/queries/0123abcd/duckdb_temp_storage_DEFAULT-0.tmp',
       '.cdsync/.spill.0123abcd.tmp/duckdb_temp_storage_DEFAULT-0.tmp',
-      '.cdsync/runs/r1/streams/members/spool/0.json',
+      '.cdsync/runs/r1/streams/members/staging/0.json',
       '.cdsync/deliveries/warehouse/lock.duckdb',
       '.cdsync/store.duckdb.wal',
       'reports/.index.html.0123abcd.tmp',
@@ -131,7 +131,7 @@ describe('what a command needs', () => {
   });
 });
 
-describe('what is removed', () => {
+describe('an object that is removed', () => {
   const rule = { needed: new Set([`objects/${sha('a')}`]), now: 10 * graceMs, graceMs };
   const old = { writtenAt: graceMs };
 
