@@ -56,7 +56,7 @@ async function demonstrate(profiles: number): Promise<void> {
     };
     await command(['run', config], env);
     await ask(server, byTier);
-    say('\nA day passes in the local service. The next run brings its changes, and nothing else, to PostgreSQL:');
+    say('\nA day passes in the local service. The next run loads its changes, and nothing else, into PostgreSQL:');
     await requestControl(service, 'change', { method: 'POST', body: JSON.stringify({ days: 1 }) });
     await command(['run', config], env);
     await ask(server, lastChanged);

@@ -6,12 +6,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seed } from '../fixtures/seed.js';
 import { Baseline } from './baseline.js';
 import type { Fault, FaultKind } from './fault.js';
-import { Broken, tryFault } from './judge.js';
 import { faultKinds } from './kinds/index.js';
 import type { Lane } from './lane.js';
 import { type Random, randomFrom, sample } from './random.js';
 import { situations } from './situations.js';
 import { emptyTally, type Tally, tallyLine, tallyLines } from './tally.js';
+import { Broken, tryFault } from './try-fault.js';
 
 /** Faults of each kind that must strike: one, or as many as the kind says (`npm run test:fault`). */
 const most = Number(process.env.CDSYNC_TEST_FAULTS ?? 1);

@@ -88,7 +88,7 @@ describe('an absent key', () => {
     expect(await run()).toEqual({ rows: 18, inserted: 0, updated: 0, deleted: 2, unchanged: 18, listings: 1 });
   });
 
-  it('is no delete if the record comes, and cannot be read', async () => {
+  it('is not a delete if the service returns the record, but it cannot be read', async () => {
     const run = await job('unreadable');
     await run();
     unlisted.add('p4');

@@ -42,7 +42,7 @@ async function ask(number: number): Promise<Record<string, unknown>[]> {
   return space.query('nightly', sql);
 }
 
-it('the ten questions have the answers of a small history', async () => {
+it('the ten queries of docs/analysts.md return the expected rows for a small history', async () => {
   expect(queries).toHaveLength(10);
   expect(await ask(0)).toEqual([{ key: 'p-0001', before: 'silver', after: 'bronze' }]);
   expect((await ask(1)).map(({ profile_id }) => profile_id)).toEqual(['p-0004']);

@@ -85,7 +85,7 @@ describe('partition_by: auto', () => {
     }
   });
 
-  it('chooses only what the service filters by', async () => {
+  it('chooses only attributes that the service can filter by', async () => {
     await serve('refused', rows, ['tier']);
     await configure('refused');
     await runOnce('refused');
@@ -125,11 +125,11 @@ describe('partition_by: auto', () => {
     expect(streamOf(report, 'members').partitions).toEqual({ by: ['country', 'tier'], chains: 24, missed: null });
   });
 
-  it('uses no attribute that a rule treats, or that the filter fixes', async () => {
-    await serve('treated', rows);
-    await configure('treated', { partition_by: 'auto', columns: { country: { hash: true, salt: 'pepper-pepper' } } });
-    await runOnce('treated');
-    expect((await runOnce('treated')).partitions?.by).toEqual(['tier']);
+  it('uses no attribute that has a column rule or that the filter fixes', async () => {
+    await serve('hashed', rows);
+    await configure('hashed', { partition_by: 'auto', columns: { country: { hash: true, salt: 'pepper-pepper' } } });
+    await runOnce('hashed');
+    expect((await runOnce('hashed')).partitions?.by).toEqual(['tier']);
     await serve('fixed', rows.concat(rows, rows));
     await configure('fixed', { partition_by: 'auto', filter: { tier: 'gold' } });
     await runOnce('fixed');

@@ -52,13 +52,13 @@ describe('the comparison with other programs', () => {
     expect(table).toContain('| plain | 2.0 / 2.0 / 1.0 | 7.0 / 7.0 / 1.0 | 7.0 / 7.0 / 1.0 |');
   });
 
-  it('shows no figure of a program that did not bring all ids', async () => {
+  it('shows no figure of a program that did not return all ids', async () => {
     const { failed, table } = await compare([program('short', 'all', [1, 1, 1], profiles - 1)], 1);
     expect(failed).toBe(1);
-    expect(table).toContain('| short | not run: it failed, or not all ids came (first) | | |');
+    expect(table).toContain('| short | not run: it failed, or did not return all ids (first) | | |');
   });
 
-  it('names what is missing where there is no Python', async () => {
+  it('names the missing program if there is no Python', async () => {
     expect(await makePython(join(folder, 'python'), [], 'no-such-python')).toEqual({
       missing: 'there is no no-such-python',
     });

@@ -39,7 +39,7 @@ async function onNewMachine(all: Machines, words: readonly string[]) {
   await rm(join(all.cache('new'), '..', '.bucket'), { recursive: true, force: true });
   await all.add('new');
   const ended = await space.cdsync([...words.slice(0, 1), 'new.json', ...words.slice(1)]);
-  return { ...ended, brought: await kindsAt(all, 'new') };
+  return { ...ended, fetched: await kindsAt(all, 'new') };
 }
 
 /** A run that a guard holds on machine `a`. @returns its run id */
@@ -51,12 +51,12 @@ async function heldDay(all: Machines): Promise<string> {
 }
 
 describe('commands that only look at a job in a bucket', () => {
-  it('see the newest snapshot, and bring only what they read', async () => {
+  it('see the newest snapshot, and fetch only the kinds of files that they read', async () => {
     const { all } = await machines();
     await all.runWell('a');
     await space.control('change', { days: 1 });
     const { run_id: newest } = await all.runWell('a');
-    const cases: readonly [words: string[], brought: FileKind[], says: string][] = [
+    const cases: readonly [words: string[], fetched: FileKind[], says: string][] = [
       [['status', '--json'], [], newest],
       [['report', '--json'], ['page'], newest],
       [['check', '--json'], [], '"ok"'],
@@ -67,9 +67,9 @@ describe('commands that only look at a job in a bucket', () => {
       [['schema', '--dbt', '--json'], ['published'], 'members'],
       [['verify', '--json'], ['known', 'page', 'published', 'rows', 'store'], '"ok"'],
     ];
-    for (const [words, brought, says] of cases) {
+    for (const [words, fetched, says] of cases) {
       const result = await onNewMachine(all, words);
-      expect([words, result.code, result.brought, result.stderr]).toEqual([words, 0, brought, expect.any(String)]);
+      expect([words, result.code, result.fetched, result.stderr]).toEqual([words, 0, fetched, expect.any(String)]);
       expect(result.stdout).toContain(says);
       JSON.parse(result.stdout);
     }
@@ -82,18 +82,18 @@ describe('held changes', () => {
   it.each([
     ['Parquet', {}, ['held', 'rows']],
     ['the database alone', { parquet: { enabled: false } }, ['held', 'published']],
-  ])('is compared elsewhere with the snapshot in %s, and with nothing else', async (_, more, brought) => {
+  ])('are compared on another machine with the snapshot in %s, and with nothing else', async (_, more, fetched) => {
     const { all, prefix } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' }, ...more });
     await all.runWell('a');
     await space.control('change', { days: 1 });
     await all.runWell('a');
     const run = await heldDay(all);
     const shown = await onNewMachine(all, ['diff', 'members', '--held', run, '--json']);
-    expect([shown.code, shown.brought, shown.stderr]).toEqual([0, brought, expect.any(String)]);
+    expect([shown.code, shown.fetched, shown.stderr]).toEqual([0, fetched, expect.any(String)]);
     const snapshots = await readdir(join(all.cache('new'), 'parquet', 'members', 'snapshot'), {
       recursive: true,
     }).catch(() => []);
-    expect(snapshots.filter((path) => path.endsWith('.parquet')).length).toBe(brought.includes('rows') ? 1 : 0);
+    expect(snapshots.filter((path) => path.endsWith('.parquet')).length).toBe(fetched.includes('rows') ? 1 : 0);
     const { updated } = JSON.parse(shown.stdout) as { updated: number };
     const approved = await onNewMachine(all, ['approve', run, '--json']);
     expect([approved.code, JSON.parse(approved.stdout)]).toMatchObject([
@@ -108,12 +108,12 @@ describe('held changes', () => {
     expect((await bucket.state(prefix)).files.filter(({ path }) => path.includes('held.json'))).toEqual([]);
   });
 
-  it('is discarded from elsewhere, for all', async () => {
+  it('are discarded on another machine, for all machines', async () => {
     const { all } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' } });
     await all.runWell('a');
     const run = await heldDay(all);
     const discarded = await onNewMachine(all, ['discard', run, '--json']);
-    expect([discarded.code, discarded.brought, JSON.parse(discarded.stdout)]).toEqual([
+    expect([discarded.code, discarded.fetched, JSON.parse(discarded.stdout)]).toEqual([
       0,
       [],
       { run_id: run, discarded: ['members'] },
@@ -122,7 +122,7 @@ describe('held changes', () => {
     expect([again.code, JSON.parse(again.stdout)]).toMatchObject([2, { error: { code: 'not_held' } }]);
   });
 
-  it('is approved by one machine while another runs: one works, the other ends with 75, and nothing is lost', async () => {
+  it('are approved by one machine while another runs: one works, one exits with 75, and nothing is lost', async () => {
     const { all } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' } });
     await all.runWell('a');
     const run = await heldDay(all);
@@ -139,7 +139,7 @@ describe('held changes', () => {
     ]);
     const { code, stdout } = await done;
     expect(code).toBe(3);
-    // The run read everything again, and what it holds took the place of what was held.
+    // The run read everything again, and its held changes replaced those of the earlier run.
     const again = (JSON.parse(stdout) as RunReport).jobs[0]?.run_id ?? '';
     const approved = await all.cdsync('b', 'approve', again, '--json');
     expect([approved.code, JSON.parse(approved.stdout)]).toMatchObject([0, { jobs: [{ sequence: 2 }] }]);
@@ -197,19 +197,19 @@ describe('commands that change a job in a bucket', () => {
     const { all, prefix } = await machines({ destinations });
     await all.runWell('a', '--no-push');
     const first = await onNewMachine(all, ['push', '--json']);
-    expect([first.code, first.brought, first.stderr]).toEqual([0, ['rows'], expect.any(String)]);
+    expect([first.code, first.fetched, first.stderr]).toEqual([0, ['rows'], expect.any(String)]);
     for (const _ of [1, 2]) {
       await space.control('change', { days: 1 });
       await all.runWell('a', '--no-push');
     }
     const second = await onNewMachine(all, ['push', '--json']);
-    expect([second.code, second.brought]).toEqual([0, ['rows']]);
+    expect([second.code, second.fetched]).toEqual([0, ['rows']]);
     const rows = await readdir(join(all.cache('new'), 'parquet', 'members', 'snapshot'), { recursive: true });
     expect(rows.filter((path) => path.endsWith('.parquet'))).toEqual([]);
     const status = await all.cdsync('b', 'status', '--json');
     expect(status.stdout).toContain('"wh"');
     const quiet = await onNewMachine(all, ['push', '--json']);
-    expect([quiet.brought, JSON.parse(quiet.stdout)]).toMatchObject([[], { jobs: [{ destinations: [{ rows: 0 }] }] }]);
+    expect([quiet.fetched, JSON.parse(quiet.stdout)]).toMatchObject([[], { jobs: [{ destinations: [{ rows: 0 }] }] }]);
     expect((await bucket.state(prefix)).files.some(({ path }) => path.includes('deliveries/wh/state.json'))).toBe(true);
   });
 

@@ -68,8 +68,8 @@ const rowsIn = (all: Machines, machine: string) => all.query(machine, rowsSql);
 
 describe('a connection that is cut', () => {
   const cuts: readonly [what: string, cut: Cut][] = [
-    ['while files are brought', { request: /^GET .*\/objects\//, at: 'response', after: 2_000, times: 2 }],
-    ['while contents are put', { request: /^PUT .*\/objects\//, at: 'request', after: 2_000, times: 2 }],
+    ['while files are downloaded', { request: /^GET .*\/objects\//, at: 'response', after: 2_000, times: 2 }],
+    ['while contents are uploaded', { request: /^PUT .*\/objects\//, at: 'request', after: 2_000, times: 2 }],
     ['before the state is replaced', { request: /^PUT .*\/state\.json/, at: 'request', after: 600, times: 1 }],
     ['when the state has been replaced', { request: /^PUT .*\/state\.json/, at: 'response', after: 0, times: 1 }],
     ['when the right to work was given', { request: /^PUT .*\/work\.json/, at: 'response', after: 0, times: 1 }],
@@ -88,7 +88,7 @@ describe('a connection that is cut', () => {
   });
 });
 
-describe('a bucket that goes away while a run puts back what it did', () => {
+describe('a bucket that becomes unavailable while a run uploads its files', () => {
   it('keeps the last good snapshot, and gets the rest from the next run on that machine', async () => {
     const { all } = await machines();
     await runWell(all, 'a');
@@ -228,7 +228,7 @@ describe('objects that another process has removed', () => {
   it.each([
     ['published', 'the store, whose copy people read', ['published', 'store'] as const],
     ['rows', 'Parquet files', ['rows'] as const],
-    ['known', 'what records are recognised by', ['known'] as const],
+    ['known', 'files of the record cache', ['known'] as const],
     ['page', 'pages', ['page'] as const],
   ])('%s: %s come back with the next run, on a machine that has nothing', async (_, __, kinds) => {
     const { all, prefix } = await machines();
@@ -251,7 +251,7 @@ describe('objects that another process has removed', () => {
     expect(await rowsIn(all, 'b')).toEqual(before);
   });
 
-  it('come back from a machine that has them, also what people read', async () => {
+  it('come back from a machine that has them, including the published database and manifest', async () => {
     const { all, prefix } = await machines();
     await runWell(all, 'a');
     await bucket.remove(

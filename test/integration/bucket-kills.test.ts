@@ -29,7 +29,7 @@ beforeAll(async () => {
   server = await Versitygw.open(bucketName);
   if (server === undefined) {
     console.warn(
-      'NOT TRIED on a real S3 server: versitygw is not installed; a stand-in adds conditional writes to fauxqs',
+      'NOT TRIED on a real S3 server: versitygw is not installed; a proxy adds conditional writes to fauxqs',
     );
     store = await ObjectStore.open();
     await store.createBucket(bucketName);

@@ -28,7 +28,7 @@ afterEach(() => {
 
 const machines = (storage: Record<string, unknown> = {}) => bucket.machines(job, { both: storage });
 
-/** A run in which every record comes as it came before. */
+/** A run in which every record is unchanged and is a cache hit. */
 async function quietRun(all: Machines, machine: string): Promise<JobReport> {
   const report = await all.runWell(machine);
   const { rows, unchanged, recognised } = streamOf(report, 'members');
@@ -61,7 +61,7 @@ describe('a job in a bucket', () => {
     const quiet = await quietRun(all, 'a');
     expect(quiet.bucket).toMatchObject({ brought_bytes: 0, brought_files: 0 });
     expect(quiet.bucket?.put_bytes).toBeLessThan(300_000);
-    // Without a cache: the store and what is known come, Parquet files and the published database do not.
+    // A machine without files downloads the store and the record cache, but no Parquet files and no published database.
     const cold = await quietRun(all, 'b');
     expect(cold.bucket?.put_bytes).toBeLessThan(300_000);
     const files = await readdir(all.cache('b'), { recursive: true });
@@ -71,7 +71,7 @@ describe('a job in a bucket', () => {
       expect([key, after[key]]).toEqual([key, before[key]]);
   });
 
-  it('brings only the blocks of the store that other machines have changed since', async () => {
+  it('downloads only the blocks of the store that other machines have changed since', async () => {
     const { all } = await machines();
     await all.runWell('a');
     for (const machine of ['a', 'b', 'a', 'b']) {
@@ -83,7 +83,7 @@ describe('a job in a bucket', () => {
     expect((await all.cdsync('a', 'verify')).code).toBe(0);
   });
 
-  it('shows people one database and one manifest, whose files have what they say', async () => {
+  it('publishes one database and one manifest, with every file that the manifest lists', async () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
     await space.control('change', { days: 1 });
@@ -180,8 +180,8 @@ describe('two machines', () => {
   });
 });
 
-describe('what is refused', () => {
-  it('is a store without conditional writes, unless only one machine runs', async () => {
+describe('a run with a bucket', () => {
+  it('refuses a store without conditional writes, unless only one machine runs', async () => {
     const { all, prefix } = await machines({ endpoint: store.bareUrl });
     const { code, report } = await all.run('a');
     expect([code, report.error?.code]).toEqual([2, 'bucket_unconditional']);
@@ -191,7 +191,7 @@ describe('what is refused', () => {
     expect((await all.runWell('a')).status).toBe('ok');
   });
 
-  it('is a bucket that does not exist, a login without rights, and a clock far off', async () => {
+  it('refuses a bucket that does not exist, a login without rights, and a clock far off', async () => {
     const { all, prefix } = await machines();
     await all.add('missing', { url: 's3://no-such-bucket/cdsync' });
     expect(await all.run('missing')).toMatchObject({ code: 1, report: { error: { code: 'bucket_refused' } } });
@@ -206,12 +206,12 @@ describe('what is refused', () => {
     expect(Object.keys(await bucket.objects(prefix)).filter((key) => key.startsWith('nightly/'))).toEqual([]);
   });
 
-  it('is an object that another process changed or removed, and nothing is changed', async () => {
+  it('refuses an object that another process changed or removed, and changes nothing', async () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
     const state = await bucket.document<{ files: { path: string; sha256: string }[] }>(prefix, 'state.json');
     const stored = state.files.find(({ path }) => path === '.cdsync/store.duckdb')?.sha256 ?? '';
-    await bucket.put(prefix, `objects/${stored}`, 'not what it was');
+    await bucket.put(prefix, `objects/${stored}`, 'damaged');
     await bucket.put(prefix, 'nightly.duckdb', 'nor its copy');
     const before = await bucket.objects(prefix);
     const { code, report } = await all.run('b');
@@ -225,10 +225,10 @@ describe('what is refused', () => {
     expect((await all.runWell('a')).status).toBe('ok');
   });
 
-  it('is a cache of something else, and a bucket that has lost its state', async () => {
+  it('refuses a cache of another storage URL, and a bucket that has lost its state', async () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
-    await all.add('other', { cache: './caches/a', url: `s3://${bucketName}/elsewhere` });
+    await all.add('other', { cache: './caches/a', url: `s3://${bucketName}/another` });
     expect((await all.run('other')).report.error?.code).toBe('cache_foreign');
     await bucket.remove(prefix, 'state.json');
     expect((await all.run('a')).report.error?.code).toBe('bucket_older');
@@ -238,7 +238,7 @@ describe('what is refused', () => {
     expect(report.error?.message).toContain(`s3://${bucketName}/${prefix}/nightly/state.json`);
   });
 
-  it('is not a stale cache: the files that differ are downloaded again', async () => {
+  it('accepts a stale cache, and downloads again the files that differ', async () => {
     const { all } = await machines();
     await all.runWell('a');
     await space.control('change', { days: 1 });

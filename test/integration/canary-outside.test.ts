@@ -109,7 +109,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
   );
 
   it(
-    'in what is reported to people and programs outside',
+    'in notifications, metrics and commands after the run',
     async () => {
       const at = (path: string) => `http://127.0.0.1:${commands.receiver.port}/${path}?token=\${HOOK}`;
       const on = ['started', 'ok', 'failed', 'held', 'partial', 'interrupted', 'recovered'];

@@ -51,7 +51,7 @@ describe('no secret and no personal value is seen', () => {
   );
 
   it(
-    'in what is held, approved and discarded',
+    'in runs that are held, approved and discarded',
     async () => {
       await serve(people(40));
       const guards = {
@@ -106,7 +106,7 @@ describe('no secret and no personal value is seen', () => {
       ]) {
         await during({ kind: 'status', match: '/profiles', status: 200, body }, () => said(['run', 'faulty.json'], 1));
       }
-      const location = `https://elsewhere.example.com/${canary('path')}?email=${canaryEmail('where')}`;
+      const location = `https://other.example.com/${canary('path')}?email=${canaryEmail('where')}`;
       await during({ kind: 'status', match: '/profiles', status: 302, headers: { location } }, () =>
         said(['run', 'faulty.json'], 1),
       );
@@ -136,7 +136,7 @@ describe('no secret and no personal value is seen', () => {
       const odd = [
         `{"id": {"of": "${canary('id')}"}, "attributes": {"email": "${canaryEmail('odd')}"}}`,
         `{"id": "a", "attributes": "${canary('text')}"}`,
-        `{"attributes": {"email": "${canaryEmail('nobody')}"}}`,
+        `{"attributes": {"email": "${canaryEmail('absent')}"}}`,
         `"${canary('record')}"`,
         `{"id": "b", "attributes": {"email": "${canaryEmail('b')}", "score": "${canary('score')}", "when": 1e999}}`,
       ];
@@ -210,7 +210,7 @@ describe('no secret and no personal value is seen', () => {
           );
         }
       }
-      await said(['lookup', 'keyed.json', 'col-1', `email=${canaryEmail('nobody')}`], 1);
+      await said(['lookup', 'keyed.json', 'col-1', `email=${canaryEmail('absent')}`], 1);
       await said(['lookup', 'keyed.json', 'col-1', canary('no-key')], 2);
       await writeFile(join(commands.space.folder, 'keys.csv'), `email\n"${canaryEmail('file')}\n`);
       await said(['run', 'keyed.json'], 5);

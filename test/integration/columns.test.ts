@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { filesHolding } from '../fixtures/files-holding.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
-const salt = 'a salt that nobody guesses';
+const salt = 'a salt that is hard to guess';
 let space: Workspace;
 let jobs = 0;
 beforeAll(async () => {
@@ -152,7 +152,7 @@ describe('a column', () => {
 });
 
 describe('a new rule', () => {
-  it('rewrites what is stored: nothing from before can be found, and no row counts as changed', async () => {
+  it('rewrites the stored values: no file has an earlier value, and no row counts as changed', async () => {
     const job = await configure({});
     await serve({
       a: { email: 'canary-one@example.com', notes: 'canary-text' },
@@ -265,7 +265,7 @@ describe('a salt', () => {
     expect((await run(job, [], other)).code).toBe(0);
   });
 
-  it('is not needed to look at what is kept, and is in no file', async () => {
+  it('is not needed to read the stored rows, and is in no file', async () => {
     const job = await configure({ id: hashed });
     await serve({ a: { v: 1 }, b: { v: 2 } });
     await runWell(job);
@@ -290,7 +290,7 @@ describe('a contract', () => {
     return { job, result: await run(job) };
   }
 
-  it('is checked against what the service has now', async () => {
+  it('is checked against the records that the service has now', async () => {
     const { job } = await bothRuns({ columns: 'freeze', types: 'freeze' });
     const { code, stdout } = await space.cdsync(['check', `${job}.json`, '--contract', '--json'], env);
     const [found] = (JSON.parse(stdout) as { contracts: { breaks: boolean; differences: string[] }[] }).contracts;

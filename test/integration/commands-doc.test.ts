@@ -142,7 +142,7 @@ it.each([
   [['status', '--log-format', 'yaml'], '--log-format, or $CDSYNC_LOG_FORMAT, must be text or json', 'status'],
   [['workflow', 'strat'], 'there is no command "workflow strat"; did you mean "start"?', 'workflow'],
 ])(
-  'wrong words (%j) are reported without their values, and lead to the help of the command',
+  'wrong arguments (%j) are reported without their values, and the last line names the help of the command',
   async (words, message, command) => {
     const { code, stderr } = await run(words);
     const [first, ...rest] = stderr.trimEnd().split('\n');

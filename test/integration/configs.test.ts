@@ -94,7 +94,7 @@ describe('the configurations in configs/', () => {
     }
   }, 180_000);
 
-  it('every-source.yaml has every source, and brings exactly what a day has changed in each', async () => {
+  it('every-source.yaml has every source, and a second run finds exactly the changes of one day in each', async () => {
     const text = await readFile(join(configs, 'every-source.yaml'), 'utf8');
     const streams: { name: string; source: string }[] = parse(text).jobs.every_source.streams;
     const schema = await readFile(join(configs, 'cdsync.schema.json'), 'utf8');

@@ -72,7 +72,7 @@ it('a copy without the times of files is published under the same name, and its 
   await verified('plain');
 });
 
-describe('a storage folder from elsewhere', () => {
+describe('a storage folder from another place', () => {
   const job = 'kept';
   let folder: string;
   beforeAll(async () => {
@@ -152,7 +152,7 @@ describe('a storage folder from elsewhere', () => {
   });
 });
 
-describe('the lock of a run elsewhere', () => {
+describe('the lock of a run on another machine', () => {
   const owner = async (job: string, changes: Partial<LockOwner>) => {
     const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();
     const own = { host: hostname(), boot_id: boot, pid: process.pid, started_at: new Date().toISOString() };
@@ -170,7 +170,7 @@ describe('the lock of a run elsewhere', () => {
     await owner('owned', {});
     expect(await running('owned')).toMatchObject({ pid: process.pid });
     for (const remote of [
-      { host: 'elsewhere' },
+      { host: 'another' },
       { boot_id: 'another' },
       { pid: 2 ** 22 - 1 },
       { started_at: '2020-01-01T00:00:00.000Z' },
@@ -181,7 +181,7 @@ describe('the lock of a run elsewhere', () => {
     expect((await space.runWell('owned')).sequence).toBe(1);
   });
 
-  it('is not copied with what it locks: a run resumes from a checkpoint from elsewhere', async () => {
+  it('is not copied with its folder: a run resumes from the checkpoint in a copied storage folder', async () => {
     await space.configure('moved', [{ ...members, page_size: 10 }]);
     await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 30, share: 1 });
     const run = space.spawn(['run', 'moved.json', '--quiet']);
@@ -192,10 +192,10 @@ describe('the lock of a run elsewhere', () => {
     run.kill('SIGKILL');
     await gone;
     await space.clearFaults();
-    await cp(space.jobFolder('moved'), join(space.folder, 'elsewhere', 'moved'), { recursive: true });
-    await space.configure('moved', [{ ...members, page_size: 10 }], { storage: './elsewhere' });
+    await cp(space.jobFolder('moved'), join(space.folder, 'another', 'moved'), { recursive: true });
+    await space.configure('moved', [{ ...members, page_size: 10 }], { storage: './another' });
     const report = await space.runWell('moved');
     expect([report.resumed, report.sequence]).toEqual([true, 1]);
-    expect(await readdir(join(space.folder, 'elsewhere', 'moved', '.cdsync', 'runs'))).toEqual([]);
+    expect(await readdir(join(space.folder, 'another', 'moved', '.cdsync', 'runs'))).toEqual([]);
   });
 });

@@ -9,9 +9,9 @@ import { runCdsync } from '../bench/programs.js';
 import { median } from '../bench/table.js';
 
 /**
- * Guards against losing what recognition saves. CPU time only, as a ratio to JSON.parse alone of the same pages, taken in
- * turn: another machine, or a loaded one, changes both. The bounds are about twice what is measured; `npm run bench` has
- * the targets. Without recognition, a run without changes is at 3.
+ * Guards against losing the time that the record cache saves. CPU time only, as a ratio to JSON.parse alone of the same
+ * pages, taken in turn: another machine, or a loaded one, changes both. The bounds are about twice the measured ratios;
+ * `npm run bench` has the targets. Without the record cache, a run without changes is at 3.
  */
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
 const profiles = 100_000;

@@ -44,7 +44,7 @@ beforeAll(async () => {
       key: ['tier', 'country'],
       query: 'select distinct tier, country from members where country is not null',
     },
-    { name: 'nobody', source: 'sql', key: ['id'], query: 'select id from members where false' },
+    { name: 'no_rows', source: 'sql', key: ['id'], query: 'select id from members where false' },
   ]);
   await space.runWell('job');
   const { code, stdout, stderr } = await space.cdsync(['schema', 'job.json', '--dbt']);
@@ -98,7 +98,7 @@ describe('cdsync schema --dbt', () => {
     expect(tableOf('freshness', 'job_cdsync').loaded_at_field).toBe('checked_at');
   });
 
-  it('says where a column comes from, and since when', () => {
+  it('describes the path that a column is read from, and the date since which it exists', () => {
     const today = new Date().toISOString().slice(0, 4);
     expect(columnOf('members', 'tier')?.description).toMatch(new RegExp(`tier.*${today}`));
     expect(columnOf('members__history', 'tier')?.description).toMatch(/tier/);
@@ -107,7 +107,7 @@ describe('cdsync schema --dbt', () => {
     expect(columnOf('members__changes', '_op')?.description).toMatch(/insert/);
   });
 
-  it('names what is there: every column can be read under the database that it names', async () => {
+  it('names only columns that exist: each can be read from the database that the output names', async () => {
     const instance = await DuckDBInstance.create(':memory:');
     const connection = await instance.connect();
     await connection.run(`ATTACH '${join(space.jobFolder('job'), 'job.duckdb')}' AS job (READ_ONLY)`);
@@ -129,8 +129,8 @@ describe('cdsync schema --dbt', () => {
 
   it.each([
     ['vip', 'quiet or not'],
-    ['nobody', 'without rows'],
-  ])('judges the freshness of a stream by the runs that read it, not by its rows: %s, %s', async (stream) => {
+    ['no_rows', 'without rows'],
+  ])('checks the freshness of a stream by the runs that read it, not by its rows: %s, %s', async (stream) => {
     const [moments] = await space.query(
       'job',
       `select checked_at as at from cdsync.freshness where stream = '${stream}'`,

@@ -110,7 +110,7 @@ describe('ingest jobs', () => {
     },
   );
 
-  it('are all found if a response leaves out what is too much for it', async () => {
+  it('are all found if a response has at most 30 jobs and leaves out the others', async () => {
     await deployment();
     await space.control('change', { days: 40 });
     await space.configure('ingests', ingests(daysAgo(30)), { service });
@@ -183,7 +183,7 @@ describe('workflow runs', () => {
     expect(await asked()).toBe(1);
   });
 
-  it('keep what they once had if the service leaves it out later, and say so once', async () => {
+  it('keep the details that the service leaves out later, and one message reports it', async () => {
     await deployment();
     await space.configure('runs', runs(), { service });
     await start('cg-fail');
@@ -208,7 +208,7 @@ describe('workflow runs', () => {
     expect(await filled()).toEqual(open);
   });
 
-  it('get the details of a failure that came after the first look', async () => {
+  it('get the details of a failure that happens after they are first read', async () => {
     await deployment();
     await space.configure('runs', runs(), { service });
     await start('cg-platform-fail');
@@ -231,7 +231,7 @@ describe('workflow runs', () => {
       expect(overview).toEqual({ id: expect.any(Number) });
       await space.control('stats/reset', {});
       await read();
-      // A few times in vain, and for the run that has not ended; not for each.
+      // A few requests are refused, and one is for the run that has not ended: not one for each run.
       expect(await asked()).toBeLessThan(Number(overview.id) / 2);
       await space.clearFaults();
       // More than half of the rows change, which a guard would hold.

@@ -161,9 +161,9 @@ describe('cdsync discover', () => {
   });
 
   it('takes everything from the environment if there is no file either', async () => {
-    const elsewhere = { CDS_BASE_URL: space.service.url, CDS_TENANT_ID: 'acme', CDS_TOKEN: '' };
+    const variables = { CDS_BASE_URL: space.service.url, CDS_TENANT_ID: 'acme', CDS_TOKEN: '' };
     const { clientId, clientSecret } = space.service;
-    const env = { ...elsewhere, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
+    const env = { ...variables, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
     const { code, stdout } = await space.cdsync(['discover', '--base-url', space.service.url, '--sample', '5'], env);
     expect([code, stdout]).toEqual([0, expect.stringContaining('tenant acme')]);
   });
@@ -205,7 +205,7 @@ describe('segments', () => {
   });
 });
 
-describe('what the key may not read', () => {
+describe('data that the key may not read', () => {
   it('is an error of that part only, and no failure', async () => {
     await space.control('faults', { kind: 'missing_permission', match: '/profiles' });
     const { code, stdout } = await discover();
@@ -213,7 +213,7 @@ describe('what the key may not read', () => {
     expect(stdout).toMatch(/index loyalty_members .*\n.*\n {2}not readable: .*403.*\[forbidden\]/);
   });
 
-  it('fails only when that is everything, with exit code 4', async () => {
+  it('fails only when that is all data, with exit code 4', async () => {
     await space.control('faults', { kind: 'missing_permission' });
     const { code, stdout, stderr } = await discover();
     expect(code).toBe(4);
@@ -240,9 +240,9 @@ describe('it fails', () => {
   });
 
   it('with 4 at a wrong token', async () => {
-    const { code, stderr } = await discover([], { CDS_TOKEN: 'wrong-token-of-nobody' });
+    const { code, stderr } = await discover([], { CDS_TOKEN: 'token-that-is-wrong' });
     expect([code, stderr]).toEqual([4, expect.stringContaining('[unauthorized]')]);
-    expect(stderr).not.toContain('wrong-token-of-nobody');
+    expect(stderr).not.toContain('token-that-is-wrong');
   });
 
   it.each([

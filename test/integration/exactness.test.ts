@@ -15,7 +15,7 @@ function record(id: string, attributes: Attributes): string {
 
 const anything = { guards: { max_deleted: '100%', max_changed: '900%' } };
 
-/** A job of one stream, in storage of its own. */
+/** A job of one stream, in its own storage folder. */
 async function configure(job: string, stream: Attributes = {}): Promise<void> {
   await space.configure(job, [{ name: 'made', source: 'index_profiles', index: 'made', ...anything, ...stream }]);
 }
@@ -25,7 +25,7 @@ async function serve(records: readonly string[], filterable: readonly string[] =
 }
 
 describe('a changed value is a change of its row', () => {
-  /** What a value is on the first day, and on the second; and, of other rows, one that is neither. */
+  /** A title, the values of a row on the first and second day, and the value of another row: by default the first. */
   const changes: [string, string, string, string?][] = [
     ['a huge integer, in its upper half', '18446744073709551618', '36893488147419103233'],
     ['zero and a huge integer with two equal halves', '0', '18446744073709551617'],

@@ -44,7 +44,7 @@ describe('one address that always fails', () => {
     expect(rows).toEqual([{ n: 640, sum: (639 * 640) / 2 }]);
   });
 
-  it('does not hide that another partition has ignored the filter: no later run keeps what that one brought', async () => {
+  it('does not hide that another partition has ignored the filter: no later run keeps its records', async () => {
     const records = Array.from({ length: 64 }, (_, index) =>
       JSON.stringify({ id: `p${index}`, attributes: { part: `v${index % 8}`, kind: index < 32 ? 'x' : 'y' } }),
     );

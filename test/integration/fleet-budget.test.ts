@@ -19,7 +19,7 @@ beforeEach(() => server.query('DROP TABLE IF EXISTS cdsync_budget'));
 /** Workers of a fleet: on machines of their own, as far as they know, with one database. */
 async function fleet(limit: number, url = server.url()) {
   const { send, ...service } = await sendersOf(program, limit);
-  return { ...service, send: (wishes: object = {}) => send({ shared: { postgres: url }, ...wishes }) };
+  return { ...service, send: (options: object = {}) => send({ shared: { postgres: url }, ...options }) };
 }
 
 const all = (senders: readonly Sender[], condition: (counts: Sender['reports'][number]) => boolean) =>

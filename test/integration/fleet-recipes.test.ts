@@ -42,7 +42,7 @@ afterAll(async () => {
   await space?.close();
 });
 
-/** What the secret `cdsync-fleet` has. */
+/** The variables in the secret `cdsync-fleet`. */
 const shared = (): Record<string, string> => ({
   CDS_BASE_URL: space.service.url,
   BUDGET_URL: server.url(),
@@ -117,7 +117,7 @@ it(
 );
 
 it(
-  'the Airflow task runs each tenant with its own login, and fails alone (with stand-ins for the scheduler)',
+  'the Airflow task runs each tenant with its own login, and fails alone (with a fake scheduler)',
   async () => {
     await mkdir(join(space.folder, 'fakes', 'airflow'), { recursive: true });
     await mkdir(join(space.folder, 'secrets'));

@@ -162,7 +162,7 @@ describe('forget', () => {
     expect([code, JSON.parse(stdout)]).toMatchObject([0, { rows: 0, history: 0 }]);
   });
 
-  it('finds a key in history, in files of earlier runs, among rejects and in what is held', async () => {
+  it('finds a key in history, in files of earlier runs, among rejects and in held changes', async () => {
     await threeRuns('forget5');
     await serve(many);
     await space.runWell('forget5');
@@ -174,7 +174,7 @@ describe('forget', () => {
     expect((await space.cdsync(['forget', 'forget5.json', 'made', 'only-held'])).code).toBe(1);
   });
 
-  it('says what is left, and refuses what it does not know', async () => {
+  it('names the files that still have the key, and refuses an unknown stream and a missing key', async () => {
     await threeRuns('forget3');
     const { writeFile } = await import('node:fs/promises');
     await writeFile(join(space.jobFolder('forget3'), 'export.csv'), 'canary-id,1\n');

@@ -30,7 +30,7 @@ async function bytesOf(job: string): Promise<{ all: number; store: number }> {
   return { all, store: sizes.get('.cdsync/store.duckdb') ?? 0 };
 }
 
-it('runs in which everything changes do not grow the files beyond what is kept', async () => {
+it('runs that change every row do not grow the files beyond the kept snapshot and changes', async () => {
   const made = { name: 'made', source: 'index_profiles', index: 'made', page_size: 5000 };
   await space.configure('runs', [made], {
     job: {

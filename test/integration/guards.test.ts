@@ -138,8 +138,8 @@ describe('guards', () => {
   });
 });
 
-describe('what is held', () => {
-  it('gives way to what a later run holds, until it is discarded or approved', async () => {
+describe('a held run', () => {
+  it('is replaced by the next held run, and is removed when it is discarded or approved', async () => {
     const { run: first } = await heldDay('held', 50, (n) => ({ n: n === 0 ? -1 : n }));
     const { run: second } = await heldRun('held');
     expect(second).not.toBe(first);
@@ -169,7 +169,7 @@ describe('what is held', () => {
     expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('no stream is held')]);
   });
 
-  it('may be approved although nothing came back, and is gone once a later run commits', async () => {
+  it('can be approved although the service returned no records, and is removed once a later run commits', async () => {
     const { run } = await heldDay('emptied', 0, same);
     await serve('made', 100, (n) => ({ n: n === 0 ? -1 : n }));
     await space.runWell('emptied');

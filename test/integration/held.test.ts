@@ -19,7 +19,7 @@ async function serve(count: number, attributes: (n: number) => Record<string, un
   await space.control('profiles', { index: 'made', records });
 }
 
-/** A job with 100 rows, then a day with 90 of them, three of which are others, and one is new. */
+/** A job with 100 rows, then a held run with 90 of them: three have another `n`, and a value in a new column `note`. */
 async function heldReport(job: string, more: Record<string, unknown> = {}): Promise<RunReport> {
   await serve(100, (n) => ({ n, tier: 'gold' }));
   await space.configure(job, [{ name: 'made', source: 'index_profiles', index: 'made', guards: { max_deleted: 5 } }], {
@@ -100,7 +100,7 @@ describe('held changes', () => {
   });
 });
 
-describe('what is approved', () => {
+describe('an approved run', () => {
   it('has its rejects also in a copy of the folder, and its report keeps the figures of the reading', async () => {
     const contract = { columns: 'evolve', types: 'discard_value' };
     const stream = { name: 'made', source: 'index_profiles', index: 'made', guards: { max_deleted: 5 }, contract };
@@ -134,7 +134,7 @@ describe('what is approved', () => {
     expect(streamOf(report, 'made')).toMatchObject({ rows: 90, unchanged: 90, recognised: 90, unrecognised: null });
   });
 
-  it('is compared by hashes of its own, if another DuckDB has hashed the rows that are held', async () => {
+  it('is compared by new hashes if another version of DuckDB has hashed the held rows', async () => {
     const run = await heldJob('rehashed');
     const folder = join(space.jobFolder('rehashed'), '.cdsync', 'runs', run, 'streams', 'made');
     const held = JSON.parse(await readFile(join(folder, 'held.json'), 'utf8'));
@@ -165,7 +165,7 @@ describe('cdsync.runs of the published file', () => {
   const runs = (job: string) =>
     space.query(job, 'select run_id, sequence::int as sequence, status from cdsync.runs order by started_at, run_id');
 
-  it('has a run of which everything is held, as one row that its approval replaces', async () => {
+  it('has one row for a run whose streams are all held, and the approval replaces that row', async () => {
     const run = await heldJob('shown');
     const [first, held] = await runs('shown');
     expect([first, held]).toMatchObject([

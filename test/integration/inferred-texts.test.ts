@@ -225,7 +225,7 @@ describe('with strings: infer', () => {
       b: { h: '6', m: '123457', d: '8', i: '09', r: '1' },
     });
     const columns = {
-      h: { hash: true, salt: 'a salt that nobody guesses' },
+      h: { hash: true, salt: 'a salt that is hard to guess' },
       m: { mask: 'last4' },
       d: { drop: true },
       i: { type: 'integer' },

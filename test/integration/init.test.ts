@@ -74,13 +74,13 @@ describe('cdsync init without a terminal', () => {
     expect(await written()).toContain('client_id: ${CDS_CLIENT_ID}');
   });
 
-  it('takes the service from the variables that stand for the flags', async () => {
+  it('takes the service from the environment variables that replace the flags', async () => {
     const env = { CDS_BASE_URL: `${space.service.url}/`, CDS_TENANT_ID: 'acme' };
     expect((await space.cdsync(['init', '--yes'], env)).code).toBe(0);
     expect(await written()).toContain(`base_url: ${space.service.url}\n`);
   });
 
-  it('reads what was named, by id or name, and shows the rest as comments', async () => {
+  it('reads the indexes that were named, by id or name, and shows the others as comments', async () => {
     const listed = await space.cdsync(['discover', ...service(), '--json', '--sample', '1']);
     const { indexes } = JSON.parse(listed.stdout) as { indexes: { id: string; name: string }[] };
     const id = indexes.find(({ name }) => name === 'store_visitors')?.id as string;
@@ -127,14 +127,14 @@ describe('cdsync init without a terminal', () => {
 
 describe('nothing is written', () => {
   it.each([
-    ['nobody can be asked what to read', [], {}, 2, '--index is missing'],
+    ['there is no terminal on which to ask for the indexes', [], {}, 2, '--index is missing'],
     ['an index is not there', ['--index', 'loyalty_member'], {}, 2, 'did you mean loyalty_members?'],
     ['there is nothing to log in with', ['--yes'], { CDS_TOKEN: '' }, 2, 'there is nothing to log in with'],
-    ['the token cannot be one', ['--yes'], { CDS_TOKEN: 'wrong-token-of-nobody, and more' }, 2, 'CDS_TOKEN: must be'],
+    ['the token cannot be one', ['--yes'], { CDS_TOKEN: 'token-that-is-wrong, and more' }, 2, 'CDS_TOKEN: must be'],
     ['the name of the job is not allowed', ['--yes', '--job', 'My Job'], {}, 2, 'is no name of a job'],
     ['the file is no YAML', ['config.json', '--yes'], {}, 2, 'must end in .yaml or .yml'],
     ['its folder is not there', ['nowhere/cdsync.yaml', '--yes'], {}, 2, 'make its folder first'],
-    ['the token is wrong', ['--yes'], { CDS_TOKEN: 'wrong-token-of-nobody' }, 4, '[unauthorized]'],
+    ['the token is wrong', ['--yes'], { CDS_TOKEN: 'token-that-is-wrong' }, 4, '[unauthorized]'],
     ['the tenant header has another name', ['--yes', '--tenant-header', 'brand-tenant'], {}, 1, '(--tenant-header)'],
   ])('where %s', async (_, words, env, exit, says) => {
     const { code, stderr, stdout } = await init(words, env as Record<string, string>);
@@ -142,7 +142,7 @@ describe('nothing is written', () => {
     const file = words.find((word) => word.endsWith('.yaml'));
     const again = ['cdsync init', ...(file === undefined ? [] : [file])].join(' ');
     expect(stderr.trimEnd().split('\n').at(-1)).toBe(`correct it, then: ${again}`);
-    expect(stderr).not.toContain('wrong-token-of-nobody');
+    expect(stderr).not.toContain('token-that-is-wrong');
     expect(await written()).toBeUndefined();
   });
 
@@ -184,11 +184,11 @@ describe('nothing is written', () => {
   });
 });
 
-const converse = (words: readonly string[], answers: readonly (readonly [question: string, answer: string])[]) =>
-  conversation(space, words, answers);
+const converse = (words: readonly string[], inputs: readonly (readonly [question: string, input: string])[]) =>
+  conversation(space, words, inputs);
 
 describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
-  it('asks for each unknown setting, again if the answer is wrong', async () => {
+  it('asks for each unknown setting, and again after a wrong input', async () => {
     const { code, stdout } = await converse(
       ['init'],
       [

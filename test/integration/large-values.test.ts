@@ -32,7 +32,7 @@ function record(at: number, attributes: Record<string, unknown>): string {
   return JSON.stringify({ id: `p${at}`, index_id: 'made', attributes: { name: `n${at}`, ...attributes } });
 }
 
-/** Small records, and among them some that have what the others lack. */
+/** Small records; a record whose number is in `large` has those attributes too. */
 function records(large: Readonly<Record<number, Record<string, unknown>>>): string[] {
   return Array.from({ length: 2500 }, (_, at) => record(at, large[at] ?? {}));
 }
@@ -95,7 +95,7 @@ describe.each([
   ['an element of a list', (text: string) => ['x', text], 'note[2]'],
   ['an element of an object in a list', (text: string) => [{ a: text }], 'note[1].a'],
 ] as const)('a large text as %s', (what, shaped, column) => {
-  it('comes, changes and goes', async () => {
+  it('is inserted, changed and removed', async () => {
     const job = `kind_${what.replaceAll(' ', '_')}`;
     await space.configure(job, [own], { service: { base_url: list.url } });
     for (const text of [randomText(megabyte, 1), randomText(megabyte, 2), undefined]) {

@@ -90,7 +90,7 @@ describe('run', () => {
     expect(Object.keys(report.jobs[0] ?? {})).toEqual(Object.keys(second));
   });
 
-  it('is interrupted by its signal, shows what it is doing until then, and is resumed by the next one', async () => {
+  it('reports its progress until its signal interrupts it, and is resumed by the next run', async () => {
     // A page every 25 ms: two seconds and a half.
     await space.configure('slow', [{ ...members, page_size: 10 }], { service: { rate_limits: { profile: limit } } });
     const { phases, stopped, resumed, early } = await program<Record<string, JobReport> & { phases: string[] }>(
@@ -155,7 +155,7 @@ describe('run', () => {
   });
 });
 
-it('the program of docs/library.md runs two jobs side by side, as it stands', async () => {
+it('the program of docs/library.md runs unchanged, with two jobs side by side', async () => {
   const blocks = await blocksOf('library.md');
   await writeFiles(space, blocks, new Map());
   const { CDS_TOKEN } = space.env;

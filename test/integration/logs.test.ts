@@ -18,7 +18,7 @@ interface Entry {
   readonly [fact: string]: unknown;
 }
 
-/** Every line of standard error, each of which must be an entry. */
+/** The lines of standard error; each must be an entry. */
 function entries(stderr: string): Entry[] {
   expect(stderr.endsWith('\n') || stderr === '').toBe(true);
   const lines = stderr.split('\n').slice(0, -1);
@@ -103,10 +103,10 @@ describe('a log for machines', () => {
     const warner = join(space.folder, 'warner.mjs');
     // Begins with the first line of the log: before it there is nothing to check.
     const script = `const write = process.stderr.write;
-process.stderr.write = function (...given) {
+process.stderr.write = function (...args) {
   process.stderr.write = write;
   process.emitWarning('this is old');
-  return write.apply(this, given);
+  return write.apply(this, args);
 };
 `;
     await writeFile(warner, script);

@@ -53,7 +53,7 @@ describe('cdsync lookup', () => {
   it('returns lines of keys in their order, with null for keys that no profile has', async () => {
     const input = [
       `email=${emailOf(bob)}`,
-      '{"email": "nobody@example.com"}',
+      '{"email": "absent@example.com"}',
       '',
       JSON.stringify({ email: emailOf(ann) }),
     ];
@@ -62,7 +62,7 @@ describe('cdsync lookup', () => {
     expect(answered.stderr).toContain(
       'error: 1 of 3 lookups match no profile in collection "col-1" [profile_not_found]',
     );
-    expect(answered.stderr).not.toContain('nobody@');
+    expect(answered.stderr).not.toContain('absent@');
     const document = JSON.parse((await lookup(['col-1', '--json'], input.join('\n'))).stdout);
     expect(document).toMatchObject({
       status: 'failed',
@@ -81,18 +81,18 @@ describe('cdsync lookup', () => {
     expect(lines(await end)).toEqual([ann, bob]);
   });
 
-  it('says that no one has the keys, with exit code 1 and no key in what it says', async () => {
-    const { code, stdout, stderr } = await lookup(['col-1', 'email=nobody@example.com']);
+  it('reports that no profile has the keys, with exit code 1 and without the keys', async () => {
+    const { code, stdout, stderr } = await lookup(['col-1', 'email=absent@example.com']);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toContain('error: no profile has these keys in collection "col-1" [profile_not_found]');
-    expect(stderr).not.toContain('nobody@');
-    const document = JSON.parse((await lookup(['col-1', 'email=nobody@example.com', '--json'])).stdout);
+    expect(stderr).not.toContain('absent@');
+    const document = JSON.parse((await lookup(['col-1', 'email=absent@example.com', '--json'])).stdout);
     expect(document).toMatchObject({ status: 'failed', profiles: [null], error: { code: 'profile_not_found' } });
   });
 
   it.each([
     [{ kind: 'missing_permission' }, 4, 'forbidden'],
-    [{ kind: 'status', status: 400, message: 'what is eve@example.com?' }, 1, 'bad_request'],
+    [{ kind: 'status', status: 400, message: 'who is eve@example.com?' }, 1, 'bad_request'],
   ])('shows no key if the service refuses: %j', async (fault, exit, error) => {
     await space.control('faults', { ...fault, match: '/lookup/' });
     for (const method of ['post', 'get']) {
@@ -124,7 +124,7 @@ describe('cdsync lookup', () => {
 });
 
 describe.runIf(hasTerminals)('cdsync lookup on a terminal', () => {
-  it('asks for the keys, again if the response is wrong', async () => {
+  it('asks for the keys, and again after a wrong input', async () => {
     const { code, stdout } = await conversation(
       space,
       ['lookup', 'col-1', ...where()],

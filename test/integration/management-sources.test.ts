@@ -40,7 +40,7 @@ async function passDays(days: number): Promise<Record<string, ListChange>> {
 }
 
 describe('sources of the Management API', () => {
-  it('bring everything at first, and then exactly what days have changed', async () => {
+  it('return everything at first, and then exactly the changes of the days since the last run', async () => {
     await space.configure('all', streams, { service });
     const first = await space.runWell('all');
     expect(streamOf(first, 'audit').rows).toBe(2400);
@@ -64,14 +64,14 @@ describe('sources of the Management API', () => {
     expect((await space.cdsync(['verify', 'all.json'])).code).toBe(0);
   });
 
-  it('read only what is new of a long history', async () => {
+  it('read only the new records of a long history', async () => {
     const again = streamOf(await space.runWell('all'), 'audit');
     expect(again.requests).toBeLessThan(4);
     await space.configure('wide', [{ name: 'audit', source: 'audit_events', since }], { service });
     expect(streamOf(await space.runWell('wide'), 'audit').requests).toBeGreaterThan(12);
   });
 
-  it('fill in what an earlier since asks for', async () => {
+  it('read the missing records when `since` is set to an earlier time', async () => {
     const from = (days: number) => [
       { name: 'audit', source: 'audit_events', since: new Date(Date.now() - days * 86_400_000).toISOString() },
     ];

@@ -101,7 +101,7 @@ it('what keeps a run from having a report is reported as failed, a wrong word on
   expect(message).toMatchObject({ status: 'failed', run_id: null, report: null, streams: [] });
   expect(message.errors).toEqual([expect.objectContaining({ stream: null, code: expect.any(String) })]);
   receiver.reset();
-  expect((await space.cdsync(['run', 'broken.json', '--stream', 'nobody'], env)).code).toBe(2);
+  expect((await space.cdsync(['run', 'broken.json', '--stream', 'absent'], env)).code).toBe(2);
   expect(notices('broken')).toEqual([]);
 });
 
@@ -222,7 +222,7 @@ it('an approval ends what its run has reported: receivers, metrics and commands 
     expect([name, of(after, name, labels)]).toEqual([name, of(before, name, labels)]);
 });
 
-it('a delivery without a run shows what it has changed, and nothing else', async () => {
+it('a delivery without a run reports the changes that it has made, and nothing else', async () => {
   await serve(20);
   const notify = [
     { on: ['failed', 'recovered'], webhook: '${HOOK}' },
@@ -259,7 +259,7 @@ it('a delivery without a run shows what it has changed, and nothing else', async
   expect(receiver.received).toEqual([]);
 });
 
-it('check names what is missing, and notifies no one', async () => {
+it('check names a missing program, and notifies no one', async () => {
   const notify = [{ on: all, webhook: '${HOOK}', every: true }];
   await space.configure('checked', [members], { job: { notify, after: [{ run: ['./nowhere.sh'] }] } });
   const { code, stdout } = await space.cdsync(['check', 'checked.json'], { HOOK: at('checked') });

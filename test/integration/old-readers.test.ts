@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-it('what a run publishes with snappy is read by tools that know nothing newer', async () => {
+it('files that a run publishes with snappy can be read by tools that know no newer compression', async () => {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
   await space.configure('old', [members], { job: { parquet: { compression: 'snappy' } } });
   const { streams } = await space.runWell('old');

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../fixtures/workspace.js';
 
-const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups'];
-const mayChangeUser = process.getuid?.() === 0 && spawnSync('setpriv', [...nobody, 'true']).status === 0;
+const otherUser = ['--reuid=65534', '--regid=65534', '--clear-groups'];
+const mayChangeUser = process.getuid?.() === 0 && spawnSync('setpriv', [...otherUser, 'true']).status === 0;
 const root = join(import.meta.dirname, '..', '..');
 
 /** Opens a file with DuckDB, and shows the number of rows. It is found from the folder of the project. */
@@ -31,7 +31,7 @@ describe.skipIf(!mayChangeUser)('the published file for other users', () => {
   afterAll(() => space.close());
 
   const asOtherUser = (...words: readonly string[]) =>
-    spawnSync('setpriv', [...nobody, process.execPath, ...words], {
+    spawnSync('setpriv', [...otherUser, process.execPath, ...words], {
       cwd: root,
       env: { PATH: process.env.PATH, HOME: '/' },
       encoding: 'utf8',
@@ -83,7 +83,7 @@ describe.skipIf(!mayChangeUser)('the published file for other users', () => {
       spawnSync(
         'setpriv',
         [
-          ...nobody,
+          ...otherUser,
           process.execPath,
           cdsync,
           'query',

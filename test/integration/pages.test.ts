@@ -37,13 +37,13 @@ async function failsWith(fault: Record<string, unknown>, stream: Record<string, 
   return { exit: code, error: report.jobs[0]?.streams[0]?.error, name };
 }
 
-describe('every profile comes once', () => {
+describe('every profile is read once', () => {
   it.each(['absent', 'empty', 'null'])('when the last page ends with its token %s', async (form) => {
     expect((await runsWell({ kind: 'end_form', form })).duplicates).toBe(0);
   });
 
   it.each([
-    ['empty pages stand in the middle', { kind: 'empty_pages', share: 0.3 }],
+    ['empty pages are in the middle', { kind: 'empty_pages', share: 0.3 }],
     ['pages are smaller than asked for', { kind: 'small_pages' }],
     ['attributes come as a list of one object', { kind: 'attributes_array' }],
     ['responses are compressed', { kind: 'gzip' }],
@@ -99,7 +99,7 @@ describe('a stream fails, and says why', () => {
     expect(error?.hint).toContain('page_size');
   });
 
-  it('when its total says more than came, also on a second reading, and the stream checks it', async () => {
+  it('when its total is above the number of records, also on a second reading, and the stream checks it', async () => {
     const { exit, error } = await failsWith({ kind: 'wrong_total' }, { check_total: true });
     expect([exit, error?.code]).toEqual([1, 'total_mismatch']);
   });
@@ -133,8 +133,8 @@ describe('a stream fails, and says why', () => {
 
   it.each([
     ['the token is wrong', { auth: { token: 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl' } }, 'unauthorized'],
-    ['the client secret is wrong', { auth: { client_id: 'nobody', client_secret: 'wrong-secret' } }, 'oauth_failed'],
-    ['the tenant is another one', { tenant_id: 'somebody-else' }, undefined],
+    ['the client secret is wrong', { auth: { client_id: 'absent', client_secret: 'wrong-secret' } }, 'oauth_failed'],
+    ['the tenant is another one', { tenant_id: 'another-tenant' }, undefined],
   ])('with exit code 4 and the request id when %s', async (_, service, code) => {
     const name = await job({}, service);
     const { code: exit, report, stderr, stdout } = await space.run(name);

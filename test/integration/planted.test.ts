@@ -29,7 +29,7 @@ const commands: [string, string[]][] = [
   ['run', ['run', 'nightly.json']],
   ['push', ['push', 'nightly.json', '--full']],
   ['verify', ['verify', 'nightly.json']],
-  ['forget', ['forget', 'nightly.json', 'members', 'nobody']],
+  ['forget', ['forget', 'nightly.json', 'members', 'absent']],
   ['state reset', ['state', 'reset', 'nightly.json']],
   ['state reset of a destination', ['state', 'reset', 'nightly.json', '--destination', 'files']],
 ];

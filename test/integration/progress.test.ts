@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-/** What a terminal of 60 columns gets from a run. */
+/** The output of a run to a terminal of 60 columns. */
 async function onTerminal(...variables: string[]): Promise<string> {
   const command = `stty cols 60 rows 10; ${variables.join(' ')} cdsync run job.json`;
   const { stdout } = await shell(space, `env -u CI -u NO_COLOR TERM=xterm script -qec '${command}' /dev/null`);
@@ -30,10 +30,10 @@ it.skipIf(!hasPty)(
     expect(second).toMatch(/members.*of 6,000 rows/);
     expect(second).toMatch(/\d+ %/);
     const block = second.split('\n').filter((line) => /reading|of 6,000/.test(line));
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: what a terminal obeys takes no room.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control sequences have no width on a terminal.
     const widths = block.map((line) => line.replaceAll(/\x1b\[\d*[A-Z]|\r/g, '').length);
     expect(Math.max(...widths)).toBeLessThan(60);
-    // What is written after the last removal of the block is the summary, and nothing of the block.
+    // After the last removal of the block, the output is the summary, and nothing of the block.
     expect(second.slice(second.lastIndexOf('\x1b[0J'))).toMatch(/^\S*job job: ok/);
   },
   120_000,

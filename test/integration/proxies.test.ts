@@ -49,7 +49,7 @@ class CountingProxy {
   }
 }
 
-/** Ends TLS, and leads what is inside to a port of this machine. */
+/** Terminates TLS, and forwards the decrypted bytes to a port of this machine. */
 class TlsFront {
   readonly #server: TlsServer;
 

@@ -73,7 +73,7 @@ it.runIf(process.platform === 'linux').each([
   );
 });
 
-describe('what cdsync writes', () => {
+describe('the output of cdsync', () => {
   const clear = '\x1b[2J\x9b1m\u202E';
   const obeyed = /[^\P{Cc}\n]|\p{Bidi_Control}/u;
 

@@ -22,7 +22,7 @@ async function passDays(days: number): Promise<RealtimeChange> {
 }
 
 describe('real-time sources', () => {
-  it('bring who entered and left a segment, and what became of its members', async () => {
+  it('add members that entered a segment, delete those that left, and read the profiles of all members', async () => {
     await space.configure('members', [
       vip,
       { name: 'gold', source: 'segment_members', segment: 'seg-gold', page_size: 10 },
@@ -86,7 +86,7 @@ describe('real-time sources', () => {
     );
     await writeFile(
       join(space.folder, 'keys.csv'),
-      `email,loyalty_id\n${one?.email},${one?.loyalty_id}\n${two?.email},\nnobody@example.com,\n`,
+      `email,loyalty_id\n${one?.email},${one?.loyalty_id}\n${two?.email},\nabsent@example.com,\n`,
     );
     const source = { source: 'realtime_profiles', collection: 'col-1' };
     await space.configure('lookups', [
@@ -111,12 +111,12 @@ describe('real-time sources', () => {
     expect(enriched.length).toBeGreaterThan(0);
   });
 
-  it('keep what was asked for and nothing else: what is no longer listed is deleted', async () => {
+  it('keep the listed profiles only: a profile that is no longer listed is deleted', async () => {
     const ids = (await space.query('seed', 'select profile_id from vip order by 1 limit 3')).map(
       ({ profile_id }) => profile_id,
     );
     const profiles = (list: unknown) => [{ name: 'some', source: 'realtime_profiles', collection: 'col-1', ids: list }];
-    await space.configure('listed', profiles([...ids, 'p-nobody']));
+    await space.configure('listed', profiles([...ids, 'p-absent']));
     expect(streamOf(await space.runWell('listed'), 'some')).toMatchObject({ rows: 3, missing: 1 });
     await space.configure('listed', profiles(ids.slice(1)));
     expect(streamOf(await space.runWell('listed'), 'some')).toMatchObject({ rows: 2, deleted: 1, unchanged: 2 });
@@ -148,7 +148,7 @@ describe('a segment whose page tokens point to its start', () => {
   });
 });
 
-describe('what is wrong is said', () => {
+describe('a stream fails, and its error names the cause', () => {
   async function failure(job: string, streams: Record<string, unknown>[]) {
     await space.configure(job, streams);
     const { code, report } = await space.run(job);

@@ -30,7 +30,7 @@ afterAll(() => space.close());
 
 const aDay = () => space.control('change', { days: 1 });
 
-/** What a reader puts in place of examples: a folder, and dates of the last days. */
+/** The values that a reader puts in place of the examples: a folder, and dates of the last days. */
 function own(more: readonly (readonly [string, string])[] = []): Substitutes {
   const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
   return new Map([['/srv/jobs', space.folder], ['2026-11-01', ago(10)], ['2026-11-08', ago(3)], ...more]);
@@ -77,7 +77,7 @@ describe('docs/snapshots.md', () => {
 
 describe('docs/recovery.md', () => {
   it(
-    'mends what it says that it mends',
+    'has commands that repair the damage that it describes',
     async () => {
       const blocks = scripts(await blocksOf('recovery.md')).filter((block) => !isGuarded(block));
       expect(blocks.length).toBeGreaterThan(10);
@@ -94,7 +94,7 @@ describe('docs/recovery.md', () => {
 
 describe('docs/recovery.md, guards', () => {
   it(
-    'leads from what is held to what is approved, discarded and accepted',
+    'has commands that approve, discard and accept held changes',
     async () => {
       const all = (await blocksOf('recovery.md')).filter(isGuarded);
       await writeFiles(space, all, own());
@@ -129,7 +129,7 @@ describe('docs/deployment.md, cron and systemd', () => {
       .flatMap((line) => /^(?:\S+ +){4}\S+ +(.*)$/.exec(line)?.[1] ?? []);
   const sh = (command: string, more: Record<string, string> = {}) =>
     shell(space, `exec /bin/sh -c '${substituted(command, own()).replaceAll("'", `'\\''`)}'`, { ...bare, ...more });
-  /** The environment that cron gives a job: almost nothing. The login comes from the file. */
+  /** The environment that cron gives a job: almost nothing. The login is read from the file `.env`. */
   const bare = { CDS_TOKEN: '' };
 
   beforeAll(async () => {
@@ -144,7 +144,7 @@ describe('docs/deployment.md, cron and systemd', () => {
   });
 
   it(
-    'has lines of crontab that log what is well and mail what is not',
+    'has lines of crontab that log a good run, and mail an error',
     async () => {
       const [line = '', , watch = ''] = commands();
       expect(await sh(line)).toEqual({ code: 0, stdout: '', stderr: '' });

@@ -152,7 +152,7 @@ describe('cdsync report', () => {
   });
 });
 
-/** Text with less contrast to what is behind it than 4.5, and what is wider than the page. */
+/** Text whose contrast to its background is below 4.5, the width of the page, and the number of unlabelled charts. */
 const looks = `(() => {
   for (const each of document.querySelectorAll('details')) each.open = true;
   const numbers = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);

@@ -24,7 +24,7 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
     if (await condition()) return;
     await wait(25);
   }
-  throw new Error('what was waited for did not come');
+  throw new Error('the condition was not met in time');
 }
 
 /** Starts a run that gets a checkpoint, and that a slow service keeps from ending. */
@@ -45,7 +45,7 @@ async function slowRun(name: string) {
 }
 
 describe('a run', () => {
-  it('brings every profile once, then nothing, then exactly what a day has changed', async () => {
+  it('inserts every profile once, then changes nothing, then applies exactly the changes of a day', async () => {
     await space.configure('days', [members, gold, { name: 'indexes', source: 'indexes' }]);
     const first = await space.runWell('days');
     expect(streamOf(first, 'members')).toMatchObject({
@@ -80,7 +80,7 @@ describe('a run', () => {
     expect(await readlink(join(space.jobFolder('days'), 'days.duckdb'))).toBe('published/2/days.duckdb');
   });
 
-  it('keeps in Parquet what it keeps in DuckDB', async () => {
+  it('keeps the same rows in Parquet as in DuckDB', async () => {
     const { files, rows } = await space.manifest('days', 'members');
     const paths = files.map(({ path }) => `'${join(space.jobFolder('days'), 'parquet', 'members', path)}'`).join(', ');
     const columns = 'exclude (_run_id, _synced_at, _first_seen_at)';
@@ -118,7 +118,7 @@ describe('a run', () => {
     expect(streamOf(again, 'learned').pages).toBeGreaterThanOrEqual(countries.length);
   });
 
-  it('believes no total that is far too small', async () => {
+  it('reads every record, even if the total is far too small', async () => {
     await space.configure('few', [
       { ...members, name: 'some', partition_by: { attribute: 'country', values: ['DE', 'US'] } },
     ]);
@@ -169,7 +169,7 @@ describe('a run', () => {
     expect(await space.runWell('locked', ['--full'])).toMatchObject({ resumed: false, status: 'ok' });
   });
 
-  it('publishes what a crash has left unpublished', async () => {
+  it('publishes a snapshot that a crash has left unpublished', async () => {
     const folder = space.jobFolder('days');
     const rows = (await space.query('days', 'from members')).length;
     await rm(join(folder, 'days.duckdb'));
@@ -182,7 +182,7 @@ describe('a run', () => {
   });
 });
 
-describe('what was good stays', () => {
+describe('the published rows stay', () => {
   it('when the service returns nothing', async () => {
     await space.control('faults', { kind: 'empty', match: '/profiles' });
     const { code, report } = await space.run('days', ['--stream', 'members']);

@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-it('the CronJob never runs twice at once, has room for memory_mb, and mounts what the image reads', () => {
+it('the CronJob never runs twice at once, has enough memory, and mounts the folders that the image reads', () => {
   const [text = ''] = blocks.filter(({ file }) => file === 'cronjob.yaml').map((block) => block.text);
   const documents = parseAllDocuments(text).map((document) => document.toJS());
   const { spec } = documents.find(({ kind }) => kind === 'CronJob');
@@ -43,7 +43,7 @@ it('the CronJob never runs twice at once, has room for memory_mb, and mounts wha
   ]);
 });
 
-/** Stand-ins for the schedulers' own parts: decorators that call the function. */
+/** Fakes of the schedulers' own modules: decorators that call the function. */
 const fakes: Record<string, string> = {
   'airflow/__init__.py': '',
   'airflow/decorators.py':
@@ -54,7 +54,7 @@ const fakes: Record<string, string> = {
     'class Failure(Exception):',
     '    def __init__(self, text, allow_retries): super().__init__(f"{text} {allow_retries}")',
     'def AssetSpec(name, **_): return name',
-    'def MaterializeResult(**given): return given',
+    'def MaterializeResult(**fields): return fields',
     'def multi_asset(**_): return lambda f: f',
     '',
   ].join('\n'),
@@ -65,7 +65,7 @@ describe.each([
   ['Dagster', 'cdsync_asset.py', 'import cdsync_asset; print("GOT", list(cdsync_asset.cdsync_nightly()))'],
 ])('the recipe for %s', (_, file, script) => {
   it(
-    'compiles, runs the job, reads its report, and fails for what a person decides (with stand-ins for the scheduler)',
+    'compiles, runs the job, reads its report, and fails if a person must decide (with a fake scheduler)',
     async () => {
       await promisify(execFile)('python3', ['-m', 'py_compile', join(space.folder, file)]);
       await mkdir(join(space.folder, 'fakes', 'airflow'), { recursive: true });

@@ -140,7 +140,7 @@ it('the smallest configured limit holds while its process lives', async () => {
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
-it('a process that comes right after another one counts what that one has sent', async () => {
+it('a process that starts right after another one counts the requests that the other one has sent', async () => {
   const { send, stats } = await sendersOf(program, 100);
   for (let n = 0; n < 4; n += 1) {
     const each = send({ requests: 60 });

@@ -14,7 +14,7 @@ const names = streams.map(({ name }) => name);
 const destinations = [{ name: 'there', connector: 'duckdb', path: './data/there.duckdb', streams: ['members'] }];
 
 let space: Workspace;
-/** What an undisturbed run makes of the day of changes. */
+/** Everything that readers see after an undisturbed run over the day of changes. */
 let truth: unknown;
 
 const storage = (name = 'data') => join(space.folder, name);
@@ -70,7 +70,7 @@ const read = 'job/.cdsync/runs/RUN/streams';
 
 /** Instants before the commit: nothing moves. */
 const early: readonly (readonly [string, string, Strike['when'], string])[] = [
-  ['while it repairs what an earlier run left', 'sql DETACH store #1', 'before', 'SIGTERM'],
+  ['while it repairs the remains of an earlier run', 'sql DETACH store #1', 'before', 'SIGTERM'],
   ['while it reads', `datasync ${read}/members/journal.jsonl #1`, 'before', 'SIGHUP'],
   ['after the last page', `datasync ${read}/members/journal.jsonl #2`, 'after', 'SIGTERM'],
   ['while it compares', `sync ${read}/members/.changes.parquet.tmp #1`, 'before', 'SIGINT'],
@@ -79,7 +79,7 @@ const early: readonly (readonly [string, string, Strike['when'], string])[] = [
   ['in the transaction', `sql DELETE FROM store."cdsync"."columns" WHERE stream = 'tiers' #1`, 'before', 'SIGTERM'],
 ];
 
-/** Instants after it: the run is finished, and says what it did not deliver. */
+/** Instants after the commit: the run finishes, and names the deliveries that it did not make. */
 const late: typeof early = [
   ['while it commits', 'sql COMMIT #1', 'before', 'SIGTERM'],
   ['while it publishes Parquet files', 'rename job/parquet/members/manifest.json #1', 'before', 'SIGINT'],
@@ -128,7 +128,7 @@ describe('a run that gets a signal', () => {
   });
 });
 
-describe('a run that cannot publish what it has committed', () => {
+describe('a run that cannot publish its committed snapshot', () => {
   it.each(['rename job/parquet/members/manifest.json #1', 'symlink job/.job.duckdb.tmp #1'])(
     'reports the commit, delivers nothing, and the next run publishes it: %s',
     async (at) => {

@@ -43,7 +43,7 @@ const members = (partition: Record<string, unknown>) => [
   { name: 'members', source: 'index_profiles', index: 'loyalty_members', page_size: 10, partition_by: partition },
 ];
 
-describe('what a run that was cut short has read', () => {
+describe('the checkpoint of an interrupted run', () => {
   it('is shown by partition, and forgotten by partition: a run resumes the others', async () => {
     await space.configure('cut', members({ attribute: 'country', values: ['US', 'DE'] }));
     await cutShort('cut');

@@ -126,7 +126,7 @@ describe('rename', () => {
     expect(dropped.code).toBe(0);
   });
 
-  it('keeps a column under its new name when another of that name comes later', async () => {
+  it('keeps a column under its new name when an attribute of that name appears later', async () => {
     await serve(() => ({ tier: 'gold' }));
     await runWith('grown', { columns: { tier: { rename: 'city' } } });
     await serve(() => ({ tier: 'gold', city: 'Ulm' }));
@@ -184,18 +184,18 @@ describe('guards', () => {
 
 describe('a first run whose filter matches nothing', () => {
   it('says so, and publishes a table with the columns that are known', async () => {
-    const stream = { name: 'made', source: 'index_profiles', index: 'loyalty_members', filter: { tier: 'nobody' } };
-    await space.configure('nobody', [stream]);
-    const { code, report } = await space.run('nobody');
+    const stream = { name: 'made', source: 'index_profiles', index: 'loyalty_members', filter: { tier: 'absent' } };
+    await space.configure('absent', [stream]);
+    const { code, report } = await space.run('absent');
     const warnings = report.jobs[0]?.streams[0]?.warnings;
     expect([code, warnings]).toEqual([
       0,
       [{ code: 'no_rows', message: 'the service has no records that its filter matches: 0 rows' }],
     ]);
-    expect(await space.query('nobody', "select id, tier from made where tier = 'gold'")).toEqual([]);
-    await space.configure('nobody', [{ ...stream, filter: { tier: 'gold' } }]);
-    expect((await space.run('nobody', ['--accept'])).code).toBe(0);
-    expect((await space.query('nobody', 'select distinct tier from made'))[0]).toEqual({ tier: 'gold' });
+    expect(await space.query('absent', "select id, tier from made where tier = 'gold'")).toEqual([]);
+    await space.configure('absent', [{ ...stream, filter: { tier: 'gold' } }]);
+    expect((await space.run('absent', ['--accept'])).code).toBe(0);
+    expect((await space.query('absent', 'select distinct tier from made'))[0]).toEqual({ tier: 'gold' });
   });
 });
 
@@ -244,7 +244,7 @@ describe('check', () => {
     );
   });
 
-  it('fails for a stream of which one request can be sent, but no page can be read', async () => {
+  it('fails for a stream if a request can be sent, but no page can be read', async () => {
     await serve(people);
     await space.configure('ignored', [made({ filter: { tier: 'silver' }, columns: { city: { drop: true } } })]);
     await space.control('faults', { kind: 'ignore_filter' });

@@ -30,7 +30,7 @@ async function readParquet(job: string): Promise<Map<string, Map<string, unknown
     const onComplete = (found: unknown[][]) => {
       for (const row of found) rows.set(String(row[0]), new Map(names.map((name, column) => [name, row[column]])));
     };
-    // biome-ignore lint/suspicious/noExplicitAny: the library's types ask for all parsers; it fills in what is left out.
+    // biome-ignore lint/suspicious/noExplicitAny: the library's types ask for all parsers; it adds the missing ones.
     await parquetRead({ file, metadata, compressors, parsers: parsers as any, rowFormat: 'array', onComplete });
   }
   return rows;
@@ -49,7 +49,7 @@ async function columnNames(job: string): Promise<Map<string, { name: string; typ
   );
 }
 
-/** DuckDB reads what the second reader cannot: exact decimals, and a field called __proto__. */
+/** DuckDB reads values that the second reader cannot read: exact decimals, and a field called __proto__. */
 async function readAsText(job: string, name: string): Promise<Map<string, unknown>> {
   const quoted = `"${name.replaceAll('"', '""')}"`;
   const rows = await space.query(job, `select id, to_json(${quoted})::varchar as value from made`);
@@ -63,7 +63,7 @@ function serialize(records: readonly ModelRecord[]): string[] {
   });
 }
 
-/** Expects the snapshot to be what was served; `earlier` are records of an earlier run, whose columns stay. */
+/** Expects the snapshot to have the served records; `earlier` are records of an earlier run, whose columns stay. */
 async function checkSnapshot(
   job: string,
   records: readonly ModelRecord[],
@@ -109,7 +109,7 @@ describe('values survive', () => {
     );
   }, 300_000);
 
-  it('when the next day brings other values, of other types; unchanged rows count as unchanged', async () => {
+  it('when the next day has other values, of other types; unchanged rows count as unchanged', async () => {
     let number = 0;
     await fc.assert(
       fc.asyncProperty(streams, streams, async (before, changed) => {

@@ -253,7 +253,7 @@ describe('the command that verify names', () => {
     ['a list for deliveries that is no JSON', () => edited(feed(), (text) => text.slice(9))],
   ];
 
-  it.each(damages)('mends %s, although nothing new is to be read', async (_, damage) => {
+  it.each(damages)('repairs %s, although there is nothing new to read', async (_, damage) => {
     await damage();
     const { code, stderr } = await space.cdsync(['verify', `${job}.json`]);
     expect(code).toBe(1);

@@ -56,7 +56,7 @@ describe('the GitHub Action', () => {
   );
 
   it.skipIf(!canEncrypt)(
-    'keeps the storage only encrypted, whatever came of the run (not tried without gpg)',
+    'keeps the storage only encrypted, whether the run succeeds or fails (not tried without gpg)',
     async () => {
       await space.configure('kept', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
       const inputs = { config: 'kept.json', storage: 'data', 'storage-passphrase': 'a passphrase of the build' };
@@ -91,7 +91,7 @@ describe('the GitHub Action', () => {
 
 describe('the Dockerfile', () => {
   it(
-    'installs a package that runs as its own user, and what docs/deployment.md mounts is what it reads (not tried: docker build)',
+    'installs a package that runs as its own user, with the mounts of docs/deployment.md (not tried: docker build)',
     async () => {
       const lines = (await readFile(join(root, 'Dockerfile'), 'utf8')).replaceAll('\\\n', ' ').split('\n');
       const steps = lines.map((line) => /^([A-Z]+) (.*)$/.exec(line)?.slice(1) ?? []) as [string, string][];

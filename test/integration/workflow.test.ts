@@ -190,7 +190,7 @@ describe('a job that was killed while it waited', () => {
     await writeFile(file, JSON.stringify(started));
   }
 
-  it('follows what it has started, and starts the next one in the run after', async () => {
+  it('follows its started workflows in the next run, and starts new ones in the run after that', async () => {
     workflows.plans.set('cg-slow', { states: ['started', 'in progress', 'in progress', 'in progress', 'succeeded'] });
     await configure('killed', { config_id: 'cg-good' }, { config_id: 'cg-slow' });
     await killWhen('killed', 'cg-slow: run');
@@ -228,7 +228,7 @@ describe('a job that was killed while it waited', () => {
 });
 
 describe('configs/nightly-workflow.yaml', () => {
-  it('runs against the local service as it stands', async () => {
+  it('runs unchanged against the local service', async () => {
     const { url, clientId, clientSecret } = space.service;
     const { code, stdout } = await space.cdsync(
       ['run', `${import.meta.dirname}/../../configs/nightly-workflow.yaml`, '--json'],

@@ -41,7 +41,7 @@ describe('each of the 23 operations of the local service', () => {
     for (const headers of [
       { authorization: undefined },
       { authorization: 'Bearer x.y.z' },
-      { 'service-tenant': 'nobody' },
+      { 'service-tenant': 'absent' },
     ]) {
       const { status, faults } = await ask(request, headers);
       expect([headers, status, faults]).toEqual([headers, 401, []]);

@@ -140,14 +140,14 @@ describe('audit events', () => {
   it('of a sandbox show in production, and not the other way round', async () => {
     const caller = await ManagementCaller.start();
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-7' });
-    const stranger = await caller.as('nightly-too', { tenant: 'elsewhere' });
+    const stranger = await caller.as('nightly-too', { tenant: 'another' });
     const run = await sandbox.start('cg-1');
     await caller.start('cg-1');
     const tenantsOf = async (by: ManagementCaller) =>
       new Set((await by.items('audit-events')).map(({ tenant }) => tenant));
     expect(await tenantsOf(caller)).toEqual(new Set(['acme', 'acme-sb-7']));
     expect(await tenantsOf(sandbox)).toEqual(new Set(['acme-sb-7']));
-    expect(await tenantsOf(stranger)).toEqual(new Set(['elsewhere']));
+    expect(await tenantsOf(stranger)).toEqual(new Set(['another']));
     const seen = (await caller.items('audit-events')).find(({ object_id: id }) => id === run.id);
     expect(seen).toMatchObject({ tenant: 'acme-sb-7', tenant_family: 'acme' });
   });

@@ -127,7 +127,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
 
   it('is 404 for a key that no profile has, and no response repeats its value', async () => {
     const absent = [
-      { email: 'nobody@example.org' },
+      { email: 'absent@example.org' },
       { phone: '+19999999999' },
       { loyalty_id: 'LM4294967295' },
       { shoe: 'size 43' },

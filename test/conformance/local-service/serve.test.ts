@@ -67,13 +67,13 @@ describe('cdsync serve', () => {
     const [taken, unknown, vague, refused] = await Promise.all(
       [
         ['--port', port],
-        ['keys', 'drop', '--key', 'nobody', '--port', port, '--control-token', listening.control_token],
+        ['keys', 'drop', '--key', 'absent', '--port', port, '--control-token', listening.control_token],
         ['keys', 'revoke', '--port', port],
         ['keys', 'revoke', '--all', '--port', port],
       ].map((more) => ended(cdsyncServe(...more))),
     );
     expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('[port_in_use]') });
-    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('there is no key nobody') });
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('there is no key absent') });
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('CDS_CONTROL_TOKEN') });
     expect(vague).toMatchObject({ code: 2, stderr: expect.stringContaining('--old or --all') });
   });

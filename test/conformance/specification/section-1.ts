@@ -19,10 +19,10 @@ export const section1: Checks = {
     expect(guarded).toHaveLength(operations.length - 1);
   },
   '1.text.2': async (setting) => {
-    const token = await (await setting.key({ tenant: 'elsewhere' })).issue();
-    expect((await setting.callerOf(token, 'elsewhere').get('/api/indexes')).status).toBe(200);
+    const token = await (await setting.key({ tenant: 'another' })).issue();
+    expect((await setting.callerOf(token, 'another').get('/api/indexes')).status).toBe(200);
     expect((await setting.callerOf(token, 'acme').get('/api/indexes')).status).toBe(401);
-    expect((await setting.callerOf(setting.service.token, 'elsewhere').get('/api/indexes')).status).toBe(401);
+    expect((await setting.callerOf(setting.service.token, 'another').get('/api/indexes')).status).toBe(401);
   },
   '1.rows.Management API': async ({ management, drafts }) => {
     const kinds = ['audit-events', 'campaigns', `ingest/jobs?${week()}`, 'segments', 'workflow/runs'];

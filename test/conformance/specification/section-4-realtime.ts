@@ -30,7 +30,7 @@ export const section4Lookup: Checks = {
     for (const [name, value] of Object.entries(ada)) {
       expect((await realtime.lookup({ [name]: value })).profile_id).toBe(id);
     }
-    expect((await realtime.post(keychain, { keys: { ...ada, email: 'nobody@example.org' } })).status).toBe(404);
+    expect((await realtime.post(keychain, { keys: { ...ada, email: 'absent@example.org' } })).status).toBe(404);
   },
   '4.6.text.2': async ({ ada }) => {
     const service = await scriptedService({ status: 200, body: { profile_id: 'p' } });
@@ -87,7 +87,7 @@ export const section4Lookup: Checks = {
     expect([status, body.message]).toEqual([400, 'no keychain keys were provided']);
   },
   '4.6.rows.404': async (setting) => {
-    const keys = { email: 'nobody@example.org' };
+    const keys = { email: 'absent@example.org' };
     const { status, text } = await setting.realtime.post(keychain, { keys });
     expect(status).toBe(404);
     const failure = await setting.client().failure(lookupProfileOperation('col-1', { keys }));
@@ -101,7 +101,7 @@ export const section4Lookup: Checks = {
     expect([get.status, get.body]).toEqual([200, post.body]);
     expect(get.headers.get('location')).toBe(post.headers.get('location'));
     expect((await realtime.get(keychain)).status).toBe(400);
-    expect((await realtime.get(`${keychain}?email=nobody%40example.org`)).status).toBe(404);
+    expect((await realtime.get(`${keychain}?email=absent%40example.org`)).status).toBe(404);
     const read = await setting.client().send(lookupProfileByGetOperation('col-1', { keys: ada }));
     expect(read).toEqual(post.body);
   },

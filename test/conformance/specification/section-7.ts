@@ -49,9 +49,9 @@ export const section7: Checks = {
     }
   },
   '7.rows.404.2': async ({ realtime }) => {
-    const keys = { email: 'nobody@example.org' };
+    const keys = { email: 'absent@example.org' };
     expect((await realtime.post('/prof/lookup/col-1/keychain', { keys })).status).toBe(404);
-    expect((await realtime.get('/prof/lookup/col-1/keychain?email=nobody@example.org')).status).toBe(404);
+    expect((await realtime.get('/prof/lookup/col-1/keychain?email=absent@example.org')).status).toBe(404);
   },
   '7.rows.429': async () => {
     // The clock does not move, so that all requests fall into one second.

@@ -1,7 +1,7 @@
 import type { CalmSteps, Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Situation } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 const [second, hour, day] = [1000, 3_600_000, 86_400_000];
 const jumps: Readonly<Record<string, number>> = {

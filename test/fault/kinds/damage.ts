@@ -1,11 +1,11 @@
 import { copyFile, mkdir, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Random } from '../random.js';
 import { listed } from '../residue.js';
 import type { Situation } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 type Damage = (path: string, random: Random) => Promise<void>;
 

@@ -5,9 +5,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { ended } from '../../fixtures/workspace.js';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding, otherErrors } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Situation } from '../situations.js';
+import { Broken, expectEnding, otherErrors } from '../try-fault.js';
 
 const execute = promisify(execFile);
 const mega = 1 << 20;

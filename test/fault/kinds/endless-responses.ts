@@ -1,8 +1,8 @@
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import { memoryMb } from '../lane.js';
 import { measured } from '../measured.js';
 import { type Situation, situations } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 import { hits } from './service-faults.js';
 
 /**

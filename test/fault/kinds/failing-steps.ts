@@ -1,5 +1,5 @@
 import type { CalmSteps, Fault, FaultKind } from '../fault.js';
-import { expectEnding } from '../judge.js';
+import { expectEnding } from '../try-fault.js';
 
 const errors = ['ENOSPC', 'ENOSPC lasting', 'EIO', 'EACCES', 'EMFILE', 'EIO lasting'];
 

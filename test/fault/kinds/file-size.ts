@@ -1,6 +1,6 @@
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding, otherErrors } from '../judge.js';
 import type { Situation } from '../situations.js';
+import { Broken, expectEnding, otherErrors } from '../try-fault.js';
 
 function limited(situation: Situation, kib: number): Fault {
   return {

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ended } from '../../fixtures/workspace.js';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import { type Situation, situations } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 const source = join(import.meta.dirname, '..', '..', 'fixtures', 'missing-calls.c');
 

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { PlainList } from '../../fixtures/plain-list.js';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import { measured } from '../measured.js';
 import { rowsIn } from '../published.js';
 import type { Random } from '../random.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 /** The default of `memory_mb`. */
 const mostMb = 768;

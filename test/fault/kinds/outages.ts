@@ -3,9 +3,9 @@ import type { RunReport } from '../../../src/core/run-report.js';
 import { ended } from '../../fixtures/workspace.js';
 import { slowReading } from '../baseline.js';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import { type Situation, situations } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 /** A tenth of the defaults, and outages of a tenth of those that a run survives: 30 s to 4 minutes. */
 const retry = { patience: '30s', max_delay_ms: 3_000 };

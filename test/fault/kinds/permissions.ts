@@ -5,9 +5,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { ended } from '../../fixtures/workspace.js';
 import type { CalmSteps, Ending, Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding, otherErrors } from '../judge.js';
 import type { Lane } from '../lane.js';
 import { listed } from '../residue.js';
+import { Broken, expectEnding, otherErrors } from '../try-fault.js';
 
 const execute = promisify(execFile);
 const isRoot = process.getuid?.() === 0;

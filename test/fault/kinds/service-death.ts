@@ -5,9 +5,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { ended } from '../../fixtures/workspace.js';
 import { slowReading } from '../baseline.js';
 import type { Fault, FaultKind } from '../fault.js';
-import { expectEnding } from '../judge.js';
 import { controlToken, type Lane, profiles } from '../lane.js';
 import { situations } from '../situations.js';
+import { expectEnding } from '../try-fault.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', '..', 'dist', 'src', 'cli', 'main.js');
 

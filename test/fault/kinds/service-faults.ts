@@ -1,7 +1,7 @@
 import type { Fault, FaultKind } from '../fault.js';
-import { expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Situation } from '../situations.js';
+import { expectEnding } from '../try-fault.js';
 
 type ServiceFault = Readonly<Record<string, unknown>> & { readonly kind: string };
 

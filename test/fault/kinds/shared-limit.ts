@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ended } from '../../fixtures/workspace.js';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Random } from '../random.js';
 import { type Situation, situations } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 /** Requests a second: few enough that two runs are in each other's way for some seconds. */
 const profileLimit = 8;

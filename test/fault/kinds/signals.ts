@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { RunReport } from '../../../src/core/run-report.js';
 import type { CalmSteps, Fault, FaultKind } from '../fault.js';
 import { jobFacts, reportProblems } from '../held-report.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import { job, type Situation, streamNames } from '../situations.js';
 import type { Strike } from '../strike.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 const signalNames = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 

@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Fault, FaultKind } from '../fault.js';
-import { expectEnding } from '../judge.js';
 import type { Lane, RunOptions } from '../lane.js';
 import { situations } from '../situations.js';
+import { expectEnding } from '../try-fault.js';
 
 /** System calls by which DuckDB writes, and how many of each a thread makes at least. */
 const calls: Readonly<Record<string, number>> = {

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { ended } from '../../fixtures/workspace.js';
 import type { CalmSteps, Ending, Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Situation } from '../situations.js';
+import { Broken, expectEnding } from '../try-fault.js';
 
 /** Waits until the run has stopped at its step, or has ended without it. */
 async function stopped(lane: Lane, end: Promise<unknown>): Promise<void> {

@@ -111,7 +111,7 @@ describe('what BigQuery is sent', () => {
     expect(tables.flat().sort()).toEqual(['_cdsync_loads', '_cdsync_state', 'people']);
   });
 
-  it('clusters a table by its key, and names the schema of what is loaded', async () => {
+  it('clusters a table by its key, and sends the schema of the loaded rows', async () => {
     await driver.load({ table: 'people', query: people(1), key, sequence: 1 });
     expect(dataset.jobs.find((job) => job.includes('`people`'))).toMatch(/ CLUSTER BY `id`$/);
     const fields = dataset.loads[0]?.schema.fields.map(({ name, type }) => `${name} ${type}`);
@@ -155,7 +155,7 @@ describe('responses of BigQuery', () => {
   });
 
   it('reports a dataset that is not there', async () => {
-    const error = await refused({ dataset: 'elsewhere' });
+    const error = await refused({ dataset: 'another' });
     expect(error).toMatchObject({ code: 'destination_permission', hint: expect.stringContaining('CREATE SCHEMA') });
   });
 });

@@ -42,7 +42,7 @@ function urlFor(user: string): string {
 }
 
 describe('check', () => {
-  it('names what a user of PostgreSQL lacks, with statements that grant it, and writes nothing', async () => {
+  it('names privileges that a PostgreSQL user lacks, and statements that grant them; writes nothing', async () => {
     const postgres = { name: 'warehouse', connector: 'postgres', url: urlFor('loader'), schema: 'cdp' };
     await server.query("CREATE ROLE loader LOGIN PASSWORD 'right'");
     const schemas = () => server.query('SELECT nspname FROM pg_namespace ORDER BY 1');
@@ -102,7 +102,7 @@ describe('check', () => {
   });
 });
 
-it('a check of a webhook asks what it takes, and sends no change and no signature', async () => {
+it('a check of a webhook sends an OPTIONS request, with no records and no signature', async () => {
   const receiver = await Receiver.open();
   const url = `http://127.0.0.1:${receiver.port}/in`;
   const { checked } = await check('knocked', [

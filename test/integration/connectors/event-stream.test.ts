@@ -119,7 +119,7 @@ describe('events', () => {
     expect((await profileWith(email as string))?.attributes?.city).toBe('Bonn');
   });
 
-  it('keep every digit of a number, and every value what it is', async () => {
+  it('keep every value unchanged, with every digit of a number', async () => {
     const property = fc.asyncProperty(streams, async (records) => {
       const sent: string[] = [];
       const catching: ServiceAccess = {

@@ -119,7 +119,7 @@ describe('a folder of CSV over several days', () => {
     const { code, stdout } = await space.cdsync(['push', 'hands.json', '--json']);
     expect([code, JSON.parse(stdout).jobs[0].destinations[0]]).toMatchObject([0, { status: 'ok', action: 'reload' }]);
     expect(Object.keys(await table('hands'))).toEqual(['a', 'b', 'c']);
-    // Of the same length: only the content tells.
+    // The edited file has the same length: only its content differs.
     const [again] = (await manifest('hands')).files;
     const edited = join(folder('hands'), again?.path ?? '');
     await writeFile(edited, (await readFile(edited, 'utf8')).replace('anna@', 'otto@'));

@@ -27,7 +27,7 @@ describe('a folder', () => {
   it.each([
     ['keep', ['=1+1', '+49 30', '@x', '-1.5', 'plain']],
     ['escape', ["'=1+1", "'+49 30", "'@x", '-1.5', 'plain']],
-  ])('of CSV with csv_formulas: %s is merged with what it has', async (csv_formulas, texts) => {
+  ])('of CSV with csv_formulas: %s merges new rows with its existing rows', async (csv_formulas, texts) => {
     const place = at.inFolder(csv_formulas);
     const driver = await at.driver(place, { format: 'csv', csv_formulas });
     const first = "SELECT * FROM (VALUES ('=1+1', 1), ('+49 30', 1), ('@x', 1), ('plain', 1)) AS t(id, n)";
@@ -74,7 +74,7 @@ describe('a store that refuses', () => {
     ['NoSuchBucket', 404, 'destination_refused', 'fatal', /create it/],
     ['PermanentRedirect', 301, 'destination_refused', 'fatal', /region/],
     ['InternalError', 500, 'destination_unavailable', 'retryable', undefined],
-  ])('with %s says what is wrong, and nothing secret', async (code, status, wanted, kind, hint) => {
+  ])('with %s causes an error that names the cause, and no secret', async (code, status, wanted, kind, hint) => {
     const driver = await at.driver(await at.inBucket());
     at.store.meddling = (_, response) => s3Refusal(response, status, code);
     const error = (await driver.load({ table: 't', query, sequence: 1 }).catch((thrown: unknown) => thrown)) as {
@@ -125,7 +125,7 @@ describe('a store that refuses', () => {
     at.store.meddling = (request, response) => {
       if (request.method !== 'PUT' || !request.url?.includes('/manifests/') || lost > 0) return undefined;
       lost += 1;
-      // It is written all the same.
+      // The manifest is written; only the response is lost.
       response.writeHead = () => response.destroy() as never;
       return undefined;
     };

@@ -18,7 +18,7 @@ async function serve(values: readonly number[]): Promise<void> {
 
 it('destinations load from and into folders whose names have the signs of patterns', async () => {
   const [storage, out] = ['./da[1]ta*', './o[u]t*'];
-  // What the patterns would match.
+  // Folders that the patterns would match.
   await mkdir(join(space.folder, 'da1ta*'));
   await mkdir(join(space.folder, 'out*'));
   const files = (name: string, more: Record<string, unknown>) => ({

@@ -56,7 +56,7 @@ describe('push --dry-run', () => {
     expect(stdout).toContain('made -> warehouse (duckdb, made): nothing to do');
   });
 
-  it('names the rule or type that needs all rows, and what is added and cleared', async () => {
+  it('names the rule or type that needs all rows, and the columns that are added and cleared', async () => {
     await configure({ email: { drop: true } });
     expect(await plan()).toMatchObject({ action: 'reload', plan: { clear: ['email'] } });
     await configure();

@@ -45,7 +45,7 @@ async function eventsSent(): Promise<number> {
   return stats.operations['POST /prof/events/{stream-id}'] ?? 0;
 }
 
-/** What the service has for an email address. */
+/** The attributes that the service has for an email address. */
 async function attributesOf(email: string): Promise<Record<string, unknown>> {
   const { url, token, tenantId } = space.service;
   const response = await fetch(`${url}/prof/lookup/col-1/keychain`, {

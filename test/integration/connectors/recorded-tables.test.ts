@@ -24,7 +24,7 @@ describe('values of a column whose type changes', () => {
     expect(await runs.values('code')).toEqual({ a: ['u1'], b: ['t2'], c: ['t3'], d: ['t4'] });
   });
 
-  it('are the newest ones in every column that has them, when the type comes back', async () => {
+  it('are the newest ones in every column that has them, when the type changes back', async () => {
     const runs = new Runs(space);
     const infer = { stream: { strings: 'infer' } };
     await runs.run(
@@ -80,7 +80,7 @@ describe('a table that others change', () => {
     expect((await runs.run(four((n) => ({ code: n + 1 }))))?.error?.code).toBe('table_altered');
   });
 
-  it('comes back whole, though nothing has changed at the source', async () => {
+  it('is complete again after a push, though nothing has changed at the source', async () => {
     const runs = new Runs(space);
     await runs.run(four((n) => ({ code: n })));
     await runs.sql('DROP TABLE members');
@@ -99,7 +99,7 @@ describe('a table that others change', () => {
     expect(await runs.values('code')).toEqual({ a: ['1'], b: ['2'], c: ['3'], d: ['4'] });
   });
 
-  it('keeps a column of theirs as it is when an attribute of its name comes', async () => {
+  it('keeps a column of theirs as it is when an attribute with its name appears', async () => {
     const runs = new Runs(space);
     await runs.run(four((n) => ({ code: n })));
     await runs.sql('ALTER TABLE members ADD COLUMN note VARCHAR');
@@ -156,7 +156,7 @@ describe('rules', () => {
     expect(Object.values(await runs.values('zip')).flat()).toEqual([]);
   });
 
-  it('that track a column again bring its newest values', async () => {
+  it('that track a column again deliver its newest values', async () => {
     const runs = new Runs(space);
     const untracked = { stream: { columns: { score: { track: false } } } };
     await runs.run(
@@ -303,7 +303,7 @@ describe('values in PostgreSQL', () => {
 });
 
 describe('a storage folder', () => {
-  it('that is put back from a backup brings its own snapshot, though that has the number of another', async () => {
+  it('that is restored from a backup delivers its own snapshot, though another one had its number', async () => {
     const runs = new Runs(space);
     await runs.run(four((n) => ({ n })));
     await cp(runs.storage(), runs.storage(`${runs.name}_kept`), { recursive: true, verbatimSymlinks: true });
@@ -332,7 +332,7 @@ describe('a storage folder', () => {
     ).toBe('store_unknown');
   });
 
-  it('keeps and delivers attributes that are called like columns of its own', async () => {
+  it('keeps and delivers attributes with the names of internal columns', async () => {
     const runs = new Runs(space);
     const names = (n: number) => ({ _sequence: n, _key: `k${n}`, _row: n, _cdsync_file: `f${n}` });
     await runs.run(four(names));

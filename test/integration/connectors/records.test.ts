@@ -54,7 +54,7 @@ async function cdsync(...words: string[]) {
 const emails = () => posted.map(({ data }) => data.email).filter((email) => email !== null && email !== undefined);
 
 describe('records that wait', () => {
-  it('go by the rule of today: nothing that it hides is sent, what was sent stays sent', async () => {
+  it('follow the current rule: a value that it hides is not sent, and a sent record is not sent again', async () => {
     await configure('waiting');
     await cdsync('run', 'waiting.json', '--no-push');
     remaining = 5;

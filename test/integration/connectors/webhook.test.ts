@@ -66,8 +66,8 @@ it('is given batches as large as max_records may be', () => {
   expect(max_records.safeParse((webhook.capabilities.batchRecords ?? 0) + 1).success).toBe(false);
 });
 
-describe('what a receiver gets', () => {
-  it('is every record once, in order, with numbers digit for digit', async () => {
+describe('a delivery to a receiver', () => {
+  it('sends every record once, in order, with numbers digit for digit', async () => {
     const records = someRecords(250).map((record) => ({ ...record, json: '{"big":123456789012345678901,"low":1e-7}' }));
     const { destination } = await open({ headers: { 'X-Team': 'crm' } });
     expect(new Set(types(await deliver(destination, records, 500)))).toEqual(new Set(['acknowledged']));
@@ -100,10 +100,10 @@ describe('what a receiver gets', () => {
   });
 
   it.each([
-    ['with a key in Base64', secret, Buffer.from(secret.slice(6), 'base64')],
-    ['with a key as it stands', 'a plain key of mine'.replaceAll(' ', '-'), Buffer.from('a-plain-key-of-mine')],
-  ])('is signed so that anyone who has the key can tell, %s', async (_, given, key) => {
-    const { destination } = await open({ signing_secret: given });
+    ['a key in Base64', secret, Buffer.from(secret.slice(6), 'base64')],
+    ['a plain-text key', 'a plain key of mine'.replaceAll(' ', '-'), Buffer.from('a-plain-key-of-mine')],
+  ])('is signed so that a receiver that has the key can verify it: %s', async (_, signing_secret, key) => {
+    const { destination } = await open({ signing_secret });
     await deliver(destination, someRecords(3), 500);
     const { headers, body } = receiver.received[0] as Received;
     expect(await isGenuine(headers, body, key)).toBe(true);
@@ -139,7 +139,7 @@ describe('what a receiver gets', () => {
     expect(bodies().map(({ id }) => id)).toEqual(keys);
   });
 
-  it('comes with the credentials of the URL', async () => {
+  it('sends the credentials of the URL', async () => {
     const { destination } = await open({ url: `http://us%3Aer:p%40ss@127.0.0.1:${receiver.port}/` });
     await deliver(destination, someRecords(1), 500);
     const [scheme, login = ''] = (receiver.received[0]?.headers.authorization ?? '').split(' ');
@@ -240,7 +240,7 @@ describe('a receiver that does not want a record', () => {
     expect(bodies().map(({ records }) => records.length)).toEqual([4, 1]);
   });
 
-  it('and repeats what is in it gets no personal value into the reason', async () => {
+  it('and repeats its values adds no personal value to the reason', async () => {
     const data = () => ({ email: 'ada@example.org', phone: 15550001234, address: { street: 'Elm Row' } });
     receiver.reset((_, response) =>
       respond(response, 400, { message: 'k-0: ada@example.org, 15550001234\nof Elm Row is no member' }),
@@ -252,7 +252,7 @@ describe('a receiver that does not want a record', () => {
     expect(reason).not.toMatch(/ada|1234|Elm/);
   });
 
-  it('is not believed if its results cannot be read', async () => {
+  it('makes the delivery fail if its results cannot be read', async () => {
     receiver.reset((_, response) => respond(response, 200, { results: [{ id: 'x', status: 'nope' }] }));
     expect((await failure()).message).toMatch(/results that cannot be read: results\.0\.status/);
   });
@@ -267,7 +267,7 @@ describe('an endpoint that is wrong', () => {
     [302, 'destination_refused', 'fatal'],
     [501, 'destination_refused', 'fatal'],
   ])('ends the delivery with %i, and shows nothing of the URL but its host', async (status, code, kind) => {
-    receiver.reset((_, response) => response.writeHead(status, { location: 'https://elsewhere.example/' }).end('no'));
+    receiver.reset((_, response) => response.writeHead(status, { location: 'https://other.example/' }).end('no'));
     const error = await failure();
     expect([error.code, error.kind, receiver.received.length]).toEqual([code, kind, 1]);
     expect(error.message).toContain(`127.0.0.1:${receiver.port} answered ${status}`);

@@ -31,7 +31,7 @@ async function backUp(series: Series): Promise<(isAlone: boolean) => Promise<voi
   };
 }
 
-/** What a copy from before does not know: a rule that hides a column, and a key that is forgotten. */
+/** Changes that an earlier copy does not have: a new rule that hides a column, and a key that is forgotten. */
 async function hideSince(series: Series): Promise<void> {
   const { source, options, dice } = series;
   const column = source.columns.find(({ name, form }) => form === 'text' && options.rules[name] === undefined);
@@ -43,13 +43,13 @@ async function hideSince(series: Series): Promise<void> {
   await series.deliver();
 }
 
-/** The copy is the table again, alone or with its record. */
+/** Puts the copy back in place of the table, alone or with its record. */
 async function putBack(series: Series, saved: (isAlone: boolean) => Promise<void>, isAlone: boolean): Promise<void> {
   const { target } = series;
   if (isAlone && !target.stampsLoads && series.options.mode === 'upsert') return;
   series.note(`backup of the ${isAlone ? 'table alone' : 'table and its record'} put back`);
   await saved(isAlone);
-  // Where loads stamp the table, the stamp alone tells.
+  // If loads stamp the table, the stamp alone shows that it is an old copy.
   const code = await series.refusedWith({ verify: !target.stampsLoads }, ['table_altered', 'erasures_gone']);
   if (code === undefined) return;
   series.note(`backup refused: ${code}`);
@@ -66,7 +66,7 @@ export const backup: Hand = {
     const saved = await backUp(series);
     const last = history.length;
     if (dice.once(2)) {
-      // Only values change, so the table of before has as many rows.
+      // Only values change, so the earlier table has the same number of rows.
       for (const { name } of source.columns) source.renew(name);
       series.product.now += 3_600_000;
       await series.commit();
@@ -90,7 +90,7 @@ async function keepStorage(series: Series): Promise<void> {
   const kept = (await series.record()).store_id;
   const [{ last }, forgotten] = [series, series.forgotten.size];
   series.later.push(async () => {
-    // Erasures of a folder that is gone are not known to the one before it.
+    // The earlier folder lacks the erasures of the folder that it would replace.
     if (series.forgotten.size !== forgotten) return;
     series.note('storage put back');
     await restore();
@@ -113,7 +113,7 @@ export const storage: Hand = {
   async act(series) {
     await keepStorage(series);
     if (series.dice.once(2)) return;
-    // One delivery later the folder of before is back.
+    // The earlier folder is put back after one more delivery.
     series.source.change();
     series.product.now += 3_600_000;
     await series.commit();

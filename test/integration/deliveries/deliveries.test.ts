@@ -32,7 +32,7 @@ for (const target of targets.filter(({ name }) => only === undefined || only ===
     afterAll(() => server.stop());
 
     it.for(seeds)(
-      'are what the source and the rules make of the table: seed %i',
+      'leave exactly the rows and columns that follow from the source and the rules: seed %i',
       { timeout: 300_000 },
       async (number) => {
         const place = await server.place();

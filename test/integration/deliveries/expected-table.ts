@@ -8,7 +8,7 @@ export interface Image {
   readonly types: ReadonlyMap<string, string>;
 }
 
-/** What one run has committed. */
+/** The rows and changes that one run has committed. */
 export interface Commit {
   readonly run: string;
   readonly rows: ReadonlyMap<string, Image>;
@@ -38,7 +38,7 @@ export interface Recorded {
   readonly retired: Readonly<Record<string, string>>;
 }
 
-/** The configuration of a delivery, as far as it decides what the table has. */
+/** The options of a delivery that decide which rows and columns the table has. */
 export interface Wanted {
   readonly mode: 'mirror' | 'upsert' | 'replace' | 'append';
   readonly deletes: 'hard' | 'soft';
@@ -50,9 +50,9 @@ export interface Wanted {
 }
 
 interface Left {
-  /** Images of which one, or a part of each, may be there. */
+  /** Images of the row: each of its values in the table may be from any of them. */
   images: Image[];
-  /** Whether the row may be missing: it came and went between two deliveries. */
+  /** Whether the row may be missing: it was added and removed between two deliveries. */
   readonly isOptional: boolean;
 }
 
@@ -79,7 +79,7 @@ function without(image: Image, path: string): Image {
   return { ...image, values };
 }
 
-/** What the stream has: an empty text in a column that was inferred from texts is NULL. */
+/** The value in the stream, and its type: an empty text in a column whose type was inferred from texts is NULL. */
 function inStream({ values, types }: Image, path: string): { readonly value: Json | undefined; readonly type: string } {
   const type = types.get(path) ?? 'VARCHAR';
   const value = values.get(path);
@@ -87,8 +87,8 @@ function inStream({ values, types }: Image, path: string): { readonly value: Jso
 }
 
 /**
- * What a table must have after each delivery, from what the source had and the rules that applied. The record only says how columns
- * are called; it may not contradict what it said before.
+ * The rows and columns that a table must have after each delivery, computed from the records of the source and the rules that
+ * applied. Only the names of columns are taken from the record of the table, which may not contradict its earlier versions.
  */
 export class ExpectedTable {
   covered: ReadonlyMap<string, Image> = new Map();
@@ -98,7 +98,10 @@ export class ExpectedTable {
   recorded: Recorded | undefined;
   /** How many values of the present rows the destination cannot hold; undefined if that is not known. */
   refused: number | undefined;
-  /** Whether rows that no delivery sends are those of a copy that was put back: rules that came and went since have cleared them. */
+  /**
+   * Whether the table is an old copy that was put back. Values of rows that no delivery sends again may be missing in it: rules
+   * that were added and removed since the copy have cleared them.
+   */
   isOldCopy = false;
   /** Rows and columns that someone has removed since the last delivery. */
   readonly #missing = new Set<string>();
@@ -122,7 +125,7 @@ export class ExpectedTable {
     return copy;
   }
 
-  /** Somebody has removed rows. */
+  /** A user has removed rows. */
   removed(keys: readonly string[]): void {
     for (const key of keys) {
       this.left.delete(key);
@@ -131,7 +134,7 @@ export class ExpectedTable {
     this.log = this.log.filter(({ key }) => !keys.includes(key));
   }
 
-  /** A table that begins again. */
+  /** The table starts again, without rows and without a record. */
   emptied(): void {
     this.left.clear();
     this.log = [];
@@ -140,7 +143,7 @@ export class ExpectedTable {
     this.isOldCopy = false;
   }
 
-  /** Somebody has removed a column: rows that no delivery touches again have nothing in it. */
+  /** A user has removed a column: rows that no delivery sends again are NULL in it. */
   lostColumn(path: string): void {
     this.#lost.add(path);
     for (const each of this.left.values()) each.images = each.images.map((image) => without(image, path));
@@ -154,14 +157,14 @@ export class ExpectedTable {
   }
 
   delivered(commits: readonly Commit[], wanted: Wanted, isEverything = false): void {
-    const now = commits.at(-1)?.rows ?? this.covered;
+    const current = commits.at(-1)?.rows ?? this.covered;
     if (wanted.mode === 'append') this.#appended(commits, wanted, isEverything);
-    else this.#merged(commits, now, wanted);
-    this.covered = now;
+    else this.#merged(commits, current, wanted);
+    this.covered = current;
     this.rules = wanted.rules;
   }
 
-  #merged(commits: readonly Commit[], now: ReadonlyMap<string, Image>, { mode, deletes, rules }: Wanted): void {
+  #merged(commits: readonly Commit[], current: ReadonlyMap<string, Image>, { mode, deletes, rules }: Wanted): void {
     const keeps = mode === 'upsert' || (mode === 'mirror' && deletes === 'soft');
     const before = new Map<string, Left>();
     for (const [key, image] of this.covered) before.set(key, { images: [image], isOptional: this.#missing.has(key) });
@@ -172,7 +175,7 @@ export class ExpectedTable {
       }
     if (!keeps) this.left.clear();
     else for (const [key, each] of before) this.left.set(key, each);
-    for (const key of now.keys()) this.left.delete(key);
+    for (const key of current.keys()) this.left.delete(key);
     const changed = [...rules.keys()].filter(
       (path) => this.#lost.has(path) || (this.rules.has(path) && this.rules.get(path) !== rules.get(path)),
     );
@@ -183,7 +186,7 @@ export class ExpectedTable {
   }
 
   #appended(commits: readonly Commit[], { rules }: Wanted, isEverything: boolean): void {
-    // What a rule has cleared does not come back with the rule before it.
+    // A value that a rule has cleared stays NULL when the rule before it applies again.
     for (const row of this.log)
       for (const [path, rule] of rules)
         if (row.rules.has(path) && row.rules.get(path) !== rule) row.image = without(row.image, path);
@@ -195,17 +198,22 @@ export class ExpectedTable {
   }
 
   /** Compares the table, and takes the names of columns from its record. */
-  check(recorded: Recorded, rows: readonly ComparedRow[], wanted: Wanted, facts: Facts): void {
-    this.#checkNames(recorded, rows, wanted, facts);
-    this.#checkHidden(rows, facts);
+  check(recorded: Recorded, rows: readonly ComparedRow[], wanted: Wanted, context: CheckContext): void {
+    this.#checkNames(recorded, rows, wanted, context);
+    this.#checkHidden(rows, context);
     this.refused = undefined;
-    if (wanted.mode === 'append') this.#checkLog(recorded, rows, facts);
-    else this.#checkRows(recorded, rows, wanted, facts);
+    if (wanted.mode === 'append') this.#checkLog(recorded, rows, context);
+    else this.#checkRows(recorded, rows, wanted, context);
     this.recorded = recorded;
   }
 
-  #checkNames({ map, retired }: Recorded, rows: readonly ComparedRow[], { dropped }: Wanted, facts: Facts): void {
-    for (const path of facts.paths)
+  #checkNames(
+    { map, retired }: Recorded,
+    rows: readonly ComparedRow[],
+    { dropped }: Wanted,
+    context: CheckContext,
+  ): void {
+    for (const path of context.paths)
       if (!dropped.has(path) && !map[path]?.target) fail(`column ${path} has no place in the table`);
     for (const path of dropped) if (map[path]?.target) fail(`column ${path} is dropped, and is ${map[path]?.target}`);
     for (const [path, { target, kind, as }] of Object.entries(map)) {
@@ -219,15 +227,16 @@ export class ExpectedTable {
     );
     const known = [...places, ...Object.keys(retired)];
     if (new Set(known).size !== known.length) fail(`two columns are one: ${known}`);
-    for (const name of facts.columns)
-      if (!known.includes(name) && !own.has(name) && !facts.users.has(name)) fail(`column ${name} is nobody's`);
-    for (const name of known) if (!facts.columns.includes(name)) fail(`column ${name} is not there`);
+    for (const name of context.columns)
+      if (!known.includes(name) && !own.has(name) && !context.users.has(name))
+        fail(`column ${name} belongs neither to cdsync nor to a user`);
+    for (const name of known) if (!context.columns.includes(name)) fail(`column ${name} is not there`);
     for (const row of rows)
       for (const name of Object.keys(retired))
         if (row.get(name) !== null) fail(`retired column ${name} holds a value in row ${row.get('id')}`);
   }
 
-  #checkHidden(rows: readonly ComparedRow[], { hidden, forgotten, users }: Facts): void {
+  #checkHidden(rows: readonly ComparedRow[], { hidden, forgotten, users }: CheckContext): void {
     for (const row of rows) {
       if (forgotten.has(String(row.get('id')))) fail(`forgotten key ${row.get('id')} is there`);
       for (const [name, text] of row)
@@ -238,7 +247,7 @@ export class ExpectedTable {
     }
   }
 
-  #checkRows({ map }: Recorded, rows: readonly ComparedRow[], wanted: Wanted, facts: Facts): void {
+  #checkRows({ map }: Recorded, rows: readonly ComparedRow[], wanted: Wanted, context: CheckContext): void {
     const found = new Map(rows.map((row) => [String(row.get('id')), row]));
     this.refused = 0;
     if (found.size !== rows.length) fail(`${rows.length} rows with ${found.size} keys`);
@@ -249,7 +258,7 @@ export class ExpectedTable {
       if (marked !== null && marked !== undefined) fail(`row ${key} is marked as deleted`);
       for (const [path, entry] of Object.entries(map)) {
         const isExact = !wanted.untracked.has(path);
-        this.#checkCell(row, path, entry, isExact ? [image] : facts.past(key, path), isExact);
+        this.#checkCell(row, path, entry, isExact ? [image] : context.past(key, path), isExact);
         this.refused += this.#refusedIn(path, entry, image);
       }
     }
@@ -258,8 +267,8 @@ export class ExpectedTable {
       const left = this.left.get(key) ?? fail(`row ${key} should not be there`);
       if (isSoft && row.get('_deleted_at') === null) fail(`row ${key} is not marked as deleted`);
       for (const [path, entry] of Object.entries(map)) {
-        // A value that was once not tracked may be one of long ago.
-        const past = facts.loose.has(path) ? facts.past(key, path) : [];
+        // A column that was ever untracked may have a value of any earlier run.
+        const past = context.loose.has(path) ? context.past(key, path) : [];
         this.#checkCell(row, path, entry, [...left.images, ...past, ...(this.isOldCopy ? [nothing] : [])], false);
       }
     }
@@ -312,7 +321,7 @@ export class ExpectedTable {
     for (const row of this.log) row.variants ??= variants;
   }
 
-  #checkLog(recorded: Recorded, rows: readonly ComparedRow[], facts: Facts): void {
+  #checkLog(recorded: Recorded, rows: readonly ComparedRow[], context: CheckContext): void {
     this.logged(recorded);
     const { map } = recorded;
     const id = (op: unknown, run: unknown, key: unknown) => JSON.stringify([op, run, key]);
@@ -325,8 +334,8 @@ export class ExpectedTable {
       const own = id(op, run, key);
       const row = open.get(own)?.pop() ?? fail(`the log lacks ${own}`);
       for (const [path, entry] of Object.entries(map)) {
-        const isLoose = facts.loose.has(path);
-        const images = [image, ...(isLoose && image.values.has(path) ? facts.past(key, path) : [])];
+        const isLoose = context.loose.has(path);
+        const images = [image, ...(isLoose && image.values.has(path) ? context.past(key, path) : [])];
         this.#checkCell(row, path, had?.has(path) ? entry : { ...entry, variant: null }, images, !isLoose);
         if (entry.variant !== null && !had?.has(path) && row.get(entry.variant) !== null)
           fail(`${own} has a value in ${entry.variant}`);
@@ -337,8 +346,8 @@ export class ExpectedTable {
   }
 }
 
-/** What else a check must know. */
-export interface Facts {
+/** Further input of {@link ExpectedTable.check}. */
+export interface CheckContext {
   /** Paths that the stream has columns for. */
   readonly paths: readonly string[];
   readonly columns: readonly string[];

@@ -277,7 +277,7 @@ const secondWriter: Hand = {
   },
 };
 
-const meanwhile: Hand = {
+const deleteDuringLoad: Hand = {
   name: 'rows deleted during a load',
   keyed: true,
   // A DuckDB file is open to one process only.
@@ -288,7 +288,7 @@ const meanwhile: Hand = {
     if (key === undefined) return;
     const aside = () => place.run(`DELETE FROM ${place.table(table)} WHERE id = ${place.literal(key)}`);
     await struck({ how: 'aside', step: 0, after: false, aside }, async () => {
-      series.note(`load meanwhile: ${(await series.product.push()).error?.code ?? 'ok'}`);
+      series.note(`load during deletes: ${(await series.product.push()).error?.code ?? 'ok'}`);
     });
   },
 };
@@ -351,7 +351,18 @@ const all: readonly Hand[] = [
     loadAll,
     recreate,
   ],
-  ...[otherTracking, otherTable, backup, storage, newStorage, secondWriter, meanwhile, comment, view, lostRecord],
+  ...[
+    otherTracking,
+    otherTable,
+    backup,
+    storage,
+    newStorage,
+    secondWriter,
+    deleteDuringLoad,
+    comment,
+    view,
+    lostRecord,
+  ],
 ];
 
 /** Only these, by their names, if a search for a cause asks for that. */

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 /** A value as the service sends it: JSON text. `null` and a missing value are one. */
 export type Json = string;
 
-/** What a rule of the stream makes of a value. */
+/** A rule of the stream, which changes the values of a column. */
 export interface ColumnRule {
   readonly hash?: true;
   readonly salt?: string;
@@ -69,7 +69,7 @@ function jsonText(text: string): string {
 const isNumeric = (kind: string) => /^(BIGINT|HUGEINT|DOUBLE|DECIMAL[^[]*)$/.test(kind);
 const isJson = (kind: string) => kind === 'JSON' || kind.endsWith('[]') || kind.startsWith('STRUCT(');
 
-/** One spelling of what a reader shows of a column. */
+/** The text that a reader shows for a value, in one spelling. */
 export function shown(kind: string, text: string | null): string | null {
   if (text === null) return null;
   if (isNumeric(kind)) return numeral(text);

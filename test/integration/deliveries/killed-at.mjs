@@ -9,10 +9,10 @@ const die = () => process.kill(process.pid, 'SIGKILL');
 
 function striking(type, name) {
   const own = type.prototype[name];
-  type.prototype[name] = function struck(...given) {
+  type.prototype[name] = function struck(...args) {
     left -= 1;
     if (left === 0 && when === 'before') die();
-    const result = own.apply(this, given);
+    const result = own.apply(this, args);
     if (left === 0) {
       if (result instanceof Promise) return result.finally(die);
       die();

@@ -5,7 +5,7 @@ import type { Series } from './series.js';
 
 type Mode = Wanted['mode'];
 
-/** What a series wants of its destination, and may change from run to run. */
+/** The options of a series for its stream and its destination; a user may change them from run to run. */
 export interface Options {
   mode: Mode;
   deletes: 'hard' | 'soft';
@@ -43,7 +43,7 @@ export function firstOptions(seed: number, dice: Dice): Options {
   };
 }
 
-/** What a user changes in the configuration between two runs. */
+/** Changes the configuration between two runs, as a user does. */
 export function changeOptions(series: Series): void {
   const { dice, options } = series;
   if (dice.once(3)) changeRule(series);

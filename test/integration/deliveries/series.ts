@@ -2,10 +2,10 @@ import type { DestinationReport } from '../../../src/core/run-report.js';
 import { Dice } from '../incremental-runs/dice.js';
 import type { DuckdbProcess } from './duckdb-process.js';
 import {
+  type CheckContext,
   type Commit,
   Difference,
   ExpectedTable,
-  type Facts,
   type Image,
   type Recorded,
   type Wanted,
@@ -24,7 +24,7 @@ export interface SeriesTask {
   readonly target: Target;
   readonly place: Place;
   readonly process: DuckdbProcess;
-  /** Counts what has happened. */
+  /** Counts events by their kind. */
   readonly tally: Map<string, number>;
 }
 
@@ -50,7 +50,7 @@ export class Series {
   product!: Product;
   /** All commits. */
   history: Commit[] = [];
-  /** What hands of earlier runs still have in mind. */
+  /** Actions that hands of earlier runs have left for a later run. */
   readonly later: (() => Promise<void>)[] = [];
   /** Which hand is next. */
   turn: number;
@@ -134,7 +134,7 @@ export class Series {
     });
   }
 
-  /** A run, and what it must have committed. */
+  /** Runs the job, and adds the commit that the run must have made to the history. */
   async commit(): Promise<void> {
     this.product.service.records = this.source.records();
     await this.configure();
@@ -144,8 +144,10 @@ export class Series {
     this.types = types;
     const rows = new Map<string, Image>();
     for (const [key, values] of this.source.image()) {
-      const given = [...values].map(([name, value]) => [pathOf(name), ruled(this.options.rules[name], value)] as const);
-      const all = [['id', JSON.stringify(key)] as const, ['index_id', '"made"'] as const, ...given];
+      const attributes = [...values].map(
+        ([name, value]) => [pathOf(name), ruled(this.options.rules[name], value)] as const,
+      );
+      const all = [['id', JSON.stringify(key)] as const, ['index_id', '"made"'] as const, ...attributes];
       rows.set(key, { types, values: new Map(all.filter((each): each is [string, Json] => each[1] !== undefined)) });
     }
     if (JSON.stringify([...keys].sort()) !== JSON.stringify([...rows.keys()].sort()))
@@ -167,7 +169,10 @@ export class Series {
     this.#before = new Map(Object.entries(this.options.rules).map(([name, rule]) => [name, JSON.stringify(rule)]));
   }
 
-  /** A run of a storage folder that does not continue what the table has. @param isOlder whether another one has taken the table over since */
+  /**
+   * A run with a storage folder whose changes do not continue the rows of the table.
+   * @param isOlder whether another storage folder has taken the table over since
+   */
   async recommit(isOlder = false): Promise<void> {
     this.waiting = [];
     this.product.now += 3_600_000;
@@ -181,7 +186,7 @@ export class Series {
     else await this.adopt(false);
   }
 
-  /** A delivery that must be refused, and leave the table as it is. @returns why: also that changes are gone, if that may be */
+  /** A delivery that must be refused, and leave the table as it is. @returns the code: also `changes_gone`, if changes may be missing */
   async refused(code: string): Promise<string> {
     const before = await this.rowTexts();
     const report = await this.product.push();
@@ -203,7 +208,7 @@ export class Series {
     return undefined;
   }
 
-  /** Goes on from what a log has. @param sends whether the changes since the record come all the same */
+  /** Continues a log from its present rows. @param sends whether the delivery still sends the changes since the record */
   async adopt(sends: boolean): Promise<void> {
     this.note('--adopt');
     if (!sends) this.waiting = [];
@@ -287,7 +292,7 @@ export class Series {
     return { mode, deletes, rules, dropped, untracked };
   }
 
-  /** A delivery that succeeds in the end, whatever happens on the way, and what the table then has. */
+  /** A delivery that succeeds in the end, whatever happens on the way. Then checks the table. */
   async deliver(flags: Flags = {}, allowed: readonly string[] = []): Promise<DestinationReport> {
     const before = await this.record().catch(() => undefined);
     const report = await this.push(flags);
@@ -341,7 +346,7 @@ export class Series {
       const rule = rules[name];
       return rule?.drop || rule?.hash || rule?.mask || own[name]?.drop;
     };
-    const properties: Facts = {
+    const context: CheckContext = {
       paths: [...this.types.keys()],
       columns: [...types.keys()],
       users: this.users,
@@ -356,7 +361,7 @@ export class Series {
           }),
         ),
     };
-    this.expected.check(record, rows, this.wanted(), properties);
+    this.expected.check(record, rows, this.wanted(), context);
     if (record.rows !== rows.length) throw new Difference(`the record says ${record.rows} rows of ${rows.length}`);
   }
 

@@ -3,7 +3,7 @@ import type { Json } from './json-value.js';
 
 type Form = 'text' | 'int' | 'long' | 'big' | 'double' | 'bool' | 'digits' | 'price' | 'day' | 'list' | 'object';
 
-/** What a column's values become in a later run. */
+/** The forms that a column's values may have in a later run. */
 const next: Readonly<Record<Form, readonly Form[]>> = {
   text: ['text', 'text', 'list'],
   int: ['double', 'long', 'big', 'text', 'list'],

@@ -9,11 +9,11 @@ export interface Strike {
   readonly step: number | 'change';
   /** Whether the step was still carried out, and its response lost. */
   readonly after: boolean;
-  /** What others do right before rows and record are written; only then, because a transaction holds locks. */
+  /** The work of another process right before rows and record are written: not later, because a transaction holds locks. */
   readonly aside?: () => Promise<void>;
 }
 
-type Session = Record<string, (...given: unknown[]) => Promise<unknown>>;
+type Session = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
 const steps = new Set(['run', 'rows', 'fill', 'begin', 'commit', 'rollback', 'number']);
 let present: Strike | undefined;
@@ -61,7 +61,7 @@ function guard(session: Session): Session {
       const value = Reflect.get(target, name, target) as unknown;
       if (typeof value !== 'function') return value;
       if (!steps.has(String(name))) return value.bind(target);
-      return (...given: unknown[]) => step(String(name), () => value.apply(target, given), given[0]);
+      return (...args: unknown[]) => step(String(name), () => value.apply(target, args), args[0]);
     },
   });
 }
@@ -70,18 +70,18 @@ function guard(session: Session): Session {
 export function watchSteps(): void {
   const prototype = SqlDestination.prototype as unknown as Session;
   for (const name of ['state', 'describe', 'load', 'keep', 'sums']) {
-    const own = prototype[name] as (...given: unknown[]) => Promise<unknown>;
-    prototype[name] = async function watched(this: { session: Session }, ...given: unknown[]) {
+    const own = prototype[name] as (...args: unknown[]) => Promise<unknown>;
+    prototype[name] = async function watched(this: { session: Session }, ...args: unknown[]) {
       if (!guarded.has(this)) {
         guarded.add(this);
         this.session = guard(this.session);
       }
-      return own.apply(this, given);
+      return own.apply(this, args);
     };
   }
 }
 
-/** Works with a strike. @returns what it did; empty if the work had fewer steps */
+/** Does the work with a strike. @returns a description of the strike; empty if the work had fewer steps */
 export async function struck(strike: Strike, work: () => Promise<void>): Promise<string> {
   [present, passed, last] = [strike, 0, ''];
   try {

@@ -25,13 +25,13 @@ export interface Place {
   rows(table: string): Promise<readonly ComparedRow[]>;
   /** Columns and their types; none if there is no such table. */
   types(table: string): Promise<ReadonlyMap<string, string>>;
-  /** Where a table is no place for statements, it fails. */
+  /** Fails if the target takes no statements. */
   run(sql: string): Promise<void>;
   drop(table: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What hands may do to a table of one database. */
+/** SQL with which hands change a table of one database. */
 export interface Hands {
   /** SQL that gives a column another type, which holds all of its values, and a type as it writes it, from how the database shows it. */
   retype?(table: string, column: string, type: string): string;
@@ -54,9 +54,12 @@ export interface Target {
   readonly stampsLoads: boolean;
   /** Whether a column of a declared type cannot hold a text, or JSON. */
   refuses(kind: string, text: string): boolean;
-  /** What statements may do to a table; left out where there are none. */
+  /** Statements that may change a table; undefined if the target takes no statements. */
   readonly hands?: Hands;
-  /** What a delivery that kills itself counts: messages to a server, or statements of DuckDB; undefined if no other process reaches it. */
+  /**
+   * The steps that a delivery counts until it kills itself: messages to a server, or statements of DuckDB; undefined if no other
+   * process can reach the target.
+   */
   readonly killedAt: 'message' | 'statement' | undefined;
   /** Connectors to use in place of those that come with cdsync. */
   readonly connectors?: ReadonlyMap<string, TableConnector>;

@@ -27,7 +27,7 @@ export class Dice {
     return order.sort(([a], [b]) => a - b).map(([, each]) => each);
   }
 
-  /** Dice of their own, so that what they decide does not depend on how often others are thrown. */
+  /** Separate dice, so that their results do not depend on how often others are thrown. */
   apart(): Dice {
     return new Dice(this.whole(2 ** 31));
   }

@@ -77,8 +77,8 @@ async function weakSide() {
     if (result === 'killed' || 'failure' in result) throw new Error(JSON.stringify(result));
     const [stream] = result.report.streams;
     if (stream === undefined) throw new Error('the report has no stream');
-    const { status, inserted, updated, deleted, unchanged, recognised } = stream;
-    return { status, inserted, updated, deleted, unchanged, recognised };
+    const { status, inserted, updated, deleted, unchanged, recognised: cacheHits } = stream;
+    return { status, inserted, updated, deleted, unchanged, cacheHits };
   };
   const rows = () =>
     reader.attached(join(side.jobFolder, `${job}.duckdb`), (name) =>
@@ -98,23 +98,23 @@ describe('records whose hashes are equal', () => {
     const { side, runOnce, rows, close } = await weakSide();
     try {
       const before = [record('a', 1), record('b', 2), record('c', 3), record('d', 4), record('e', 5)];
-      expect(await runOnce(before, 0)).toMatchObject({ inserted: 5, recognised: 0 });
-      // a changes its digits alone, which the hash cannot see; b changes in another way too; c goes, f comes.
+      expect(await runOnce(before, 0)).toMatchObject({ inserted: 5, cacheHits: 0 });
+      // a changes its digits alone, which the hash cannot see; b changes in another way too; c is removed, f is added.
       const after = [record('a', 7), record('b', 2, 'Bonn'), record('d', 4), record('e', 5), record('f', 6)];
       expect(await runOnce(after, 1)).toMatchObject({
         inserted: 1,
         updated: 1,
         deleted: 1,
         unchanged: 3,
-        recognised: 3,
+        cacheHits: 3,
       });
       const hidden = [row('a', 1), row('b', 2, 'Bonn'), row('d', 4), row('e', 5), row('f', 6)];
       expect(await rows()).toEqual(hidden);
       expect(await side.mismatches()).toEqual([]);
-      expect(await runOnce(after, 28)).toMatchObject({ updated: 0, unchanged: 5, recognised: 5 });
+      expect(await runOnce(after, 28)).toMatchObject({ updated: 0, unchanged: 5, cacheHits: 5 });
       expect(await rows()).toEqual(hidden);
       // `verify_every` has passed.
-      expect(await runOnce(after, 2)).toMatchObject({ updated: 1, unchanged: 4, recognised: 0 });
+      expect(await runOnce(after, 2)).toMatchObject({ updated: 1, unchanged: 4, cacheHits: 0 });
       expect(await rows()).toEqual([row('a', 7), ...hidden.slice(1)]);
       expect(await side.mismatches()).toEqual([]);
     } finally {
@@ -126,10 +126,10 @@ describe('records whose hashes are equal', () => {
     const { runOnce, rows, close } = await weakSide();
     try {
       await runOnce([record('a', 1), record('b', 2)], 0);
-      expect(await runOnce([record('a', 9), record('b', 2)], 1)).toMatchObject({ updated: 0, recognised: 2 });
+      expect(await runOnce([record('a', 9), record('b', 2)], 1)).toMatchObject({ updated: 0, cacheHits: 2 });
       expect(await runOnce([record('a', 9), record('b', 2)], 1, { full: true })).toMatchObject({
         updated: 1,
-        recognised: 0,
+        cacheHits: 0,
       });
       expect(await rows()).toEqual([row('a', 9), row('b', 2)]);
     } finally {
@@ -144,9 +144,9 @@ describe('records whose hashes are equal', () => {
       await runOnce([record('k1', 1), record('k2', 2), record('x', 3)], 0);
       expect(await rows()).toEqual([row('k1', 1), row('k2', 2), row('x', 3)]);
       const next = [record('k1', 1), record('x', 4, 'Bonn')];
-      const { deleted, recognised, ...rest } = await runOnce(next, 1);
+      const { deleted, cacheHits, ...rest } = await runOnce(next, 1);
       expect(rest).toMatchObject({ status: 'ok', inserted: 0, updated: 1 });
-      expect(deleted).toBe(recognised > 0 ? 0 : 1);
+      expect(deleted).toBe(cacheHits > 0 ? 0 : 1);
       expect(await side.mismatches()).toEqual([]);
       await runOnce(next, 31);
       expect(await rows()).toEqual([row('k1', 1), row('x', 4, 'Bonn')]);

@@ -5,7 +5,7 @@ import { cachePaths, readCacheFile } from '../../../src/record-cache/cache-file.
 import type { Dice } from './dice.js';
 import type { Reader } from './print.js';
 
-/** What may happen to the files by which a store recognises records. None of it may show in what is published. */
+/** Damage to the files of the record cache. None of it may change the published data. */
 export const damages = [
   'removed',
   'emptied',
@@ -19,7 +19,7 @@ export const damages = [
 export type Damage = (typeof damages)[number];
 
 /** The files of the record cache of the job in this folder. */
-export class KnownFiles {
+export class CacheFiles {
   readonly #folder: string;
   readonly #kept: string;
 
@@ -76,9 +76,9 @@ export class KnownFiles {
     const found: string[] = [];
     for (const stream of (await readdir(this.#folder).catch(() => [])).sort()) {
       const folder = join(this.#folder, stream);
-      const known = await readCacheFile(folder, () => undefined).catch(() => undefined);
-      if (known === undefined) continue;
-      const { header, table } = known;
+      const cache = await readCacheFile(folder, () => undefined).catch(() => undefined);
+      if (cache === undefined) continue;
+      const { header, table } = cache;
       const rows = await reader.rows(`SELECT DISTINCT raw_hi, raw_lo FROM '${cachePaths(folder).keys(header.id)}'`);
       const words = new BigUint64Array(2);
       const missing = rows.filter(({ raw_hi, raw_lo }) => {
@@ -86,7 +86,7 @@ export class KnownFiles {
         return table.find(new Uint32Array(words.buffer), 0) < 0;
       });
       if (missing.length > 0 || table.count !== rows.length)
-        found.push(`known ${stream}: ${table.count} hashes for ${rows.length}, ${missing.length} missing`);
+        found.push(`cache of ${stream}: ${table.count} hashes for ${rows.length}, ${missing.length} missing`);
     }
     return found;
   }

@@ -43,7 +43,7 @@ function anyText(dice: Dice): string {
   return Array.from({ length: dice.whole(4) }, () => dice.pick(parts)).join('');
 }
 
-/** What the attributes of a new person are. Each list has some that others lack. */
+/** Attributes of a new person. Each list has some that others lack. */
 function anyAttributes(dice: Dice, wide: readonly string[]): [string, Value][] {
   const attributes: [string, Value][] = [['name', anyText(dice)]];
   if (!dice.once(10)) attributes.push(['score', spelled(dice.pick(dice.pick(numbers.slice(0, 3))))]);
@@ -182,7 +182,7 @@ export class ListModel {
   #newPerson(): Person {
     const dice = this.#dice;
     this.#made += 1;
-    // A key comes back now and then.
+    // Now and then a key is used again.
     const key = dice.once(10) ? `k${dice.whole(this.#made)}/"é` : `k${this.#made}/"é`;
     const taken = this.#people.some((each) => each.key === key) ? `${key}-${this.#made}` : key;
     const style = dice.once(8) ? anyStyle(dice) : this.#house;

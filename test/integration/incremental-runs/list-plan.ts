@@ -12,7 +12,7 @@ export interface ListShape {
 
 const mishaps: readonly Mishap[] = ['cut', 'broken_record', 'reset', 'unavailable'];
 
-/** Puts further copies of some records elsewhere into the list: the same bytes, or others. */
+/** Puts further copies of some records at random positions of the list: the same bytes, or others. */
 function withDuplicates(list: ListModel, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Copy[] {
   const all = [...copies];
   const most = dice.pick([1, 1, 2, 6]);
@@ -25,7 +25,7 @@ function withDuplicates(list: ListModel, copies: readonly Copy[], isOrdered: boo
   return all;
 }
 
-/** The list some time later: a few records are gone, a few have changed, a few are elsewhere. */
+/** The list some time later: a few records are gone, a few have changed, and the order may differ. */
 function later(list: ListModel, copies: readonly Copy[], { isOrdered }: ListShape, dice: Dice): Copy[] {
   const all = copies.flatMap((copy) => {
     if (!dice.once(8)) return [copy];
@@ -49,7 +49,7 @@ function movesIn(list: ListModel, copies: readonly Copy[], isOrdered: boolean, d
   });
 }
 
-/** What the service does to one index in one run. */
+/** Plans how the service serves one index in one run. */
 export function planList(list: ListModel, shape: ListShape, dice: Dice): ListPlan {
   const { isSteady, isOrdered } = shape;
   const first = dice.once(3) ? withDuplicates(list, list.copies, isOrdered, dice) : list.copies;

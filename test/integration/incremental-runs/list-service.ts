@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net';
 import { type Copy, countries, type ListModel } from './list-model.js';
 import type { Bytes, Style } from './record-text.js';
 
-/** A record that comes, goes or takes another place while the list is read. */
+/** A change of the list while it is read: a record is removed, and a copy may be put at another position. */
 export interface Move {
-  /** The first position of a page that meets the list so. */
+  /** Pages that start at this position or later see the change. */
   readonly from: number;
   readonly take: number;
-  /** What is put where one was taken away: nothing, or a copy. */
+  /** The copy that is put into the list; undefined if the record is only removed. */
   readonly put: { readonly at: number; readonly copy: Copy } | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface ListPlan {
   readonly deadFrom: number | undefined;
   readonly mishaps: ReadonlyMap<number, Mishap>;
   readonly ignoresFilter: boolean;
-  /** What is added to the true total; null for none at all. */
+  /** The number that is added to the true total; null for a response without a total. */
   readonly lie: number | null;
   /** How single records are written. */
   readonly style: Style;
@@ -44,7 +44,7 @@ interface Served {
   readonly copies: readonly Copy[];
 }
 
-/** What the service has returned of one index in the present run. */
+/** The pages that the service has returned for one index in the current run, and the tokens that it has refused. */
 class Notices {
   readonly served: Served[] = [];
   readonly chains = new Map<string, number>();
@@ -53,8 +53,8 @@ class Notices {
   readonly mishaps = new Set<string>();
 
   /**
-   * A page that had to be asked for again may come after the one behind it. It counts at its place in the list: of two copies of a
-   * key, the one further on is kept.
+   * A page that had to be requested again may be returned after the page that follows it. It counts at its place in the
+   * list: of two copies of a key, the later one in the list is kept.
    */
   add(page: Served): void {
     const isBehind = ({ filter, chain, position }: Served) =>

@@ -3,7 +3,7 @@ import type { Dice } from './dice.js';
 /** JSON text whose characters are its bytes (latin1): records may hold bytes that are not UTF-8. */
 export type Bytes = string;
 
-/** A JSON value, and with `spelled` one whose text is given. */
+/** A JSON value, or with `spelled` its exact text. */
 export type Value = null | boolean | string | { readonly spelled: Bytes } | readonly Value[] | Members;
 /** An object. A name may come twice. */
 export interface Members {

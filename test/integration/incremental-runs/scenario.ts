@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobReport } from '../../../src/core/run-report.js';
 import { Dice } from './dice.js';
-import { damages, KnownFiles } from './known-damage.js';
+import { CacheFiles, damages } from './known-damage.js';
 import { ListModel } from './list-model.js';
 import { describePlan, planList } from './list-plan.js';
 import { type ListPlan, partitionValues } from './list-service.js';
@@ -24,11 +24,11 @@ export interface SeasonOptions {
   readonly killsOnceIn: number | undefined;
   /** Counts what happened: the names are for people. */
   readonly tally: Map<string, number>;
-  /** Breaks something on the recognising side, to show that the comparison sees it. */
+  /** Breaks something on the side with the record cache, to show that the comparison sees it. */
   readonly spoil?: (copies: ListPlan) => ListPlan;
 }
 
-/** Two storage folders that read the same lists run after run, one with recognition and one without. */
+/** Two storage folders that read the same lists run after run, one with the record cache and one without. */
 export class Scenario {
   readonly #options: SeasonOptions;
   readonly #dice: Dice;
@@ -39,7 +39,7 @@ export class Scenario {
   readonly #delivers: boolean;
   readonly #recognition: Row;
   #sides: [with_: Side, without: Side] | undefined;
-  #known: KnownFiles | undefined;
+  #cacheFiles: CacheFiles | undefined;
   #member: Row;
   #now = began;
   #requests = 12;
@@ -70,7 +70,7 @@ export class Scenario {
   async run(): Promise<void> {
     const { folder, runs } = this.#options;
     this.#sides = [await Side.open(join(folder, 'with'), true), await Side.open(join(folder, 'without'), false)];
-    this.#known = new KnownFiles(this.#sides[0].jobFolder, join(folder, 'kept'));
+    this.#cacheFiles = new CacheFiles(this.#sides[0].jobFolder, join(folder, 'kept'));
     try {
       for (let run = 1; run <= runs; run += 1) await this.#runOnce(run);
       for (const side of this.#sides) {
@@ -170,7 +170,7 @@ export class Scenario {
     return dice.once(6) ? { how: 'signal', atRequest, afterCheckpoint: false } : undefined;
   }
 
-  /** What people do between two runs. @returns what was done */
+  /** Makes the changes that people make between two runs. @returns the changes */
   async #meddle(dice: Dice): Promise<string[]> {
     const done: string[] = [];
     const set = (name: string, value: unknown) => {
@@ -213,8 +213,8 @@ export class Scenario {
     if (dice.once(6)) done.push(await this.#forget(dice));
     if (dice.once(4)) {
       const how = dice.pick(damages);
-      if (await this.#known?.damage(how, dice)) done.push(`known file ${how}`);
-    } else if (dice.once(3)) await this.#known?.keep();
+      if (await this.#cacheFiles?.damage(how, dice)) done.push(`cache file ${how}`);
+    } else if (dice.once(3)) await this.#cacheFiles?.keep();
     return done;
   }
 
@@ -234,7 +234,7 @@ export class Scenario {
 
   async #forget(dice: Dice): Promise<string> {
     const list = dice.pick(this.#lists);
-    const key = list.keys.length === 0 ? 'nobody' : dice.pick(list.keys);
+    const key = list.keys.length === 0 ? 'absent' : dice.pick(list.keys);
     const ended: string[] = [];
     for (const side of this.#pair) {
       side.now = this.#now - hour / 2;
@@ -285,7 +285,7 @@ export class Scenario {
       prints.push(this.#withoutWiped(print));
     }
     found.push(...differences(prints[0] as Print, prints[1] as Print));
-    found.push(...((await this.#known?.contradictions(this.#options.reader)) ?? []));
+    found.push(...((await this.#cacheFiles?.contradictions(this.#options.reader)) ?? []));
     for (const { list } of plans)
       if (isCommitted(list.index)) found.push(...(await this.#againstTruth(list.index, prints)));
     this.#diary.push(`  ${JSON.stringify([...withCache.values()].flat())}`);
@@ -300,18 +300,18 @@ export class Scenario {
 
   #countCacheHits(result: RunResult): void {
     if (result === 'killed' || 'failure' in result) return;
-    for (const { recognised, unrecognised } of result.report.streams)
-      this.#count(`recognised: ${recognised > 0 ? 'some' : (unrecognised ?? 'none, for no reason')}`);
+    for (const { recognised: cacheHits, unrecognised: reason } of result.report.streams)
+      this.#count(`cache hits: ${cacheHits > 0 ? 'some' : (reason ?? 'none, for no reason')}`);
   }
 
   /**
    * A reading that begins again, because a column got another type, forgets its first attempt. If that one met the refused
-   * token, the second does not, so its counters lack what the other side's first attempt has returned.
+   * token, the second does not, so its counters lack the records that the other side's first attempt has read.
    */
   #rememberWiped(result: RunResult): void {
     if (result === 'killed' || 'failure' in result) return;
-    for (const { name, unrecognised } of result.report.streams) {
-      if (unrecognised !== 'a column got another type' || !this.#pair[0].service.hasRefused(name)) continue;
+    for (const { name, unrecognised: reason } of result.report.streams) {
+      if (reason !== 'a column got another type' || !this.#pair[0].service.hasRefused(name)) continue;
       this.#wiped.add(`${result.report.run_id.slice(0, 16)} ${name}`);
     }
   }
@@ -358,14 +358,14 @@ export class Scenario {
         .sort();
       const name = `${at === 0 ? 'with' : 'without'} recognition, ${index}`;
       return differences(
-        new Map([[`${name}: (with: rows, without: what the service returned last)`, seen]]),
-        new Map([[`${name}: (with: rows, without: what the service returned last)`, sent]]),
+        new Map([[`${name}: (with: rows, without: the copies that the service returned last)`, seen]]),
+        new Map([[`${name}: (with: rows, without: the copies that the service returned last)`, sent]]),
       );
     });
   }
 }
 
-/** What a report must have in common with that of the other side. */
+/** The values of a report that must be equal on both sides. */
 function shownResult(result: RunResult): Print {
   if (result === 'killed') return new Map([['result', ['killed']]]);
   if ('failure' in result) return new Map([['result', [result.failure]]]);

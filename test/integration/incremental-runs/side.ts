@@ -36,25 +36,25 @@ export interface Cut {
   readonly afterCheckpoint: boolean;
 }
 
-/** What came of one run: its report, or why there is none. */
+/** The result of one run: its report, or why there is none. */
 export type RunResult = { readonly report: JobReport } | { readonly failure: string } | 'killed';
 
 /** One storage folder, the service that it reads, and runs at times that the test decides. */
 export class Side {
   readonly folder: string;
   readonly service: ListService;
-  readonly #isRecognising: boolean;
+  readonly #usesCache: boolean;
   now = 0;
 
-  private constructor(folder: string, service: ListService, isRecognising: boolean) {
+  private constructor(folder: string, service: ListService, usesCache: boolean) {
     this.folder = folder;
     this.service = service;
-    this.#isRecognising = isRecognising;
+    this.#usesCache = usesCache;
   }
 
-  static async open(folder: string, isRecognising: boolean): Promise<Side> {
+  static async open(folder: string, usesCache: boolean): Promise<Side> {
     await mkdir(folder, { recursive: true });
-    return new Side(folder, await ListService.open(), isRecognising);
+    return new Side(folder, await ListService.open(), usesCache);
   }
 
   close(): Promise<void> {
@@ -71,8 +71,8 @@ export class Side {
 
   async configure(setup: Setup): Promise<void> {
     const { service, streams, destinations } = setup;
-    const given = (setup.job.recognition ?? {}) as Row;
-    const recognition = { ...given, enabled: this.#isRecognising };
+    const settings = (setup.job.recognition ?? {}) as Row;
+    const recognition = { ...settings, enabled: this.#usesCache };
     const config = {
       version: 1,
       service: {
@@ -155,7 +155,7 @@ export class Side {
     return false;
   }
 
-  /** Erases a record. @returns what came of it */
+  /** Erases a record. @returns the result as JSON, or the code of the error */
   async forget(stream: string, key: string): Promise<string> {
     const config = await loadConfig(this.#configPath, { env: {}, needs: { destinations: true } });
     const [only] = config.jobs;

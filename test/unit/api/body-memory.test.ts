@@ -33,7 +33,7 @@ const ways: Readonly<Record<string, (text: string) => Reply>> = {
   },
 };
 
-describe('The room for bodies', () => {
+describe('The memory for bodies', () => {
   it('never keeps a body waiting for ever, and never gives out more than twice its bytes', () => {
     const step = fc.record({ which: fc.nat(9), does: fc.constantFrom('grow', 'grow', 'settle', 'take') });
     fc.assert(
@@ -61,7 +61,7 @@ describe('The room for bodies', () => {
           }
           check();
         }
-        // What is whole is taken in; then every body in turn can become as large as a body may be.
+        // The settled bodies are released; then each other body, one after the other, can grow to the full size.
         for (const place of whole.splice(0)) place.release();
         for (const place of growing.splice(0)) {
           while (place.bytes < bytes) {

@@ -10,7 +10,7 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** A clock that stands still until the test moves it. Sleepers wake in order, exactly when due. */
+/** A clock that moves only when the test moves it. Sleepers wake in order, exactly when due. */
 export class ManualClock implements Clock {
   #time = 0;
   #sleepers: Sleeper[] = [];

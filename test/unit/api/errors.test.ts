@@ -82,7 +82,7 @@ describe('An error of the service', () => {
     }
   });
 
-  it('needs no body, and none of the optional fields of one', async () => {
+  it('needs neither a body nor the optional fields of one', async () => {
     expect((await failureOf(list, { status: 404 })).message).toBe('GET /indexes was refused with 404: Not Found');
     expect((await failureOf(list, { status: 400, body: { message: 'no' } })).message).toBe(
       'GET /indexes was refused with 400: no',
@@ -139,10 +139,10 @@ describe('An error of the service', () => {
 
   it('never shows the values of the request', async () => {
     const filter = [['email', 'ann@example.com']] as const;
-    const message = 'nobody has email ann@example.com (ann%40example.com)';
+    const message = 'no record has email ann@example.com (ann%40example.com)';
     for (const operation of [profilesPageOperation({ indexId: 'i', filter }), lookup]) {
       const error = await failureOf(operation, { status: 404, body: { message } });
-      expect(error.serviceMessage).toBe('nobody has email [secret] ([secret])');
+      expect(error.serviceMessage).toBe('no record has email [secret] ([secret])');
     }
     const short = profilesPageOperation({
       indexId: 'i',
@@ -269,7 +269,7 @@ describe('A redirect to the other spelling of the path', () => {
     expect(service.received).toHaveLength(1);
   });
 
-  it('is an error if it leads back', async () => {
+  it('is an error if its target redirects back to the first path', async () => {
     const to = (location: string): Reply => ({ status: 308, headers: { location } });
     const service = await scriptedService(to('/api/workflow/runs'), to('/api/workflow/runs/'));
     expect(await testClient(serviceOptions(service.baseUrl)).failure(start)).toMatchObject({ code: 'redirected' });

@@ -30,8 +30,8 @@ describe('OAuth client credentials', () => {
     return (response, request) => {
       if (isExchange(request)) {
         issued += 1;
-        const answer = { access_token: `token-${issued}`, expires_in: expiresIn, token_type: 'Bearer' };
-        response.end(JSON.stringify(answer));
+        const body = { access_token: `token-${issued}`, expires_in: expiresIn, token_type: 'Bearer' };
+        response.end(JSON.stringify(body));
       } else {
         response.statusCode = valid(bearer(request) ?? '') ? 200 : 401;
         response.end('{"data":[]}');
@@ -233,7 +233,7 @@ describe('OAuth client credentials', () => {
     expect(clock.slept[0]).toBe(3_000);
   });
 
-  it('that bring no token in the end are reported', async () => {
+  it('are reported as failed if no exchange returns a token', async () => {
     const service = await scriptedService({ status: 200, body: { access_token: '' } });
     const error = await testClient(serviceOptions(service.baseUrl, { auth })).failure(list);
     expect(error).toMatchObject({ code: 'oauth_failed', kind: 'retryable' });

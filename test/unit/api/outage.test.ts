@@ -12,11 +12,11 @@ async function awayFor(ms: number) {
     response.end(JSON.stringify(emptyPage));
   };
   const service = await scriptedService(reply);
-  const given = testClient(serviceOptions(service.baseUrl));
-  await given.send(list);
-  const until = given.clock.monotonic() + ms;
-  isAway = () => given.clock.monotonic() < until;
-  return { ...given, service };
+  const setup = testClient(serviceOptions(service.baseUrl));
+  await setup.send(list);
+  const until = setup.clock.monotonic() + ms;
+  isAway = () => setup.clock.monotonic() < until;
+  return { ...setup, service };
 }
 
 it.each([1, 64])('Four minutes of 503 are survived by %i chains, with less than 100 requests', async (chains) => {

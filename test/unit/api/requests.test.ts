@@ -17,7 +17,7 @@ import { emptyPage, givenToken, scriptedService, serviceOptions, testClient } fr
 
 const wellFormed = fc.string({ unit: 'binary' }).map((text) => text.toWellFormed());
 
-describe('What is sent', () => {
+describe('A request', () => {
   it('carries token, tenant, version and the accepted formats', async () => {
     const service = await scriptedService(emptyPage);
     const { send } = testClient(
@@ -157,8 +157,8 @@ describe('Encoding', () => {
   });
 });
 
-describe('What is read', () => {
-  it('treats an absent, an empty and a null token as the end of the list, and keeps unknown fields', () => {
+describe('Decoding', () => {
+  it('takes an absent, an empty and a null token as the end of the list, and keeps unknown fields', () => {
     const item = { id: 'i-1', name: 'members', shade: 'blue' };
     for (const end of [{}, { next_token: '' }, { next_token: null }]) {
       const page = readIndexes(Buffer.from(JSON.stringify({ data: [item], ...end, more: 1 })));

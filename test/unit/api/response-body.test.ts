@@ -4,7 +4,7 @@ import { BodyBuilder, BufferPool } from '../../../src/api/response-body.js';
 
 const kilobytes = 1024;
 
-/** A body that comes in chunks of at most 16 KB. */
+/** A body that arrives in chunks of at most 16 KB. */
 function bodyOf(bytes: Buffer, pool: BufferPool, stated = bytes.length): Buffer {
   const body = new BodyBuilder(stated, pool);
   for (let from = 0; from < bytes.length; from += 16 * kilobytes) body.add(bytes.subarray(from, from + 16 * kilobytes));
@@ -26,7 +26,7 @@ describe('the memory of bodies', () => {
     expect([second.equals(b), third.equals(b)]).toEqual([true, true]);
   });
 
-  test('holds what came, whatever was in it before', () => {
+  test('holds the bytes that arrived, whatever it held before', () => {
     fc.assert(
       fc.property(
         fc.array(

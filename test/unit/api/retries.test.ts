@@ -33,9 +33,9 @@ describe('Retried:', () => {
 
   const halfGzip = gzipSync(whole).subarray(0, 20);
   it.each<[string, (socket: Socket) => void]>([
-    ['a connection that ends before the answer', (socket) => socket.end()],
-    ['a reset before the answer', (socket) => socket.resetAndDestroy()],
-    ['what is no HTTP', (socket) => socket.end('220 mail.example ESMTP\r\n')],
+    ['a connection that ends before the response', (socket) => socket.end()],
+    ['a reset before the response', (socket) => socket.resetAndDestroy()],
+    ['a response that is not HTTP', (socket) => socket.end('220 mail.example ESMTP\r\n')],
     [
       'a body that ends before its length',
       (socket) => {
@@ -70,7 +70,7 @@ describe('Retried:', () => {
       (socket) => respond(socket, 'content-encoding: gzip\r\ncontent-length: 4', 'nope'),
     ],
     [
-      'a compression nobody asked for',
+      'a compression that was not asked for',
       (socket) => respond(socket, 'content-encoding: br\r\ncontent-length: 4', 'nope'),
     ],
     ['a success without a body', (socket) => respond(socket, 'content-length: 0', '')],

@@ -84,7 +84,7 @@ export async function scriptedService(...first: readonly Reply[]): Promise<Scrip
   };
 }
 
-/** Starts a plain TCP server. The test decides how it treats the n-th request, counted from 0. */
+/** Starts a plain TCP server. The test decides how it handles the n-th request, counted from 0. */
 export async function rawService(onRequest: (socket: Socket, request: number) => void): Promise<{ baseUrl: string }> {
   const sockets = new Set<Socket>();
   let requests = 0;

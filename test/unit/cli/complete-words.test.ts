@@ -63,7 +63,7 @@ describe('completion of words', () => {
     expect(await wordsAfter(...words)).toEqual(['nightly']);
   });
 
-  it('says where files may stand', async () => {
+  it('returns which files may follow: configurations, any or none', async () => {
     const where = async (...words: string[]) => (await completionsOf(words, source)).files;
     expect(await where('run', '')).toBe('config');
     expect(await where('query', '')).toBe('config');

@@ -4,7 +4,7 @@ import { exitCodeOfRun, reportPrinter } from '../../../src/cli/print-report.js';
 import type { JobReport, RunStatus } from '../../../src/core/run-report.js';
 import { destinationReport, pastReport, streamReport } from '../../fixtures/run-ends.js';
 
-/** The report of a run whose streams and destinations ended with these codes; null stands for a good end. */
+/** The report of a run whose streams and destinations ended with these codes; null is an end without an error. */
 function reportOf(
   status: RunStatus,
   streams: readonly (string | null)[],

@@ -33,7 +33,7 @@ test('data is exact for a program, and visible on a terminal', () => {
   expect(written(true)).toBe('id,name\n1,\\x1b[2J\\r\n');
 });
 
-test('a cell of a table stays on its line, and its column is as wide as what is shown', () => {
+test('a cell of a table stays on its line, and its column is as wide as the text that is shown', () => {
   expect(
     table(
       ['na\nme', 'n'],

@@ -134,11 +134,11 @@ describe('the form of a text', () => {
         const selects = known.flatMap((text) =>
           (['table', 'file'] as const).map((kind) => {
             const own = form(inferTextFormat(text));
-            return `SELECT ${sqlText(text)} AS sent, ${own.text(own.typed(sqlText(text), kind))} AS given`;
+            return `SELECT ${sqlText(text)} AS sent, ${own.text(own.typed(sqlText(text), kind))} AS returned`;
           }),
         );
         if (selects.length === 0) return;
-        for (const { sent, given } of await session.rows(selects.join(' UNION ALL '))) expect(given).toBe(sent);
+        for (const { sent, returned } of await session.rows(selects.join(' UNION ALL '))) expect(returned).toBe(sent);
       }),
       { numRuns: 20 },
     );

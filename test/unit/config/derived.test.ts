@@ -114,13 +114,13 @@ describe('the JSON Schema', () => {
     for (const map of found) expect(map.additionalProperties).not.toBe(undefined);
   });
 
-  test('knows nothing of what is refused', () => {
+  test('does not describe keys that are always refused', () => {
     const text = JSON.stringify(configJsonSchema());
     const refused = declared.filter(({ schema }) => unwrap(schema).core instanceof z.ZodNever);
     for (const { schema } of refused) expect(text).not.toContain(unwrap(schema).info?.description);
   });
 
-  test('takes a variable for what is no text, and numbers for text that is kept as written', () => {
+  test('takes a variable for a value that is not text, and a number for text that is kept as written', () => {
     const { $defs, properties } = configJsonSchema() as {
       $defs: Record<string, never>;
       properties: Record<string, never>;

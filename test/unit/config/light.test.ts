@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 
-/** What a file imports when it is loaded: without types, and without later imports. */
+/** The modules that a file imports when it is loaded: without types, and without later imports. */
 function loaded(text: string): string[] {
   const statements = text.matchAll(/^(?:import|export) (?!type )[^;]*?from '([^']+)';/gms);
   return [...statements].map((match) => match[1] as string);

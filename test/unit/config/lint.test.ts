@@ -17,9 +17,9 @@ jobs:
       - { name: warehouse, connector: postgres, url: "${open}WAREHOUSE}" }
 `;
 
-function problemsOf(given: string, env: Record<string, string> = {}) {
+function problemsOf(yaml: string, env: Record<string, string> = {}) {
   try {
-    lintConfig(given, '/srv/sync/cdsync.yaml', { env, cwd: '/srv/sync' });
+    lintConfig(yaml, '/srv/sync/cdsync.yaml', { env, cwd: '/srv/sync' });
   } catch (error) {
     if (error instanceof ConfigError) return error.problems;
     throw error;
@@ -37,8 +37,8 @@ describe('a configuration without the values of its variables', () => {
     ['a misspelt key', text.replace('index:', 'indx:'), 2],
     ['a wrong value', text.replace('    streams:', '    strings: maybe\n    streams:'), 1],
     ['a missing key', text.replace('connector: postgres, ', ''), 1],
-  ])('%s is still a problem', (_, given, count) => {
-    expect(problemsOf(given)).toHaveLength(count);
+  ])('%s is still a problem', (_, yaml, count) => {
+    expect(problemsOf(yaml)).toHaveLength(count);
   });
 
   test('the streams that a destination names are checked', () => {

@@ -71,7 +71,7 @@ test('a folder is not taken for a file', async () => {
   });
 });
 
-test('bytes that are not UTF-8 are shown where they stand', async () => {
+test('bytes that are not UTF-8 are reported with their line and column', async () => {
   const path = write('latin1.yaml', Buffer.concat([Buffer.from('version: 1\nstorage: ü'), Buffer.from([0xfc, 0x0a])]));
   await expect(loadConfig(path, { env: {}, cwd: directory })).rejects.toMatchObject({
     message: 'latin1.yaml:2:11  this is not UTF-8; save the file as UTF-8',

@@ -34,7 +34,7 @@ describe('notify', () => {
     expect(JSON.stringify(jobs)).not.toMatch(/hidden-part|word@|1b2/);
     expect(warnings).toEqual([]);
     expect(secretVariables).toEqual(expect.arrayContaining(Object.keys(env)));
-    // A command that tells no one needs none of the variables.
+    // A command that sends no notifications or metrics needs none of the variables.
     expect(parse(text, {}).jobs[0]).toMatchObject({ notify: [], metrics: {}, after: [] });
     expect(problemsOf(text, {}, needs)).toHaveLength(4);
   });
@@ -118,9 +118,9 @@ describe('metrics', () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://otlp.example.com' };
     const resource = (more: Record<string, string>) =>
       pairsOf(parse(text, { ...env, ...more }, needs).jobs[0]?.metrics.otlp?.resource);
-    const attributes = 'service.name=nights,team=crm';
+    const attributes = 'service.name=runs,team=crm';
     expect(resource({})).toEqual({});
-    expect(resource({ OTEL_RESOURCE_ATTRIBUTES: attributes })).toEqual({ 'service.name': 'nights', team: 'crm' });
+    expect(resource({ OTEL_RESOURCE_ATTRIBUTES: attributes })).toEqual({ 'service.name': 'runs', team: 'crm' });
     expect(resource({ OTEL_RESOURCE_ATTRIBUTES: attributes, OTEL_SERVICE_NAME: 'a, b=c' })).toEqual({
       'service.name': 'a, b=c',
       team: 'crm',

@@ -38,7 +38,7 @@ const appended: [name: string, yaml: string, line: string][] = [
     '<<<<<<< HEAD\nresources: {}\n=======\n>>>>>>> other',
     'cdsync.yaml:10:1  a merge conflict is not resolved here',
   ],
-  ['a key that stands twice', 'version: 1', 'cdsync.yaml:10:1  version: duplicate key, first on line 1'],
+  ['a duplicate key', 'version: 1', 'cdsync.yaml:10:1  version: duplicate key, first on line 1'],
   [
     'a list for a map',
     'resources: [1]',
@@ -85,7 +85,7 @@ const appended: [name: string, yaml: string, line: string][] = [
     'cdsync.yaml:11:17  defaults.destinations: must be a list of at least one destination, found an empty list',
   ],
   [
-    'a wrong value that every job inherits is shown once, where it stands',
+    'a wrong value that every job inherits is shown once, at its own position',
     'defaults: { parquet: { compression: zst } }',
     'cdsync.yaml:10:37  defaults.parquet.compression: unknown value, found "zst"; did you mean "zstd"?  allowed: zstd, snappy, gzip, none',
   ],
@@ -159,7 +159,7 @@ const streams: [name: string, lines: string[], line: string][] = [
     'cdsync.yaml:13:47  jobs.a.streams[0].partition_by.values: must be a list of values, found an empty list',
   ],
   [
-    'a partition by what the filter fixes',
+    'a partition by an attribute that the filter fixes',
     [...members, 'filter: { c: US }', 'partition_by: { attribute: c }'],
     'cdsync.yaml:14:36  jobs.a.streams[0].partition_by.attribute: the filter fixes this attribute; partition by another',
   ],
@@ -179,12 +179,12 @@ const streams: [name: string, lines: string[], line: string][] = [
     'cdsync.yaml:13:29  jobs.a.streams[0].columns.email.hsah: unknown key; did you mean "hash"?  allowed: drop, hash, normalize, salt, mask, type, rename, track',
   ],
   [
-    'a dropped column that is to be hashed',
+    'a dropped column with a mask',
     [...members, 'columns: { email: { drop: true, mask: last4 } }'],
     'cdsync.yaml:13:47  jobs.a.streams[0].columns.email.mask: the column is dropped',
   ],
   [
-    'a key that is to be dropped',
+    'a rule that drops the key',
     [...members, 'columns: { id: { drop: true } }'],
     'cdsync.yaml:13:32  jobs.a.streams[0].columns.id.drop: the column is the key, which identifies rows',
   ],

@@ -84,7 +84,7 @@ describe('${file:PATH}', () => {
     expect(shown).toContain(`the file ${name} ${why}`);
   });
 
-  it('counts as a secret wherever it stands, and never in a message', () => {
+  it('counts as a secret in every option, and is never in a message', () => {
     const { secrets } = parsed('some-token', 'http://127.0.0.1:1/${file:token}');
     expect(redactor(secrets)('GET /of-a-file/members')).toBe('GET /[secret]/members');
     expect(secrets.every((secret) => secret instanceof Secret)).toBe(true);

@@ -195,7 +195,7 @@ describe('defaults', () => {
     expect(merged).toMatchObject({ parquet: { enabled: false, compression: 'none' }, resumeWithinMs: 3_600_000 });
   });
 
-  test('may bring the streams; a list of the job replaces them', () => {
+  test('may contain the streams; a list of the job replaces them', () => {
     const streams = '{ streams: [{ name: s, source: indexes }, { name: t, source: indexes }] }';
     expect(job(streams, '{}')?.streams.map(({ name }) => name)).toEqual(['s', 't']);
     expect(job(streams, '{ streams: [{ name: u, source: indexes }] }')?.streams.map(({ name }) => name)).toEqual(['u']);

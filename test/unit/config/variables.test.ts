@@ -135,7 +135,7 @@ jobs:
     expect(() => parse(wrong, {})).toThrow(expect.objectContaining({ hint: undefined }));
   });
 
-  test('those of one job, and of the defaults only what it does not override', () => {
+  test('those of one job, and of the defaults only those that the job does not override', () => {
     expect(asked({ job: 'a', service: false })).toEqual(['jobs.a.streams[0].index: the variable INDEX_A is not set']);
     expect(asked({ job: 'b', service: false })).toEqual([
       'defaults.resume_within: the variable WITHIN is not set',

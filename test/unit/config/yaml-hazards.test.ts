@@ -176,7 +176,7 @@ describe('anchors, aliases and merge keys', () => {
         filter: *gold
 `;
 
-  test('bring in their values; a key beside a merge key wins, then the first merged one', () => {
+  test('insert their values; a key beside a merge key wins, then the first merged one', () => {
     expect(parse(merged).jobs[0]?.streams).toMatchObject([
       { name: 's', index: 'i', pageSize: 100 },
       { name: 't', index: 'i', pageSize: 200, filter: { tier: 'gold' } },
@@ -254,7 +254,7 @@ describe('SQL in braces without quotes', () => {
     expect(queries(rest)).toContain(query);
   });
 
-  test('takes in no word elsewhere', () => {
+  test('is the only text that continues after a comma: any other stray word is an unknown key', () => {
     expect(problemsOf(`${head}jobs: { a: { streams: [{ name: s, source: indexes, secret }] } }\n`)).toEqual([
       expect.stringContaining('["…"]: unknown key'),
     ]);

@@ -6,7 +6,7 @@ import { openDuckdb } from '../../../connectors/duckdb/load.js';
 
 test('a file that is no DuckDB database is named as such', async () => {
   const path = join(mkdtempSync(join(tmpdir(), 'cdsync-no-duckdb-')), 'notes.txt');
-  writeFileSync(path, 'notes of somebody\n');
+  writeFileSync(path, 'some notes\n');
   const options = { path, schema: 'main', memoryMb: 64 };
   await expect(openDuckdb({ options } as Parameters<typeof openDuckdb>[0])).rejects.toMatchObject({
     code: 'destination_refused',

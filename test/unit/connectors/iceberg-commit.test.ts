@@ -54,7 +54,7 @@ const insert: Update = {
 const moved: Update = { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': 12n };
 const property: Update = { action: 'set-properties', updates: { a: 'b' } };
 
-/** What the catalog gets of a load in which an engine makes these commits, one after the other. */
+/** The commit that the catalog gets for a load in which an engine makes these commits, one after the other. */
 function commitOf(of: TableMetadata, ...commits: readonly (readonly Update[])[]) {
   const draft = new TableDraft({ metadata: of });
   for (const updates of commits) draft.apply(updates);
@@ -116,7 +116,7 @@ describe('the commit of a load', () => {
     expect(new TableDraft({ metadata: base }).changesSchema).toBe(false);
   });
 
-  it('counts what a replacement takes away, and follows the snapshot that it replaces', () => {
+  it('counts the rows and files that a replacement removes, and follows the snapshot that it replaces', () => {
     const draft = new TableDraft({ metadata: base });
     draft.apply([removal]);
     draft.truncate();
@@ -146,7 +146,7 @@ describe('the commit of a load', () => {
     expect(commitOf(base).updates).toEqual([property]);
   });
 
-  it('refuses what is no change of rows', () => {
+  it('refuses an update that is not a change of rows', () => {
     expect(() => commitOf(base, [{ action: 'add-schema' }])).toThrow('add-schema');
   });
 });
@@ -182,7 +182,7 @@ describe('the record of a table', () => {
     expect(recordsOf(long, 'people')).toEqual([{ ...key, version: 3, record: record(2000) }]);
   });
 
-  it('leaves nothing of a longer one, or of what it takes the place of', () => {
+  it('leaves no part of a longer record before it, nor of the records that it replaces', () => {
     const other = { ...key, stream: 'other' };
     const properties = {
       ...withRecord(2000).properties,

@@ -70,7 +70,7 @@ describe('a new table', () => {
     expect(createRequest({ ...table, key: [] }, layout)['write-order']).toEqual(none);
   });
 
-  it.each(['bucket(nobody, 4)', 'tags'])('is refused with a partition by %s, which it cannot have', (written) => {
+  it.each(['bucket(absent, 4)', 'tags'])('is refused with a partition by %s, which it cannot have', (written) => {
     expect(() => createRequest(table, { formatVersion: 2, partitionBy: [written] })).toThrow('`partition_by` names');
   });
 });

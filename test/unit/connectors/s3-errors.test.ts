@@ -6,7 +6,7 @@ const at = { place: 's3://exports/cdp', bucket: 'exports' };
 const response = (name: string, httpStatusCode?: number, message = 'of k-1: ada@example.org') =>
   Object.assign(new Error(message), { name, $metadata: { httpStatusCode } });
 
-describe("a store's answer", () => {
+describe("a store's response", () => {
   it.each([
     ['AccessDenied', 403, 'destination_permission', 'auth', /s3:PutObject/],
     ['InvalidAccessKeyId', 403, 'destination_login', 'auth', /access_key_id/],
@@ -37,7 +37,7 @@ describe("a store's answer", () => {
     expect(s3Error(new Error('Region is missing'), at)).toMatchObject({ hint: 'set `region`' });
   });
 
-  it('that is no response stays what it is', () => {
+  it('is not confused with an abort or an error of cdsync, which stay unchanged', () => {
     const aborted = new DOMException('stopped', 'AbortError');
     const own = unavailable('the manifests change too fast');
     expect([s3Error(aborted, at), s3Error(own, at)]).toEqual([aborted, own]);

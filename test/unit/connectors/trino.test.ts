@@ -71,7 +71,7 @@ describe('a value for Trino', () => {
     expect(valueText(text, type)).toBe(written);
   });
 
-  it('cannot leave the literal that it stands in', () => {
+  it('cannot leave the literal that holds it', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const literal = rowText([text], [{ targetType: 'varchar' }]);
@@ -159,7 +159,7 @@ describe('a MERGE', () => {
     expect(sql).toContain(`WHEN MATCHED AND s."_op" = 'absent' THEN DELETE`);
   });
 
-  it('marks what is absent where deleted rows stay, and clears it of what a rule hides', () => {
+  it('marks absent rows if deleted rows are kept, and clears the columns in them that a rule hides', () => {
     expect(merge('mark')).toContain(
       `WHEN MATCHED AND s."_op" = 'absent' THEN UPDATE SET "_deleted_at" = coalesce(t_."_deleted_at", M)`,
     );

@@ -222,7 +222,7 @@ describe('a table of mode append', () => {
       'store_unknown',
     ],
     [
-      'is of another store, and goes on',
+      'is of another store, and continues with --adopt',
       { ...withRecord(appending, { store_id: 'there', stores: [] }), ...flag('adopt') },
       'adopt',
     ],
@@ -232,7 +232,11 @@ describe('a table of mode append', () => {
       'reload',
     ],
     ['has another number of rows', { found: { ...found, rows: 9 } }, 'table_changed'],
-    ['has another number of rows, and goes on', { found: { ...found, rows: 9 }, ...flag('adopt') }, 'increment'],
+    [
+      'has another number of rows, and continues with --adopt',
+      { found: { ...found, rows: 9 }, ...flag('adopt') },
+      'increment',
+    ],
     ['is missing', { found: undefined }, 'create'],
     ['has a delivery that was cut short', withRecord(appending, { pending }), 'increment'],
     ['gets all rows once more', flag('full'), 'reload'],
@@ -264,7 +268,7 @@ describe('any table', () => {
     lacks: fc.boolean(),
   });
 
-  it('never gets an increment unless it is as recorded and the changes lead on from it', () => {
+  it('never gets an increment unless it is as recorded and the changes continue from its snapshot', () => {
     fc.assert(
       fc.property(situations, (is) => {
         const changed = withRecord(quiet, {

@@ -43,7 +43,7 @@ describe('a rule of a destination', () => {
     expect(unknown([stream(columnsOf('id'), 1, columnsOf('id', 'email'))], 'email')).toEqual([]);
   });
 
-  it('may be for a column that comes later as long as a stream has no rows, unless it is one in another case', () => {
+  it('may name a column that arrives later while a stream has no rows, but not an existing one in another case', () => {
     for (const waiting of [undefined, stream(columnsOf('id'), 0)]) {
       expect(unknown([waiting, members], 'notes')).toEqual([]);
       expect(unknown([waiting, members], 'EMAIL')).toEqual([{ column: 'EMAIL', nearest: 'email' }]);

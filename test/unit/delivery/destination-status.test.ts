@@ -121,7 +121,7 @@ describe('a destination', () => {
     await published.commit([{ op: 'update', id: 'a', n: 3 }]);
     await writeFeed(published.layout, { ...published.feed, complete_since: 2 });
     expect(await status()).toMatchObject({ sequence: 1, behind: 2, pending: null });
-    await deliver(3, { store_id: 'elsewhere' });
+    await deliver(3, { store_id: 'another' });
     expect(await status()).toMatchObject({ sequence: 3, behind: 3, pending: null });
   });
 

@@ -119,7 +119,7 @@ it('an earlier snapshot and the changes since make the present one, whatever was
 });
 
 describe('an input', () => {
-  it('gives earlier rows NULL in columns that came later', async () => {
+  it('gives earlier rows NULL in columns that arrived later', async () => {
     await threeDays();
     const later = new ColumnSet([
       { field: 'id', type: 'VARCHAR' },
@@ -128,7 +128,7 @@ describe('an input', () => {
     ]).store();
     const { feed } = published;
     const [first, second, third] = feed.changes;
-    // The columns stand at the last run whose files have them.
+    // The feed lists the columns at the last run whose files have them.
     const changes = [first, { ...second, columns: feed.columns }, third] as Feed['changes'];
     await published.write(
       third?.files[0] as string,
@@ -161,7 +161,7 @@ describe('an input', () => {
     });
   });
 
-  it('comes in pieces of a size that can be loaded one after the other, with every row once', async () => {
+  it('is split into pieces of a size that can be loaded one after the other, with every row once', async () => {
     await threeDays();
     const count = 2 * pieceRows + 1000;
     await published.write('snapshot/big.parquet', `SELECT i::VARCHAR AS id, i AS n FROM range(${count}) t(i)`);

@@ -24,7 +24,7 @@ afterEach(() => stream.close());
 
 const flags = { full: false, adopt: false, recreate: false, verify: false };
 
-/** Publishes what was committed, and delivers it to a table of a DuckDB file. */
+/** Publishes the committed rows, and delivers them to a table of a DuckDB file. */
 async function deliver(
   own: Partial<DestinationConfig> = {},
   asked: Partial<DeliveryRequest> = {},
@@ -73,7 +73,7 @@ async function ask(sql: string, schema = 'cdp'): Promise<Row[]> {
 const rows = async () => (await ask('SELECT id, n FROM members ORDER BY id')).map(({ id, n }) => `${id} ${n}`);
 
 describe('a delivery to a table', () => {
-  it('erases keys and brings changes in one load', async () => {
+  it('erases keys and applies changes in one load', async () => {
     await stream.commit([
       { op: 'insert', id: 'a', n: 1 },
       { op: 'insert', id: 'b', n: 2 },
@@ -115,7 +115,7 @@ describe('a delivery to a table', () => {
     expect(await ask('SELECT n::VARCHAR AS n FROM members ORDER BY id')).toEqual([{ n: `${huge}` }, { n: `${-huge}` }]);
   });
 
-  it('carries out what an unfinished one had only announced', async () => {
+  it('makes the column changes that an unfinished delivery had only announced', async () => {
     await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
     await deliver();
     const pending = { load: '1:gone', fresh: false, since: '2026-01-01T00:00:00.000Z' };

@@ -33,7 +33,7 @@ describe('names with rules for their beginning', () => {
   });
 });
 
-describe('names for a destination without rules of its own', () => {
+describe('names for a destination without naming rules', () => {
   it('stay as they are up to 63 bytes; longer ones are cut between characters', () => {
     const names = new TargetNames();
     expect(['id', 'é'.repeat(31), 'a b;"c'].map((name) => names.give(name))).toEqual(['id', 'é'.repeat(31), 'a b;"c']);

@@ -27,8 +27,8 @@ describe('what follows from a run', () => {
     expect(reported).toEqual(['20261101T020000Z-aaaaaa']);
     expect(notices).toEqual([expect.stringMatching(/^warning: after the run, writing its page failed: /)]);
     notices.length = 0;
-    await finishRun(run(() => Promise.reject(new CdsyncError('no answer', { code: 'timeout' }))));
-    expect(notices[1]).toBe('warning: after the run, notifying failed: no answer');
+    await finishRun(run(() => Promise.reject(new CdsyncError('no response', { code: 'timeout' }))));
+    expect(notices[1]).toBe('warning: after the run, notifying failed: no response');
     expect(notices).toHaveLength(2);
   });
 });

@@ -222,7 +222,7 @@ describe('guards over the rows themselves', () => {
 
   test('expect sees the rows that are about to be committed, and shows no value of its query', async () => {
     const found = await checkRows(rows, {
-      expect: ["SELECT * FROM members WHERE id = 'nobody'", "SELECT * FROM members WHERE email = 'x';"],
+      expect: ["SELECT * FROM members WHERE id = 'absent'", "SELECT * FROM members WHERE email = 'x';"],
     });
     expect(found).toEqual([
       {

@@ -33,7 +33,7 @@ describe('a query that reads a table which no one gives', () => {
       message: 'the query of stream "q" reads "member", which is not a stream of the job',
       hint: 'did you mean "members"?',
     });
-    await expect(refused('select id from vip join nobody using (id)')).rejects.toMatchObject({
+    await expect(refused('select id from vip join absent using (id)')).rejects.toMatchObject({
       hint: 'its other streams: members, vip',
     });
   });

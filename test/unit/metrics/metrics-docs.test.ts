@@ -17,7 +17,7 @@ for (const sample of samplesOf(runEnd({ destinations: [destinationReport()] }), 
   labels.set(prometheusName(family as (typeof families)[number]), new Set(Object.keys(sample.labels)));
 }
 
-/** What is wrong with a query of Prometheus: metrics and labels that cdsync does not write. */
+/** The faults of a query of Prometheus: metrics and labels that cdsync does not write. */
 function faultsOf(query: string): string[] {
   const used = [...query.matchAll(/\b(cdsync_\w+)(?:\{([^}]*)\})?/g)];
   if (used.length === 0) return [`no metric: ${query}`];

@@ -25,7 +25,7 @@ function jobOf(name: string, streams = ['members']): JobSummary {
   return { name, streams: named, destinations: [{ name: 'warehouse', streams }] };
 }
 
-/** Does for the end of a run what a run does. */
+/** Stores the samples of a run that ends, and writes the text file, as a run does. */
 async function measure(end: Partial<RunResult>, { job = jobOf('nightly'), jobs = ['nightly'] } = {}): Promise<void> {
   const layout = new JobLayout(folder, job.name);
   await mkdir(layout.private, { recursive: true });
@@ -72,7 +72,7 @@ describe('the text file for Prometheus', () => {
     expect(await readdir(join(folder, 'collector'))).toEqual(['cdsync.prom']);
   });
 
-  it('counts over runs, and keeps what a run says nothing of', async () => {
+  it('counts over runs, and keeps figures that a run does not report', async () => {
     const streams = ['members', 'vip'];
     const job = jobOf('nightly', streams);
     await measure({ streams: streams.map((name) => streamReport({ name })) }, { job });
@@ -118,7 +118,7 @@ describe('the text file for Prometheus', () => {
     '',
     '{"version":1',
     '{"version":1,"since":1,"textfile":null,"samples":[{"name":"odd","labels":{},"value":1}]}',
-  ])('begins to count again if what is kept is damaged (%j)', async (damaged) => {
+  ])('starts to count from zero if the stored samples are damaged (%j)', async (damaged) => {
     await measure({});
     await writeFile(new JobLayout(folder, 'nightly').metrics, damaged);
     await measure({});

@@ -39,7 +39,7 @@ async function goneOf(pidFile: string): Promise<void> {
     } catch {
       return;
     }
-    // What has ended is a zombie until its new parent takes note of it.
+    // A process that has ended is a zombie until its new parent waits for it.
     const state = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => ' Z ');
     if (/\) Z /.test(state)) return;
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -47,7 +47,7 @@ async function goneOf(pidFile: string): Promise<void> {
 }
 
 describe('a command after the run', () => {
-  it('runs in the folder of the configuration, with the facts of the run in its words and its environment', async () => {
+  it('runs in the folder of the configuration, with the values of the run in its arguments and environment', async () => {
     await writeFile(join(folder, 'show.sh'), '#!/bin/sh\npwd\nprintf "%s\\n" "$@"\nenv | grep CDSYNC_ | sort\n');
     await chmod(join(folder, 'show.sh'), 0o755);
     await commands([['./show.sh', '{status}', 'job {job}; $(id) {run_id} {report} {other}', 'a b']]);
@@ -66,7 +66,7 @@ describe('a command after the run', () => {
     );
   });
 
-  it('gets the environment without what the configuration keeps secret', async () => {
+  it('gets the environment without the variables that the configuration keeps secret', async () => {
     await commands(['echo "$CDS_TOKEN|$SLACK_URL|$REGION"'], minutes, { CDS_TOKEN: 'a', SLACK_URL: 'b', REGION: 'eu' });
     expect(notices).toEqual(['sh: ||eu']);
   });

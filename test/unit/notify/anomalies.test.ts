@@ -6,7 +6,7 @@ import { pastReport, runEnd, streamReport } from '../../fixtures/run-ends.js';
 
 type Day = Partial<StreamReport>;
 
-/** What is unusual of the last of some runs. */
+/** The anomalies of a run that follows these runs. */
 function unusualOf(days: readonly Day[], today: Day) {
   const past = days.map((day, index) => pastReport(index, [streamReport(day)])).reverse();
   return detectAnomalies(runEnd({ streams: [streamReport(today)] }), past);
@@ -14,7 +14,7 @@ function unusualOf(days: readonly Day[], today: Day) {
 
 const deletions = [12, 9, 14, 11, 3, 40, 12, 16, 10, 12, 13, 8, 12, 17];
 
-describe('what is unusual of a run', () => {
+describe('an anomaly of a run', () => {
   it('is said with the past that it is compared with', () => {
     const [found, ...more] = unusualOf(
       deletions.map((deleted) => ({ deleted })),
@@ -25,7 +25,7 @@ describe('what is unusual of a run', () => {
     expect(found?.message).toBe('members: deleted 5,210; usually 12 (in the last 14 runs never above 40)');
   });
 
-  it('is a list of which a tenth is missing, though it has always had as many rows', () => {
+  it('is a list that lacks a tenth of its rows, if it has always had the same number', () => {
     const days = Array.from({ length: 10 }, () => ({ rows: 100_000 }));
     expect(unusualOf(days, { rows: 89_000 })[0]?.message).toBe(
       'members: has rows: 89,000; usually 100,000 (in the last 10 runs never below 100,000)',
@@ -55,7 +55,7 @@ describe('what is unusual of a run', () => {
     expect(detectAnomalies(runEnd({ resumed: true, streams: [streamReport({ seconds: 2460 })] }), past)).toEqual([]);
   });
 
-  it('is nothing before seven runs, of streams that are not ok, or of a run that is its own past', () => {
+  it('is not reported before seven runs, of streams that are not ok, or of a run that is its own past', () => {
     const days = deletions.slice(0, 6).map((deleted) => ({ deleted }));
     expect(unusualOf(days, { deleted: 5210 })).toEqual([]);
     const more = deletions.map((deleted) => ({ deleted }));
@@ -93,7 +93,7 @@ function normal(uniform: () => number): number {
   return Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-/** A generator of its own for each series. */
+/** A separate generator for each series. */
 function uniforms(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -22,7 +22,7 @@ const held = message({ status: 'held', streams: [streamReport({ status: 'held', 
 const parsed = (of: Message, format: 'json' | 'slack' | 'teams') => JSON.parse(bodyOf(of, format).text);
 
 describe('a message as text', () => {
-  it('says what happened, why, what to do, what each stream did, and where to look', () => {
+  it('says what happened, why, what to do and where to look, with the result of each stream', () => {
     expect(textOf(held)).toBe(`cdsync nightly: held
 
 members: max_deleted: 900 of 1,000 rows & <more> than 10% [guard_max_deleted]
@@ -78,8 +78,8 @@ report /data/nightly/reports/20261103T021500Z-9f3a1c.json
     expect(text).toContain('and 10 more streams: see the report');
   });
 
-  it('has the deliveries that brought or refused something', () => {
-    const failure = { code: 'destination_unavailable', message: 'nobody answers', hint: null, request_id: null };
+  it('has the deliveries that loaded rows or failed', () => {
+    const failure = { code: 'destination_unavailable', message: 'no response', hint: null, request_id: null };
     const destinations = [
       destinationReport(),
       destinationReport({ name: 'quiet', rows: 0 }),
@@ -87,7 +87,7 @@ report /data/nightly/reports/20261103T021500Z-9f3a1c.json
     ];
     const text = textOf(message({ status: 'partial', destinations }));
     expect(text).toContain('warehouse (members): ok, 24 rows delivered\n');
-    expect(text).toContain('crm, members: nobody answers [destination_unavailable]\n');
+    expect(text).toContain('crm, members: no response [destination_unavailable]\n');
     expect(text).not.toContain('quiet');
   });
 });

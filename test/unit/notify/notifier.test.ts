@@ -30,15 +30,15 @@ afterEach(async () => {
 });
 
 const url = (path = '/hook') => new Secret(`http://127.0.0.1:${receiver.port}${path}`);
-const webhook = (facts: Partial<NotifyOptions> & Pick<NotifyOptions, 'on'>): NotifyOptions => ({
+const webhook = (options: Partial<NotifyOptions> & Pick<NotifyOptions, 'on'>): NotifyOptions => ({
   webhook: url('/hook/T0-secret-part'),
   every: false,
-  ...facts,
+  ...options,
 });
 
 const file = '/srv/jobs/cdsync.yaml';
 
-/** Tells of one run, from its start on. */
+/** Sends the notifications of one run: of its start and of its end. */
 async function finish(
   notify: readonly NotifyOptions[],
   status: Status,
@@ -66,7 +66,7 @@ async function finish(
   await http.close();
 }
 
-/** The events of each message that came, run by run. */
+/** The events of each message that arrived, run by run. */
 async function eventsOf(notify: readonly NotifyOptions[], statuses: readonly Status[]): Promise<string[]> {
   const sent: string[] = [];
   for (const status of statuses) {
@@ -77,7 +77,7 @@ async function eventsOf(notify: readonly NotifyOptions[], statuses: readonly Sta
   return sent;
 }
 
-/** A run, or a delivery without a run, as the job stands after it. */
+/** Ends a run, or a delivery without a run, and returns the events that were sent. */
 async function followed(notify: readonly NotifyOptions[], end: Partial<RunResult>, onlyNews: boolean): Promise<string> {
   receiver.reset();
   const http = new WebhookClient();
@@ -297,7 +297,7 @@ describe('a receiver that is down', () => {
   });
 
   it('is not followed to another address', async () => {
-    receiver.reset((_, response) => response.writeHead(302, { location: '/elsewhere' }).end());
+    receiver.reset((_, response) => response.writeHead(302, { location: '/another' }).end());
     await finish([webhook({ on: ['ok'] })], 'ok');
     expect(receiver.received.map(({ path }) => path)).toEqual(['/hook/T0-secret-part']);
     expect(notices[0]).toContain('answered 302, and redirects are not followed');

@@ -19,14 +19,14 @@ function report(status: JobReport['status'], streams: Statuses, deliveries: Stat
   };
 }
 
-describe('how a job stands after what followed its run', () => {
+describe('the status of a job after its run, approvals and deliveries', () => {
   it('is ok once all that was held is approved', () => {
     const last = report('held', { a: 'ok', b: 'held', c: 'held' });
     expect(mergedStatus(report('ok', { b: 'ok', c: 'ok' }), last)).toBe('ok');
     expect(mergedStatus(report('ok', { b: 'ok' }), last)).toBe('held');
   });
 
-  it('stays as bad as what was not touched', () => {
+  it('stays as bad as the streams and deliveries that were not tried again', () => {
     const last = report('partial', { a: 'failed', b: 'held' }, { 'x a': 'failed', 'y a': 'failed' });
     expect(mergedStatus(report('ok', { b: 'ok' }), last)).toBe('partial');
     const failed = report('partial', { a: 'ok' }, { 'x a': 'failed', 'y a': 'failed' });

@@ -26,7 +26,7 @@ describe('the share of the budget', () => {
     expect(runBudget({ streams: [stream('c', { seconds: 0 })] })).toBeUndefined();
   });
 
-  it('stands beside rows that are known only if every stream was read', () => {
+  it('is reported with a row count that is known only if every stream was read', () => {
     const streams = [stream('a'), stream('b', { status: 'failed', rows: 0 })];
     expect(runFigures(report(id(1), streams), ['a', 'b'])).toMatchObject({ rows: undefined, inserted: 3 });
     expect(runFigures(report(id(1), streams), ['a']).rows).toBe(100);

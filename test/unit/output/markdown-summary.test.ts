@@ -50,7 +50,7 @@ const report = {
 } as unknown as JobReport;
 
 describe('the summary in Markdown', () => {
-  it('says what the run did, as tables', () => {
+  it('has the results of streams and deliveries as tables', () => {
     const lines = markdownSummary(report).split('\n');
     expect(lines[0]).toBe('### cdsync: nightly: partial');
     expect(lines[2]).toBe('Run `20261103T021500Z-9f3a1c`, snapshot 2, 5.8 s, 301 requests.');

@@ -5,7 +5,7 @@ import { nextAfterPlan } from '../../../src/output/plan.js';
 const plan = (error: PlannedStream['error']) => ({ streams: [{ error }] }) as unknown as Pick<JobPlan, 'streams'>;
 
 test('a plan of a run that would fail never points to that run', () => {
-  const error = { code: 'unreachable', message: 'nobody answers', hint: null, request_id: null, auth: false };
+  const error = { code: 'unreachable', message: 'no response', hint: null, request_id: null, auth: false };
   expect(nextAfterPlan(plan(error))).toBe('correct it, then: cdsync check');
   expect(nextAfterPlan(plan(null))).toBe('free space, or keep less, then: cdsync plan');
 });

@@ -62,7 +62,7 @@ describe('progress on a terminal', () => {
     ]);
   });
 
-  it('says of a finished stream what it did, and of a run what it does after the last page', () => {
+  it('shows the result of a finished stream, and the phase of a run after the last page', () => {
     const lines = new ProgressLines(2000, 0);
     const done = { rows: 100_098, inserted: 200, updated: 978, deleted: 102 };
     const same = { rows: 3, inserted: 0, updated: 0, deleted: 0 };
@@ -162,7 +162,7 @@ describe('progress in a log', () => {
     [true, { TERM: 'dumb' }, false],
     [true, { CI: 'true' }, false],
     [true, { NO_COLOR: '1' }, false],
-  ])('is what a terminal (%j) with %j gets: a block is %j', (isTerminal, env, expected) => {
+  ])('is replaced by a block on a terminal (%j) with %j: %j', (isTerminal, env, expected) => {
     expect(drawsBlock(isTerminal, env)).toBe(expected);
   });
 });

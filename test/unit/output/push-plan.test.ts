@@ -29,7 +29,7 @@ const entry: PushPlanEntry = {
 };
 
 describe('the plan of a push, for people', () => {
-  it('says what is there, what would be done and why, and what happens to columns, rows and values', () => {
+  it('shows the present table, the action and its reason, and the changes of columns, rows and values', () => {
     expect(pushPlanLines([entry], now)).toEqual([
       'members -> warehouse (postgres, cdp.members)',
       '  there     generation 7, snapshot 41, 1,204,311 rows; loaded 3 days ago',

@@ -2,10 +2,10 @@ import { expect, it } from 'vitest';
 import { summarize } from '../../../src/output/summary.js';
 import { destinationReport, pastReport, streamReport } from '../../fixtures/run-ends.js';
 
-it('the table of destinations stands apart from the table of streams, and from the notes below it', () => {
+it('an empty line separates the table of destinations from the table of streams and its notes', () => {
   const destinations = [destinationReport()];
-  for (const recognised of [0, 900]) {
-    const lines = summarize({ ...pastReport(1, [streamReport({ recognised })]), destinations });
+  for (const cached of [0, 900]) {
+    const lines = summarize({ ...pastReport(1, [streamReport({ recognised: cached })]), destinations });
     const at = lines.findIndex((line) => line.trim().startsWith('destination'));
     expect([lines[at - 1], lines[at - 2]]).toEqual(['', expect.stringMatching(/\S/)]);
   }

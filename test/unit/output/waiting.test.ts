@@ -14,7 +14,7 @@ const destination: DestinationReport = {
   error: null,
 };
 
-function lines(facts: Partial<DestinationReport>): string[] {
+function lines(fields: Partial<DestinationReport>): string[] {
   const report: JobReport = {
     job: 'nightly',
     run_id: '20260101T000000Z-000000',
@@ -22,7 +22,7 @@ function lines(facts: Partial<DestinationReport>): string[] {
     resumed: false,
     status: 'ok',
     streams: [],
-    destinations: [{ ...destination, ...facts }],
+    destinations: [{ ...destination, ...fields }],
     seconds: 1,
   };
   return summarize(report).map((line) => line.trim());

@@ -268,7 +268,7 @@ describe('the page about a run', () => {
     expect(await page(id(30))).toContain('<dt>Share of the limit</dt><dd>100 %');
   });
 
-  it('says what it does not know', async () => {
+  it('says which figures are not known', async () => {
     await keep(report(id(30), [stream('members')]), figures(['members'], ['email']));
     await writePages(task, id(30));
     const text = await page(id(30));
@@ -356,7 +356,7 @@ describe('the page of all runs', () => {
 describe('the rows of a run', () => {
   const failed = { status: 'failed', rows: 0 } as const;
 
-  it('of which streams were held or failed are those that stand since the run before', async () => {
+  it('are those of the last snapshot for streams that were held or failed', async () => {
     await keep(report(id(1), [stream('a', { rows: 1_000 }), stream('b', { rows: 20 })]));
     const late = [stream('a', { rows: 1_003 }), stream('b', failed), stream('never', failed)];
     await keep(report(id(2), late, { status: 'partial' }));

@@ -11,7 +11,7 @@ describe('what needs you', () => {
       hint: null,
       request_id: null,
     };
-    const broken = { code: 'timeout', message: 'no answer', hint: null, request_id: null };
+    const broken = { code: 'timeout', message: 'no response', hint: null, request_id: null };
     const streams = [
       stream('profiles', { status: 'skipped', error: because }),
       stream('members', { status: 'failed', error: broken }),

@@ -82,7 +82,7 @@ describe('AdaptiveLimit', () => {
     expect(sum(later, 'accepted') / later.length).toBeGreaterThan(250 * 0.93);
   });
 
-  it('comes down to a trickle when everything is refused, and is back within 15 seconds', async () => {
+  it('falls to a trickle when everything is refused, and is back within 15 seconds', async () => {
     const { seconds } = await simulate(500, 60, (now) => now < 10_000 || now >= 30_000);
     const trickle = seconds.slice(15, 30);
     expect(sum(trickle, 'refused') / trickle.length).toBeLessThan(5);
@@ -120,7 +120,7 @@ describe('AdaptiveLimit', () => {
     expect(learned.at(1_000)).toBe(1_000);
   });
 
-  it('forgets in quiet what it has learned', () => {
+  it('forgets the learned limit after a time without requests', () => {
     const learned = new AdaptiveLimit(2_000);
     learned.answered(0, 100);
     learned.refused(50);

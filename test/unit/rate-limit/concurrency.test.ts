@@ -86,7 +86,7 @@ describe('requests at once', () => {
     expect(responses(each, 50)).toBeGreaterThanOrEqual(requiredConcurrency(2_000, 50));
   });
 
-  it('keep what they govern up to date until that ends', () => {
+  it('keep the `concurrency` of each caller up to date until the caller ends that', () => {
     const each = atOnce();
     const [one, other] = [{ concurrency: 0 }, { concurrency: 0 }];
     each.govern(one);
@@ -97,7 +97,7 @@ describe('requests at once', () => {
     expect([one.concurrency, other.concurrency]).toEqual([count, 8]);
   });
 
-  it('stay within their bounds whatever comes', () => {
+  it('stay within their bounds, whatever the responses are', () => {
     const response = fc.tuple(fc.double({ min: 0, max: 1e6, noNaN: true }), fc.nat({ max: 1e9 }));
     fc.assert(
       fc.property(

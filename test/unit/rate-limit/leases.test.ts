@@ -8,7 +8,7 @@ describe('divide', () => {
   it.each([
     ['the same for all who want more', 2_000, [infinite, infinite], [1_000, 1_000]],
     ['all but its need to one if the other needs little', 2_000, [10, infinite], [10, 1_990]],
-    ['what is left evenly if no process wants more', 100, [10, 30], [40, 60]],
+    ['the rest evenly if no process wants more', 100, [10, 30], [40, 60]],
     ['all to one that is alone', 7, [0], [7]],
     ['nothing to an idle one if two want the only permit', 1, [0, infinite, infinite], [0, 1, 0]],
   ])('gives %s', (_, total, wanted, parts) => {

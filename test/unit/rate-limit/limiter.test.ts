@@ -6,7 +6,7 @@ import { ManualClock, turn } from '../api/clocks.js';
 
 const never = new AbortController().signal;
 
-/** Asks for permits and keeps those that came, in order. */
+/** Asks for permits and keeps those that were granted, in order. */
 function collect(limiter: SlidingWindowLimiter, count: number, signal = never): Permit[] {
   const permits: Permit[] = [];
   for (let n = 0; n < count; n += 1) {
@@ -185,7 +185,7 @@ describe('SlidingWindowLimiter', () => {
     }
     capacity = 1;
     const next = collect(limiter, 1);
-    // The last of the three responses came 200 ms after the first.
+    // The last of the three responses arrived 200 ms after the first.
     await clock.advance(permitWindowMs - 300 + 199);
     expect(next).toHaveLength(0);
     await clock.advance(1);

@@ -47,7 +47,7 @@ describe('extensions of DuckDB', () => {
     await expect(loading).rejects.toThrow('not a DuckDB extension');
   });
 
-  it('downloads what is not installed, and says how to do without if that fails', async () => {
+  it('downloads an extension that is not installed, and says how to do without if that fails', async () => {
     await connection.run(`SET extension_directory = '${folder}'`);
     await connection.run("SET custom_extension_repository = 'http://127.0.0.1:9'");
     const loading = loadDuckdbExtensions(connection, ['ducklake'], undefined);
@@ -58,7 +58,7 @@ describe('extensions of DuckDB', () => {
     await expect(loading).rejects.toThrow('DuckDB\'s extension "ducklake" is not installed, and cannot be downloaded');
   });
 
-  it('takes what is built in as loaded', async () => {
+  it('takes a built-in extension as loaded', async () => {
     await loadDuckdbExtensions(connection, ['json'], undefined);
   });
 });

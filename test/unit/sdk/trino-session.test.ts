@@ -131,7 +131,7 @@ describe('a statement of Trino', () => {
     expect(server.statements.at(-1)?.sql).toBe('DROP TABLE x');
   });
 
-  it('cancels what it no longer reads', async () => {
+  it('is cancelled when its results are no longer read', async () => {
     const server = await coordinator(() => ({ columns: ['n'], pages: [[[1]], [[2]], [[3]]] }));
     const asking = session(server.url);
     server.cutAnswers = 100;

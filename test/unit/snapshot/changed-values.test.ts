@@ -11,10 +11,10 @@ afterAll(() => snapshots.close());
 const rows = 12;
 
 /** Rows in which some columns are numbers, some are texts, and some of those are NULL. */
-function table(columns: number, night: number): GivenRow[] {
+function table(columns: number, changed: number): GivenRow[] {
   return Array.from({ length: rows }, (_, row) => {
     const values = Array.from({ length: columns }, (_, at) => {
-      const value = at % 7 === 0 && row % (1 + (at % 5)) === 0 ? night : 0;
+      const value = at % 7 === 0 && row % (1 + (at % 5)) === 0 ? changed : 0;
       return [`c${at}`, at % 2 === 0 ? value : value === 0 ? null : `text ${value}`];
     });
     return { id: `p${row}`, ...Object.fromEntries(values) };

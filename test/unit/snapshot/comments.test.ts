@@ -50,7 +50,7 @@ async function inventory() {
   }
 }
 
-test('tables, views and columns of the published file say what they are and where they come from', async () => {
+test('tables, views and columns of the published file have comments on their content and origin', async () => {
   const { run } = await snapshots.run('members', [{ id: 'a', tier: 'gold', seen: 1 }], { untracked: ['seen'] });
   await snapshots.publish();
   const found = await comments();
@@ -82,7 +82,7 @@ test('every table, view, macro and column that readers meet has a comment, after
   }
 });
 
-test('a column keeps the run that brought it, whether rows are patched, added or written again', async () => {
+test('the comment of a column keeps the run that added it, whether rows are patched, added or rewritten', async () => {
   const rows = Array.from({ length: 20 }, (_, n) => ({ id: `p${n}`, n }));
   const { run: first } = await snapshots.run('members', rows);
   const patched = rows.map((row) => (row.n === 3 ? { ...row, n: 4, more: 'x' } : row));

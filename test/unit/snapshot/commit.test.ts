@@ -29,7 +29,7 @@ async function filed(stream: string) {
 }
 
 describe('a commit', () => {
-  test('brings the same rows, times and hashes whether it patches the table or rebuilds it', async () => {
+  test('stores the same rows, times and hashes whether it patches the table or rebuilds it', async () => {
     // Both streams have the same changed rows, but one is so long that its table is patched.
     const ballast = many(1000, 1100);
     const change = async (stream: string, rest: readonly GivenRow[]) => {
@@ -138,7 +138,7 @@ describe('a snapshot that grows', () => {
     expect(await snapshots.rows('events')).toEqual(many(0, 5));
   });
 
-  test('adds nothing if no row came', async () => {
+  test('adds nothing if no row was read', async () => {
     await snapshots.run('events', many(0, 3), additions);
     const { task, sequence } = await snapshots.run('events', [], additions);
     expect({ addition: task.addition, sequence }).toEqual({ addition: [], sequence: 1 });
@@ -146,18 +146,18 @@ describe('a snapshot that grows', () => {
 
   test.each<[string, GivenRow]>([
     ['a row changed', { id: 'p1', n: -1 }],
-    ['a column came', { id: 'p9', n: 9, tier: 'x' }],
+    ['a column was added', { id: 'p9', n: 9, tier: 'x' }],
     ['a type widened', { id: 'p9', n: 9.5 }],
   ])('is rewritten as a whole if %s', async (_, row) => {
     await snapshots.run('events', many(0, 3), additions);
     const { task } = await snapshots.run('events', [row], additions);
     expect(task.addition).toBeUndefined();
     expect(task.again).toBeDefined();
-    const stands = new Map([...many(0, 3), row].map((each) => [each.id, each]));
-    expect(await snapshots.rows('events')).toMatchObject([...stands.values()]);
+    const expected = new Map([...many(0, 3), row].map((each) => [each.id, each]));
+    expect(await snapshots.rows('events')).toMatchObject([...expected.values()]);
     const keys = await snapshots.query(`SELECT key FROM ${keysTable('events')} ORDER BY key`);
-    expect(keys.map(({ key }) => key)).toEqual([...stands.keys()]);
-    expect(await filed('events')).toMatchObject([...stands.values()]);
+    expect(keys.map(({ key }) => key)).toEqual([...expected.keys()]);
+    expect(await filed('events')).toMatchObject([...expected.values()]);
   });
 
   test('is written again only by the commit, for it may be held', async () => {

@@ -55,7 +55,7 @@ async function verified(): Promise<unknown> {
 }
 
 describe('current', () => {
-  test('is the whole snapshot by a plain glob: of one file, of several, and of those that earlier runs brought', async () => {
+  test('is the whole snapshot by a plain glob: of one file, of several, and of those that earlier runs added', async () => {
     const runs = [await next(rowsOf(1, 'a'))];
     expect(await readlink(current())).toBe(`snapshot/${runs[0]}`);
     expect(await read([`${current()}/*.parquet`])).toEqual(rowsOf(1, 'a'));
@@ -86,7 +86,7 @@ describe('current', () => {
     expect((await stat(join(current(), '00001.parquet'))).ino).toBe(ino);
   });
 
-  /** What a snapshot can be before and after a swap. */
+  /** The kinds of snapshot before and after a swap. */
   const kinds: Readonly<Record<string, (n: number) => Promise<string>>> = {
     'one file': (n) => next(rowsOf(n, 'a', 'b', 'c')),
     'several files': (n) => next(rowsOf(n, 'a', 'b', 'c'), { rowsInPart: 1 }),
@@ -117,7 +117,7 @@ describe('current', () => {
     },
   );
 
-  test('is made again if it is missing, leads elsewhere, or an archiver has put a copy in its place', async () => {
+  test('is made again if it is missing, has another target, or an archiver has put a copy in its place', async () => {
     await next(rowsOf(1, 'a', 'b'), { rowsInPart: 1 });
     const target = await readlink(current());
     const spoil = [

@@ -33,9 +33,13 @@ function content(row: GivenRow, without: readonly string[] = []): string {
   return JSON.stringify(notices.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], coverage: 'everything' | 'additions') {
+function model(
+  before: ReadonlyMap<string, GivenRow>,
+  after: readonly GivenRow[],
+  coverage: 'everything' | 'additions',
+) {
   const found = { inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
-  for (const row of now) {
+  for (const row of after) {
     const known = before.get(String(row.id));
     if (known === undefined) found.inserted += 1;
     else if (content(known) === content(row)) found.unchanged += 1;
@@ -64,7 +68,7 @@ describe('what changed', () => {
     ['additions', 256],
     ['additions', oneKeyAtOnce],
   ] as const)(
-    'is what a model in plain JavaScript says, for readings that bring %s, whatever types the columns widen to (%d MB)',
+    'agrees with a model in plain JavaScript, for readings of %s, whatever types the columns widen to (%d MB)',
     async (coverage, memoryMb) => {
       await fc.assert(
         fc.asyncProperty(fc.array(list, { minLength: 2, maxLength: 4 }), async (readings) => {

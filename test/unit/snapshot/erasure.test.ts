@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => snapshots.close());
 
-const secret = 'a-name-that-nobody-may-keep';
+const secret = 'a-name-that-must-be-erased';
 
 /** Leaves many free blocks in the store. */
 async function freeMuch(): Promise<void> {
@@ -40,7 +40,7 @@ describe('the texts to search for', () => {
   test('are not those that longer texts of others contain by chance', async () => {
     await snapshots.run('members', [
       { id: 'member-10', friend: 'member-2' },
-      { id: 'member-3', friend: 'nobody' },
+      { id: 'member-3', friend: 'absent' },
     ]);
     const store = await snapshots.store();
     const state = (await store.state()).streams.get('members');
@@ -106,7 +106,7 @@ describe('forgetting rows', () => {
     const historyMs = 90 * 60_000;
     const rows = (n: number) => [
       { id: 'a', name: secret, n },
-      { id: 'b', name: 'somebody else', n },
+      { id: 'b', name: 'another one', n },
     ];
     for (const n of [1, 2]) {
       await snapshots.run('members', rows(n), { historyMs });

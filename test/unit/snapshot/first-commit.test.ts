@@ -47,7 +47,7 @@ async function makeOlder(own: Snapshots): Promise<void> {
   await own.detach();
 }
 
-/** Everything that readers see of the past of a stream. Run ids are random, so those of their times stand for them. */
+/** Everything that readers see of the past of a stream. Run ids are random: start times replace them. */
 async function past(own: Snapshots, times: readonly number[]) {
   const seen: unknown[] = [
     await own
@@ -104,7 +104,7 @@ const day = fc.record({
   forgets: fc.constantFrom(undefined, undefined, undefined, 'a', 'b'),
 });
 
-/** Takes runs, and says after each what readers see and what was erased. */
+/** Makes these runs, and returns after each the rows that readers see and the result of an erasure. */
 async function story(days: readonly (typeof day extends fc.Arbitrary<infer N> ? N : never)[], isOlder: boolean) {
   const own = await Snapshots.open();
   try {

@@ -139,7 +139,7 @@ describe('the history of a stream', () => {
     ]);
   });
 
-  test('works for columns that have the names of its own parts', async () => {
+  test('works for columns that have the names of its internal columns', async () => {
     const row = { id: 'a', ts: 5, at: 'b', moment: { at: 'c' }, h: 'd', stream: 'e', committed_at: 'f' };
     await snapshots.run('members', [row]);
     const { session } = await snapshots.store();

@@ -120,7 +120,7 @@ describe('publishing', () => {
     expect((await stat(snapshots.layout.snapshots('members'))).mode & 0o777).toBe(0o750);
   });
 
-  test('publishes no DuckDB file if none is wanted', async () => {
+  test('publishes no DuckDB file if that is switched off', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish({ duckdb: false });
     expect((await visible()).filter((path) => path.endsWith('.duckdb'))).toEqual([]);

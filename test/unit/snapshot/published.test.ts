@@ -163,7 +163,7 @@ describe('a query of the published file', () => {
     await expect(published.query("select getenv('PATH')")).rejects.toMatchObject({ code: 'sql_failed' });
   });
 
-  test('says what is wrong with the SQL itself as before', async () => {
+  test('reports an error in the SQL itself as such', async () => {
     await expect(published.query('selec 1')).rejects.toMatchObject({ code: 'sql_failed' });
     await expect(published.query('select wrong from members')).rejects.toMatchObject({ code: 'sql_failed' });
     await expect(published.query('-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });

@@ -21,14 +21,14 @@ afterAll(() => {
   database.close();
 });
 
-function column(field: string, facts: Partial<StoredColumn> = {}): StoredColumn {
-  return { place: 'attribute', field, name: field, shape: { k: Kind.string }, ...facts };
+function column(field: string, properties: Partial<StoredColumn> = {}): StoredColumn {
+  return { place: 'attribute', field, name: field, shape: { k: Kind.string }, ...properties };
 }
 
 /** A snapshot with these columns of text. */
 async function snapshot(
   columns: Readonly<Record<string, readonly Text[]>>,
-  facts: Readonly<Record<string, Partial<StoredColumn>>> = {},
+  properties: Readonly<Record<string, Partial<StoredColumn>>> = {},
 ): Promise<StreamState> {
   const names = Object.keys(columns);
   const rows = columns[names[0] as string]?.length ?? 0;
@@ -39,7 +39,7 @@ async function snapshot(
   const types = names.map((name) => `${quoteIdentifier(name)} VARCHAR`).join(', ');
   await session.run(`CREATE OR REPLACE TABLE store.members (${types})`);
   if (rows > 0) await session.run(`INSERT INTO store.members VALUES ${lines.join(', ')}`);
-  const stored = names.map((name) => column(name, facts[name]));
+  const stored = names.map((name) => column(name, properties[name]));
   return { stream: 'members', rows, columns: stored } as unknown as StreamState;
 }
 
@@ -69,7 +69,7 @@ describe('the ways to split a list', () => {
     expect(found.flatMap(({ attributes }) => attributes)).not.toContain('gap');
   });
 
-  it('leave out what is hidden, treated, untracked, no text, beside the attributes, or not to be filtered by', async () => {
+  it('leave out columns that are hidden, under a rule, untracked, not text, not attributes, or not filterable', async () => {
     const good = cycle(60, ['a', 'b', 'c']);
     const names = ['hidden', 'hashed', 'untracked', 'cast', 'number', 'envelope', 'case', 'empty', 'good'];
     const columns = Object.fromEntries(names.map((name) => [name, good]));

@@ -27,7 +27,7 @@ it.each([
   expect(notices).toHaveLength(1);
 });
 
-it('if both versions are refused, the error says what each of them answered', async () => {
+it('if both versions are refused, the error has the response under each', async () => {
   const refusal = (status: number, message: string): Reply => ({ status, body: { status, message } });
   const { found } = await ask(refusal(401, 'Authentication Required'), refusal(404, 'no such path'));
   await expect(found).rejects.toMatchObject({
@@ -49,7 +49,7 @@ it('a token that is refused under both versions is refused', async () => {
   });
 });
 
-it('no other version is tried for want of a permission', async () => {
+it('no other version is tried if a permission is missing', async () => {
   const { found, service } = await ask({ status: 403 });
   await expect(found).rejects.toMatchObject({ code: 'forbidden' });
   expect(service.received).toHaveLength(1);

@@ -24,14 +24,14 @@ describe('The indexes of a tenant', () => {
     expect(await resolveIndex(ask, 'name 24 499')).toBe('idx-24-499');
   });
 
-  it('are named where none is meant: the nearest, or the first ten', async () => {
+  it('are named if no index has the requested name: the nearest, or the first ten', async () => {
     const ask = await indexes(12, () => null);
     const hint = (name: string) => resolveIndex(ask, name).then(String, (error: { hint?: string }) => error.hint);
     expect(await hint('nam 0 3')).toMatch(/^did you mean "name 0 3"/);
     expect(await hint('customers')).toMatch(/^it has "name 0 0", .*"name 0 9" and others: cdsync discover$/);
   });
 
-  it('end with an error where a token leads back', async () => {
+  it('end with an error if the page tokens form a loop', async () => {
     const ask = await indexes(2, (page) => String((page + 1) % 3));
     await expect(resolveIndex(ask, 'name 0 1')).rejects.toMatchObject({ code: 'page_loop' });
   });

@@ -61,8 +61,8 @@ describe('spans of time', () => {
 });
 
 describe('the plan of a run', () => {
-  const plan = (given: Partial<Parameters<typeof planWindows>[0]>) =>
-    planWindows({ sinceMs: 0, untilMs: 1000 * hour, covered: [], lagMs: hour, longestMs: 24 * hour, ...given });
+  const plan = (options: Partial<Parameters<typeof planWindows>[0]>) =>
+    planWindows({ sinceMs: 0, untilMs: 1000 * hour, covered: [], lagMs: hour, longestMs: 24 * hour, ...options });
   const extent = (windows: ReturnType<typeof plan>) =>
     merged(windows.map(({ from, to }) => [Date.parse(from), Date.parse(to)] as const));
 
@@ -74,7 +74,7 @@ describe('the plan of a run', () => {
     expect(extent(plan({ covered: [[0, 900 * hour]] }))).toEqual([[899 * hour, 1000 * hour]]);
   });
 
-  it('fills in what an earlier `since` asks for', () => {
+  it('fills in the time that an earlier `since` asks for', () => {
     expect(extent(plan({ sinceMs: 50 * hour, covered: [[100 * hour, 900 * hour]] }))).toEqual([
       [50 * hour, 100 * hour],
       [899 * hour, 1000 * hour],
@@ -98,7 +98,7 @@ describe('the plan of a run', () => {
   });
 });
 
-describe('what a reading settles', () => {
+describe('the settled time after a reading', () => {
   const day = 24 * hour;
   const at = (days: number) => new Date(days * day).toISOString();
   const read = (from: number, to: number, isEmpty: boolean) => ({ from: at(from), to: at(to), isEmpty });

@@ -95,8 +95,8 @@ describe('the journal', () => {
 
   /** The journal's text after each way to damage it. */
   const damages: [string, (lines: string[]) => string[]][] = [
-    ['a line stands twice', (lines) => lines.flatMap((line, index) => (index === 2 ? [line, line] : [line]))],
-    ['the last line stands twice', (lines) => [...lines, lines.at(-1) as string]],
+    ['a line is there twice', (lines) => lines.flatMap((line, index) => (index === 2 ? [line, line] : [line]))],
+    ['the last line is there twice', (lines) => [...lines, lines.at(-1) as string]],
     ['a line is missing', (lines) => lines.filter((_, index) => index !== 2)],
     ['two lines are swapped', ([a, b, c, d]) => [a, c, b, d] as string[]],
     ['a line of another journal is in it', (lines) => lines.with(2, (lines[2] as string).replace('"b"', '"c"'))],

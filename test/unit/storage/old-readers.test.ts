@@ -33,7 +33,7 @@ async function written(query: string, compression: ParquetCompression): Promise<
   return path;
 }
 
-/** One column of each type that old tools can read. Each moment comes only once, see below. */
+/** One column of each type that old tools can read. Each timestamp is unique, see below. */
 interface Values {
   readonly text: string | null;
   readonly flag: boolean | null;
@@ -73,7 +73,7 @@ const rows: fc.Arbitrary<Values[]> = fc
     }),
     { minLength: 1, maxLength: 120 },
   )
-  // Each moment comes once.
+  // Each timestamp is unique.
   .map((list) => list.map((row, index) => ({ ...row, at: row.at * 1_000_000 + index })));
 
 const literal = (value: string | number | bigint | boolean | null, type: string) =>

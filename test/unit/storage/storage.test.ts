@@ -26,7 +26,7 @@ it.each([
   ['077', 0o077],
   ['022', 0o022],
   ['000', 0o000],
-])('folders get the mode they are to have with umask %s', async (name, mask) => {
+])('folders get their intended mode with umask %s', async (name, mask) => {
   process.umask(mask);
   const storage = join(root, name);
   const layout = new JobLayout(storage, 'nightly');

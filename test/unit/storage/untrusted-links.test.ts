@@ -14,7 +14,7 @@ let root: string;
 let outside: string;
 let layout: JobLayout;
 beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'cdsync-planted-'));
+  root = await mkdtemp(join(tmpdir(), 'cdsync-links-'));
   outside = join(root, 'outside');
   await mkdir(outside, { mode: 0o755 });
   await writeFile(join(outside, 'precious'), 'precious', { mode: 0o644 });

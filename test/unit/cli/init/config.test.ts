@@ -43,7 +43,7 @@ const text = fc.oneof(
 );
 
 describe('the configuration that init writes', () => {
-  it('says what was planned, whatever the service calls things', () => {
+  it('has exactly the planned streams, whatever names, ids and descriptions the service has', () => {
     const things = fc.uniqueArray(fc.record({ id: text, name: text, description: text }), {
       minLength: 1,
       maxLength: 5,

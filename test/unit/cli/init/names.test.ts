@@ -33,7 +33,7 @@ describe('the name of a stream after its index', () => {
     ['order_history', 'order_history_profiles'],
     ['cdsync', 'cdsync_profiles'],
     ['日本', 'profiles'],
-  ])('keeps what it can of %s', (text, name) => {
+  ])('keeps as much as it can of %s', (text, name) => {
     expect(streamNameFor(text, 'profiles', new Set())).toBe(name);
   });
 

@@ -153,7 +153,7 @@ describe('an outbox that takes the place of another', () => {
 });
 
 describe('the position of a destination that can store nothing', () => {
-  it('is what it was moved to', async () => {
+  it('is the last one that it was moved to', async () => {
     const kept = join(published.folder, 'deliveries', 'crm');
     expect(await readPosition(kept)).toBeUndefined();
     const made = { key: ['id'], columns: [['attributes.n', 'n 1']] as [string, string][], erased: 0 };

@@ -13,7 +13,7 @@ import { addErasure } from '../../../../src/storage/erasures.js';
 import { JumpingClock } from '../../api/clocks.js';
 import { type Change, PublishedStream } from '../published-stream.js';
 
-/** A receiver: what it has got, and what it does with the next records. */
+/** A receiver: the records that it has received, and how it responds to the next ones. */
 class Receiver {
   readonly got: (OutgoingRecord & { data: Record<string, unknown> })[] = [];
   readonly rows = new Map<string, Record<string, unknown>>();
@@ -84,7 +84,7 @@ async function deliver(
   return delivered as StreamDelivery;
 }
 
-/** What a push would do. */
+/** The plan of a push. */
 async function planned(): Promise<PlannedStream> {
   await writeFeed(stream.layout, stream.feed);
   const { context, request } = requested();
@@ -128,7 +128,7 @@ describe('a delivery of records', () => {
     expect(receiver.rows.get('a')).toMatchObject({ n: 3 });
   });
 
-  it('makes what waits again by a rule of today, and does not send again what was sent', async () => {
+  it('makes the waiting records again by the current rules, and does not send the sent ones again', async () => {
     await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
     receiver.takes = 2;
     expect((await deliver()).status).toBe('failed');

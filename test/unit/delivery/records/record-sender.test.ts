@@ -40,10 +40,10 @@ function outbox(commits: readonly (readonly string[])[], json = (key: string) =>
   }));
 }
 
-/** Sends records to a destination that treats each batch as the test says. */
+/** Sends records to a destination that handles each batch as the test says. */
 async function send(
   records: readonly StoredRecord[],
-  answer: (batch: readonly OutgoingRecord[]) => readonly RecordResult[] | Promise<readonly RecordResult[]>,
+  respond: (batch: readonly OutgoingRecord[]) => readonly RecordResult[] | Promise<readonly RecordResult[]>,
   {
     onReject = 'continue',
     signal = new AbortController().signal,
@@ -59,7 +59,7 @@ async function send(
       send: async (batch) => {
         sent.push(batch.map(({ id }) => id));
         await turn();
-        return answer(batch);
+        return respond(batch);
       },
       close: async () => undefined,
     },
@@ -164,11 +164,11 @@ describe('a record that the destination asks for again', () => {
 
   it('is not sent forever, and acknowledgements in between are kept', async () => {
     let times = 0;
-    const answer = (batch: readonly OutgoingRecord[]) => {
+    const respond = (batch: readonly OutgoingRecord[]) => {
       times += 1;
       return batch.map(({ key }): RecordResult => (key === 'b' ? { type: 'again', reason: 'busy' } : ok));
     };
-    const sending = send(outbox([['a', 'b', 'c']]), answer, { batchRecords: 3 });
+    const sending = send(outbox([['a', 'b', 'c']]), respond, { batchRecords: 3 });
     await expect(sending).rejects.toMatchObject({
       code: 'destination_unavailable',
       kind: 'retryable',
@@ -181,11 +181,11 @@ describe('a record that the destination asks for again', () => {
 });
 
 describe('a record that is refused', () => {
-  const answer = (batch: readonly OutgoingRecord[]) =>
+  const respond = (batch: readonly OutgoingRecord[]) =>
     batch.map(({ key }): RecordResult => (key === 'b' ? { type: 'refused', reason: 'unknown', column: 'id' } : ok));
 
   it('is kept with its reason, and the others are delivered', async () => {
-    await send(outbox([['a', 'b', 'c']]), answer, { batchRecords: 3 });
+    await send(outbox([['a', 'b', 'c']]), respond, { batchRecords: 3 });
     expect(acknowledged.count).toBe(3);
     expect(acknowledged.rejects).toEqual([
       { key: 'b', column: 'id', reason: 'unknown', run_id: 'run-1', op: 'update' },
@@ -194,7 +194,7 @@ describe('a record that is refused', () => {
 
   it('ends the delivery if the job says so; records acknowledged with it are not sent again', async () => {
     await expect(
-      send(outbox([['a', 'b', 'c', 'd']]), answer, { batchRecords: 3, onReject: 'fail' }),
+      send(outbox([['a', 'b', 'c', 'd']]), respond, { batchRecords: 3, onReject: 'fail' }),
     ).rejects.toMatchObject({ code: 'row_rejected', message: 'the destination refuses a record: unknown' });
     expect([0, 1, 2, 3].map((offset) => acknowledged.has(offset))).toEqual([true, false, true, false]);
     expect(acknowledged.rejects).toEqual([]);

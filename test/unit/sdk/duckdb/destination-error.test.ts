@@ -2,7 +2,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, it } from 'vitest';
 import { duckdbRefused } from '../../../../src/sdk/index.js';
 
-/** What DuckDB says of a statement that it cannot run in 20 MB and without a disk. */
+/** The error for a statement that DuckDB cannot run in 20 MB and without a disk. */
 async function refused(sql: string) {
   const instance = await DuckDBInstance.create(':memory:', { memory_limit: '20MB', temp_directory: '' });
   const connection = await instance.connect();
@@ -28,7 +28,7 @@ it('says which option gives a load more memory', async () => {
   });
 });
 
-it('quotes nothing of what DuckDB says about values', async () => {
+it('quotes no DuckDB message that contains values', async () => {
   const error = await refused("SELECT CAST('ada@example.com' AS INTEGER)");
   expect(error.message).toBe('DuckDB refused a statement (Conversion Error)');
   expect(error.causeQuotesValues).toBe(true);
