@@ -370,21 +370,17 @@ const ruleSchema = z
 
 /** Columns as they are stored in journals, stores and manifests. */
 export const columnsSchema = z.array(
-  z
-    .object({
-      place: z.enum(['envelope', 'attribute']),
-      field: z.string(),
-      name: z.string(),
-      shape: shapeSchema,
-      declared: z.string().optional(),
-      former: z.string().optional(),
-      text: z.string().optional(),
-      rule: ruleSchema,
-      /** The former name of `rule`, in files of earlier builds. */
-      treatment: ruleSchema,
-      untracked: z.literal(true).optional(),
-    })
-    .transform(({ treatment: rule, ...column }) => (rule === undefined ? column : { ...column, rule })),
+  z.object({
+    place: z.enum(['envelope', 'attribute']),
+    field: z.string(),
+    name: z.string(),
+    shape: shapeSchema,
+    declared: z.string().optional(),
+    former: z.string().optional(),
+    text: z.string().optional(),
+    rule: ruleSchema,
+    untracked: z.literal(true).optional(),
+  }),
 ) as unknown as z.ZodType<StoredColumn[]>;
 
 /** Columns by place and field alone. */

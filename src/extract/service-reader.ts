@@ -107,8 +107,7 @@ export class ServiceReader {
       // Where one response may be the whole list, the service may refuse to be asked for a total.
       const total = counted === undefined || counted.readInOneAnswer !== undefined ? null : await counted.total();
       const names = partitions.map(partitionName);
-      const version = recognition?.journaled.base ? 2 : 1;
-      const about = { version, stream, fingerprint, started_at: startedAt } as const;
+      const about = { version: 1, stream, fingerprint, started_at: startedAt } as const;
       const hashed = recognition === undefined ? {} : { recognition: recognition.journaled };
       await journal.append({ type: 'start', ...about, total, partitions: names, ...hashed });
       extraction.#totalAtStart = total;

@@ -106,7 +106,7 @@ function anomalyOf(stream: StreamReport, past: readonly StreamReport[], figure: 
 
 /** Whether the time of a reading can be compared: it was complete, and used the record cache. */
 function isTimed(stream: StreamReport, resumed: boolean): boolean {
-  return !resumed && (stream.unrecognised ?? null) === null;
+  return !resumed && stream.unrecognised === null;
 }
 
 /**

@@ -58,14 +58,6 @@ interface StoredState {
 }
 
 async function stateOf(published: Queried, stream: string): Promise<StoredState> {
-  const schemas = await published.rows("SELECT 1 FROM duckdb_schemas() WHERE schema_name = 'private'");
-  if (schemas.length === 0) {
-    throw new CdsyncError('an older cdsync made the published file', {
-      code: 'not_published',
-      kind: 'configuration',
-      hint: 'the next run publishes it again: cdsync run',
-    });
-  }
   const states = await published.rows('SELECT stream, state FROM private.streams');
   const found = states.find((each) => each.stream === stream);
   if (found !== undefined) return JSON.parse(String(found.state)) as StoredState;

@@ -26,13 +26,7 @@ function troubles(report: JobReport): Html[] {
   // Another stream is the reason of such a failure, and is named itself.
   for (const stream of report.streams ?? [])
     if ((stream.status === 'held' || stream.status === 'failed') && stream.error?.code !== 'dependency')
-      add(
-        stream.name,
-        stream.status,
-        stream.status === 'held' && (stream.findings ?? []).length === 0
-          ? stream.error?.code
-          : errorWithoutKeys(stream)?.message,
-      );
+      add(stream.name, stream.status, errorWithoutKeys(stream)?.message);
   for (const { name: who, status, error } of report.destinations ?? [])
     if (status === 'failed' || status === 'partial') add(who, status, error?.message);
   return [...causes.values()].slice(0, mostNamed).map(({ status, message, who }) => {

@@ -110,16 +110,13 @@ function heldBox(stream: StreamReport, runId: string, place: CommandPlace, isSti
     `cdsync diff --held ${runId} ${stream.name}`,
     ...['approve', 'discard'].map((command) => `cdsync ${command} ${runId} --stream ${stream.name}`),
   ];
-  const findings = stream.findings ?? [];
-  // Reports of an older cdsync have only a message that names keys of rows.
-  const figures =
-    findings.length === 0
-      ? html`<p>The guard <code>${stream.error?.code.replace(/^guard_/, '') ?? 'not known'}</code> failed. The report of the run has its figures.</p>`
-      : html`<ul>${findings.map(({ guard, message }) => html`<li><code>${guard}</code>: ${cut(message)}</li>`)}</ul>`;
+  const figures = (stream.findings ?? []).map(
+    ({ guard, message }) => html`<li><code>${guard}</code>: ${cut(message)}</li>`,
+  );
   const next = isStillHeld
     ? html`<p><b>Do this:</b> Look at it, then approve or discard it:</p>${pasteable(commands.map((command) => completed(command, place)))}`
     : html`<p>It is no longer held: it was approved, discarded, or a later run has replaced it.</p>`;
-  return html`<div class="box held"><h3>${name(stream.name)}: ${statusWords('held')}</h3>${figures}${next}</div>`;
+  return html`<div class="box held"><h3>${name(stream.name)}: ${statusWords('held')}</h3><ul>${figures}</ul>${next}</div>`;
 }
 
 /** What to do about a warning; undefined if there is nothing. */

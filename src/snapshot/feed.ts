@@ -18,8 +18,8 @@ const changesSchema = z.object({
   rows: z.number(),
   /** Relative to `parquet/<stream>/`; empty if the job keeps no Parquet files. */
   files: z.array(z.string()),
-  /** Of these files, in their order; left out by earlier versions. */
-  sha256: z.array(z.string()).optional(),
+  /** Of these files, in their order. */
+  sha256: z.array(z.string()),
   /** Columns of the files; left out if they equal those of the next run. */
   columns: columnsSchema.optional(),
 });
@@ -43,7 +43,7 @@ const feedSchema = z.object({
   complete_since: z.number(),
   /** The run that made the snapshot of `complete_since`; null if it is not known. With the runs of `changes` it makes the lineage. */
   complete_since_run: z.string().nullable(),
-  /** SHA-256 of all the rest, as JSON; left out by earlier versions. */
+  /** SHA-256 of all the rest, as JSON. */
   checksum: z.string().optional(),
 });
 
@@ -59,7 +59,7 @@ function checksumOf({ checksum: _, ...rest }: Feed): string {
 }
 
 const feedFile: StateFile<Feed> = {
-  schema: feedSchema.refine((feed) => feed.checksum === undefined || feed.checksum === checksumOf(feed)),
+  schema: feedSchema.refine((feed) => feed.checksum === checksumOf(feed)),
   hint: 'remove it; the next run writes it again, and destinations are then compared in full',
 };
 
@@ -185,7 +185,7 @@ export async function publishFeed(
     rows: state.rows,
     key: state.key,
     columns: state.columns,
-    definition: state.definition ?? {},
+    definition: state.definition,
     snapshot,
     ...(own.length === 0 ? everythingUpTo(state) : { changes, ...complete }),
   });

@@ -43,18 +43,15 @@ function namesOf(state: StreamState): ViewNames {
   };
 }
 
-/** A run that an older cdsync committed may have no time of commit. */
-const committedAt = 'coalesce(_cdsync_at, _synced_at)';
-
 function historyView({ key, tracked, rows, changes, before, history, commits }: ViewNames): string {
   const shown = `_run_id, _synced_at, ${tracked.join(', ')}`;
   return `CREATE OR REPLACE VIEW ${history} AS
-    SELECT ${tracked.join(', ')}, _run_id, _synced_at, ${committedAt} AS _valid_from,
-      lead(${committedAt}) OVER (PARTITION BY ${key} ORDER BY ${committedAt}) AS _valid_to
+    SELECT ${tracked.join(', ')}, _run_id, _synced_at, _cdsync_at AS _valid_from,
+      lead(_cdsync_at) OVER (PARTITION BY ${key} ORDER BY _cdsync_at) AS _valid_to
     FROM (SELECT _op, ${shown} FROM ${changes}
       UNION ALL SELECT 'insert', ${shown} FROM ${before}
       UNION ALL SELECT 'insert', ${shown} FROM ${rows} WHERE ${key} NOT IN (SELECT ${key} FROM ${changes}))
-    LEFT JOIN ${commits} ON _cdsync_run = _run_id
+    JOIN ${commits} ON _cdsync_run = _run_id
     QUALIFY _op <> 'delete'`;
 }
 
@@ -87,9 +84,9 @@ function lastChangesView({ key, tracked, changes, before, commits, stream }: Vie
       _cdsync_before AS (SELECT ${key} AS _cdsync_id, ${columns}
         FROM (SELECT _run_id, _synced_at, ${columns} FROM ${changes} WHERE _run_id <> ${last}
           UNION ALL SELECT _run_id, _synced_at, ${columns} FROM ${before})
-        LEFT JOIN ${commits} ON _cdsync_run = _run_id
+        JOIN ${commits} ON _cdsync_run = _run_id
         WHERE ${key} IN (SELECT _cdsync_id FROM _cdsync_last WHERE _op = 'update')
-        QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY ${committedAt} DESC) = 1)
+        QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY _cdsync_at DESC) = 1)
     SELECT _cdsync_key AS key, "column", before, after, _op, _run_id, _synced_at
     FROM (SELECT _cdsync_n._cdsync_key, unnest(${names}) AS "column", unnest(${texts('_cdsync_o')}) AS before,
         unnest(${texts('_cdsync_n')}) AS after, _cdsync_n._op, _cdsync_n._run_id, _cdsync_n._synced_at

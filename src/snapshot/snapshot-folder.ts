@@ -4,7 +4,6 @@ import { swapLink } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
-import type { SnapshotStore } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 
 /*
@@ -81,27 +80,4 @@ export async function swapCurrentLink(layout: JobLayout, { stream, snapshot }: S
   if (folder === undefined || (await readlink(path).catch(() => undefined)) === folder) return;
   await removeCopy(layout, stream);
   await swapLink(path, folder);
-}
-
-/**
- * Earlier versions left the files of a snapshot that only grew in the folders of the runs that returned them. This gathers them in the
- * folder of the last one; publishing then links them there.
- * @returns the streams that had such files, as the store now has them
- */
-export async function gatherSnapshots(
-  store: SnapshotStore,
-  layout: JobLayout,
-  states: Iterable<StreamState>,
-): Promise<StreamState[]> {
-  const moved: StreamState[] = [];
-  for (const state of states) {
-    if (state.snapshot.length === 0 || snapshotFolder(state.snapshot) !== undefined) continue;
-    const next = {
-      ...state,
-      snapshot: linkedFiles(layout, { stream: state.stream, runId: state.run_id }, state.snapshot),
-    };
-    await store.rememberStream(next);
-    moved.push(next);
-  }
-  return moved;
 }

@@ -8,7 +8,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
-import { createStore, migrate, oldestVersion, schemaVersion, versionOf } from './store-schema.js';
+import { createStore, schemaVersion, versionOf } from './store-schema.js';
 import { storeName, storeTable, streamsTable } from './store-tables.js';
 import { type StreamState, stateSchema } from './stream-state.js';
 
@@ -25,8 +25,6 @@ export interface StoreState {
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file at the same time. */
 export class SnapshotStore {
   readonly session: Session;
-  /** An older cdsync wrote the store: its published copy is of another version. */
-  isMigrated = false;
   readonly #database: Database;
   #id = '';
   #isClosed = false;
@@ -99,18 +97,13 @@ export class SnapshotStore {
         hint: 'update cdsync, or point `storage` at another folder',
       });
     }
-    if (version < oldestVersion) {
+    if (version < schemaVersion) {
       throw new CdsyncError(`${layout.store} was written by a version of cdsync that is too old`, {
         code: 'state_unreadable',
         hint: 'move the folder of the job away; the next run reads everything',
       });
     }
-    if (version < schemaVersion) {
-      // Whether there are some is known only afterwards.
-      await this.expectLargeTexts();
-      await this.session.transaction(() => migrate(this.session));
-      this.isMigrated = true;
-    } else if (await holdsLargeTexts(this.session)) await this.expectLargeTexts();
+    if (await holdsLargeTexts(this.session)) await this.expectLargeTexts();
   }
 
   async state(): Promise<StoreState> {

@@ -43,8 +43,8 @@ export const stateSchema = z.object({
   snapshot: z.array(fileSchema),
   changes: z.array(fileSchema),
   covered: z.array(coveredSchema).optional(),
-  /** What defines the stream, as digests; undefined if an older version committed it. */
-  definition: z.record(z.string(), z.string()).optional(),
+  /** What defines the stream, as digests. */
+  definition: z.record(z.string(), z.string()),
   /** Some text of the stream, now or before, is large: see {@link SnapshotStore.expectLargeTexts}. */
   large_texts: z.literal(true).optional(),
   /** This commit removed values that the files of earlier commits still have. */

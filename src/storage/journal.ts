@@ -55,8 +55,7 @@ const journaledPart = partRecordSchema.extend({ columns: columnsSchema.optional(
 
 const startSchema = z.object({
   type: z.literal('start'),
-  /** 2 if the reading uses a record cache: an older cdsync would take its hits for deleted records. */
-  version: z.literal([1, 2]),
+  version: z.literal(1),
   stream: z.string(),
   /** Hash of the request and of everything that shapes the parts; a journal with another one cannot be resumed. */
   fingerprint: z.string(),
@@ -222,8 +221,6 @@ export class Journal {
     if (bytes === undefined) return undefined;
     const length = bytes.lastIndexOf(0x0a) + 1;
     const lines = bytes.subarray(0, length).toString('utf8').split('\n').slice(0, -1);
-    // Journals of earlier versions have no checksums. They cannot be resumed.
-    if (lines[0]?.includes('"crc":') === false) return undefined;
     return replay(
       path,
       lines.map((line, index) => parseEntry(path, index + 1, line)),

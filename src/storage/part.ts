@@ -8,7 +8,7 @@ import { fileText, fileTexts } from '../core/sql.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
 
-/** Raise it when parts of an older cdsync, or the hashes beside them, cannot be mixed with new ones. Such readings do not resume. */
+/** Raise it when parts of another version, or the hashes beside them, cannot be mixed with new ones. Such readings do not resume. */
 export const partVersion = 3;
 
 /** A part without its paths, which change when a later run takes the part over. */
@@ -22,7 +22,7 @@ export const partRecordSchema = z.object({
   sha256: z.string(),
   /** SHA-256 of the keys file. Without it the keys file cannot be checked, and is computed again. */
   keys_sha256: z.string().optional(),
-  /** How the rows in the keys file are hashed; left out by earlier versions. With another DuckDB it is computed again. */
+  /** How the rows in the keys file are hashed; left out if there are none. With another DuckDB it is computed again. */
   hash_version: z.string().optional(),
   /** Columns of the file. */
   columns: columnsSchema,

@@ -82,7 +82,7 @@ export async function lastGoodRun(
   return undefined;
 }
 
-/** A run of the past, from its report. Reports of an older cdsync may lack fields that are newer. */
+/** A run of the past, from its report. */
 export interface PastRun {
   readonly report: JobReport;
   /** Milliseconds since the Unix epoch. */

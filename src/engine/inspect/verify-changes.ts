@@ -139,7 +139,7 @@ export async function verifyChangeFiles(
     const run = runs.find((each) => each.runId === runId);
     if (isWhole && run !== undefined && !run.isErased && rows !== run.rows)
       report(`its files have ${rows} rows, the run counted ${run.rows}`, join(folder, runId));
-    else if (isWhole && entry?.sha256 !== undefined) {
+    else if (isWhole && entry !== undefined) {
       for (const [index, path] of paths.entries())
         if ((await sha256OfFile(path)) !== entry.sha256[index]) report('its checksum is not that of the commit', path);
     }

@@ -3,7 +3,6 @@ import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
 import { inferColumnFormats } from '../../snapshot/infer-text-formats.js';
 import { restoreEarlierChanges, restoreFiles } from '../../snapshot/restore-files.js';
-import { gatherSnapshots } from '../../snapshot/snapshot-folder.js';
 import { distinctValues, SnapshotStore, type StoreState, storedRows } from '../../snapshot/snapshot-store.js';
 import { splitCandidates } from '../../snapshot/split-candidates.js';
 import { storeTable } from '../../snapshot/store-tables.js';
@@ -142,10 +141,7 @@ export async function readPreviousState(
   return { before, committed };
 }
 
-/**
- * Writes missing Parquet files again; with --full, those with another checksum too. Snapshots of earlier versions get one folder for
- * all of their files.
- */
+/** Writes missing Parquet files again; with --full, those with another checksum too. */
 async function restore(context: RecoveryContext, store: SnapshotStore, before: PreviousState): Promise<PreviousState> {
   const { layout, job, full, notice } = context;
   const options = { thorough: full, compression: job.parquet.compression };
@@ -161,7 +157,6 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: P
       );
   }
   const streams = new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]);
-  for (const state of await gatherSnapshots(store, layout, [...streams.values()])) streams.set(state.stream, state);
   return { ...before, streams };
 }
 
@@ -174,7 +169,7 @@ export async function recover(context: RecoveryContext): Promise<PreviousState> 
     const before = await restore(context, store, found.before);
     // The service was not asked for the time yet.
     await publishStore({ ...context, keepsAll: true }, store, {
-      repairs: context.full || store.isMigrated ? 'all' : 'damaged',
+      repairs: context.full ? 'all' : 'damaged',
     });
     // A committed stream must not be resumed: its records would count as newly read.
     for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);

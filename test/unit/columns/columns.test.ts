@@ -10,7 +10,7 @@ import {
   sqlType,
   storeShape,
 } from '../../../src/columns/column-shape.js';
-import { ColumnSet, columnName, columnsSchema, reservedColumns } from '../../../src/columns/columns.js';
+import { ColumnSet, columnName, reservedColumns } from '../../../src/columns/columns.js';
 
 const shapes: fc.Arbitrary<Shape> = fc.letrec<{ shape: Shape }>((tie) => ({
   shape: fc.oneof(
@@ -161,11 +161,4 @@ describe('column names', () => {
     expect(stored.get('attribute', 'Email')?.name).toBe('Email');
     expect(stored.get('attribute', 'email')?.name).toMatch(/^email_[0-9a-f]{6}$/);
   });
-});
-
-it('columns of an older store have their rule under its first name', () => {
-  const stored = { place: 'attribute', field: 'email', name: 'email', shape: { k: 1 }, treatment: { mask: 'last4' } };
-  const { treatment: rule, ...column } = stored;
-  expect(columnsSchema.parse([stored])).toEqual([{ ...column, rule }]);
-  expect(columnsSchema.parse([{ ...column, rule }])).toEqual([{ ...column, rule }]);
 });

@@ -17,7 +17,14 @@ const feed = {
   columns: [],
   definition: { tenant_id: 'acme' },
   snapshot: [],
-  changes: [5, 7].map((sequence) => ({ run_id: `run-${sequence}`, sequence, synced_at: '', rows: 1, files: [] })),
+  changes: [5, 7].map((sequence) => ({
+    run_id: `run-${sequence}`,
+    sequence,
+    synced_at: '',
+    rows: 1,
+    files: [],
+    sha256: [],
+  })),
   complete_since: 3,
   complete_since_run: 'run-3',
 } satisfies Feed;

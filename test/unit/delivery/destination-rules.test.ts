@@ -8,7 +8,9 @@ const columnsOf = (...fields: string[]): StoredColumn[] =>
 const stream = (columns: StoredColumn[], rows = 1, earlier?: StoredColumn[]) => ({
   columns,
   rows,
-  changes: [{ run_id: 'r', sequence: 1, synced_at: '', rows: 1, files: [], ...(earlier && { columns: earlier }) }],
+  changes: [
+    { run_id: 'r', sequence: 1, synced_at: '', rows: 1, files: [], sha256: [], ...(earlier && { columns: earlier }) },
+  ],
 });
 
 function unknown(streams: Parameters<typeof unknownRules>[0], ...names: string[]) {

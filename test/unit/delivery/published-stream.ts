@@ -71,7 +71,14 @@ export class PublishedStream {
     const file = `changes/${runId}/00001.parquet`;
     if (listed.length > 0) await this.write(file, listed.join(' UNION ALL '));
     const files = listed.length > 0 ? [file] : [];
-    this.#changes.push({ run_id: runId, sequence, synced_at: syncedAt, rows: listed.length, files });
+    this.#changes.push({
+      run_id: runId,
+      sequence,
+      synced_at: syncedAt,
+      rows: listed.length,
+      files,
+      sha256: files.map(() => ''),
+    });
     this.#snapshot = [];
     const rows = [...this.#rows];
     for (let from = 0; from < rows.length; from += rowsOfFile) {

@@ -78,14 +78,6 @@ describe('an anomaly of a run', () => {
       'inserted',
     ]);
   });
-
-  it('bears reports of an older cdsync, which lack fields', () => {
-    const old = deletions.map((deleted, index) => {
-      const { unrecognised: _, ...stream } = streamReport({ deleted });
-      return pastReport(index, [stream as StreamReport]);
-    });
-    expect(detectAnomalies(runEnd({ streams: [streamReport({ deleted: 5210 })] }), old)).toHaveLength(1);
-  });
 });
 
 /** Normal numbers, from uniform ones. */

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { statOrUndefined } from '../../../src/core/durable.js';
-import { beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
+import { aboutTable, beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -265,4 +265,16 @@ describe('the store', () => {
     await snapshots.detach();
     expect(await snapshots.rows('members')).toHaveLength(1);
   });
+});
+
+test.each([
+  [1, 'state_unreadable', /too old$/],
+  [99, 'storage_newer', /newer cdsync$/],
+])('a store of version %d is refused and stays as it is', async (version, code, message) => {
+  await snapshots.run('members', many(0, 2));
+  const { session } = await snapshots.store();
+  await session.run(`UPDATE ${aboutTable} SET version = ${version}`);
+  await snapshots.detach();
+  for (let attempt = 0; attempt < 2; attempt += 1)
+    await expect(snapshots.store()).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
 });

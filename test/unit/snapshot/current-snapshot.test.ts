@@ -1,16 +1,4 @@
-import {
-  copyFile,
-  lstat,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from 'node:fs/promises';
+import { copyFile, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { JobConfig } from '../../../src/config/config.js';
@@ -19,7 +7,6 @@ import { sqlTexts } from '../../../src/core/sql.js';
 import { verifyJob } from '../../../src/engine/inspect/verify-job.js';
 import { readFeed } from '../../../src/snapshot/feed.js';
 import { readManifest } from '../../../src/snapshot/manifest.js';
-import { gatherSnapshots } from '../../../src/snapshot/snapshot-folder.js';
 import { type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -158,30 +145,4 @@ describe('current', () => {
     await snapshots.publish();
     expect((await lstat(current())).ino).toBe(ino);
   });
-});
-
-test('a snapshot whose files lie in the folders of several runs, as earlier versions left it, is gathered in one', async () => {
-  const runs = [await next(rowsOf(1, 'a')), await next(rowsOf(2, 'b'), { coverage: 'additions' })];
-  const [first = '', last = ''] = runs;
-  // As it was: each run's file in the folder of its run, and both called 00001.parquet.
-  const { layout } = snapshots;
-  await mkdir(layout.snapshot(stream, first));
-  await rename(join(current(), '00001.parquet'), join(layout.snapshot(stream, first), '00001.parquet'));
-  await rename(join(current(), `${last}-00001.parquet`), join(layout.snapshot(stream, last), '00001.parquet'));
-  await rm(current());
-  const store = await snapshots.store();
-  const state = (await store.state()).streams.get(stream);
-  if (state === undefined) throw new Error('nothing was committed');
-  const earlier = state.snapshot.map((file, index) => ({ ...file, path: `snapshot/${runs[index]}/00001.parquet` }));
-  await store.rememberStream({ ...state, snapshot: earlier });
-  await snapshots.publish();
-  expect(await verified()).toEqual([]);
-  const again = await snapshots.store();
-  expect(await gatherSnapshots(again, layout, (await again.state()).streams.values())).toHaveLength(1);
-  await snapshots.publish();
-  expect(await read([`${current()}/*.parquet`])).toEqual([...rowsOf(1, 'a'), ...rowsOf(2, 'b')]);
-  expect((await readdir(current())).sort()).toEqual(['00001.parquet', `${first}-00001.parquet`]);
-  expect(await verified()).toEqual([]);
-  const once = await snapshots.store();
-  expect(await gatherSnapshots(once, layout, (await once.state()).streams.values())).toEqual([]);
 });

@@ -127,9 +127,4 @@ describe('the journal', () => {
       }),
     );
   });
-
-  it('of an earlier version, without checksums, counts as missing', async () => {
-    await writeFile(Journal.path(folder), `${JSON.stringify(start)}\n`);
-    expect(await Journal.read(folder)).toBeUndefined();
-  });
 });
