@@ -1,7 +1,6 @@
 import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { readLimitShare } from '../../src/rate-limit/file-leases.js';
 import type { LeaseResponse } from '../../src/rate-limit/leases.js';
@@ -68,11 +67,11 @@ it('kill -9 of processes takes nothing from the others, and the limit holds', as
   await senders[0]?.until(({ requests }) => requests > 0);
   for (let n = 0; n < 5; n += 1) senders.push(send());
   await Promise.all(senders.map((each) => each.until(({ others }) => others === 5)));
-  for (const index of [0, 3, 1]) {
-    senders[index]?.child.kill('SIGKILL');
-    await sleep(1_000);
-  }
   const left = [2, 4, 5].map((index) => senders[index] as Sender);
+  for (const [killed, index] of [0, 3, 1].entries()) {
+    senders[index]?.child.kill('SIGKILL');
+    await Promise.all(left.map((each) => each.until(({ others }) => others === 4 - killed)));
+  }
   await Promise.all(left.map((each) => each.until(({ others, part }) => others === 2 && part >= 38)));
   expect(await rate(4)).toBeGreaterThan(100);
   expect(await stats()).toMatchObject({ throttled: 0 });
@@ -130,10 +129,10 @@ it('a limit of one request a second goes round among three processes', async () 
 });
 
 it('the smallest configured limit holds while its process lives', async () => {
-  const { send, stats, rate } = await sendersOf(program, 100);
+  const { send, stats, rate, slowed } = await sendersOf(program, 100);
   const [large, small] = [send(), send({ limit: 40 })];
   await large.until(({ others, part }) => others === 1 && part <= 20);
-  await sleep(1_000);
+  await slowed(42);
   expect(await rate(3)).toBeLessThanOrEqual(42);
   small.child.kill('SIGKILL');
   await large.until(({ part }) => part === 100);
