@@ -181,7 +181,7 @@ describe('the lock of a run on another machine', () => {
     expect((await space.runWell('owned')).sequence).toBe(1);
   });
 
-  it('is not copied with its folder: a run resumes from the checkpoint in a copied storage folder', async () => {
+  it('does not hold in a copy of the folder: a run there resumes from the checkpoint', async () => {
     await space.configure('moved', [{ ...members, page_size: 10 }]);
     await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 30, share: 1 });
     const run = space.spawn(['run', 'moved.json', '--quiet']);

@@ -42,8 +42,6 @@ describe('values of a column whose type changes', () => {
   it('keep their digits where the table is wider than the stream', async () => {
     const runs = new Runs(space);
     await runs.run(four((n) => ({ score: n + 0.5 })));
-    const records = four(() => ({ score: 9 })).b;
-    expect(records).toBeDefined();
     await runs.configure({ storage: './other' });
     const big = '9007199254740993';
     await space.control('profiles', {
