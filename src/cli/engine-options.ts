@@ -21,11 +21,9 @@ export function engineOptions(
     const own = openBudget(service?.budget, notice);
     budget = own;
     // Without that, the next command would wait for permits that this one no longer uses.
-    closeAtEnd({
-      close: () => {
-        budget = undefined;
-        return own.close();
-      },
+    closeAtEnd(() => {
+      budget = undefined;
+      return own.close();
     });
   }
   return {

@@ -19,16 +19,16 @@ const asking = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 let withdraw = () => {};
 
 /** Resources that are open until the command line ends. */
-const resources: { close(): Promise<void> }[] = [];
+const open: (() => Promise<void>)[] = [];
 
-/** The resource is closed when the command line ends, whether or not it succeeds. */
-export function closeAtEnd(resource: { close(): Promise<void> }): void {
-  resources.push(resource);
+/** @param close is called when the command line ends, whether or not it succeeds */
+export function closeAtEnd(close: () => Promise<void>): void {
+  open.push(close);
 }
 
 /** Closes the resources of a command that has ended. An error of that changes nothing. */
 export async function closeResources(): Promise<void> {
-  await Promise.allSettled(resources.splice(0).map((resource) => resource.close()));
+  await Promise.allSettled(open.splice(0).map((close) => close()));
 }
 
 /**

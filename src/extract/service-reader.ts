@@ -6,7 +6,14 @@ import type { NextCache, StreamCache } from '../record-cache/stream-cache.js';
 import { requireOwner } from '../sources/key-owner.js';
 import type { ListSource, Source, Window } from '../sources/source.js';
 import { settled } from '../sources/windows.js';
-import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor } from '../storage/journal.js';
+import {
+  type Counters,
+  firstCursor,
+  Journal,
+  journalVersion,
+  noCounters,
+  type PartitionCursor,
+} from '../storage/journal.js';
 import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
 import { type CountedRead, readWithTotal } from './completeness.js';
 import { PageChain, type ReadTask } from './page-chain.js';
@@ -107,7 +114,7 @@ export class ServiceReader {
       // Where one response may be the whole list, the service may refuse to be asked for a total.
       const total = counted === undefined || counted.readInOneAnswer !== undefined ? null : await counted.total();
       const names = partitions.map(partitionName);
-      const about = { version: 1, stream, fingerprint, started_at: startedAt } as const;
+      const about = { version: journalVersion, stream, fingerprint, started_at: startedAt } as const;
       const hashed = recognition === undefined ? {} : { recognition: recognition.journaled };
       await journal.append({ type: 'start', ...about, total, partitions: names, ...hashed });
       extraction.#totalAtStart = total;

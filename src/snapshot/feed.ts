@@ -43,7 +43,7 @@ const feedSchema = z.object({
   complete_since: z.number(),
   /** The run that made the snapshot of `complete_since`; null if it is not known. With the runs of `changes` it makes the lineage. */
   complete_since_run: z.string().nullable(),
-  /** SHA-256 of all the rest, as JSON. */
+  /** SHA-256 of all the rest, as JSON. Each file has it. */
   checksum: z.string().optional(),
 });
 

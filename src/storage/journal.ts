@@ -41,9 +41,9 @@ export const countersSchema = z.object({
   rejected: z.number(),
   replaced: z.number(),
   /** Records that were looked up by key and that the service does not have. */
-  missing: z.number().default(0),
+  missing: z.number(),
   /** Cache hits: records that were not converted. */
-  cached: z.number().default(0),
+  cached: z.number(),
   milliseconds: z.number(),
 });
 
@@ -53,9 +53,12 @@ export type Counters = z.infer<typeof countersSchema>;
 /** A part in a line of the journal; its columns are left out if they equal those of the part before. */
 const journaledPart = partRecordSchema.extend({ columns: columnsSchema.optional() });
 
+export const journalVersion = 3;
+
 const startSchema = z.object({
   type: z.literal('start'),
-  version: z.literal(1),
+  /** Rises with each change of the entries: a journal of another version is not resumed. */
+  version: z.literal(journalVersion),
   stream: z.string(),
   /** Hash of the request and of everything that shapes the parts; a journal with another one cannot be resumed. */
   fingerprint: z.string(),

@@ -3,7 +3,7 @@ import { bigqueryConnector } from '../../../connectors/bigquery/index.js';
 import type { BigqueryClient, QueryRequest } from '../../../connectors/bigquery/sdk.js';
 import { credentials, FakeBigquery } from '../../fixtures/bigquery.js';
 import type { BigqueryDataset } from '../../fixtures/bigquery-dataset.js';
-import { LoadDriver } from '../../fixtures/load-driver.js';
+import { LoadDriver, merge } from '../../fixtures/load-driver.js';
 
 const fake = new FakeBigquery();
 const connector = bigqueryConnector(async () => fake);
@@ -29,8 +29,6 @@ function steps(from: number): string[] {
   const words = dataset.jobs.slice(from).map((sql) => /^[A-Z_@]+( [A-Z_]+)*/.exec(sql)?.[0] ?? sql);
   return words.filter((word) => !word.startsWith('SELECT'));
 }
-
-const merge = { type: 'merge', absent: 'keep' } as const;
 
 describe('what BigQuery is sent', () => {
   it('is load jobs, then one transaction in a session that ends with the load', async () => {

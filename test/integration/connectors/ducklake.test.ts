@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import ducklake from '../../../connectors/ducklake/index.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { lakeRows } from '../../fixtures/ducklake.js';
-import { LoadDriver } from '../../fixtures/load-driver.js';
+import { LoadDriver, merge } from '../../fixtures/load-driver.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
 import { Workspace } from '../../fixtures/workspace.js';
@@ -102,7 +102,7 @@ describe.skipIf(found === undefined)('connector ducklake', () => {
             table,
             query: `SELECT 'upsert' AS _op, * FROM (${rowsOf(0, 8, `v${sequence}-`)})`,
             key: ['id'],
-            action: { type: 'merge', absent: 'keep' },
+            action: merge,
             sequence,
           }),
         ),
@@ -118,7 +118,7 @@ describe.skipIf(found === undefined)('connector ducklake', () => {
     const writer = await driver(lake.options);
     await writer.load({ table: 't', query: rowsOf(0, 3), key: ['id'], sequence: 1 });
     const query = "SELECT 'delete' AS _op, '0' AS id, NULL::VARCHAR AS name UNION ALL SELECT 'upsert', '1', 'new'";
-    await writer.load({ table: 't', query, key: ['id'], action: { type: 'merge', absent: 'keep' }, sequence: 2 });
+    await writer.load({ table: 't', query, key: ['id'], action: merge, sequence: 2 });
     const snapshots = await lake.rows(
       `SELECT snapshot_id, commit_message AS message, commit_extra_info->>'run_id' AS run, commit_extra_info->>'stream' AS stream
        FROM lake.snapshots() WHERE author = 'cdsync' ORDER BY snapshot_id`,

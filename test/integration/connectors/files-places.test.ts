@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { checkFiles } from '../../../connectors/files/options.js';
 import { entriesBelow } from '../../../src/core/folders.js';
 import { FilePlaces } from '../../fixtures/file-places.js';
+import { merge } from '../../fixtures/load-driver.js';
 import { s3Refusal } from '../../fixtures/object-store.js';
 
 const at = FilePlaces.ofTests();
@@ -33,13 +34,7 @@ describe('a folder', () => {
     const first = "SELECT * FROM (VALUES ('=1+1', 1), ('+49 30', 1), ('@x', 1), ('plain', 1)) AS t(id, n)";
     await driver.load({ table: 't', query: first, key: ['id'], sequence: 1 });
     const second = "SELECT 'upsert' AS _op, * FROM (VALUES ('=1+1', 2), ('-1.5', 2)) AS t(id, n)";
-    await driver.load({
-      table: 't',
-      query: second,
-      key: ['id'],
-      sequence: 2,
-      action: { type: 'merge', absent: 'keep' },
-    });
+    await driver.load({ table: 't', query: second, key: ['id'], sequence: 2, action: merge });
     const { files: named } = await at.manifestOf(place, 't');
     const lines = await Promise.all(named.map(async ({ path }) => readFile(await place.local(`t/${path}`), 'utf8')));
     const rows = lines.flatMap((text) => text.trim().split(/\r?\n/).slice(1)).map((line) => line.replaceAll('"', ''));
@@ -140,13 +135,7 @@ describe('a store that refuses', () => {
     await driver.load({ table: 't', query, sequence: 1 });
     expect(driver.notices).toEqual([expect.stringContaining('has no conditional writes')]);
     const change = "SELECT 'upsert' AS _op, 1 AS id, 3 AS n";
-    await driver.load({
-      table: 't',
-      query: change,
-      key: ['id'],
-      sequence: 2,
-      action: { type: 'merge', absent: 'keep' },
-    });
+    await driver.load({ table: 't', query: change, key: ['id'], sequence: 2, action: merge });
     await at.expectRows(place, 't', 'SELECT 1 AS id, 3 AS n');
     const other = await at.driver(await at.inBucket());
     await other.load({ table: 't', query, sequence: 1 });

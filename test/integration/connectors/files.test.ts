@@ -3,7 +3,7 @@ import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { describe, expect, it } from 'vitest';
 import { FilePlaces, kindsOfPlace } from '../../fixtures/file-places.js';
-import type { DrivenLoad } from '../../fixtures/load-driver.js';
+import { type DrivenLoad, merge } from '../../fixtures/load-driver.js';
 
 const at = FilePlaces.ofTests();
 
@@ -30,13 +30,7 @@ describe.each(kindsOfPlace)('in %s', (_, make) => {
     const expected = format === 'jsonl' ? everything.replace("'null'::JSON", 'NULL') : everything;
     await at.expectRows(place, 't', expected);
     const change = `SELECT 'upsert' AS _op, * FROM (${everything}) WHERE id = 1`;
-    await driver.load({
-      table: 't',
-      query: change,
-      key: ['id'],
-      sequence: 2,
-      action: { type: 'merge', absent: 'keep' },
-    });
+    await driver.load({ table: 't', query: change, key: ['id'], sequence: 2, action: merge });
     await at.expectRows(place, 't', expected);
   });
 
@@ -193,13 +187,7 @@ describe.each(kindsOfPlace)('in %s', (_, make) => {
     );
     // A change of one row, and of its folder.
     const change = "SELECT 'upsert' AS _op, 1 AS id, 'FR' AS land, true AS yes";
-    await driver.load({
-      table: 't',
-      query: change,
-      key: ['id'],
-      sequence: 2,
-      action: { type: 'merge', absent: 'keep' },
-    });
+    await driver.load({ table: 't', query: change, key: ['id'], sequence: 2, action: merge });
     await at.expectRows(place, 't', `SELECT * FROM (${rows}) WHERE id <> 1 UNION ALL SELECT 1, 'FR', true`);
   });
 
@@ -247,7 +235,7 @@ describe.each(kindsOfPlace)('in %s', (_, make) => {
       sequence: 2,
     };
     expect(await driver.with((destination) => destination.describe('t'))).toMatchObject({ stamp: '1:changed' });
-    await expect(driver.load({ ...change, action: { type: 'merge', absent: 'keep' } })).rejects.toMatchObject({
+    await expect(driver.load({ ...change, action: merge })).rejects.toMatchObject({
       code: 'destination_refused',
     });
     await driver.load({ ...change, action: { type: 'merge', absent: 'delete' } });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { snowflakeConnector } from '../../../connectors/snowflake/index.js';
-import { LoadDriver } from '../../fixtures/load-driver.js';
+import { LoadDriver, merge } from '../../fixtures/load-driver.js';
 import { FakeSnowflake, password, type SnowflakeSchema } from '../../fixtures/snowflake.js';
 
 const fake = new FakeSnowflake();
@@ -43,8 +43,7 @@ describe('what Snowflake is sent', () => {
   it('is files, then their rows, then one transaction without DDL', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
     const from = schema.statements.length;
-    const action = { type: 'merge', absent: 'keep' } as const;
-    await driver.load({ table: 'people', query: upserts(8), key, action, sequence: 2, chunk: 4 });
+    await driver.load({ table: 'people', query: upserts(8), key, action: merge, sequence: 2, chunk: 4 });
     expect(steps(from)).toEqual([
       ...staged,
       'BEGIN TRANSACTION',
@@ -89,11 +88,10 @@ describe('what Snowflake is sent', () => {
 
   it('is rolled back if others have changed the number of rows during the load', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
-    const action = { type: 'merge', absent: 'keep' } as const;
     const onFile = async () => {
       await schema.query(`DELETE FROM "people" WHERE id = 'p9'`);
     };
-    const load = driver.load({ table: 'people', query: upserts(12), key, action, sequence: 2, onFile });
+    const load = driver.load({ table: 'people', query: upserts(12), key, action: merge, sequence: 2, onFile });
     await expect(load).rejects.toMatchObject({ code: 'table_moved', message: expect.stringContaining('12 rows, 13') });
     expect([await driver.sequence('people'), (await schema.rows('people')).length]).toEqual([1, 9]);
   });

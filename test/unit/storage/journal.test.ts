@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Journal, type JournalEntry, noCounters } from '../../../src/storage/journal.js';
+import { Journal, type JournalEntry, journalVersion, noCounters } from '../../../src/storage/journal.js';
 
 let folder: string;
 beforeEach(async () => {
@@ -13,7 +13,7 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const start: JournalEntry = {
   type: 'start',
-  version: 1,
+  version: journalVersion,
   stream: 'members',
   fingerprint: 'f',
   started_at: '2026-11-03T02:15:00.000Z',
@@ -126,5 +126,14 @@ describe('the journal', () => {
         if (found !== 'state_unreadable') expect(found).toEqual(intact);
       }),
     );
+  });
+
+  it('of another version is not resumed', async () => {
+    const journal = await Journal.open(folder);
+    await journal.append({ ...start, version: 2 } as never);
+    await journal.close();
+    const damaged: string[] = [];
+    expect(await Journal.readUsable(folder, ({ code }) => damaged.push(code))).toBeUndefined();
+    expect(damaged).toEqual(['state_unreadable']);
   });
 });
