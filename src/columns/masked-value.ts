@@ -69,8 +69,8 @@ const masked = {
   all: () => `'***'`,
 };
 
-function saltMacro(salt: string): string {
-  return quoteIdentifier(`cdsync_hmac_${salt}`);
+function hmacFunction(fingerprint: string): string {
+  return quoteIdentifier(`cdsync_hmac_${fingerprint}`);
 }
 
 /** SQL for the hashed or masked value; NULL stays NULL. */
@@ -82,7 +82,7 @@ export function maskedValueSql(
   const text = plainText(value, column);
   if (hash !== undefined) {
     const clear = hash.normalize === undefined ? text : normalized[hash.normalize](text);
-    return `${saltMacro(hash.salt)}(${clear})`;
+    return `${hmacFunction(hash.salt)}(${clear})`;
   }
   return mask === undefined ? value : `CASE WHEN ${value} IS NULL THEN NULL ELSE ${masked[mask](text)} END`;
 }
@@ -106,23 +106,34 @@ export interface SaltFingerprint {
 
 const blockBytes = 64;
 
-/**
- * Statements that create a macro for each salt, so that no other statement contains a salt. The macro computes HMAC-SHA-256
- * (RFC 2104) from DuckDB's SHA-256, because DuckDB has no HMAC.
- */
-export function saltMacros(salts: Iterable<SaltFingerprint>): string[] {
-  return [...salts].map(({ fingerprint, bytes }) => {
-    const key = Buffer.alloc(blockBytes);
-    (bytes.length > blockBytes ? createHash('sha256').update(bytes).digest() : bytes).copy(key);
-    const [inner, outer] = [0x36, 0x5c].map((pad) => blob(key.map((byte) => byte ^ pad)));
-    return `CREATE OR REPLACE MACRO ${saltMacro(fingerprint)}(value) AS
-       sha256(${outer} || unhex(sha256(${inner} || encode(value))))`;
-  });
+/** The name of the function that computes the HMAC of a BLOB with a salt, not quoted. */
+export function hmacBytesFunction(fingerprint: string): string {
+  return `cdsync_hmac_bytes_${fingerprint}`;
 }
 
-function blob(bytes: Uint8Array): string {
-  const digits = [...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`);
-  return `${sqlText(digits.join(''))}::BLOB`;
+/** The statement that creates the macro of {@link maskedValueSql} over {@link hmacBytesFunction}. */
+export function saltMacro(fingerprint: string): string {
+  const bytes = quoteIdentifier(hmacBytesFunction(fingerprint));
+  return `CREATE OR REPLACE MACRO ${hmacFunction(fingerprint)}(value) AS ${bytes}(encode(value))`;
+}
+
+/** The key of HMAC-SHA-256 (RFC 2104) combined with its two paddings. */
+export function saltPads(salt: Uint8Array): { inner: Buffer; outer: Buffer } {
+  const key = Buffer.alloc(blockBytes);
+  Buffer.from(salt.length > blockBytes ? createHash('sha256').update(salt).digest() : salt).copy(key);
+  return { inner: key.map((byte) => byte ^ 0x36) as Buffer, outer: key.map((byte) => byte ^ 0x5c) as Buffer };
+}
+
+/** Statements that create the same macro for one connection, from the pads in `temp.cdsync_pads`: DuckDB has SHA-256, but no HMAC. */
+export function saltMacroByVariables(fingerprint: string): string[] {
+  const [inner, outer] = ['inner', 'outer'].map((pad) => quoteIdentifier(`cdsync_${pad}_${fingerprint}`));
+  const value = (variable: string | undefined) => `getvariable(${sqlText(String(variable).slice(1, -1))})`;
+  return [
+    `SET VARIABLE ${inner} = (SELECT inner_pad FROM temp.cdsync_pads)`,
+    `SET VARIABLE ${outer} = (SELECT outer_pad FROM temp.cdsync_pads)`,
+    `CREATE OR REPLACE TEMP MACRO ${hmacFunction(fingerprint)}(value) AS
+       sha256(${value(outer)} || unhex(sha256(${value(inner)} || encode(value))))`,
+  ];
 }
 
 const whole = '^[+-]?[0-9]+$';

@@ -1,7 +1,7 @@
 import { scryptSync } from 'node:crypto';
 import { type ColumnRule, ColumnRules, hidesValues, ruleFor } from '../columns/column-rules.js';
 import { columnPath, type StoredColumn } from '../columns/columns.js';
-import { type SaltFingerprint, saltMacros } from '../columns/masked-value.js';
+import type { SaltFingerprint } from '../columns/masked-value.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
@@ -27,17 +27,12 @@ export class Salts {
     return known.fingerprint;
   }
 
-  /** Defines the macros of a job's salts in the database. */
+  /** Lets the database hash with a job's salts. */
   async define(database: Database, { streams }: JobConfig): Promise<void> {
     for (const { columns } of streams) {
       for (const { salt } of Object.values(columns)) if (salt !== undefined) this.fingerprint(salt);
     }
-    const session = await database.connect();
-    try {
-      for (const macro of saltMacros(this.#known.values())) await session.run(macro);
-    } finally {
-      session.close();
-    }
+    await database.defineSalts(this.#known.values());
   }
 }
 

@@ -8,11 +8,13 @@ import {
   UBIGINT,
 } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
+import type { SaltFingerprint } from '../columns/masked-value.js';
 import { type CdsyncError, interrupted } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory } from './memory-plan.js';
+import { registerSalt, useSaltInSql } from './salts.js';
 
 // DuckDB's client drops a U+FEFF at the start of a text: another key, name or value than the stored one. This decoder keeps it.
 Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
@@ -281,6 +283,7 @@ export class Database {
   readonly #instance: DuckDBInstance;
   readonly #resources: DuckdbLimits;
   readonly #uses = new Set<{ readonly phase: Phase; readonly needs: MemoryNeeds }>([{ phase: 'other', needs: {} }]);
+  readonly #salts = new Map<string, SaltFingerprint>();
   #widestColumns = 0;
   #limits: DuckdbLimits;
   #applied: Promise<void> = Promise.resolve();
@@ -311,7 +314,32 @@ export class Database {
   }
 
   async connect(): Promise<Session> {
-    const session = new Session(await this.#instance.connect());
+    return this.#sessionOf(await this.#instance.connect());
+  }
+
+  /** A session that hashes quickly because it holds the salts: for statements of cdsync alone, never for SQL of users. */
+  async connectToConvert(): Promise<Session> {
+    const connection = await this.#instance.connect();
+    for (const salt of this.#salts.values()) await useSaltInSql(connection, salt);
+    return this.#sessionOf(connection);
+  }
+
+  /** Makes every session able to hash with these salts, without a way to read them. */
+  async defineSalts(salts: Iterable<SaltFingerprint>): Promise<void> {
+    const connection = await this.#instance.connect();
+    try {
+      for (const salt of salts) {
+        if (this.#salts.has(salt.fingerprint)) continue;
+        await registerSalt(connection, salt);
+        this.#salts.set(salt.fingerprint, salt);
+      }
+    } finally {
+      connection.closeSync();
+    }
+  }
+
+  async #sessionOf(connection: DuckDBConnection): Promise<Session> {
+    const session = new Session(connection);
     await session.run("SET TimeZone = 'UTC'");
     return session;
   }

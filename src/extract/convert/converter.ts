@@ -99,7 +99,7 @@ export class Converter implements PartConverter {
   }
 
   async #make(batch: SealedBatch): Promise<ConvertedPart> {
-    const session = this.#idle.pop() ?? (await this.#database.connect());
+    const session = this.#idle.pop() ?? (await this.#database.connectToConvert());
     try {
       const widestColumns = batch.columns.length;
       return await this.#database.use('writing files', { widestColumns }, () => convertOn(session, batch));
