@@ -1,8 +1,8 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
+import { checkedLine, lineContent } from '../core/checked-line.js';
 import { openFlags, syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { type PartRecord, partRecordSchema } from './part.js';
@@ -143,21 +143,9 @@ function foreign(path: string, line: number, cause: unknown): CdsyncError {
   });
 }
 
-/** Ends each line: its number and the checksum of all before it. */
-const lineEnd = /,"line":(\d+),"crc":"([0-9a-f]{8})"\}$/;
-
-function checksum(text: string): string {
-  return crc32(text).toString(16).padStart(8, '0');
-}
-
-/** Checks number and checksum: a repeated or missing line would add up to a wrong state. */
 function parseEntry(path: string, number: number, line: string): JournalEntry {
-  const [end = '', written, sum] = lineEnd.exec(line) ?? [];
-  const before = line.slice(0, -end.length);
-  if (Number(written) !== number || checksum(`${before},"line":${written}`) !== sum)
-    throw foreign(path, number, undefined);
   try {
-    return entrySchema.parse(JSON.parse(`${before}}`));
+    return entrySchema.parse(lineContent(line, number));
   } catch (error) {
     throw foreign(path, number, error);
   }
@@ -260,8 +248,7 @@ export class Journal {
   /** Appends one entry; on return it is durable. Entries must be appended one at a time. */
   async append(entry: JournalEntry): Promise<void> {
     this.#lines += 1;
-    const text = `${JSON.stringify(entry).slice(0, -1)},"line":${this.#lines}`;
-    await this.#handle.appendFile(`${text},"crc":"${checksum(text)}"}\n`);
+    await this.#handle.appendFile(`${checkedLine(entry, this.#lines)}\n`);
     await this.#handle.datasync();
   }
 

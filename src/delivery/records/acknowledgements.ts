@@ -1,6 +1,7 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { checkedLine, lineContent } from '../../core/checked-line.js';
 import { openFlags, syncFolder, writeFileAtomically } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { Reject } from '../delivery-state.js';
@@ -31,11 +32,11 @@ export function asRanges(offsets: readonly number[]): [number, number][] {
   return ranges;
 }
 
-function parsed(text: string, path: string): Line {
+function parsed(text: string, number: number, path: string): Line {
   try {
-    return lineSchema.parse(JSON.parse(text));
+    return lineSchema.parse(lineContent(text, number));
   } catch (cause) {
-    throw new CdsyncError(`${path} has a line that is no acknowledgement`, {
+    throw new CdsyncError(`${path}:${number}: not the acknowledgement that was written there`, {
       code: 'state_unreadable',
       hint: recordStateHint,
       cause,
@@ -54,7 +55,7 @@ async function readLines(path: string): Promise<{ lines: Line[]; length: number 
   });
   const length = bytes.lastIndexOf(0x0a) + 1;
   const texts = bytes.subarray(0, length).toString('utf8').split('\n').slice(0, -1);
-  return { lines: texts.map((text) => parsed(text, path)), length };
+  return { lines: texts.map((text, index) => parsed(text, index + 1, path)), length };
 }
 
 /**
@@ -63,6 +64,7 @@ async function readLines(path: string): Promise<{ lines: Line[]; length: number 
  */
 export class Acknowledgements {
   readonly #handle: FileHandle;
+  #lines = 0;
   /** One bit for each offset: whether its record is dealt with. */
   #done = new Uint8Array(64);
   #count = 0;
@@ -82,6 +84,7 @@ export class Acknowledgements {
     await syncFolder(dirname(path));
     const journal = new Acknowledgements(handle);
     for (const line of lines) journal.#take(line);
+    journal.#lines = lines.length;
     return journal;
   }
 
@@ -97,7 +100,7 @@ export class Acknowledgements {
     const isErased = (line: Line) => 'refused' in line && line.key !== null && keys.has(line.key);
     if (!lines.some(isErased)) return;
     const left = lines.map((line) => (isErased(line) ? { ...line, key: null } : line));
-    await writeFileAtomically(path, left.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    await writeFileAtomically(path, left.map((line, index) => `${checkedLine(line, index + 1)}\n`).join(''));
   }
 
   #take(line: Line): void {
@@ -107,8 +110,11 @@ export class Acknowledgements {
       longer.set(this.#done);
       this.#done = longer;
     }
-    for (let at = from; at < to; at += 1) this.#done[at >>> 3] = (this.#done[at >>> 3] as number) | (1 << (at & 7));
-    this.#count += to - from;
+    for (let at = from; at < to; at += 1) {
+      if (this.has(at)) continue;
+      this.#done[at >>> 3] = (this.#done[at >>> 3] as number) | (1 << (at & 7));
+      this.#count += 1;
+    }
     if ('done' in line) return;
     const { refused: _, ...reject } = line;
     this.#rejects.push(reject);
@@ -131,7 +137,10 @@ export class Acknowledgements {
     const lines: Line[] = asRanges(acknowledged).map((done) => ({ done }));
     for (const { offset, ...reject } of refused) lines.push({ refused: offset, ...reject });
     for (const line of lines) this.#take(line);
-    this.#waiting += lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    for (const line of lines) {
+      this.#lines += 1;
+      this.#waiting += `${checkedLine(line, this.#lines)}\n`;
+    }
     this.#writing ??= this.#write();
     // `flush` reports the failure.
     this.#writing.catch(() => undefined);

@@ -1,38 +1,39 @@
+import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { rowKey } from '../../columns/row-hash.js';
-import {
-  readStateFile,
-  renameDurably,
-  type StateFile,
-  syncFile,
-  syncFolder,
-  temporaryName,
-  writeStateFile,
-} from '../../core/durable.js';
+import { readStateFile, type StateFile, sha256OfFile, writeStateFile } from '../../core/durable.js';
+import { CdsyncError } from '../../core/errors.js';
 import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
 import type { OutgoingRecord } from '../../sdk/destination.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { Row, Session } from '../../storage/duckdb.js';
+import { type ParquetForm, writeParquet } from '../../storage/parquet.js';
 import { namesIn } from '../../storage/storage.js';
 import { sequenceColumn } from '../input.js';
 import { Acknowledgements } from './acknowledgements.js';
 import { contentSchema, recordStateHint } from './position.js';
 
+const fileSchema = z.object({ name: z.string(), sha256: z.string() });
+type OutboxFile = z.infer<typeof fileSchema>;
+
 const markSchema = z.object({
   version: z.literal(1),
   ...contentSchema.shape,
   records: z.number(),
-  files: z.array(z.string()),
+  files: z.array(fileSchema),
   /** The file of the keys whose records were sent from outboxes that this one has taken the place of. */
-  sent: z.string().nullable(),
+  sent: fileSchema.nullable(),
 });
 type Mark = z.infer<typeof markSchema>;
+
+const form: ParquetForm = { compression: 'zstd' };
 
 /** The content of an outbox. */
 export type OutboxContent = z.infer<typeof contentSchema>;
 
+const markName = 'outbox.json';
 const markFile: StateFile<Mark> = { schema: markSchema, hint: recordStateHint };
 
 /** A record and its place in the outbox. */
@@ -81,7 +82,7 @@ async function numbers(folder: string): Promise<number[]> {
 async function newest(folder: string): Promise<{ path: string; mark: Mark } | undefined> {
   for (const number of await numbers(folder)) {
     const path = join(folder, String(number));
-    const mark = await readStateFile(join(path, 'outbox.json'), markFile);
+    const mark = await readStateFile(join(path, markName), markFile);
     if (mark !== undefined) return { path, mark };
   }
   return undefined;
@@ -107,11 +108,51 @@ export class StoredOutbox {
     return fileText(join(this.#path, name));
   }
 
+  /**
+   * Compares its files with their checksums: DuckDB reads an altered value of a Parquet file without an error. Call it before anything
+   * of this outbox is sent or made again.
+   * @throws {CdsyncError} `state_unreadable`
+   */
+  async assertWhole(): Promise<void> {
+    const { files, sent } = this.mark;
+    for (const { name, sha256 } of sent === null ? files : [...files, sent]) {
+      const path = join(this.#path, name);
+      if ((await sha256OfFile(path)) === sha256) continue;
+      throw new CdsyncError(`${path} is damaged: its checksum is not the one that was noted when it was written`, {
+        code: 'state_unreadable',
+        hint: recordStateHint,
+      });
+    }
+  }
+
+  /** Writes its files without these keys and their records, under other names, which the mark has before the old ones go. */
+  async erase(session: Session, keys: readonly string[]): Promise<void> {
+    await this.assertWhole();
+    const isErased = `key IN (SELECT unnest(${sqlTexts(keys)}))`;
+    const empty = `SELECT * REPLACE (CASE WHEN ${isErased} THEN NULL ELSE key END AS key, CASE WHEN ${isErased} THEN '{}' ELSE json END AS json)`;
+    const without = async (file: OutboxFile, select: string, where = ''): Promise<OutboxFile> => {
+      const rows = `FROM read_parquet(${this.file(file.name)})`;
+      if ((await session.number(`SELECT count(*) ${rows} WHERE ${isErased}`)) === 0) return file;
+      const name = `${randomBytes(4).toString('hex')}.parquet`;
+      const { sha256 } = await writeParquet(session, `${select} ${rows} ${where}`, join(this.#path, name), form);
+      return { name, sha256 };
+    };
+    const files: OutboxFile[] = [];
+    for (const file of this.mark.files) files.push(await without(file, empty));
+    const { sent } = this.mark;
+    const mark = { ...this.mark, files, sent: sent && (await without(sent, 'SELECT *', `WHERE NOT ${isErased}`)) };
+    await writeStateFile(join(this.#path, markName), mark);
+    const kept = new Set([...files, mark.sent].map((file) => file?.name));
+    for (const name of await namesIn(this.#path))
+      if (name.endsWith('.parquet') && !kept.has(name)) await rm(join(this.#path, name));
+    await Acknowledgements.erase(join(this.#path, 'acknowledged.jsonl'), new Set(keys));
+  }
+
   /** SQL for its records: `offset`, `id`, `op`, `key`, `run_id`. */
   stored(): string {
     if (this.mark.files.length === 0)
       return `SELECT 0::BIGINT AS "offset", '' AS id, '' AS op, '' AS key, '' AS run_id WHERE false`;
-    const files = fileTexts(this.mark.files.map((name) => join(this.#path, name)));
+    const files = fileTexts(this.mark.files.map(({ name }) => join(this.#path, name)));
     return `SELECT "offset", id, op, key, run_id FROM read_parquet(${files})`;
   }
 
@@ -138,7 +179,7 @@ export class StoredOutbox {
 
   #keys(own: string): string {
     const { sent } = this.mark;
-    const before = sent === null ? '' : ` UNION ALL SELECT key FROM read_parquet(${this.file(sent)})`;
+    const before = sent === null ? '' : ` UNION ALL SELECT key FROM read_parquet(${this.file(sent.name)})`;
     return `SELECT DISTINCT key FROM (SELECT key FROM (${own})${before}) WHERE key IS NOT NULL`;
   }
 
@@ -176,19 +217,22 @@ export class Outbox extends StoredOutbox {
     const number = ((await numbers(folder))[0] ?? 0) + 1;
     const path = join(folder, String(number));
     await mkdir(path, { recursive: true, mode: 0o700 });
-    const files: string[] = [];
+    const files: OutboxFile[] = [];
     let records = 0;
     for (const [index, query] of queries.entries()) {
       const name = `${String(index + 1).padStart(5, '0')}.parquet`;
       const rows = `SELECT (${records} + row_number() OVER () - 1)::BIGINT AS "offset", * FROM (${recordsSql(feed, columns, query)})`;
-      records += await copyTo(session, rows, join(path, name));
-      files.push(name);
+      const written = await writeParquet(session, rows, join(path, name), form);
+      records += written.rows;
+      files.push({ name, sha256: written.sha256 });
     }
-    const sent = replaces === undefined ? null : 'sent.parquet';
-    if (replaces !== undefined) await copyTo(session, replaces.sentKeys(), join(path, 'sent.parquet'));
-    await syncFolder(path);
+    let sent: OutboxFile | null = null;
+    if (replaces !== undefined) {
+      const { sha256 } = await writeParquet(session, replaces.sentKeys(), join(path, 'sent.parquet'), form);
+      sent = { name: 'sent.parquet', sha256 };
+    }
     const mark: Mark = { version: 1, ...content, records, files, sent };
-    await writeStateFile(join(path, 'outbox.json'), mark);
+    await writeStateFile(join(path, markName), mark);
     // Those before it, and incomplete ones, no longer count.
     for (const other of await numbers(folder))
       if (other !== number) await rm(join(folder, String(other)), { recursive: true, force: true });
@@ -197,7 +241,7 @@ export class Outbox extends StoredOutbox {
 
   /** The records without an acknowledgement, those of earlier commits first. */
   async *records(stream: string): AsyncGenerator<StoredRecord> {
-    for (const name of this.mark.files) {
+    for (const { name } of this.mark.files) {
       const rows = this.#session.stream(
         `SELECT "offset", sequence, id, op, key, json, synced_at, run_id FROM read_parquet(${this.file(name)})`,
       );
@@ -218,32 +262,12 @@ export class Outbox extends StoredOutbox {
  * Call it under the destination's lock.
  */
 export async function eraseFromOutbox(session: Session, folder: string, keys: readonly string[]): Promise<void> {
-  const found = await newest(folder);
-  if (found === undefined) return;
-  const isErased = `key IN (SELECT unnest(${sqlTexts(keys)}))`;
-  const { files, sent } = found.mark;
-  for (const name of sent === null ? files : [...files, sent]) {
-    const path = join(found.path, name);
-    const rows = `FROM read_parquet(${fileText(path)})`;
-    if ((await session.number(`SELECT count(*) ${rows} WHERE ${isErased}`)) === 0) continue;
-    const empty = `SELECT * REPLACE (CASE WHEN ${isErased} THEN NULL ELSE key END AS key, CASE WHEN ${isErased} THEN '{}' ELSE json END AS json)`;
-    const written = temporaryName(path);
-    await copyTo(session, name === sent ? `SELECT * ${rows} WHERE NOT ${isErased}` : `${empty} ${rows}`, written);
-    await renameDurably(written, path);
-  }
-  await Acknowledgements.erase(join(found.path, 'acknowledged.jsonl'), new Set(keys));
+  const outbox = await StoredOutbox.look(folder);
+  await outbox?.erase(session, keys);
 }
 
 function openAcknowledged(path: string): Promise<Acknowledgements> {
   return Acknowledgements.open(join(path, 'acknowledged.jsonl'));
-}
-
-async function copyTo(session: Session, query: string, path: string): Promise<number> {
-  const rows = await session.number(
-    `COPY (${query}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)`,
-  );
-  await syncFile(path);
-  return rows;
 }
 
 function outgoing(row: Row, stream: string): StoredRecord {

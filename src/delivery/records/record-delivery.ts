@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { CdsyncError } from '../../core/errors.js';
 import { jsonValueSql } from '../../sdk/column-type.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../../sdk/destination.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
@@ -19,6 +20,7 @@ import {
   planOutbox,
   planRecords,
   readPosition,
+  recordStateHint,
   type SnapshotId,
 } from './position.js';
 import { sendRecords } from './record-sender.js';
@@ -100,6 +102,7 @@ export class RecordDelivery {
     try {
       const asked = this.#asked(erasures);
       const plan = planOutbox(left.mark, asked);
+      if (plan.type !== 'drop') await left.assertWhole();
       if (plan.type === 'send') next = left;
       else if (plan.type === 'drop') await rm(this.#outbox, { recursive: true, force: true });
       else {
@@ -209,6 +212,7 @@ export class RecordDelivery {
     let reached = position;
     if (left !== undefined) {
       const { type, why: reason } = planOutbox(left.mark, asked);
+      if (type !== 'drop') await left.assertWhole();
       if (type === 'send') {
         why.add('records wait that were not sent');
         await this.#count(rows, left.unsent());
@@ -270,6 +274,7 @@ export class RecordDelivery {
           progress: count,
         });
       }
+      assertAllAcknowledged(outbox);
       // Whatever was refused earlier is among these records, unless it is gone.
       await writeRejects(this.#rejects, outbox.acknowledged.rejects);
     } finally {
@@ -281,6 +286,15 @@ export class RecordDelivery {
     await movePosition(this.#kept, positionOf(outbox.mark));
     await rm(this.#outbox, { recursive: true, force: true });
   }
+}
+
+/** Refuses to count an outbox as sent if the results do not add up to what was written into it. */
+function assertAllAcknowledged({ acknowledged, mark }: Outbox): void {
+  if (acknowledged.count === mark.records) return;
+  throw new CdsyncError(
+    `${acknowledged.count} of the ${mark.records} records of the outbox were acknowledged, and no others were found in it`,
+    { code: 'state_unreadable', hint: recordStateHint },
+  );
 }
 
 /** The state of the destination once an outbox is empty. */

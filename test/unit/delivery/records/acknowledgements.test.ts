@@ -1,8 +1,9 @@
-import { appendFile, mkdtemp, readFile, rm, truncate } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { checkedLine } from '../../../../src/core/checked-line.js';
 import { Acknowledgements, asRanges } from '../../../../src/delivery/records/acknowledgements.js';
 
 let folder: string;
@@ -79,12 +80,29 @@ describe('acknowledgements', () => {
     }
   });
 
+  it('are refused, or as they were but for the last line, whichever bit flips', async () => {
+    const written = await Acknowledgements.open(path);
+    written.note([0, 1, 2], []);
+    await written.flush();
+    written.note([4], [reject(3)]);
+    await written.close();
+    const whole = await readFile(path);
+    for (let bit = 0; bit < 8 * whole.length; bit += 1) {
+      const damaged = Buffer.from(whole);
+      damaged[bit >> 3] = (damaged[bit >> 3] as number) ^ (1 << (bit & 7));
+      await writeFile(path, damaged);
+      const read = await Acknowledgements.count(path).catch(({ code }) => code);
+      // Without its end, the last line looks like one that a crash tore.
+      expect(read).toBe(bit >> 3 === whole.length - 1 ? 4 : 'state_unreadable');
+    }
+  });
+
   it('are none if there is no file', async () => {
     expect(await Acknowledgements.count(path)).toBe(0);
   });
 
   it('are refused if a complete line of the file is invalid', async () => {
-    await appendFile(path, '{"done":[0,2]}\nnonsense\n');
+    await appendFile(path, `${checkedLine({ done: [0, 2] }, 1)}\nnonsense\n`);
     await expect(Acknowledgements.open(path)).rejects.toThrow();
   });
 });

@@ -1,8 +1,8 @@
-import { cp, rm, writeFile } from 'node:fs/promises';
+import { cp, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DeliveryInput } from '../../../../src/delivery/input.js';
-import { Outbox, outboxProgress } from '../../../../src/delivery/records/outbox.js';
+import { eraseFromOutbox, Outbox, outboxProgress } from '../../../../src/delivery/records/outbox.js';
 import { movePosition, readPosition } from '../../../../src/delivery/records/position.js';
 import type { OutgoingRecord } from '../../../../src/sdk/destination.js';
 import type { Feed } from '../../../../src/snapshot/feed.js';
@@ -127,6 +127,34 @@ describe('an outbox', () => {
     const left = await Outbox.left(published.session, folder);
     expect(await listed(left)).toEqual([]);
     await left?.close();
+  });
+});
+
+describe('keys that are erased from an outbox', () => {
+  it('are in no file of it, and it is whole', async () => {
+    const first = await fill();
+    first.acknowledged.note([1, 3], []);
+    await first.close();
+    const left = (await Outbox.left(published.session, folder)) as Outbox;
+    await left.close();
+    await (await fill(1, published.feed, left)).close();
+    await writeFile(join(folder, '2', 'left.parquet'), 'by a crash of an erasure');
+    const names = async () => (await readdir(join(folder, '2'))).filter((name) => name.endsWith('.parquet'));
+    const before = await names();
+    await eraseFromOutbox(published.session, folder, ['b']);
+    const after = await names();
+    expect(after.length).toBe(before.length - 1);
+    for (const name of after) {
+      const rows = await published.session.rows(`FROM read_parquet('${join(folder, '2', name)}')`);
+      expect(JSON.stringify(rows, (_, value) => String(value))).not.toMatch(/"b"/);
+    }
+    const outbox = (await Outbox.left(published.session, folder)) as Outbox;
+    await outbox.assertWhole();
+    expect((await listed(outbox)).map(({ key, json }) => [key, json])).toEqual([
+      ['a', `{"id":"a","it's n":2}`],
+      ['null', '{}'],
+    ]);
+    await outbox.close();
   });
 });
 

@@ -1,4 +1,4 @@
-import { cp, rm } from 'node:fs/promises';
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -7,6 +7,7 @@ import type { DestinationConfig } from '../../../../src/config/destination-confi
 import { deliverTo } from '../../../../src/delivery/deliver.js';
 import type { DeliveryRequest, StreamDelivery } from '../../../../src/delivery/delivery.js';
 import { type PlannedStream, planDeliveries } from '../../../../src/delivery/plan-deliveries.js';
+import { readPosition } from '../../../../src/delivery/records/position.js';
 import { type Connector, type OutgoingRecord, recordConnector } from '../../../../src/sdk/destination.js';
 import { writeFeed } from '../../../../src/snapshot/feed.js';
 import { addErasure } from '../../../../src/storage/erasures.js';
@@ -140,6 +141,43 @@ describe('a delivery of records', () => {
       why: expect.stringContaining('rules have changed'),
     });
     expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c -', 'insert d -']);
+  });
+
+  it('sends nothing of an outbox with a flipped bit, and keeps it', async () => {
+    await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
+    receiver.takes = 2;
+    await deliver();
+    receiver.takes = Number.POSITIVE_INFINITY;
+    const outbox = join(stream.layout.deliveredStream('crm', 'members'), 'outbox', '1');
+    const files = (await readdir(outbox)).filter((name) => name.endsWith('.parquet'));
+    const path = join(outbox, files[0] as string);
+    const whole = await readFile(path);
+    said();
+    for (let place = 0; place < 16; place += 1) {
+      const damaged = Buffer.from(whole);
+      const at = Math.floor((place * whole.length) / 16);
+      damaged[at] = (damaged[at] as number) ^ (1 << (place % 8));
+      await writeFile(path, damaged);
+      expect(await deliver()).toMatchObject({ status: 'failed', rows: 0, error: { code: 'state_unreadable' } });
+      expect((await planned()).error).toMatchObject({ code: 'state_unreadable' });
+    }
+    expect(said()).toEqual([]);
+    await writeFile(path, whole);
+    expect(await deliver()).toMatchObject({ status: 'ok', rows: 2 });
+    expect(said()).toEqual(['insert c 1', 'insert d 1']);
+  });
+
+  it('does not count an outbox as sent that has fewer records than were written into it', async () => {
+    await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
+    receiver.takes = 2;
+    await deliver();
+    receiver.takes = Number.POSITIVE_INFINITY;
+    const kept = stream.layout.deliveredStream('crm', 'members');
+    const mark = join(kept, 'outbox', '1', 'outbox.json');
+    await writeFile(mark, (await readFile(mark, 'utf8')).replace('"records":4', '"records":5'));
+    const error = { code: 'state_unreadable', message: expect.stringContaining('4 of the 5 records') };
+    expect(await deliver()).toMatchObject({ status: 'failed', error });
+    expect([await readPosition(kept), (await readdir(join(kept, 'outbox'))).length]).toEqual([undefined, 1]);
   });
 
   it('sends nothing but a delete of a person who was erased in between', async () => {
