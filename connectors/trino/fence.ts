@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
-import { sqlText, type TrinoSession, trinoFailureName, unavailable } from '../../src/sdk/index.js';
+import { sleep, sqlText, type TrinoSession, trinoFailureName, unavailable } from '../../src/sdk/index.js';
 
 const longestPauseMs = 1000;
 /** A killed statement ends within seconds. */
@@ -30,7 +29,7 @@ export async function endOthers(
     if (found.length === 0) return;
     if (Date.now() > until) throw unavailable('a statement of an earlier delivery still runs in Trino');
     for (const { query_id: id } of found) await kill(session, String(id));
-    await wait(pauseMs, undefined, { signal }).catch(() => undefined);
+    await sleep(pauseMs, signal).catch(() => undefined);
   }
 }
 

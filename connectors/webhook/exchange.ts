@@ -1,6 +1,7 @@
 import {
   basicLogin,
   CdsyncError,
+  callAfter,
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
@@ -67,10 +68,10 @@ export class Endpoint {
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
     let late = false;
-    const timer = setTimeout(() => {
+    const cancel = callAfter(this.#timeoutMs, () => {
       late = true;
       stop.abort();
-    }, this.#timeoutMs);
+    });
     try {
       const all = { ...this.#authorization, ...headers };
       const response = await this.#http.send({ method, path: this.#path, headers: all, body }, stop.signal);
@@ -81,7 +82,7 @@ export class Endpoint {
       if (late) throw new NoResponse(`${this.host} within ${this.#timeoutMs / 1000} s`, error);
       throw this.#failure(error);
     } finally {
-      clearTimeout(timer);
+      cancel();
       signal.removeEventListener('abort', abort);
     }
   }

@@ -9,6 +9,7 @@ import {
   printable,
   type RecordResult,
   redactor,
+  retryAfterMs,
   Secret,
 } from '../../src/sdk/index.js';
 import { type ReceiverResult, responseSchema } from './types.js';
@@ -31,16 +32,6 @@ const endpointHints: Readonly<Record<number, string>> = {
 
 function isPassing(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
-}
-
-/** Milliseconds that `Retry-After` asks for, given as seconds or a date. A date is compared with the response's own `Date`. */
-function retryAfterMs({ headers }: HttpResponse): number | undefined {
-  const asked = headers['retry-after'];
-  if (typeof asked !== 'string') return undefined;
-  if (/^\s*\d+(\.\d+)?\s*$/.test(asked)) return Number(asked) * 1000;
-  const until = /^\s*[a-z]{3}/i.test(asked) ? Date.parse(asked) : Number.NaN;
-  const now = typeof headers.date === 'string' ? Date.parse(headers.date) : Date.now();
-  return Number.isNaN(until) || Number.isNaN(now) ? undefined : Math.max(0, until - now);
 }
 
 /** All texts and numbers in a JSON text, except the names of members. */
@@ -133,7 +124,11 @@ function results(response: HttpResponse, records: readonly OutgoingRecord[], hos
 export function verdictOf(response: HttpResponse, records: readonly OutgoingRecord[], host: string): Verdict {
   const { status } = response;
   if (isPassing(status))
-    return { type: 'again', reason: `${host} answered ${said(response)}`, afterMs: retryAfterMs(response) };
+    return {
+      type: 'again',
+      reason: `${host} answered ${said(response)}`,
+      afterMs: retryAfterMs(response.headers, Date.now()),
+    };
   const broken = endpointError(response, host);
   if (broken !== undefined) throw broken;
   if (status < 300) return { type: 'results', results: results(response, records, host) };

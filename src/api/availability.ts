@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js';
+import { abortAfter, type Clock } from '../core/clock.js';
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import { Outage, type OutageView, outageError, singleError } from './outage.js';
@@ -83,7 +83,7 @@ export class Availability {
     const outage = this.#outage;
     if (outage === undefined || this.#prober !== trial) return signal;
     const ms = Math.max(1_000, this.#left(outage, this.#now));
-    return AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(ms))]);
+    return AbortSignal.any([signal, abortAfter(ms)]);
   }
 
   /**
@@ -228,7 +228,7 @@ export class Availability {
     const pause = outage.nextPause(this.#options, failure.waitMs);
     if (left <= 0 || failure.waitMs > left) {
       outage.nextAt = now + pause;
-      this.#spend(outage, now);
+      this.#spend(outage, now, left);
       return;
     }
     outage.nextAt = now + Math.min(pause, left);
@@ -238,13 +238,13 @@ export class Availability {
   }
 
   /** Each gets its own error, because the engine notes in it whose it is. */
-  #spend(outage: Outage, now: number): void {
+  #spend(outage: Outage, now: number, leftMs: number): void {
     const all = [...this.#waiting];
     this.#waiting.clear();
     this.#stopTimer();
     const awayMs = this.#awayWithin(2 * this.#options.patienceMs, now);
-    const left = { awayMs, wasReached: this.#options.contact.made, name: this.#options.name };
-    outage.spent = () => outageError(outage, { ...left, now, timeOfDay: this.#options.clock.now() });
+    const end = { awayMs, leftMs, wasReached: this.#options.contact.made, name: this.#options.name };
+    outage.spent = () => outageError(outage, { ...end, now, timeOfDay: this.#options.clock.now() });
     for (const { reject } of all) reject(outage.spent());
   }
 
@@ -277,7 +277,7 @@ export class Availability {
     const left = most - (sinceMs - (this.#outageMs(now) - trial.outageMs));
     const isUnreadable = failure.isUnreadable && trial.attempts >= mostUnreadable;
     if (left <= 0 || failure.waitMs > left || isUnreadable)
-      throw singleError(failure, trial, { sinceMs, timeOfDay: this.#options.clock.now() });
+      throw singleError(failure, trial, { sinceMs, leftMs: left, timeOfDay: this.#options.clock.now() });
     return Math.max(failure.waitMs, Math.min(left, singlePauseMs(trial.attempts, this.#options)));
   }
 

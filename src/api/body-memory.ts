@@ -1,3 +1,4 @@
+import { callEvery } from '../core/clock.js';
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import { BufferPool, maxBodyBytes } from './response-body.js';
@@ -83,7 +84,7 @@ export class BodyMemory {
   grow(place: BodyAllocation, more: number): boolean {
     if (!this.#fits(place, more)) {
       this.#waiting += 1;
-      this.#timer ??= setInterval(() => this.#serve(), busyPeriodMs).unref();
+      this.#timer ??= callEvery(busyPeriodMs, () => this.#serve()).unref();
       return false;
     }
     this.#used += more;

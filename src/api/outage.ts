@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.js';
+import { type Clock, callEvery } from '../core/clock.js';
 import { formatCounted, formatDuration } from '../core/quantities.js';
 import { type AttemptFailure, outagePauseMs, type RetryOptions, type Trial } from './retry.js';
 import { ServiceError } from './service-error.js';
@@ -81,7 +81,7 @@ export class Outage {
     if (!isFirst && !this.#isDue) return;
     this.#say(waitMs > longWaitMs ? `; it asked to wait ${formatDuration(waitMs)}` : '');
     // A probe that hangs must not silence the notices.
-    this.#timer ??= setInterval(() => this.#isDue && this.#say(''), lookMs).unref();
+    this.#timer ??= callEvery(lookMs, () => this.#isDue && this.#say('')).unref();
   }
 
   /** The service responds again. */
@@ -126,6 +126,8 @@ export function outageError(
   end: {
     /** Outage within twice the patience. */
     readonly awayMs: number;
+    /** The rest of the patience. */
+    readonly leftMs: number;
     /** Whether any request has ever succeeded. */
     readonly wasReached: boolean;
     readonly name: string;
@@ -144,28 +146,38 @@ export function outageError(
   return unavailable(
     `the ${end.name} has not answered ${since(end.timeOfDay, ms)}${often}, ${formatCounted(requests, 'request')}. Last: ${cause.message}`,
     last,
-    cause,
+    { cause, leftMs: end.leftMs },
   );
+}
+
+/** The hint if the service itself said when it takes requests again, and the patience does not last until then. */
+function askedHint({ waitMs }: AttemptFailure, leftMs: number): string | undefined {
+  const isTooLong = waitMs > 60_000 || (leftMs > 0 && waitMs > leftMs);
+  if (!isTooLong) return undefined;
+  return `the service asks cdsync to wait ${formatDuration(waitMs)}, longer than \`retry.patience\` allows: run again after that`;
 }
 
 /** The error of a request that kept failing while others succeeded. */
 export function singleError(
   failure: AttemptFailure,
   { attempts }: Trial,
-  { sinceMs, timeOfDay }: { readonly sinceMs: number; readonly timeOfDay: number },
+  { sinceMs, leftMs, timeOfDay }: { readonly sinceMs: number; readonly leftMs: number; readonly timeOfDay: number },
 ): Error {
   const cause = failure.toError(attempts);
+  const asked = askedHint(failure, leftMs);
+  if (failure.shows === 'nothing' && asked !== undefined)
+    return new ServiceError(cause.message, { ...(cause as ServiceError), hint: asked });
   if (failure.shows === 'nothing' || failure.isUnreadable || (failure.isUnconnected && sinceMs === 0)) return cause;
   const message = `${cause.message}. It has failed ${since(timeOfDay, sinceMs)}`;
-  return unavailable(message, failure, cause, true);
+  return unavailable(message, failure, { cause, leftMs, isSingle: true });
 }
 
 function unavailable(
   message: string,
-  { waitMs, isUnreadable }: AttemptFailure,
-  cause: Error,
-  isSingle = false,
+  failure: AttemptFailure,
+  { cause, leftMs, isSingle = false }: { readonly cause: Error; readonly leftMs: number; readonly isSingle?: boolean },
 ): ServiceError {
+  const { isUnreadable } = failure;
   const { status, serviceMessage, requestId, traceId, code, hint: own } = cause as ServiceError;
   const hasOwn = isUnreadable || code === 'timeout';
   return new ServiceError(message, {
@@ -177,11 +189,6 @@ function unavailable(
     requestId,
     traceId,
     cause: cause.cause,
-    hint:
-      waitMs > 60_000
-        ? `the service asks cdsync to wait ${formatDuration(waitMs)}: run again after that`
-        : hasOwn && own !== undefined
-          ? `${own}. Otherwise ${hint}`
-          : hint,
+    hint: askedHint(failure, leftMs) ?? (hasOwn && own !== undefined ? `${own}. Otherwise ${hint}` : hint),
   });
 }

@@ -1,9 +1,10 @@
 import type { Clock } from '../core/clock.js';
+import { retryAfterMs } from '../core/retry-after.js';
 import { redactor, Secret } from '../core/secret.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import type { Operation } from './request.js';
 import type { ServiceResponse } from './response-reader.js';
-import { type Again, AttemptFailure, retryAfterMs, type Shows } from './retry.js';
+import { type Again, AttemptFailure, type Shows } from './retry.js';
 import { isRetryableStatus, MalformedBodyError, redirectError, ServiceError, statusError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 

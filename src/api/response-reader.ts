@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { callAfter } from '../core/clock.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { BodyBuilder, type ResponseBody } from './response-body.js';
 import { exchangeFailure, TransportError, WithheldError } from './transport-error.js';
@@ -50,7 +51,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   #headers: ResponseHeaders = {};
   #place: BodyAllocation | undefined;
   #body: BodyBuilder | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer = () => {};
   #armedAt = 0;
   #leftMs: number;
 
@@ -138,13 +139,13 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   }
 
   #armDeadline(): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     this.#armedAt = performance.now();
-    this.#timer = setTimeout(() => this.abort(new TransportError('total_timeout', undefined)), this.#leftMs);
+    this.#cancelTimer = callAfter(this.#leftMs, () => this.abort(new TransportError('total_timeout', undefined)));
   }
 
   #disarmDeadline(): void {
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#armedAt));
   }
 

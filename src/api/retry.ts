@@ -2,7 +2,6 @@ import type { Clock } from '../core/clock.js';
 import { type CdsyncError, interrupted } from '../core/errors.js';
 import { formatDuration } from '../core/quantities.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import type { ResponseHeaders } from './response-reader.js';
 import { type AddressOption, failureError, isPassing, isUnconnected } from './service-error.js';
 import type { TransportError } from './transport-error.js';
 
@@ -34,22 +33,6 @@ export function outagePauseMs(
   { maxDelayMs, random }: Pick<RetryOptions, 'maxDelayMs'> & { readonly random: () => number },
 ): number {
   return Math.min(maxDelayMs / jitter, outageMs * 2 ** Math.min(probes, 30)) * (1 + random() * (jitter - 1));
-}
-
-/**
- * Milliseconds that `Retry-After` asks to wait, given as seconds or as a date; undefined if the header is missing or
- * unreadable. A date is compared with the response's own `Date`, so that clocks need not agree.
- * @param now the time of day in milliseconds, used if the response has no `Date`
- */
-export function retryAfterMs(headers: ResponseHeaders, now: number): number | undefined {
-  const value = headers['retry-after'];
-  if (typeof value !== 'string') return undefined;
-  if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value) * 1000;
-  // Date.parse takes almost any number for a date.
-  const until = /^\s*[a-z]{3}/i.test(value) ? Date.parse(value) : Number.NaN;
-  if (Number.isNaN(until)) return undefined;
-  const date = typeof headers.date === 'string' ? Date.parse(headers.date) : Number.NaN;
-  return Math.max(0, until - (Number.isNaN(date) ? now : date));
 }
 
 /**

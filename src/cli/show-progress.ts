@@ -1,3 +1,4 @@
+import { callEvery } from '../core/clock.js';
 import { visible } from '../core/printable.js';
 import type { RunProgress } from '../engine/progress.js';
 import { ProgressLines, type RunView, type StreamView } from '../output/progress-lines.js';
@@ -105,7 +106,7 @@ function showBlock(progress: RunProgress, lines: ProgressLines, output: Output) 
 
 /** Calls `show` now and then until `stop` is called. */
 function repeatedly(show: () => void, everyMs: number, end: () => void): { stop(): void } {
-  const timer = setInterval(show, everyMs);
+  const timer = callEvery(everyMs, show);
   timer.unref();
   return {
     stop: () => {

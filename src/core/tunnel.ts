@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
+import { callAfter } from './clock.js';
 import { ProxyFailure, type Target, type TunnelLimits } from './proxy-failure.js';
 import { decodedLogin } from './secret.js';
 
@@ -27,11 +28,11 @@ export function openTunnel(proxy: URL, target: Target, { timeoutMs, signal }: Tu
   });
   const place = proxy.host;
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
+    const cancel = callAfter(timeoutMs, () => {
       request.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }));
-    }, timeoutMs);
+    });
     request.once('connect', ({ statusCode = 0 }, socket, head) => {
-      clearTimeout(timer);
+      cancel();
       if (statusCode >= 200 && statusCode < 300) {
         if (head.length > 0) socket.unshift(head);
         (socket as Socket).setNoDelay(true);
@@ -43,7 +44,7 @@ export function openTunnel(proxy: URL, target: Target, { timeoutMs, signal }: Tu
       reject(new ProxyFailure(`the proxy ${place} answers ${statusCode} to CONNECT ${to}`, code));
     });
     request.once('error', (error: NodeJS.ErrnoException) => {
-      clearTimeout(timer);
+      cancel();
       reject(new ProxyFailure(`the proxy ${place} gives no connection (${error.code ?? error.name})`, 'EPROXY'));
     });
     request.end();

@@ -1,5 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { abortAfter } from '../core/clock.js';
 import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
@@ -167,7 +168,7 @@ class Delivering {
 
   /** The signal may have come while the destination committed: then only the destination knows whether that counts. */
   async #taken(delivery: Attempts, folder: string): Promise<Delivered | undefined> {
-    return delivery.taken(this.#options(folder, AbortSignal.timeout(askingMs))).catch(() => undefined);
+    return delivery.taken(this.#options(folder, abortAfter(askingMs))).catch(() => undefined);
   }
 
   #options(folder: string, signal: AbortSignal): DestinationContext {

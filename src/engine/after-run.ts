@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import type { JobConfig, LocalConfig } from '../config/config.js';
-import type { Clock } from '../core/clock.js';
+import { type Clock, callAfter } from '../core/clock.js';
 import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
@@ -105,13 +105,13 @@ export class AfterRun {
     const isRun = trigger === 'run';
     const anomalies = isRun ? await this.#anomalies(result) : [];
     const stop = new AbortController();
-    const timer = setTimeout(() => stop.abort(), deadlineMs);
+    const cancel = callAfter(deadlineMs, () => stop.abort());
     try {
       const samples = isRun ? samplesOf(result, anomalies) : afterRunSamples(result, trigger);
       const measured = this.#measure(result, samples, stop.signal);
       await Promise.all([measured, this.#notifier.ended(result, anomalies, { onlyNews: !isRun })]);
     } finally {
-      clearTimeout(timer);
+      cancel();
       await this.#http.close();
     }
     if (trigger !== 'delivery') await this.#runCommands(result);

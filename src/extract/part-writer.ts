@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { ColumnRules } from '../columns/column-rules.js';
 import type { ColumnSet, StoredColumn } from '../columns/columns.js';
 import { wideColumns } from '../columns/row-hash.js';
+import { callAfter } from '../core/clock.js';
 import { writeFileAtomically } from '../core/durable.js';
 import type { CacheHitsLog } from '../record-cache/cache-hits.js';
 import type { LookedUpPage } from '../record-cache/record-cache.js';
@@ -77,7 +78,7 @@ export class PartWriter {
   #turn: Promise<unknown> = Promise.resolve();
   #journaled: Promise<unknown> = Promise.resolve();
   readonly #pending = new Set<Promise<unknown>>();
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer = () => {};
   #failure: unknown;
 
   constructor(options: PartWriterOptions) {
@@ -152,7 +153,7 @@ export class PartWriter {
 
   /** Closes the staging files. Pages that were not flushed are dropped. */
   async close(): Promise<void> {
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     await this.#turn.catch(() => undefined);
     await Promise.allSettled(this.#pending);
     await this.#closeFiles();
@@ -196,9 +197,9 @@ export class PartWriter {
       counters: this.#options.counters(),
     };
     const wait = (firstPartsMs[this.#number] ?? partMs) * this.#breadth;
-    this.#timer = setTimeout(() => {
+    this.#cancelTimer = callAfter(wait, () => {
       this.#inTurn(() => this.#orFail(() => this.#seal())).catch(() => undefined);
-    }, wait);
+    });
     return this.#batch;
   }
 
@@ -243,7 +244,7 @@ export class PartWriter {
   async #seal(): Promise<void> {
     const batch = this.#batch;
     if (batch === undefined) return;
-    clearTimeout(this.#timer);
+    this.#cancelTimer();
     this.#batch = undefined;
     if (batch.stagingFile.records > 0) await batch.stagingFile.finish();
     const { stored } = this.#seen;

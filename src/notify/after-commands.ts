@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { basename } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { AfterCommand } from '../config/config.js';
+import { callAfter, sleep } from '../core/clock.js';
 import { formatDuration } from '../core/quantities.js';
 import type { RunResult } from './result.js';
 
@@ -99,7 +100,7 @@ async function runCommand(
 /** Stops a command with all that it started: SIGTERM at the deadline or when it is asked to, SIGKILL if that did not help. */
 class Stopping {
   readonly #child: ChildProcess;
-  readonly #timers: NodeJS.Timeout[];
+  readonly #timers: (() => void)[];
   readonly #deadline: number;
   reason: string | undefined;
   readonly #atExit = () => this.#send('SIGKILL');
@@ -108,7 +109,7 @@ class Stopping {
     this.#child = child;
     this.#deadline = deadline;
     this.#timers = [
-      setTimeout(() => this.begin(`had not ended after ${formatDuration(deadline)}, and was stopped`), deadline),
+      callAfter(deadline, () => this.begin(`had not ended after ${formatDuration(deadline)}, and was stopped`)),
     ];
     // Of a process that ends in a hurry nothing may be left.
     process.on('exit', this.#atExit);
@@ -118,11 +119,11 @@ class Stopping {
     if (this.reason !== undefined) return;
     this.reason = reason;
     this.#send('SIGTERM');
-    this.#timers.push(setTimeout(() => this.#send('SIGKILL'), Math.min(graceMs, this.#deadline)));
+    this.#timers.push(callAfter(Math.min(graceMs, this.#deadline), () => this.#send('SIGKILL')));
   }
 
   release(): void {
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const cancel of this.#timers) cancel();
     process.off('exit', this.#atExit);
     // What ignored SIGTERM while its parent obeyed.
     if (this.reason !== undefined) this.#send('SIGKILL');
@@ -164,12 +165,9 @@ function startFailure({ code }: NodeJS.ErrnoException): string {
 
 /** Waits until all output was read, but not for a background process that keeps it open. */
 async function closedWithin(child: ChildProcess, closed: Promise<unknown>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLong = new Promise((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([closed, tooLong]);
-  clearTimeout(timer);
+  const stop = new AbortController();
+  await Promise.race([closed, sleep(ms, stop.signal).catch(() => undefined)]);
+  stop.abort();
   for (const stream of [child.stdout, child.stderr]) stream?.destroy();
 }
 

@@ -1,4 +1,5 @@
 import type { NotifyOptions } from '../config/config.js';
+import { callAfter } from '../core/clock.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { Anomaly } from './anomalies.js';
 import { channelName, deliver, reasonOf } from './channels.js';
@@ -61,8 +62,8 @@ export class Notifier {
    */
   async ended(done: RunResult, unusual: readonly Anomaly[], { onlyNews = false } = {}): Promise<void> {
     const { file, notify, layout, deadlineMs, delivers, notice } = this.#options;
-    const timer = setTimeout(() => this.#stop.abort(), deadlineMs);
-    const startTimer = setTimeout(() => this.#stopStart.abort(), deadlineMs / 4);
+    const cancel = callAfter(deadlineMs, () => this.#stop.abort());
+    const cancelStart = callAfter(deadlineMs / 4, () => this.#stopStart.abort());
     try {
       await this.#starting;
       const saved = await readNotificationState(layout);
@@ -74,8 +75,8 @@ export class Notifier {
         receivers: { ...state.receivers, ...Object.fromEntries(sent) },
       }).catch(() => notice('warning: could not save notification state; a message may be sent twice'));
     } finally {
-      clearTimeout(timer);
-      clearTimeout(startTimer);
+      cancel();
+      cancelStart();
     }
   }
 

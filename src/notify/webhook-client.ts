@@ -1,3 +1,4 @@
+import { sleep } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
 import { untrusted, untrustedHint } from '../sdk/errors.js';
 import { basicLogin, HttpConnections, type HttpResponse, NoResponse } from '../sdk/http.js';
@@ -54,7 +55,8 @@ export class WebhookClient {
         const hint = untrusted.test(error.code) ? untrustedHint : undefined;
         if (signal.aborted || pause === undefined || hint !== undefined) throw failed(error.message, hint);
       }
-      await wait(pause, signal);
+      // At the deadline, the next attempt says so.
+      await sleep(pause, signal).catch(() => undefined);
     }
   }
 
@@ -94,18 +96,4 @@ function accepted({ url }: WebhookRequest, reply: HttpResponse): HttpResponse {
   const hint =
     status === 401 || status === 403 || status === 404 || status === 410 ? 'is the URL still valid?' : undefined;
   throw failed(`${host} answered ${status}`, hint);
-}
-
-/** Ends at once if the signal aborts. */
-async function wait(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-    if (signal.aborted) done();
-  });
 }

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createInflate, deflate } from 'node:zlib';
+import { sleep } from '../core/clock.js';
 import { sha256OfFile, temporaryName } from '../core/durable.js';
 import { asCdsyncError } from '../core/errors.js';
 import type { S3Store } from '../sdk/index.js';
@@ -24,10 +24,10 @@ const patienceMs = 90_000;
 export interface Time {
   /** Milliseconds that never go back. */
   now(): number;
-  wait(ms: number, signal?: AbortSignal): Promise<unknown>;
+  wait(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-const realTime: Time = { now: () => performance.now(), wait: (ms, signal) => wait(ms, undefined, { signal }) };
+const realTime: Time = { now: () => performance.now(), wait: sleep };
 
 /** Repeats work on the bucket while it cannot be reached, for about a minute. Errors become those of the storage. */
 export async function withRetry<T>(work: () => Promise<T>, signal?: AbortSignal, time: Time = realTime): Promise<T> {

@@ -1,6 +1,7 @@
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BucketOptions } from '../config/config.js';
+import { sleep } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
 import { type S3Store, s3Library } from '../sdk/index.js';
 import { bucketError, bucketForgot, busy, cacheInvalid, clockOff, foreignCache, withoutConditions } from './errors.js';
@@ -217,7 +218,7 @@ async function lockCache(cache: LocalCache): Promise<(() => Promise<void>) | und
   for (let attempt = 0; attempt < 300; attempt += 1) {
     const release = await cache.lock();
     if (release !== undefined) return release;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await sleep(100);
   }
   return undefined;
 }

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import pLimit from 'p-limit';
+import { callEvery } from '../core/clock.js';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run-report.js';
 import type { S3Store } from '../sdk/index.js';
@@ -183,12 +184,12 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   /** An upload may take longer than `takeover_after`: during one, the timer only renews the lease. */
   #renewRegularly(): void {
-    this.#timer = setInterval(() => {
+    this.#timer = callEvery(this.#lease.renewalMs, () => {
       const isPutting = this.#one.activeCount > 0;
       (isPutting ? this.#lease.renew() : this.#one(() => this.#renewWithCheckpoint())).catch((error) =>
         this.#warn(error),
       );
-    }, this.#lease.renewalMs);
+    });
     // A process that has nothing else to do may end.
     this.#timer.unref();
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../core/clock.js';
+import { type Clock, callEvery } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
 import { AdaptiveLimit } from './adaptive-limit.js';
 import type { Permit, RateLimiter } from './budget.js';
@@ -186,7 +186,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
       this.#timer = undefined;
       return;
     }
-    this.#timer ??= setInterval(() => this.#beat(), heartbeatMs).unref();
+    this.#timer ??= callEvery(heartbeatMs, () => this.#beat()).unref();
     if (this.#limiter.waiting > 0) this.#timer.ref();
     else this.#timer.unref();
   }

@@ -1,4 +1,5 @@
 /** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
+export { callAfter, sleep } from '../core/clock.js';
 export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
 export {
   renameDurably,
@@ -12,6 +13,7 @@ export {
 } from '../core/durable.js';
 export { entriesBelow, isThere, makeFolders } from '../core/folders.js';
 export { printable } from '../core/printable.js';
+export { retryAfterMs } from '../core/retry-after.js';
 export { decodedLogin, redactor, Secret } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
 export {

@@ -1,4 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
+import { abortAfter, sleep } from '../core/clock.js';
 import type { Secret } from '../core/secret.js';
 import { CdsyncError, loadRefused, unavailable } from './errors.js';
 import { HttpConnections, type HttpResponse } from './http.js';
@@ -159,7 +159,7 @@ export class TrinoSession {
     this.#next = undefined;
     if (path === undefined) return;
     const request = { method: 'DELETE', path, headers: this.#headers } as const;
-    await this.#http.send(request, AbortSignal.timeout(connectMs)).catch(() => undefined);
+    await this.#http.send(request, abortAfter(connectMs)).catch(() => undefined);
   }
 
   /** Repeats a request if the protocol allows it: a busy server has not taken it, and a response can be read twice. */
@@ -189,7 +189,7 @@ export class TrinoSession {
   }
 
   async #pause(ms: number): Promise<void> {
-    await wait(Math.min(ms, longestPauseMs), undefined, { signal: this.#stopping.signal }).catch(() => {
+    await sleep(Math.min(ms, longestPauseMs), this.#stopping.signal).catch(() => {
       throw unavailable('the load was stopped');
     });
   }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
+import { formatCounted, formatDuration } from '../../core/quantities.js';
 import type { RecordCapabilities, RecordDestination, RecordResult } from '../../sdk/destination.js';
 import type { Reject } from '../delivery-state.js';
 import type { Outbox, StoredRecord } from './outbox.js';
@@ -8,6 +9,8 @@ import type { Outbox, StoredRecord } from './outbox.js';
 const rounds = 6;
 const firstDelayMs = 500;
 const longestDelayMs = 30_000;
+/** A delivery does not wait longer than this for a receiver, whatever that asks for. */
+const maxAskedMs = 300_000;
 
 export interface SendTask {
   readonly destination: RecordDestination;
@@ -131,7 +134,9 @@ class Sender {
       this.#again = [];
       if (round === rounds) throw unanswered(waiting);
       const backoff = Math.min(firstDelayMs * 2 ** (round - 1), longestDelayMs);
-      await clock.sleep(Math.max(backoff, ...waiting.map(({ afterMs }) => afterMs)), signal);
+      const longest = waiting.reduce((first, next) => (next.afterMs > first.afterMs ? next : first));
+      if (longest.afterMs > maxAskedMs) throw asksTooLong(waiting.length, longest);
+      await clock.sleep(Math.max(backoff, longest.afterMs), signal);
       for (const { record } of waiting) await this.#add(record, this.#task.capabilities);
       await this.#flush();
       await Promise.all(this.#underWay);
@@ -148,6 +153,16 @@ function refused(record: StoredRecord, reason: string, column?: string): Reject 
     run_id: record.runId,
     op: record.op,
   };
+}
+
+function asksTooLong(count: number, { reason, afterMs }: Again): CdsyncError {
+  return new CdsyncError(
+    `the destination asks cdsync to wait ${formatDuration(afterMs)} before it takes ${formatCounted(count, 'record')} again; a delivery waits at most ${formatDuration(maxAskedMs)}: ${reason}`,
+    {
+      code: 'destination_unavailable',
+      hint: 'acknowledged records are not sent again; the next delivery sends the rest: push again after that time',
+    },
+  );
 }
 
 function unanswered(waiting: readonly Again[]): CdsyncError {

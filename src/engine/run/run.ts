@@ -1,4 +1,5 @@
 import type { Config, JobConfig } from '../../config/config.js';
+import { callEvery } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
 import { onAbort } from '../../core/on-abort.js';
 import type { JobReport } from '../../core/run-report.js';
@@ -78,7 +79,7 @@ export async function run(config: Config, options: RunOptions = {}): Promise<Job
     job.name,
     job.streams.map(({ name }) => name),
   );
-  const timer = onProgress && setInterval(() => onProgress(progress), progressMs);
+  const timer = onProgress && callEvery(progressMs, () => onProgress(progress));
   try {
     const engineOptions = { signal: stop.signal, notice: onNotice ?? (() => undefined), budget };
     const notice = engineOptions.notice;

@@ -5,6 +5,7 @@ import {
   stopWorkflowOperation,
   type WorkflowRun,
 } from '../../api/management-api.js';
+import { abortAfter } from '../../core/clock.js';
 import { asCdsyncError, CdsyncError, interrupted, reworded } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
@@ -22,7 +23,6 @@ const lineEveryMs = 60_000;
 const stopMs = 10_000;
 /** The longest that the details of a run that has ended are waited for. */
 const detailsMs = 30_000;
-const longestTimer = 2 ** 31 - 1;
 
 interface FollowOptions {
   /** Name of the workflow in the lines. */
@@ -77,7 +77,7 @@ class Follower {
   async #look(left: number): Promise<void> {
     const { client, signal, notice } = this.#context;
     if (signal.aborted || left <= 0) return;
-    const timed = AbortSignal.any([signal, AbortSignal.timeout(Math.min(Math.ceil(left), longestTimer))]);
+    const timed = AbortSignal.any([signal, abortAfter(left)]);
     try {
       const operation = getWorkflowRunOperation(this.#run.id);
       const seen = await client.send(operation, readWorkflowRun, { signal: timed, meter: newMeter() });
@@ -101,7 +101,7 @@ class Follower {
   /** Only the verbose view shows why a run has failed. */
   #withDetails(): Promise<WorkflowRun> {
     const { client, signal, notice } = this.#context;
-    const timed = AbortSignal.any([signal, AbortSignal.timeout(detailsMs)]);
+    const timed = AbortSignal.any([signal, abortAfter(detailsMs)]);
     return readDetails(client, this.#run, { signal: timed, meter: newMeter(), notice });
   }
 
@@ -150,7 +150,7 @@ async function stopWorkflow(
   name: string,
 ): Promise<WorkflowRun | undefined> {
   try {
-    const options = { signal: AbortSignal.timeout(stopMs), meter: newMeter() };
+    const options = { signal: abortAfter(stopMs), meter: newMeter() };
     const run = await client.send(stopWorkflowOperation(id), readWorkflowRun, options);
     notice(`workflow ${name}: run ${id} is being stopped, ${printable(run.state ?? 'in an unknown state')}`);
     return run;

@@ -7,7 +7,7 @@ import {
   type WorkflowRun,
   workflowRunsPageOperation,
 } from '../../api/management-api.js';
-import type { Clock } from '../../core/clock.js';
+import { type Clock, callAfter } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
 import { hasEnded, readDetails } from './ended-run.js';
 
@@ -110,9 +110,9 @@ export function newMeter() {
 /** A signal that aborts `graceMs` after the given one. */
 function withGrace(signal: AbortSignal): { signal: AbortSignal; release(): void } {
   const late = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
+  let cancel = () => {};
   const begin = () => {
-    timer = setTimeout(() => late.abort(), graceMs);
+    cancel = callAfter(graceMs, () => late.abort());
   };
   if (signal.aborted) late.abort();
   else signal.addEventListener('abort', begin, { once: true });
@@ -120,7 +120,7 @@ function withGrace(signal: AbortSignal): { signal: AbortSignal; release(): void 
     signal: late.signal,
     release: () => {
       signal.removeEventListener('abort', begin);
-      clearTimeout(timer);
+      cancel();
     },
   };
 }

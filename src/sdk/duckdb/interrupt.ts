@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
+import { callEvery } from '../../core/clock.js';
 
 const againMs = 50;
 
@@ -8,6 +9,6 @@ const againMs = 50;
  */
 export function keepInterrupting(connection: Pick<DuckDBConnection, 'interrupt'>): () => void {
   connection.interrupt();
-  const timer = setInterval(() => connection.interrupt(), againMs);
+  const timer = callEvery(againMs, () => connection.interrupt());
   return () => clearInterval(timer);
 }

@@ -194,7 +194,7 @@ describe('A refusal of this machine is no outage of the service', () => {
     const failure = exchangeFailure(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }), false);
     const failed = failedExchange(failure, { label: 'GET /indexes', host: 'cds', sent: false, idempotent: true });
     expect(failed).toMatchObject({ shows: 'nothing', again: 'later' });
-    const error = singleError(failed as AttemptFailure, new Trial(), { sinceMs: 300_000, timeOfDay: 0 });
+    const error = singleError(failed as AttemptFailure, new Trial(), { sinceMs: 300_000, leftMs: 0, timeOfDay: 0 });
     expect(error).toMatchObject({ code: 'too_many_files' });
   });
 });

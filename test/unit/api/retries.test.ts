@@ -4,7 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { startWorkflowOperation } from '../../../src/api/management-api.js';
 import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import type { Operation } from '../../../src/api/request.js';
-import { outagePauseMs, retryAfterMs, singlePauseMs } from '../../../src/api/retry.js';
+import { outagePauseMs, singlePauseMs } from '../../../src/api/retry.js';
+import { parseDurationMs } from '../../../src/core/quantities.js';
+import { retryAfterMs } from '../../../src/core/retry-after.js';
 import { emptyPage, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
 const list = indexesPageOperation({});
@@ -208,19 +210,33 @@ describe('Waits', () => {
     expect(times[1]).toBeGreaterThanOrEqual(16_000);
   });
 
-  it('do not happen if the service asks for more than the patience', async () => {
-    const service = await scriptedService({ status: 503, headers: { 'retry-after': '7200' } });
+  it.each([
+    [503, '7200', 'service_unavailable', '2 h 0 min'],
+    [429, '7200', 'too_many_requests', '2 h 0 min'],
+    [429, '9999999999', 'too_many_requests', '115741 days'],
+    [503, '9'.repeat(400), 'service_unavailable', 'days'],
+  ])('do not happen if a %i asks for more than the patience: %s', async (status, wait, code, words) => {
+    const service = await scriptedService({ status, headers: { 'retry-after': wait } });
     const { failure, meter } = testClient(serviceOptions(service.baseUrl));
     const error = await failure(list);
-    expect(error).toMatchObject({ code: 'service_unavailable', kind: 'retryable' });
-    expect(error.hint).toContain('2 h 0 min');
+    expect(error).toMatchObject({ code, kind: 'retryable', status });
+    expect(error.hint).toMatch(new RegExp(`asks cdsync to wait .*${words}, longer than \`retry.patience\` allows`));
     expect(meter.requests).toBe(1);
+  });
+
+  it.each(['25d', '300d'])('go on after one 503 with a patience of %s', async (patience) => {
+    const service = await scriptedService({ status: 503 }, emptyPage);
+    const patienceMs = parseDurationMs(patience) as number;
+    const { send, meter } = testClient(serviceOptions(service.baseUrl, { retry: { patienceMs, maxDelayMs: 1_000 } }));
+    await send(list);
+    expect(meter.requests).toBe(2);
   });
 
   it.each([
     ['120', {}, 120_000],
     [' 0 ', {}, 0],
     ['1.5', {}, 1_500],
+    ['9'.repeat(400), {}, Number.MAX_SAFE_INTEGER],
     ['Sat, 21 Nov 2026 05:01:00 GMT', { date: 'Sat, 21 Nov 2026 05:00:30 GMT' }, 30_000],
     ['Sat, 21 Nov 2026 05:00:00 GMT', { date: 'Sat, 21 Nov 2026 05:00:30 GMT' }, 0],
     ['Sat, 21 Nov 2026 05:01:00 GMT', {}, 60_000],

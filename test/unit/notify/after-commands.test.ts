@@ -47,6 +47,11 @@ async function goneOf(pidFile: string): Promise<void> {
 }
 
 describe('a command after the run', () => {
+  it.each([25, 300])('may have a deadline of %i days', async (days) => {
+    await commands(['sleep 0.2; echo done'], days * 86_400_000);
+    expect(notices).toEqual([expect.stringContaining('done')]);
+  });
+
   it('runs in the folder of the configuration, with the values of the run in its arguments and environment', async () => {
     await writeFile(join(folder, 'show.sh'), '#!/bin/sh\npwd\nprintf "%s\\n" "$@"\nenv | grep CDSYNC_ | sort\n');
     await chmod(join(folder, 'show.sh'), 0o755);

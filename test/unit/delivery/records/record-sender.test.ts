@@ -162,6 +162,23 @@ describe('a record that the destination asks for again', () => {
     expect(clock.slept).toEqual([5_000, 5_000]);
   });
 
+  it.each([3_600_000, 9_999_999_999_000])(
+    'is left for the next delivery if it asks for a wait of %i ms',
+    async (afterMs) => {
+      let times = 0;
+      const sending = send(outbox([['a']]), () => {
+        times += 1;
+        return [{ type: 'again', reason: 'the receiver answered 429', afterMs }];
+      });
+      await expect(sending).rejects.toMatchObject({ code: 'destination_unavailable', kind: 'retryable' });
+      await expect(sending).rejects.toThrow(
+        /asks cdsync to wait (1 h 0 min|115741 days) .* at most 5 min 0 s: the receiver/,
+      );
+      expect(times).toBe(1);
+      expect(clock.slept).toEqual([]);
+    },
+  );
+
   it('is not sent forever, and acknowledgements in between are kept', async () => {
     let times = 0;
     const respond = (batch: readonly OutgoingRecord[]) => {
