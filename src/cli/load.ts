@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load.js';
 import type { Needs } from '../config/parse.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatNames } from '../core/quantities.js';
-import { redactor, Secret } from '../core/secret.js';
+import { redactor, type Secret, secretsIn } from '../core/secret.js';
 import type { JobArguments, JobsArguments } from './arguments.js';
 import { CommandFailure, type CommonArguments, type Output, usageError } from './output.js';
 
@@ -58,12 +58,6 @@ function chosenJobs<C extends LocalConfig>(config: C, args: AnyArguments, output
 function secretsOf({ auth }: Config['service']): Secret[] {
   if (auth.type === 'token') return [auth.token];
   return auth.type === 'client_credentials' ? [auth.clientSecret] : [];
-}
-
-/** Secrets in a connector's options, however deep. */
-function secretsIn(value: unknown): Secret[] {
-  if (value instanceof Secret) return [value];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : [];
 }
 
 /** A text that names the bucket where it names files of its cache: people look for them there. */

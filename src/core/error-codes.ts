@@ -148,6 +148,7 @@ const errorCodes = {
   receiver_failed: {},
   destination_url: configuration,
   destination_ca_file: configuration,
+  connector_failed: toReport,
   connector_package_missing: configuration,
   duckdb_extension_missing: configuration,
   partition_column: configuration,

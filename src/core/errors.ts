@@ -17,6 +17,8 @@ export interface ErrorDetails<Code extends string = ErrorCode> {
   readonly causeQuotesValues?: boolean;
 }
 
+const brand = Symbol.for('cdsync.error');
+
 /** The root class of every error that cdsync throws on purpose. Messages never carry secrets or personal values. */
 export class CdsyncError extends Error {
   readonly code: string;
@@ -37,6 +39,17 @@ export class CdsyncError extends Error {
     this.stream = details.stream;
     this.causeQuotesValues = details.causeQuotesValues ?? false;
     this.destination = details.destination;
+  }
+
+  /** A connector may have its own copy of cdsync, with a class of this name. Subclasses compare as usual. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this function.
+    if (this !== CdsyncError) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+
+  get [brand](): true {
+    return true;
   }
 
   /** Whether a run may resume the reading before the error. */
@@ -121,20 +134,17 @@ export function storageError(code: string, message: string, cause: unknown): Cds
   return new CdsyncError(`${says}: ${message}`, { code: problem.code, hint, cause });
 }
 
-/** A thrown value as a storage error, if a file operation threw it: such errors name a system call and never an address. */
-function storageFailure(thrown: unknown): CdsyncError | undefined {
+/** Whether a file operation threw it: such errors name a system call and never an address. */
+export function isSystemError(thrown: unknown): thrown is NodeJS.ErrnoException & { readonly code: string } {
   const { code, syscall, address } = (thrown ?? {}) as NodeJS.ErrnoException & { readonly address?: string };
-  if (typeof code !== 'string' || !/^E[A-Z0-9]+$/.test(code)) return undefined;
-  const isKnown = storageProblems[code] !== undefined;
-  if (!isKnown && (syscall === undefined || address !== undefined)) return undefined;
-  return storageError(code, (thrown as Error).message, thrown);
+  if (typeof code !== 'string' || !/^E[A-Z0-9]+$/.test(code)) return false;
+  return storageProblems[code] !== undefined || (syscall !== undefined && address === undefined);
 }
 
 /** Any thrown value as a {@link CdsyncError}; errors that cdsync did not throw on purpose become `unexpected`. */
 export function asCdsyncError(thrown: unknown): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
-  const failure = storageFailure(thrown);
-  if (failure !== undefined) return failure;
+  if (isSystemError(thrown)) return storageError(thrown.code, thrown.message, thrown);
   if (thrown instanceof Error && thrown.name === 'AbortError') return interrupted(thrown);
   if (thrown instanceof SyntaxError) {
     // A parser's message quotes the text.

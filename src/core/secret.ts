@@ -2,12 +2,23 @@ import { inspect } from 'node:util';
 
 const shown = '[secret]';
 
+const brand = Symbol.for('cdsync.secret');
+
 /** A value that logs, errors, reports and `inspect` show as `[secret]`; only {@link Secret.reveal} returns it. */
 export class Secret {
   readonly #value: string;
 
   constructor(value: string) {
     this.#value = value;
+  }
+
+  /** A connector may have its own copy of cdsync, with a class of this name. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value;
+  }
+
+  get [brand](): true {
+    return true;
   }
 
   reveal(): string {
@@ -61,4 +72,10 @@ export function redactor(secrets: Iterable<Secret>): (text: string) => string {
   }
   const longestFirst = [...values].sort((a, b) => b.length - a.length);
   return (text) => longestFirst.reduce((rest, value) => rest.replaceAll(value, shown), text);
+}
+
+/** Secrets in a value, however deep. */
+export function secretsIn(value: unknown): Secret[] {
+  if (value instanceof Secret) return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : [];
 }

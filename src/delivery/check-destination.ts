@@ -9,6 +9,7 @@ import { nearest } from '../core/suggestions.js';
 import { type Connector, type DestinationCheck, type DestinationContext, describeTables } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import type { JobLayout } from '../storage/layout.js';
+import { guardConnector } from './connector-guard.js';
 import { type DeliveryContext, destinationContext } from './delivery.js';
 import { TargetNames } from './target-names.js';
 
@@ -104,7 +105,7 @@ export async function checkDestination(
   context: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
   destination: DestinationConfig,
 ): Promise<CheckTarget> {
-  const { connector } = destination;
+  const connector = guardConnector(destination.connector, destination.options);
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-check-'));
   const opened = { ...destinationContext(context, destination, folder), isReadOnly: true };
   const tables = tablesOf(destination, context.layout.job);

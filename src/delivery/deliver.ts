@@ -9,6 +9,7 @@ import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
 import { checkRules } from './check-destination.js';
+import { guardConnector } from './connector-guard.js';
 import {
   type Delivered,
   type DeliveryContext,
@@ -142,7 +143,8 @@ class Delivering {
 
   #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
     const task = { context: this.#context, request: this.#request, feed, session, folder, progress };
-    const { connector } = this.#request.destination;
+    const { connector: unguarded, options } = this.#request.destination;
+    const connector = guardConnector(unguarded, options);
     return connector.kind === 'tables'
       ? new TableDelivery({ ...task, connector })
       : new RecordDelivery({ ...task, connector });

@@ -8,6 +8,7 @@ import type { Feed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { DuckdbLimits } from '../storage/memory-plan.js';
+import { hideSecretsOf } from './connector-guard.js';
 
 /** The context of every delivery of a job. */
 export interface DeliveryContext {
@@ -44,6 +45,7 @@ export function destinationContext(
   { name, options }: Pick<DestinationConfig, 'name' | 'options'>,
   folder: string,
 ): DestinationContext {
+  const hide = hideSecretsOf(options);
   return {
     destination: name,
     job: layout.job,
@@ -51,7 +53,7 @@ export function destinationContext(
     folder,
     service,
     signal,
-    notice: (line) => notice(`destination ${name}: ${line}`),
+    notice: (line) => notice(`destination ${name}: ${hide(line)}`),
   };
 }
 

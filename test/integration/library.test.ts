@@ -110,6 +110,23 @@ describe('run', () => {
     expect(resumed?.streams).toMatchObject([{ rows: 1000 }]);
   });
 
+  it('is not ended by functions of the program that throw', async () => {
+    await space.configure('throwing', [{ ...members, page_size: 10 }], {
+      service: { rate_limits: { profile: limit } },
+    });
+    const { ended, warnings } = await program<{ ended: JobReport; warnings: string[] }>(
+      'throwing',
+      `const warnings = [];
+       process.on('warning', ({ message }) => warnings.push(message));
+       const fail = () => { throw new Error('mine'); };
+       const ended = await run(await load(), { onProgress: fail, onNotice: fail });
+       await new Promise(setImmediate);
+       return { ended, warnings: warnings.filter((text) => text.includes('onProgress')) };`,
+    );
+    expect(ended).toMatchObject({ status: 'ok', streams: [{ rows: 1000 }] });
+    expect(warnings).toEqual(['onProgress threw an error, and is not called again in this run: Error: mine']);
+  });
+
   it('is refused if the same program already runs its job', async () => {
     await space.configure('twice', [members]);
     const ended = await program<unknown[]>(

@@ -22,10 +22,26 @@ export interface RunOptions {
   readonly budget?: Budget | undefined;
   /** Whether the destinations are loaded after the run. Default true. */
   readonly deliver?: boolean | undefined;
-  /** Gets each notice for people: a deprecation, for example. It must not throw. */
+  /** Gets each notice for people: a deprecation, for example. If it throws, it is not called again. */
   readonly onNotice?: ((line: string) => void) | undefined;
-  /** Gets the run's progress about once a second, always the same object. It must not throw. */
+  /** Gets the run's progress about once a second, always the same object. If it throws, it is not called again. */
   readonly onProgress?: ((progress: RunProgress) => void) | undefined;
+}
+
+/** A caller's function that cannot end a run: its first error is a warning of the process, and it is not called again. */
+function harmless<T>(name: string, callback: ((value: T) => void) | undefined): (value: T) => void {
+  let isCalled = callback !== undefined;
+  return (value) => {
+    try {
+      if (isCalled) callback?.(value);
+    } catch (error) {
+      isCalled = false;
+      process.emitWarning(
+        `${name} threw an error, and is not called again in this run: ${String(error)}`,
+        'CdsyncWarning',
+      );
+    }
+  };
 }
 
 /** @throws {CdsyncError} `usage`, `job_not_found` */
@@ -69,7 +85,9 @@ function chosenJob({ jobs, jobSummaries }: Config, { job: wanted, deliver = true
  */
 export async function run(config: Config, options: RunOptions = {}): Promise<JobReport> {
   const job = chosenJob(config, options);
-  const { signal, onNotice, onProgress } = options;
+  const { signal } = options;
+  const onNotice = harmless('onNotice', options.onNotice);
+  const onProgress = options.onProgress && harmless('onProgress', options.onProgress);
   const budget = options.budget ?? openBudget(config.service.budget, onNotice);
   // The run gets its own signal: it adds many listeners, and the program's signal may outlive many runs. Its reason is always
   // that of an interruption, whatever the program's reason.
@@ -81,7 +99,7 @@ export async function run(config: Config, options: RunOptions = {}): Promise<Job
   );
   const timer = onProgress && callEvery(progressMs, () => onProgress(progress));
   try {
-    const engineOptions = { signal: stop.signal, notice: onNotice ?? (() => undefined), budget };
+    const engineOptions = { signal: stop.signal, notice: onNotice, budget };
     const notice = engineOptions.notice;
     const placed = { config, job: job.name, need: 'run', notice, signal: stop.signal } as const;
     return await withJobFiles(placed, (place) =>
