@@ -117,7 +117,7 @@ describe('run', () => {
     const { ended, warnings } = await program<{ ended: JobReport; warnings: string[] }>(
       'throwing',
       `const warnings = [];
-       process.on('warning', ({ message }) => warnings.push(message));
+       process.removeAllListeners('warning').on('warning', ({ message }) => warnings.push(message));
        const fail = () => { throw new Error('mine'); };
        const ended = await run(await load(), { onProgress: fail, onNotice: fail });
        await new Promise(setImmediate);
