@@ -1,4 +1,4 @@
-import { duckdbTypes, tableConnector } from '../../src/sdk/index.js';
+import { duckdbTypes, tableConnector, widensDecimal, widensInteger } from '../../src/sdk/index.js';
 import { duckdbOptions } from './options.js';
 
 /** Loads another DuckDB file. */
@@ -10,7 +10,7 @@ export default tableConnector({
   capabilities: { format: 'parquet', identifiers: { maxBytes: 1000 } },
   place: ({ path, schema }) => `${path} ${schema}`,
   // Parquet has no integers of 128 bits, but decimals of 38 digits.
-  ...duckdbTypes('HUGEINT'),
+  ...duckdbTypes('HUGEINT', (from, to) => widensInteger(from, to) || widensDecimal(from, to)),
   check: async (context, tables) => (await import('./check.js')).checkDuckdb(context, tables),
   open: async (context) => (await import('./load.js')).openDuckdb(context),
 });

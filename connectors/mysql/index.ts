@@ -1,4 +1,4 @@
-import { holdsAsJson, tableConnector, widensInteger } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector, widensDecimal, widensInteger } from '../../src/sdk/index.js';
 import { mysqlOptions } from './options.js';
 import { isTypeOf, mapColumn } from './types.js';
 
@@ -34,7 +34,7 @@ export default tableConnector({
   mapColumn,
   holds: holdsAsJson,
   isTypeOf,
-  widens: widensInteger,
+  widens: (declared, now) => widensInteger(declared, now) || widensDecimal(declared, now),
   check: async (context, tables) => (await import('./check.js')).checkMysql(context, tables),
   open: async (context) => (await import('./load.js')).openMysql(context),
 });

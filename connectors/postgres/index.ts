@@ -1,4 +1,4 @@
-import { holdsAsJson, tableConnector, widensInteger } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector, widensDecimal, widensInteger } from '../../src/sdk/index.js';
 import { postgresOptions } from './options.js';
 import { mapColumn } from './types.js';
 
@@ -26,7 +26,7 @@ export default tableConnector({
   },
   mapColumn,
   holds: holdsAsJson,
-  widens: widensInteger,
+  widens: (declared, now) => widensInteger(declared, now) || widensDecimal(declared, now),
   check: async (context, tables) => (await import('./check.js')).checkPostgres(context, tables),
   open: async (context) => (await import('./load.js')).openPostgres(context),
 });

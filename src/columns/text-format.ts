@@ -231,6 +231,14 @@ export function textMismatchSql(text: string, form: TextFormat): string {
   return `coalesce(NOT (${shaped} AND year(${read}) BETWEEN ${years.first} AND ${years.last} AND ${isGivenBack}), true)`;
 }
 
+/** SQL for the value of a text; NULL if the text does not have the format. It never fails. */
+export function textValueSql(text: string, form: TextFormat): string {
+  const { type, format } = form;
+  const isCast = format === undefined || format.startsWith('%Y-');
+  const typed = isCast ? `TRY_CAST(${text} AS ${type})` : `try_strptime(${text}, ${sqlText(format)})::${type}`;
+  return `CASE WHEN NOT (${textMismatchSql(text, form)}) THEN ${typed} END`;
+}
+
 function sqlPattern({ name, format }: TextFormat): string {
   if (format !== undefined) {
     return parseTemplate(format).bytes.toString().replace(/[.+]/g, '\\$&').replace(/d/g, '[0-9]');

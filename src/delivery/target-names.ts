@@ -24,7 +24,7 @@ export class TargetNames {
   /** @param taken names that are not given */
   constructor(rules: IdentifierRules = {}, taken: Iterable<string> = []) {
     this.#rules = rules;
-    for (const name of taken) this.#taken.add(this.#folded(name));
+    for (const name of taken) this.#taken.add(this.folded(name));
   }
 
   /** Keeps a name that is allowed and free. Otherwise replaces forbidden characters and appends digits of its hash. */
@@ -38,7 +38,7 @@ export class TargetNames {
     const fits = Buffer.byteLength(name) <= maxBytes;
     const isFree = fits && legible === name && name !== '' && ends?.test(name) !== false && !this.#isTaken(name);
     const chosen = isFree ? name : this.#numbered(name, legible, maxBytes);
-    this.#taken.add(this.#folded(chosen));
+    this.#taken.add(this.folded(chosen));
     return chosen;
   }
 
@@ -53,11 +53,12 @@ export class TargetNames {
     }
   }
 
-  #folded(name: string): string {
+  /** The form in which the destination compares names. */
+  folded(name: string): string {
     return this.#rules.ignoresCase === false ? name : (this.#rules.fold?.(name) ?? name.toLowerCase());
   }
 
   #isTaken(name: string): boolean {
-    return this.#taken.has(this.#folded(name)) || (this.#rules.reserved ?? []).includes(name.toLowerCase());
+    return this.#taken.has(this.folded(name)) || (this.#rules.reserved ?? []).includes(name.toLowerCase());
   }
 }

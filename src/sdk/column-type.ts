@@ -69,11 +69,15 @@ export function typeParts(text: string): string[] {
   return [...found, text.slice(from).trim()];
 }
 
+/** The name of a struct's member, and its type as DuckDB writes it. */
+function memberOf(text: string): { readonly name: string; readonly of: string } {
+  const [, quoted = '', bare, of = 'VARCHAR'] = /^(?:"((?:[^"]|"")*)"|(\S+))\s+(.+)$/s.exec(text) ?? ['', '', text];
+  return { name: bare ?? quoted.replaceAll('""', '"'), of };
+}
+
 function structField(text: string): StructField {
-  const match = /^(?:"((?:[^"]|"")*)"|(\S+))\s+(.+)$/s.exec(text);
-  if (match === null) return { name: text, type: { kind: 'text' } };
-  const [, quoted, bare, type = ''] = match;
-  return { name: bare ?? (quoted ?? '').replaceAll('""', '"'), type: parseColumnType(type) };
+  const { name, of } = memberOf(text);
+  return { name, type: parseColumnType(of) };
 }
 
 /** Parses a type as DuckDB writes it; types that streams do not have become text. */
@@ -86,6 +90,26 @@ export function parseColumnType(duckdbType: string): ColumnType {
   if (decimal === null) return plain[text] ?? { kind: 'text' };
   const [precision, scale] = [Number(decimal[1]), Number(decimal[2])];
   return scale === 0 && precision === 38 ? { kind: 'int128' } : { kind: 'decimal', precision, scale };
+}
+
+/**
+ * Whether two types of DuckDB are the same, however they are spelled: it shows the type that was declared as `STRUCT("a" BIGINT)` as
+ * `STRUCT(a BIGINT)`.
+ */
+export function isSameDuckdbType(one: string, other: string): boolean {
+  return plainSpelling(one) === plainSpelling(other);
+}
+
+function plainSpelling(type: string): string {
+  const text = type.trim();
+  if (text.endsWith('[]')) return `${plainSpelling(text.slice(0, -2))}[]`;
+  const struct = /^STRUCT\((.*)\)$/s.exec(text)?.[1];
+  if (struct === undefined) return text.replace(/^(DECIMAL\(\d+), +/, '$1,');
+  const members = typeParts(struct).map((part) => {
+    const { name, of } = memberOf(part);
+    return `${quoteIdentifier(name)} ${plainSpelling(of)}`;
+  });
+  return `STRUCT(${members.join(', ')})`;
 }
 
 /** Whether values of the type have parts. */

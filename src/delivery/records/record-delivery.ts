@@ -11,6 +11,7 @@ import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
 import type { StreamValue } from '../table/exact-value.js';
+import { assertDistinctNames } from '../table/name-clashes.js';
 import { Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
 import {
   hasOtherRules,
@@ -59,6 +60,7 @@ export class RecordDelivery {
     this.#kept = layout.deliveredStream(destination.name, task.feed.stream);
     this.#rejects = rejectsPath(layout, destination.name, task.feed.stream);
     this.#columns = wantedColumns(task.feed, destination.columns).filter(({ isDropped }) => !isDropped);
+    assertDistinctNames(this.#columns, { stream: task.feed.stream });
   }
 
   get #outbox(): string {

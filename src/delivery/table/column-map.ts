@@ -1,6 +1,7 @@
 import { CdsyncError } from '../../core/errors.js';
 import type { SchemaChange } from '../../core/schema-change.js';
 import { type ColumnType, isNested, parseColumnType } from '../../sdk/column-type.js';
+import { variantName } from './name-clashes.js';
 import type { MapEntry, Pending, TableRecord } from './record.js';
 
 /** A column of the stream as the destination wants it. */
@@ -15,6 +16,8 @@ export interface WantedColumn {
   readonly type: string;
   /** Whether all of its integers, also those in lists and structs, are at most 2^53 from zero, so that doubles hold them. */
   readonly isSafe: boolean;
+  /** The name of the format that its texts have, if they are values of {@link WantedColumn.type}; else null. */
+  readonly form: string | null;
   /** Fingerprint of all its rules. */
   readonly rule: string;
   readonly isDropped: boolean;
@@ -102,7 +105,12 @@ class Mapping {
     }
     // First, all columns give up names; then new ones get names.
     const kept = columns.map((column) => ({ column, entry: this.#kept(column) }));
-    for (const { column, entry } of kept) this.map.set(column.path, entry ?? this.#begin(column));
+    for (const { column, entry } of kept) {
+      const next = entry ?? this.#begin(column);
+      // Texts that fit the declared type only count as its values if they are written as its texts were.
+      const form = column.form !== null && next.kind === column.type ? column.form : next.form;
+      this.map.set(column.path, { ...next, form });
+    }
   }
 
   /** The entry of a column that stays in its place; undefined if it begins. */
@@ -122,50 +130,90 @@ class Mapping {
     return entry.target === null || leaves ? undefined : this.#continued(column, entry);
   }
 
+  /** The entry of a column that keeps its target. */
   #continued(column: WantedColumn, entry: MapEntry): MapEntry {
-    const { types, onTypeChange, give, fixed } = this.#task;
     const target = entry.target as string;
-    const isNewRule = entry.rule !== column.rule;
-    const safe = entry.safe && column.isSafe;
-    const next = { ...entry, rule: column.rule, stream_type: column.type, tracked: column.isTracked, safe };
-    if (isNewRule) {
-      next.since = this.#generation;
-      this.clear.add(target);
-      if (entry.variant !== null) this.clear.add(entry.variant);
+    const next = this.#underRule(column, entry);
+    switch (this.#placeOf(column, entry)) {
+      case 'held':
+        return { ...next, kind: heldKind(entry, parseColumnType(column.type)) };
+      case 'widened':
+        this.widen.push({ name: target, kind: column.type });
+        return { ...next, kind: column.type };
+      case 'beside':
+        return { ...next, variant: entry.variant ?? this.#variantOf(column, target) };
     }
+  }
+
+  /** The entry with what the stream says today. Under a new rule, older values must go. */
+  #underRule(column: WantedColumn, entry: MapEntry): MapEntry {
+    const { rule, type: stream_type, isTracked: tracked } = column;
+    const next = { ...entry, rule, stream_type, tracked, safe: entry.safe && column.isSafe };
+    if (entry.rule === rule) return next;
+    for (const name of [entry.target, entry.variant]) if (name !== null) this.clear.add(name);
+    return { ...next, since: this.#generation };
+  }
+
+  /**
+   * Where the values of a column go:
+   * - `held`: into its target as it is.
+   * - `widened`: into its target, once that has the stream's type.
+   * - `beside`: those that fit into its target, and the texts of all into a column beside it.
+   * @throws {CdsyncError} `key_changed`, `type_changed`
+   */
+  #placeOf(column: WantedColumn, entry: MapEntry): 'held' | 'widened' | 'beside' {
+    const { types, onTypeChange, fixed, stream } = this.#task;
     const [declared, now] = [parseColumnType(entry.kind), parseColumnType(column.type)];
-    if (types.holds(declared, now) || holdsSafely(declared, now, column))
-      return { ...next, kind: heldKind(entry, now) };
+    if (types.holds(declared, now) || holdsSafely(declared, now, column)) return 'held';
     if (column.isKey)
-      throw keyChanged(`key column "${column.name}" was ${entry.kind}, and is ${column.type} now`, this.#task.stream);
-    if (entry.variant !== null) return next;
-    if (!isNewRule && safe && types.widens(declared, now) && fixed?.has(target) !== true) {
-      this.widen.push({ name: target, kind: column.type });
-      return { ...next, kind: column.type };
-    }
+      throw keyChanged(`key column "${column.name}" was ${entry.kind}, and is ${column.type} now`, stream);
+    if (entry.variant !== null) return 'beside';
+    const isNewRule = entry.rule !== column.rule;
+    const isExact = (entry.safe && column.isSafe) || !makesDoubles(declared, now);
+    const mayWiden = !isNewRule && fixed?.has(entry.target as string) !== true;
+    if (mayWiden && isExact && types.widens(declared, now)) return 'widened';
     if (!isNewRule && onTypeChange === 'fail') throw this.#typeChanged(column, entry);
-    return { ...next, variant: this.#named(give, `${target}__text`, 'VARCHAR', false) };
+    return 'beside';
+  }
+
+  #variantOf(column: WantedColumn, target: string): string {
+    return this.#named(this.#task.give, { ...column, as: variantName(target), type: 'VARCHAR', isKey: false });
   }
 
   #begin(column: WantedColumn): MapEntry {
     const { as, type, rule, isDropped, isTracked, isSafe: safe } = column;
     const since = this.#generation;
-    const entry = { as, rule, since, variant: null, stream_type: type, tracked: isTracked, kind: type, safe };
+    const entry = {
+      as,
+      rule,
+      since,
+      variant: null,
+      stream_type: type,
+      tracked: isTracked,
+      kind: type,
+      safe,
+      form: null,
+    };
     if (isDropped) return { ...entry, target: null };
-    return { ...entry, target: this.#named(this.#task.give, as, type, column.isKey) };
+    const retired = this.retired.get(as);
+    if (retired === undefined || retired === type || column.isKey)
+      return { ...entry, target: this.#named(this.#task.give, column) };
+    // Its former column, which is empty now, has another type: values are placed as after a change of the type.
+    this.retired.delete(as);
+    return this.#continued(column, { ...entry, target: as, kind: retired, safe: true });
   }
 
   /** A retired column of the same name and type serves again; so does one of a table that is taken over. */
-  #named(give: (wanted: string) => string, wanted: string, kind: string, isKey: boolean): string {
-    if (this.retired.get(wanted) === kind) {
-      this.retired.delete(wanted);
-      return wanted;
+  #named(give: (wanted: string) => string, { as, type, isKey }: Pick<WantedColumn, 'as' | 'type' | 'isKey'>): string {
+    if (this.retired.get(as) === type) {
+      this.retired.delete(as);
+      return as;
     }
-    const isThere = this.#task.claims(wanted, parseColumnType(kind), isKey);
-    const name = isThere ? wanted : give(wanted);
-    const served = this.retired.get(name) === kind || isThere;
+    const isThere = this.#task.claims(as, parseColumnType(type), isKey);
+    const name = isThere ? as : give(as);
+    const served = this.retired.get(name) === type || isThere;
     this.retired.delete(name);
-    if (!served) this.add.push({ name, kind });
+    if (!served) this.add.push({ name, kind: type });
     return name;
   }
 
@@ -215,6 +263,17 @@ export function newVariants(
 function heldKind({ kind }: MapEntry, now: ColumnType): string {
   const declared = parseColumnType(kind);
   return isNested(declared) && JSON.stringify(declared) !== JSON.stringify(now) ? 'JSON' : kind;
+}
+
+/** Whether integers become doubles, also those in lists and structs. */
+function makesDoubles(declared: ColumnType, now: ColumnType): boolean {
+  if (declared.kind === 'list' && now.kind === 'list') return makesDoubles(declared.element, now.element);
+  if (declared.kind === 'struct' && now.kind === 'struct')
+    return declared.fields.some(({ name, type }) => {
+      const member = now.fields.find((field) => field.name.toLowerCase() === name.toLowerCase());
+      return member !== undefined && makesDoubles(type, member.type);
+    });
+  return now.kind === 'double' && (declared.kind === 'int64' || declared.kind === 'int128');
 }
 
 /** Doubles hold the integers of a stream in which none was beyond 2^53. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Kind, type Shape } from '../../columns/column-shape.js';
 import { type Column, ColumnSet, columnPath, isMasked } from '../../columns/columns.js';
+import { formatNamed } from '../../columns/text-format.js';
 import type { ColumnRule, DestinationConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier } from '../../core/sql.js';
@@ -46,7 +47,7 @@ function ruleOf(rules: ReadonlyMap<string, ColumnRule>, name: string, isKey: boo
  * @throws {CdsyncError} `destination_columns`
  */
 export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>): SourceColumn[] {
-  const columns = ColumnSet.restore(feed.columns).list.map((column): SourceColumn => {
+  return ColumnSet.restore(feed.columns).list.map((column): SourceColumn => {
     const { name, type, form, rule: applied, untracked } = column;
     const isKey = feed.key.includes(name);
     const rule = ruleOf(rules, name, isKey);
@@ -58,6 +59,7 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
       as: rule.rename ?? name,
       type,
       isSafe: isSafeColumn(column),
+      form: form?.name ?? null,
       rule: fingerprint([applied ?? null, rule.drop]),
       isDropped: rule.drop,
       isHidden: isMasked(applied),
@@ -66,8 +68,6 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
       source: { value: quoteIdentifier(name), type: parsed, duckdbType: type, form },
     };
   });
-  refuseClashes(columns, feed.stream);
-  return columns;
 }
 
 /** Paths of the key's columns, in the key's order. */
@@ -85,24 +85,6 @@ function keyDropped(stream: string, name: string): CdsyncError {
     stream,
     hint: 'remove its `drop` from the destination',
   });
-}
-
-const own = ['_op', '_run_id', '_synced_at', '_deleted_at', '_cdsync_load'];
-
-function refuseClashes(columns: readonly WantedColumn[], stream: string): void {
-  const seen = new Set(own);
-  for (const { as, name } of columns.filter(({ isDropped }) => !isDropped)) {
-    const folded = as.toLowerCase();
-    // Only a rename can give a name that is taken: the stream's own names differ.
-    if (seen.has(folded) && as !== name) {
-      throw new CdsyncError(`two columns of stream "${stream}" would be called "${as}" in the destination`, {
-        code: 'destination_columns',
-        stream,
-        hint: 'give one of them another name with `rename`',
-      });
-    }
-    seen.add(folded);
-  }
 }
 
 /** A column of a target table: one of the stream's, or one of cdsync's own. */
@@ -163,7 +145,8 @@ export function mappedColumns(
   return sources.flatMap(({ path, source, isTracked, isKey }) => {
     const entry = map.get(path);
     if (entry === undefined || entry.target === null) return [];
-    const as = { type: parseColumnType(entry.kind), duckdbType: entry.kind };
+    const form = entry.form === null ? undefined : formatNamed(entry.form);
+    const as = { type: parseColumnType(entry.kind), duckdbType: entry.kind, form };
     const rest = { path, isTracked };
     const target = delivered(types, entry.target, as, { ...rest, value: exactValue(source, as), isKey });
     if (entry.variant === null) return [target];

@@ -1,7 +1,7 @@
 import { momentText } from '../../columns/masked-value.js';
-import type { TextFormat } from '../../columns/text-format.js';
+import { type TextFormat, textValueSql } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
-import { type ColumnType, decimalText, isNested, jsonValueSql } from '../../sdk/column-type.js';
+import { type ColumnType, decimalText, isNested, jsonValueSql, parseColumnType } from '../../sdk/column-type.js';
 
 /** A value of the stream: SQL of it, its type, and how its texts were written if they became values of this type. */
 export interface StreamValue {
@@ -38,54 +38,86 @@ export function valueText({ value, type, form }: Omit<StreamValue, 'duckdbType'>
 const isNumber = ({ kind }: ColumnType) =>
   kind === 'int64' || kind === 'int128' || kind === 'double' || kind === 'decimal';
 
-/** The value if a cast there and back gives it again, else NULL. */
-function roundTrip(value: string, from: string, to: string): string {
+/** The type that a column was declared with. */
+interface DeclaredType {
+  readonly type: ColumnType;
+  /** As DuckDB spells it. */
+  readonly duckdbType: string;
+  /** The format of texts that are values of it; undefined if it never had texts. */
+  readonly form?: TextFormat | undefined;
+}
+
+/** Most that an integer of a stream is from zero: in files it has 38 digits, and DuckDB's type holds some of 39. */
+const mostInteger = `${'9'.repeat(38)}::HUGEINT`;
+
+/** An integer, or NULL if no file can have it. */
+function within38Digits(integer: string): string {
+  return `CASE WHEN ${integer} BETWEEN -${mostInteger} AND ${mostInteger} THEN ${integer} END`;
+}
+
+/** The value of another type of numbers if a cast there and back gives it again, else NULL. */
+function ofNumber({ value, duckdbType: from }: StreamValue, { type, duckdbType: to }: DeclaredType): string {
   const isBack = (sql: string) => `TRY_CAST(${sql} AS ${from}) IS NOT DISTINCT FROM ${value}`;
-  const there = (sql: string) => `TRY_CAST(${sql} AS ${to})`;
-  if (!/DOUBLE.*DECIMAL|DECIMAL.*DOUBLE/.test(from + to))
-    return `CASE WHEN ${isBack(there(value))} THEN ${there(value)} END`;
-  // Between these two, DuckDB's cast of a number rounds a long one, and that of its text does not.
-  const typed = there(`(${value})::VARCHAR`);
-  return `CASE WHEN ${isBack(typed)} AND ${isBack(`(${typed})::VARCHAR`)} THEN ${typed} END`;
+  // Between doubles and decimals, DuckDB's cast of a number rounds a long one, and that of its text does not.
+  const isByText = /DOUBLE.*DECIMAL|DECIMAL.*DOUBLE/.test(from + to);
+  const typed = isByText ? `TRY_CAST((${value})::VARCHAR AS ${to})` : `TRY_CAST(${value} AS ${to})`;
+  const isExact = isByText ? `${isBack(typed)} AND ${isBack(`(${typed})::VARCHAR`)}` : isBack(typed);
+  return `CASE WHEN ${isExact} THEN ${type.kind === 'int128' ? within38Digits(typed) : typed} END`;
 }
 
 const isoMoment = '[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?Z';
+const plainNumber = '-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?';
 
-/** The value of a text if it is written as that value is, else NULL. */
-function ofText(text: string, type: ColumnType, duckdbType: string): string {
-  if (type.kind === 'boolean') return `CASE ${text} WHEN 'true' THEN true WHEN 'false' THEN false END`;
-  const typed = `TRY_CAST(${text} AS ${duckdbType})`;
-  if (type.kind === 'timestamp') {
-    return `CASE WHEN regexp_full_match(${text}, ${sqlText(isoMoment)}) THEN ${typed} END`;
-  }
-  // `1.0` and `1` are the same number; a zero in front is not written by numbers.
-  if (type.kind === 'double') {
-    const isPlain = `regexp_full_match(${text}, '-?(0|[1-9][0-9]*)([.][0-9]+)?(e[+-]?[0-9]+)?')`;
-    return `CASE WHEN ${isPlain} AND ${valueText({ value: typed, type })} IN (${text}, ${text} || '.0') THEN ${typed} END`;
-  }
-  return `CASE WHEN ${valueText({ value: typed, type })} = ${text} THEN ${typed} END`;
+/** The digits of a number's text, without sign, point, exponent and zeros at the ends: all of it but its size. */
+function digitsOf(text: string): string {
+  const plain = `regexp_replace(regexp_replace(${text}, '[eE].*$', ''), '[-.]', '', 'g')`;
+  return `regexp_replace(${plain}, '^0+|0+$', '', 'g')`;
 }
 
-/**
- * SQL of a stream's value in the type that a column was declared with: exactly the value, or NULL if the type cannot hold it.
- * @param as the declared type, and as DuckDB spells it
- */
-export function exactValue(from: StreamValue, as: { readonly type: ColumnType; readonly duckdbType: string }): string {
+/** The value of a text without a known format if it is written as that value is, else NULL. */
+function ofText(text: string, { type, duckdbType, form }: DeclaredType): string {
+  if (form !== undefined) return textValueSql(text, form);
+  const typed = `TRY_CAST(${text} AS ${duckdbType})`;
+  switch (type.kind) {
+    case 'boolean':
+      return `CASE ${text} WHEN 'true' THEN true WHEN 'false' THEN false END`;
+    case 'timestamp':
+      return `CASE WHEN regexp_full_match(${text}, ${sqlText(isoMoment)}) THEN ${typed} END`;
+    case 'double':
+    case 'decimal': {
+      // `1.0` and `1`, `1e-7` and `1e-07` are one number; a zero in front is not written by numbers.
+      const isSame = `${digitsOf(text)} = ${digitsOf(`(${typed})::VARCHAR`)}`;
+      return `CASE WHEN regexp_full_match(${text}, ${sqlText(plainNumber)}) AND ${isSame} THEN ${typed} END`;
+    }
+    case 'int128':
+      return `CASE WHEN (${typed})::VARCHAR = ${text} THEN ${within38Digits(typed)} END`;
+    default:
+      return `CASE WHEN ${valueText({ value: typed, type })} = ${text} THEN ${typed} END`;
+  }
+}
+
+/** The list or object of a JSON value, or of one of another type, if it is written as that value is, else NULL. */
+function ofNested(from: StreamValue, { duckdbType }: DeclaredType): string {
+  // Integers of 39 digits fit into DuckDB's type, and into no file.
+  const inFile = duckdbType.replaceAll(/("(?:[^"]|"")*")|HUGEINT/g, (_, name) => name ?? 'DECIMAL(38,0)');
+  const typed = `TRY_CAST(${from.value} AS ${inFile})`;
+  const written = `to_json(${jsonValueSql(typed, parseColumnType(inFile))})::VARCHAR`;
+  const value = inFile === duckdbType ? typed : `(${typed})::${duckdbType}`;
+  return `CASE WHEN ${written} = ${valueText(from)} THEN ${value} END`;
+}
+
+/** SQL of a stream's value in the type that a column was declared with: exactly the value, or NULL if the type cannot hold it. */
+export function exactValue(from: StreamValue, as: DeclaredType): string {
   const { value, type, duckdbType } = from;
   const to = as.type;
   if (duckdbType === as.duckdbType) return value;
   if (to.kind === 'text') return valueText(from);
   if (to.kind === 'json') return isNested(type) || isNumber(type) || type.kind === 'boolean' ? jsonOf(from) : 'NULL';
-  if (isNumber(type) && isNumber(to)) return roundTrip(value, duckdbType, as.duckdbType);
-  if (isNested(to)) {
-    if (type.kind !== 'json' && !isNested(type)) return 'NULL';
-    const typed = `TRY_CAST(${value} AS ${as.duckdbType})`;
-    const there = `to_json(${jsonValueSql(typed, to)})::VARCHAR`;
-    return `CASE WHEN ${there} = ${valueText(from)} THEN ${typed} END`;
-  }
+  if (isNumber(type) && isNumber(to)) return ofNumber(from, as);
+  if (isNested(to)) return type.kind === 'json' || isNested(type) ? ofNested(from, as) : 'NULL';
   if (isNested(type)) return 'NULL';
-  // Between a date and a time, a truth and a number: whatever both write alike.
-  return ofText(valueText(from), to, as.duckdbType);
+  // Between a date and a time, a boolean and a number: whatever both write alike.
+  return ofText(valueText(from), as);
 }
 
 function jsonOf({ value, type }: StreamValue): string {

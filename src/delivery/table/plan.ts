@@ -28,6 +28,7 @@ import {
   wantedColumns,
 } from './columns.js';
 import { type Decision, decide, keepsAbsent, type Situation, withMap } from './decide.js';
+import { assertDistinctNames } from './name-clashes.js';
 import { parseRecord, type TableRecord } from './record.js';
 
 /** Everything that a delivery of one stream to its table will do. */
@@ -217,12 +218,11 @@ export function planTable(input: PlanInput): TablePlan {
   const isNew = decided.action === 'create';
   const [known, there] = isNew ? [undefined, undefined] : [record, found];
   const own = ownOf({ ...input, found: there }, known);
-  const { sources, leftOut } = withinColumns(
-    wantedColumns(feed, request.destination.columns),
-    connector,
-    own.wanted.length,
-  );
-  const names = new TargetNames(connector.capabilities.identifiers, takenNames(there, known, own.wanted));
+  const wanted = wantedColumns(feed, request.destination.columns);
+  const rules = connector.capabilities.identifiers ?? {};
+  assertDistinctNames(wanted, { stream: feed.stream, rules, map: known?.map });
+  const { sources, leftOut } = withinColumns(wanted, connector, own.wanted.length);
+  const names = new TargetNames(rules, takenNames(there, known, own.wanted));
   const next = nextMap(mapTask(input, decided, sources, record, names));
   const decision = withMap(decided, situation, next);
   const isAppend = mode === 'append';

@@ -19,6 +19,8 @@ const entrySchema = z.looseObject({
   tracked: z.boolean(),
   /** Whether the column was only ever given integers that doubles hold: only then it may become one of doubles. */
   safe: z.boolean(),
+  /** The format of the texts that are values of `kind` (`DATE %d.%m.%Y`): only by it does a text become such a value. */
+  form: z.string().nullable().default(null),
 });
 
 /** The place of a stream's column in the table. */

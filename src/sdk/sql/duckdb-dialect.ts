@@ -1,5 +1,5 @@
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import type { ColumnType } from '../column-type.js';
+import { type ColumnType, isSameDuckdbType } from '../column-type.js';
 import type { TableConnector } from '../destination.js';
 import type { ColumnMapping } from '../load.js';
 import type { SqlDialect } from './dialect.js';
@@ -96,13 +96,14 @@ export function duckdbWidens(
 export function duckdbTypes(
   int128: 'HUGEINT' | 'DECIMAL(38,0)',
   widens: (from: ColumnType, to: ColumnType) => boolean = (from, to) => from.kind === 'int64' && to.kind === 'int128',
-): Required<Pick<TableConnector, 'widens'>> & { mapColumn(type: ColumnType): ColumnMapping } {
+): Required<Pick<TableConnector, 'widens' | 'isTypeOf'>> & { mapColumn(type: ColumnType): ColumnMapping } {
   const spelled = (type: ColumnType) => duckdbType(type, int128);
   return {
     mapColumn: (type) => {
       const inFile = duckdbType(type, 'DECIMAL(38,0)');
       return inFile === duckdbType(type, 'HUGEINT') ? { type: inFile } : { type: spelled(type), as: inFile };
     },
+    isTypeOf: isSameDuckdbType,
     widens: (declared, now) =>
       duckdbWidens(declared, now, (from, to) => {
         // A stream turns integers into doubles only if all of them are at most 2^53 from zero.

@@ -3,13 +3,19 @@ import { describe, expect, it } from 'vitest';
 import { type MapTask, type NextMap, nextMap, type WantedColumn } from '../../../src/delivery/table/column-map.js';
 import type { TableRecord } from '../../../src/delivery/table/record.js';
 import { TargetNames } from '../../../src/delivery/target-names.js';
-import { holdsEverywhere, parseColumnType } from '../../../src/sdk/column-type.js';
+import {
+  type ColumnType,
+  holdsEverywhere,
+  parseColumnType,
+  widensDecimal,
+  widensInteger,
+} from '../../../src/sdk/column-type.js';
 
 type Before = MapTask['before'];
 
 function wanted(name: string, type: string, rest: Partial<WantedColumn> = {}): WantedColumn {
   const path = `attributes.${name}`;
-  const plain = { isSafe: true, rule: '', isDropped: false, isTracked: true, isKey: false };
+  const plain = { isSafe: true, form: null, rule: '', isDropped: false, isTracked: true, isKey: false };
   return { path, name, as: name, type, ...plain, ...rest };
 }
 
@@ -148,6 +154,54 @@ describe('the next column map', () => {
     expect(target(changed, 'amount__text')?.target).toBe('amount__text');
   });
 
+  it('widens integers and decimals whatever their size, and integers to doubles only if all are safe', () => {
+    const types = {
+      holds: holdsEverywhere,
+      widens: (from: ColumnType, to: ColumnType) => widensInteger(from, to) || widensDecimal(from, to),
+    };
+    const widened = (from: string, to: string, isSafe: boolean) => {
+      const before = recorded(next(undefined, [wanted('n', from, { isSafe })], { types }));
+      return next(before, [wanted('n', to, { isSafe })], { types }).widen.map(({ kind }) => kind);
+    };
+    for (const isSafe of [true, false]) {
+      expect(widened('BIGINT', 'HUGEINT', isSafe)).toEqual(['HUGEINT']);
+      expect(widened('DECIMAL(18,2)', 'DECIMAL(38,2)', isSafe)).toEqual(['DECIMAL(38,2)']);
+      expect(widened('BIGINT', 'DOUBLE', isSafe)).toEqual(isSafe ? ['DOUBLE'] : []);
+    }
+    const nested = { holds: holdsEverywhere, widens: () => true };
+    const lists = recorded(
+      next(undefined, [wanted('n', 'STRUCT("a" BIGINT[])', { isSafe: false })], { types: nested }),
+    );
+    const made = ['STRUCT("a" DOUBLE[])', 'STRUCT("a" HUGEINT[])'].map(
+      (type) => next(lists, [wanted('n', type, { isSafe: false })], { types: nested }).widen.length,
+    );
+    expect(made).toEqual([0, 1]);
+  });
+
+  it('keeps the format of the texts that are values of the declared type', () => {
+    const day = next(undefined, [wanted('day', 'DATE', { form: 'DATE %d.%m.%Y' })]);
+    const odd = next(recorded(day), [wanted('day', 'VARCHAR')]);
+    const back = next(recorded(odd, 2), [wanted('day', 'DATE', { form: 'DATE %Y-%m-%d' })]);
+    const number = next(recorded(back, 3), [wanted('day', 'BIGINT', { form: 'BIGINT' })]);
+    const forms = [day, odd, back, number].map((each) => target(each, 'day')?.form);
+    expect(forms).toEqual(['DATE %d.%m.%Y', 'DATE %d.%m.%Y', 'DATE %Y-%m-%d', 'DATE %Y-%m-%d']);
+  });
+
+  it('uses a retired column of the wanted name again, whatever its type, and another name for a key', () => {
+    const renamed = next(recorded(first), [wanted('score', 'BIGINT', { as: 'points' })]);
+    const texts = next(recorded(renamed, 2), [wanted('score', 'VARCHAR', { as: 'points' })]);
+    const back = next(recorded(texts, 3), [wanted('score', 'VARCHAR')]);
+    expect(target(back, 'score')).toMatchObject({ target: 'score', kind: 'BIGINT', variant: 'score__text' });
+    expect([...back.retired.keys()]).toEqual(['points', 'points__text']);
+    const wider = next(recorded(renamed, 2), [wanted('score', 'DOUBLE')]);
+    expect([wider.widen, target(wider, 'score')?.kind]).toEqual([[{ name: 'score', kind: 'DOUBLE' }], 'DOUBLE']);
+    const key = next(recorded(renamed, 2), [
+      wanted('k', 'VARCHAR', { as: 'score', isKey: true }),
+      wanted('score', 'BIGINT', { as: 'points' }),
+    ]);
+    expect(target(key, 'k')?.target).toMatch(/^score_[0-9a-f]{6}$/);
+  });
+
   it('takes columns for its own that a delivery added before it was cut short', () => {
     const pending = {
       load: '1:x',
@@ -158,6 +212,53 @@ describe('the next column map', () => {
     } as unknown as TableRecord['pending'];
     const more = next({ ...recorded(first), pending }, [wanted('score', 'BIGINT'), wanted('note', 'VARCHAR')]);
     expect([more.add, target(more, 'note')?.target]).toEqual([[], 'note']);
+  });
+});
+
+describe('a column whose type changes', () => {
+  const names = ['BOOLEAN', 'BIGINT', 'HUGEINT', 'DOUBLE', 'DECIMAL(10,2)', 'DECIMAL(30,0)', 'VARCHAR', 'JSON', 'DATE'];
+  const all = [...names, 'TIMESTAMP WITH TIME ZONE', 'BIGINT[]', 'DOUBLE[]', 'STRUCT("a" BIGINT)'];
+  /** Of each type, those whose every value it holds; with a star, only integers that doubles hold. */
+  const held: Readonly<Record<string, readonly string[]>> = {
+    HUGEINT: ['BIGINT'],
+    DOUBLE: ['BIGINT*'],
+    'DECIMAL(30,0)': ['BIGINT'],
+    VARCHAR: [
+      'BOOLEAN',
+      'BIGINT',
+      'HUGEINT',
+      'DOUBLE',
+      'DECIMAL(10,2)',
+      'DECIMAL(30,0)',
+      'DATE',
+      'TIMESTAMP WITH TIME ZONE',
+    ],
+    JSON: ['BOOLEAN', 'BIGINT', 'HUGEINT', 'BIGINT[]', 'DOUBLE[]', 'STRUCT("a" BIGINT)'],
+  };
+  const pairs = all.flatMap((from) => all.flatMap((to) => [true, false].map((isSafe) => [from, to, isSafe] as const)));
+
+  it.each(pairs)('from %s to %s, safe: %s', (from, to, isSafe) => {
+    const types = { holds: holdsEverywhere, widens: () => false };
+    const before = next(undefined, [wanted('v', from, { isSafe })], { types });
+    const made = next(recorded(before), [wanted('v', to, { isSafe })], { types });
+    const isHeld = from === to || held[from]?.includes(to) || (isSafe && held[from]?.includes(`${to}*`)) || false;
+    expect(target(made, 'v')).toEqual({
+      ...{
+        target: 'v',
+        kind: from,
+        as: 'v',
+        rule: '',
+        since: 1,
+        stream_type: to,
+        tracked: true,
+        safe: isSafe,
+        form: null,
+      },
+      variant: isHeld ? null : 'v__text',
+    });
+    expect(made.add).toEqual(isHeld ? [] : [{ name: 'v__text', kind: 'VARCHAR' }]);
+    expect([made.widen, made.clear, [...made.retired]]).toEqual([[], [], []]);
+    expect(made.why).toEqual(from === to ? [] : [`type of "v" (${from} to ${to})`]);
   });
 });
 

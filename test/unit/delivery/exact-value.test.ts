@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { formatNamed, inferTextFormat, textFormatOf } from '../../../src/columns/text-format.js';
 import { exactValue } from '../../../src/delivery/table/exact-value.js';
 import { parseColumnType } from '../../../src/sdk/column-type.js';
 import { duckdbSession } from '../../fixtures/duckdb-session.js';
@@ -57,4 +58,112 @@ it('a number is in a column of another type exactly as it was, or not at all', a
     else expect(plain(row?.shown)).toBe(text(number));
   });
   await fc.assert(property, { numRuns: 500 });
+});
+
+/** The value of a text in a column of a type, as text; null if the column cannot hold it. @param form of the column's texts */
+async function held(text: string, from: string, to: string, form?: string): Promise<unknown> {
+  const stream = { value: 'v', type: parseColumnType(from), duckdbType: from };
+  const declared = {
+    type: parseColumnType(to),
+    duckdbType: to,
+    form: form === undefined ? undefined : formatNamed(form),
+  };
+  const [row] = await session.rows(
+    `SELECT (${exactValue(stream, declared)})::VARCHAR AS shown FROM (SELECT '${text}'::${from} AS v)`,
+  );
+  return row?.shown;
+}
+
+describe('a text of a column whose texts were values', () => {
+  const day = fc.date({ min: new Date('1000-01-01'), max: new Date('9998-12-31'), noInvalidDate: true });
+  const iso = day.map((date) => date.toISOString());
+  const micros = fc.integer({ min: 0, max: 999_999 }).map((part) => String(part).padStart(6, '0'));
+  const moments = fc
+    .tuple(iso, micros, fc.constantFrom('T', ' '), fc.constantFrom('', 'ms', 'us'), fc.constantFrom('', 'Z', '+00:00'))
+    .map(([at, part, between, fraction, zone]) => {
+      const digits = { '': '', ms: `.${part.slice(0, 3)}`, us: `.${part}` }[fraction] ?? '';
+      return `${at.slice(0, 10)}${between}${at.slice(11, 19)}${digits}${zone}`;
+    });
+  const dates = fc.tuple(iso, fc.constantFrom('-', '/', '.')).map(([at, mark]) => {
+    const parts = at.slice(0, 10).split('-');
+    return mark === '.' ? parts.reverse().join('.') : parts.join(mark);
+  });
+  const digits = (most: number) => fc.bigInt({ min: -(10n ** BigInt(most)) + 1n, max: 10n ** BigInt(most) - 1n });
+  const decimals = fc
+    .tuple(digits(23), fc.integer({ min: 1, max: 15 }))
+    .map(
+      ([whole, places]) =>
+        `${whole < 0n ? '-' : ''}${String(abs(whole))
+          .padStart(places + 1, '0')
+          .replace(new RegExp(`(\\d{${places}})$`), '.$1')}`,
+    )
+    .filter((text) => /[1-9]/.test(text));
+  const doubles = fc.double({ noNaN: true, noDefaultInfinity: true }).filter((value) => value !== 0);
+  const texts = fc.oneof(
+    ...[moments, dates, decimals, doubles.map(String), digits(18).map(String), digits(38).map(String)],
+    fc.constantFrom('true', 'false', 'True', 'False', 'TRUE', 'FALSE', '1e-7', '-1e-7', '1e+21', '9'.repeat(38)),
+  );
+
+  it('is its value as before, digit for digit, once an odd text came; another text is not', async () => {
+    const property = fc.asyncProperty(texts, fc.constantFrom('VARCHAR', 'JSON'), async (text, now) => {
+      const form = textFormatOf(inferTextFormat(text));
+      fc.pre(form !== undefined);
+      if (form === undefined) return;
+      const was = await session.rows(`SELECT (${form.typed(`'${text}'`, 'table')})::VARCHAR AS shown`);
+      const [quote, odd] = now === 'JSON' ? ['"', '"n/a"'] : ['', 'n/a'];
+      expect(await held(`${quote}${text}${quote}`, now, form.type, form.name)).toBe(was[0]?.shown);
+      for (const other of [odd, `${quote}${text} ${quote}`, `${quote}0${text}${quote}`, `${quote}${quote}`].slice(
+        0,
+        now === 'JSON' ? 3 : 4,
+      ))
+        expect(await held(other, now, form.type, form.name)).toBeNull();
+    });
+    await fc.assert(property, { numRuns: 150 });
+  });
+
+  it.each([
+    ['31.12.2024', 'DATE %d.%m.%Y', '2024-12-31'],
+    ['2024/02/01', 'DATE %Y/%m/%d', '2024-02-01'],
+    ['True', 'BOOLEAN True', 'true'],
+    ['FALSE', 'BOOLEAN TRUE', 'false'],
+    ['2024-02-29 10:00:00', 'TIMESTAMP %Y-%m-%d %H:%M:%S', '2024-02-29 10:00:00'],
+    ['2024-02-29T10:00:00', 'TIMESTAMP %Y-%m-%dT%H:%M:%S', '2024-02-29 10:00:00'],
+    ['2024-02-29T10:00:00+00:00', 'TIMESTAMPTZ %Y-%m-%dT%H:%M:%S+00:00', '2024-02-29 10:00:00+00'],
+    ['1e-7', 'DOUBLE 5', '1e-07'],
+  ])('%s', async (text, form, shown) => {
+    expect(await held(text, 'VARCHAR', formatNamed(form).type, form)).toBe(shown);
+  });
+
+  it('is not a value that another format would make of it', async () => {
+    expect(await held('01.02.2024', 'VARCHAR', 'DATE', 'DATE %Y-%m-%d')).toBeNull();
+    expect(await held('true', 'VARCHAR', 'BOOLEAN', 'BOOLEAN True')).toBeNull();
+  });
+});
+
+describe('a number of a JSON value', () => {
+  it.each([
+    ['1e-7', 'DOUBLE', '1e-07'],
+    ['0.1', 'DOUBLE', '0.1'],
+    ['1e21', 'DOUBLE', '1e+21'],
+    ['0.30000000000000004', 'DOUBLE', '0.30000000000000004'],
+    ['0.300000000000000041', 'DOUBLE', null],
+    ['1e-400', 'DOUBLE', null],
+    ['9007199254740993', 'DOUBLE', null],
+    ['1.5', 'DECIMAL(10,2)', '1.50'],
+    ['1.505', 'DECIMAL(10,2)', null],
+    ['9'.repeat(38), 'HUGEINT', '9'.repeat(38)],
+    [`1${'0'.repeat(38)}`, 'HUGEINT', null],
+    ['170141183460469231731687303715884105727', 'HUGEINT', null],
+    ['[1e-7, 5.5]', 'DOUBLE[]', '[1e-07, 5.5]'],
+    [`[${'9'.repeat(38)}]`, 'HUGEINT[]', `[${'9'.repeat(38)}]`],
+    [`[1${'0'.repeat(38)}]`, 'HUGEINT[]', null],
+    [`{"HUGEINT":1${'0'.repeat(38)}}`, 'STRUCT("HUGEINT" HUGEINT)', null],
+    [`{"HUGEINT":${'9'.repeat(38)}}`, 'STRUCT("HUGEINT" HUGEINT)', `{'HUGEINT': ${'9'.repeat(38)}}`],
+  ])('%s in a column of %s', async (text, type, shown) => {
+    expect(await held(text.replaceAll(' ', ''), 'JSON', type)).toBe(shown);
+  });
+
+  it('never makes a value that no file can have', async () => {
+    expect(await held('1.5e38', 'DOUBLE', 'HUGEINT')).toBeNull();
+  });
 });
