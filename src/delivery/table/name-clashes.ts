@@ -1,7 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 import type { IdentifierRules } from '../../sdk/destination.js';
 import { TargetNames } from '../target-names.js';
-import type { WantedColumn } from './column-map.js';
 import type { MapEntry } from './record.js';
 
 /** Columns that cdsync adds to the rows of some mode or destination. */
@@ -12,11 +11,20 @@ export function variantName(target: string): string {
   return `${target}__text`;
 }
 
+/** A column of the stream, and the name that it shall have at the destination. */
+interface NamedColumn {
+  readonly path: string;
+  readonly name: string;
+  readonly as: string;
+  readonly isDropped: boolean;
+  readonly isKey: boolean;
+}
+
 /** A name in use at the destination, and what has it. */
 interface NameUse {
   readonly name: string;
   /** Undefined: cdsync adds the column. */
-  readonly column: Pick<WantedColumn, 'path' | 'name'> | undefined;
+  readonly column: NamedColumn | undefined;
 }
 
 interface NameCheck {
@@ -36,7 +44,7 @@ function formsOf(name: string, rules: IdentifierRules | undefined): string[] {
 }
 
 /** The names that a column has at a destination, or will have when a value no longer fits its type. */
-function usesOf(column: WantedColumn, { rules, map }: NameCheck): NameUse[] {
+function usesOf(column: NamedColumn, { rules, map }: NameCheck): NameUse[] {
   const entry = map?.get(column.path);
   const recorded = entry !== undefined && entry.as === column.as ? [entry.target, entry.variant] : [];
   const variant = rules === undefined || column.isKey ? [] : [variantName(column.as)];
@@ -49,7 +57,7 @@ function usesOf(column: WantedColumn, { rules, map }: NameCheck): NameUse[] {
  * names from the source are no mistake of the configuration; one of them gets a suffix.
  * @throws {CdsyncError} `destination_columns`
  */
-export function assertDistinctNames(columns: readonly WantedColumn[], check: NameCheck): void {
+export function assertDistinctNames(columns: readonly NamedColumn[], check: NameCheck): void {
   const { stream, rules } = check;
   const present = columns.filter(({ isDropped }) => !isDropped);
   const renamed = present.filter(({ as, name }) => as !== name);
@@ -68,7 +76,7 @@ export function assertDistinctNames(columns: readonly WantedColumn[], check: Nam
   }
 }
 
-function namesClash(stream: string, { name, as }: Pick<WantedColumn, 'name' | 'as'>, other: NameUse): CdsyncError {
+function namesClash(stream: string, { name, as }: Pick<NamedColumn, 'name' | 'as'>, other: NameUse): CdsyncError {
   const whose =
     other.column === undefined ? 'a column that cdsync adds' : `column "${other.column.name}" of the same stream`;
   return new CdsyncError(
