@@ -93,10 +93,8 @@ async function publishedDifference({ layout, resources, ...task }: DiffTask): Pr
   const published = await openPublished(layout, resources);
   try {
     const { stream, from, to, column, limit, showValues } = task;
-    const rows = async (sql: string) =>
-      (await (await published.query(sql)).getRowObjectsJson()) as Record<string, unknown>[];
     return await differenceOf(
-      { rows },
+      { rows: (sql) => published.jsonRows(sql) },
       { stream, from, to, column, limit, showValues },
       await schemaReader(layout, stream),
     );

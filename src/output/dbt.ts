@@ -46,8 +46,7 @@ const commentsQuery = `
   WHERE database_name = current_database() AND comment IS NOT NULL`;
 
 async function rowsOf(published: Published, sql: string): Promise<Cell[][]> {
-  const result = await published.query(sql);
-  return (await result.getRowsJson()) as Cell[][];
+  return (await published.jsonRows(sql)).map((row) => Object.values(row) as Cell[]);
 }
 
 function rulesOf(streams: readonly StreamConfig[]): Map<string, string> {

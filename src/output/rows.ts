@@ -149,8 +149,7 @@ export async function printRows(
   write: (text: string) => Promise<void>,
 ): Promise<void> {
   const { format, csvFormulas } = options;
-  const names = result.deduplicatedColumnNames();
-  const types = result.columnTypes();
+  const { names, types } = result;
   const texts = (row: readonly DuckDBValue[]) => row.map((value, column) => textOf(value, types[column] as DuckDBType));
   if (format === 'csv') await write(`${csvLine(names, csvFormulas)}\n`);
   if (format === 'json') await write('[');
@@ -160,7 +159,7 @@ export async function printRows(
   // Twice the text that a terminal shows: a longer value is cut in any case.
   const most = options.width === undefined ? Number.POSITIVE_INFINITY : 2 * options.width;
   let count = 0;
-  for await (const chunk of result.yieldRows()) {
+  for await (const chunk of result.chunks()) {
     const lines: string[] = [];
     for (const row of chunk) {
       if (format === 'csv') lines.push(`${csvLine(texts(row), csvFormulas)}\n`);

@@ -12,7 +12,8 @@ import {
   syncFolder,
   temporaryName,
 } from '../core/durable.js';
-import { type Database, readAllValues } from '../storage/duckdb.js';
+import { readAllValues } from '../storage/database-file.js';
+import type { Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { folderMode, makeFolder } from '../storage/storage.js';
 import type { StoreState } from './snapshot-store.js';

@@ -4,15 +4,19 @@ import { access, mkdir, realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import {
   type DuckDBConnection,
+  type DuckDBDataChunk,
   DuckDBInstance,
-  type DuckDBResult,
+  type DuckDBPreparedStatement,
   type DuckDBType,
   type DuckDBValue,
+  type Json,
+  JsonDuckDBValueConverter,
   StatementType,
 } from '@duckdb/node-api';
-import { CdsyncError } from '../core/errors.js';
+import { CdsyncError, interrupted } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
+import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import type { JobLayout } from '../storage/layout.js';
 
 /** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
@@ -78,26 +82,23 @@ function calledFunction(sql: string, names: readonly string[]): string | undefin
   return undefined;
 }
 
-/** The rows of a query, in chunks, with the names and types of their columns. */
+/** The rows of a query, with the names and types of their columns. */
 export interface PublishedRows {
-  deduplicatedColumnNames(): string[];
-  columnTypes(): readonly DuckDBType[];
-  /** @throws {CdsyncError} `sql_failed` */
-  yieldRows(): AsyncIterableIterator<DuckDBValue[][]>;
+  readonly names: readonly string[];
+  readonly types: readonly DuckDBType[];
+  /** Ends without an error only after the last row. @throws {CdsyncError} `sql_failed`, `interrupted` */
+  chunks(): AsyncGenerator<DuckDBValue[][]>;
 }
 
 /** A published snapshot, open for reading. */
 export interface Published {
   /** The file that the link pointed to when it was opened. */
   readonly path: string;
-  /**
-   * Rows come in chunks.
-   * @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed`
-   */
-  query(sql: string): Promise<DuckDBResult>;
-  /** The same; an error while rows are read is reported as one of the query, too. */
+  /** @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed` */
   rows(sql: string): Promise<PublishedRows>;
-  /** Ends the query that is under way with an error, and every later one. */
+  /** All rows at once, with values that JSON can hold. @throws as {@link rows} */
+  jsonRows(sql: string): Promise<Record<string, Json>[]>;
+  /** Ends the query that is under way with `interrupted`, and every later one. */
   interrupt(): void;
   close(): void;
 }
@@ -165,23 +166,49 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   }
   const connection = await instance.connect();
   let stopInterrupting: (() => void) | undefined;
-  const query = async (sql: string) => {
-    try {
-      return allowFiles ? await connection.stream(sql) : await readOnly(connection, sql);
-    } catch (error) {
-      throw (allowFiles ? undefined : notAllowed(error)) ?? ownQueryError(error, sql, showsValues);
-    }
+  const asError = (error: unknown, sql: string): CdsyncError => {
+    if (stopInterrupting !== undefined) return interrupted(error);
+    if (error instanceof CdsyncError) return error;
+    return (allowFiles ? undefined : notAllowed(error)) ?? ownQueryError(error, sql, showsValues);
   };
+  async function query(sql: string): Promise<StreamedResult> {
+    try {
+      return await StreamedResult.begin(connection, sql, allowFiles ? undefined : await readOnly(connection, sql));
+    } catch (error) {
+      throw asError(error, sql);
+    }
+  }
+  async function* chunks(result: StreamedResult, sql: string): AsyncGenerator<DuckDBDataChunk> {
+    try {
+      for await (const chunk of result.chunks()) {
+        // DuckDB may be done, and nothing left to interrupt, while many rows wait to be taken.
+        if (stopInterrupting !== undefined) throw interrupted();
+        yield chunk;
+      }
+    } catch (error) {
+      throw asError(error, sql);
+    }
+  }
   return {
     path,
-    query,
     rows: async (sql) => {
       const result = await query(sql);
       return {
-        deduplicatedColumnNames: () => result.deduplicatedColumnNames(),
-        columnTypes: () => result.columnTypes(),
-        yieldRows: () => readableRows(result, (error) => ownQueryError(error, sql, showsValues)),
+        names: result.names,
+        types: result.types,
+        chunks: async function* () {
+          for await (const chunk of chunks(result, sql)) yield chunk.getRows();
+        },
       };
+    },
+    jsonRows: async (sql) => {
+      const result = await query(sql);
+      const { names } = result;
+      const rows: Record<string, Json>[] = [];
+      for await (const chunk of chunks(result, sql))
+        for (const row of chunk.convertRows(JsonDuckDBValueConverter))
+          rows.push(Object.fromEntries(names.map((name, column) => [name, row[column] ?? null])));
+      return rows;
     },
     interrupt: () => {
       stopInterrupting ??= keepInterrupting(connection);
@@ -192,24 +219,6 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       instance.closeSync();
     },
   };
-}
-
-async function* readableRows(
-  result: DuckDBResult,
-  asError: (error: unknown) => CdsyncError,
-): AsyncIterableIterator<DuckDBValue[][]> {
-  const chunks = result.yieldRows();
-  try {
-    for (;;) {
-      const { done, value } = await chunks.next().catch((error: unknown) => {
-        throw asError(error);
-      });
-      if (done === true) return;
-      yield value;
-    }
-  } finally {
-    await chunks.return?.(undefined);
-  }
 }
 
 /** The file that the link points to, if this user may read it; undefined if there is none. */
@@ -245,8 +254,8 @@ async function publishedPath(layout: JobLayout): Promise<string> {
   });
 }
 
-/** Runs statements of the allowed kinds. @returns the result of the last */
-async function readOnly(connection: DuckDBConnection, sql: string): Promise<DuckDBResult> {
+/** Runs statements of the allowed kinds, but the last. @returns the last */
+async function readOnly(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
   // Before anything is prepared: a table function may act as soon as it is bound.
   const called = calledFunction(sql, await refusedFunctions(connection));
   if (called !== undefined) throw notAllowedError(called);
@@ -255,7 +264,7 @@ async function readOnly(connection: DuckDBConnection, sql: string): Promise<Duck
     const statement = await statements.prepare(at);
     const refused = refusedStatement(statement.statementType);
     if (refused !== undefined) throw notAllowedError(refused);
-    if (at === statements.count - 1) return statement.stream();
+    if (at === statements.count - 1) return statement;
     await statement.run();
   }
 }

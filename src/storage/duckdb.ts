@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises';
 import {
   type DuckDBConnection,
   DuckDBDataChunk,
@@ -9,10 +8,11 @@ import {
 } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import type { SaltFingerprint } from '../columns/masked-value.js';
-import { type CdsyncError, interrupted } from '../core/errors.js';
-import { quoteIdentifier, sqlText } from '../core/sql.js';
-import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
+import { CdsyncError, interrupted } from '../core/errors.js';
+import { sqlText } from '../core/sql.js';
+import { databaseError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
+import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory } from './memory-plan.js';
 import { registerSalt, useSaltInSql } from './salts.js';
 
@@ -20,85 +20,6 @@ import { registerSalt, useSaltInSql } from './salts.js';
 Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
 
 export type Row = Record<string, DuckDBValue>;
-
-/** The size of the headers of a DuckDB file, which come before its first block. */
-const headerBytes = 3 * 4096;
-
-/** Tables of an attached database that may have rows, quoted and qualified. */
-async function tablesWithRows(session: Session, name: string): Promise<string[]> {
-  const tables = await session.rows(
-    `SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ${sqlText(name)} AND coalesce(estimated_size, 1) > 0`,
-  );
-  return tables.map((each) => [name, String(each.schema_name), String(each.table_name)].map(quoteIdentifier).join('.'));
-}
-
-/** The blocks of an attached file. */
-interface FileBlocks {
-  /** Bytes in a block. */
-  readonly blockBytes: number;
-  /** How many hold something. */
-  readonly used: number;
-  /** How many blocks the file can hold. */
-  readonly present: number;
-  /** How many DuckDB counts. It cuts off free ones at the end of the file, and still counts them the next time. */
-  readonly counted: number;
-}
-
-/** Counts the blocks of an attached file: as of its last checkpoint. */
-export async function fileBlocks(session: Session, name: string): Promise<FileBlocks> {
-  const [found] = await session.rows(
-    `SELECT path, block_size, used_blocks, total_blocks FROM pragma_database_size() JOIN duckdb_databases() USING (database_name)
-     WHERE database_name = ${sqlText(name)}`,
-  );
-  const blockBytes = Number(found?.block_size);
-  const { size } = await stat(String(found?.path));
-  const present = Math.floor((size - headerBytes) / blockBytes);
-  return { blockBytes, used: Number(found?.used_blocks), present, counted: Number(found?.total_blocks) };
-}
-
-/** How many blocks an attached file has up to the last one in use. */
-async function blocksToLastInUse(session: Session, name: string): Promise<number> {
-  const ofMetadata = `SELECT max(block_id) FROM pragma_metadata_info(${sqlText(name)})`;
-  let last = await session.number(ofMetadata);
-  for (const table of await tablesWithRows(session, name)) {
-    const ids = 'greatest(max(block_id), max(list_max(additional_block_ids)), 0)';
-    last = Math.max(last, await session.number(`SELECT ${ids} FROM pragma_storage_info(${sqlText(table)})`));
-  }
-  return last + 1;
-}
-
-/** Whether a database file of DuckDB is damaged. A missing file, or one that another process has locked, is not damaged. */
-export async function isDamaged(database: Database, path: string): Promise<boolean> {
-  const session = await database.connect();
-  try {
-    await session.run(`ATTACH ${sqlText(path)} AS looked_at (READ_ONLY)`);
-    const { present, counted } = await fileBlocks(session, 'looked_at');
-    return present < counted && present < (await blocksToLastInUse(session, 'looked_at'));
-  } catch (error) {
-    return isCorruption(error);
-  } finally {
-    await session.run('DETACH DATABASE IF EXISTS looked_at').catch(() => undefined);
-    session.close();
-  }
-}
-
-/**
- * Reads every value in a DuckDB file; DuckDB compares each block with its checksum on the way.
- * @throws {CdsyncError} `state_unreadable` if a block is damaged
- */
-export async function readAllValues(database: Database, path: string): Promise<void> {
-  const session = await database.connect();
-  try {
-    await session.run(`ATTACH ${sqlText(path)} AS read_through (READ_ONLY)`);
-    for (const table of await tablesWithRows(session, 'read_through')) {
-      // DuckDB can count values without reading them. Any value of each column takes half the time of a hash of all.
-      await session.run(`SELECT any_value(COLUMNS(*)) FROM ${table}`);
-    }
-  } finally {
-    await session.run('DETACH DATABASE IF EXISTS read_through').catch(() => undefined);
-    session.close();
-  }
-}
 
 /**
  * The format of the files that cdsync writes: DuckDB 1.2 and later read them. It is the oldest that has zstd for texts.
@@ -159,23 +80,22 @@ export class Session {
 
   /** The rows of a query one by one, without the whole result in memory. */
   async *stream(sql: string): AsyncGenerator<Row> {
-    try {
-      const result = await this.#begun().stream(sql);
-      for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
-    } catch (error) {
-      throw this.#error(error);
+    let names: string[] | undefined;
+    for await (const { chunk, result } of this.#streamed(sql)) {
+      names ??= result.names;
+      yield* chunk.getRowObjects(names) as Row[];
     }
   }
 
   /** DuckDB's chunks of a query's result, each of at most 2048 rows. */
   async *chunks(sql: string): AsyncGenerator<DuckDBDataChunk> {
+    for await (const { chunk } of this.#streamed(sql)) yield chunk;
+  }
+
+  async *#streamed(sql: string): AsyncGenerator<{ chunk: DuckDBDataChunk; result: StreamedResult }> {
     try {
-      const result = await this.#begun().stream(sql);
-      for (;;) {
-        const chunk = await result.fetchChunk();
-        if (chunk === null || chunk.rowCount === 0) return;
-        yield chunk;
-      }
+      const result = await StreamedResult.begin(this.#begun(), sql);
+      for await (const chunk of result.chunks()) yield { chunk, result };
     } catch (error) {
       throw this.#error(error);
     }
@@ -229,7 +149,8 @@ export class Session {
 
   /** DuckDB's error for a stopped statement hides the reason. */
   #error(cause: unknown): CdsyncError {
-    return this.#signal?.aborted ? interrupted(cause) : databaseError(cause);
+    if (this.#signal?.aborted) return interrupted(cause);
+    return cause instanceof CdsyncError ? cause : databaseError(cause);
   }
 
   /** Runs `work`. As soon as the signal aborts, the statement under way stops and none begins: they throw `interrupted`. */

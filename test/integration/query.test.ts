@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -71,6 +72,87 @@ it.runIf(process.platform === 'linux').each([
   expect(stderr).toMatch(
     /^stopping .*\nerror: interrupted \[interrupted\]\nnext: cdsync status nightly\.json \(.*\)\n$/,
   );
+});
+
+describe.each([
+  ['table', ['--format', 'table']],
+  ['csv', ['--format', 'csv']],
+  ['json', ['--format', 'json']],
+  ['markdown', ['--format', 'markdown']],
+  ['json document', ['--json']],
+  ['csv, with files allowed', ['--format', 'csv', '--allow-files']],
+])('a query that fails after its first rows, as %s', (_, format) => {
+  const query = (sql: string) => space.cdsync(['query', 'nightly.json', sql, ...format]);
+
+  const late = (row: number) =>
+    `select range, case range when ${row} then id else '7' end::double as score from range(1000000) join members
+       on id = (select min(id) from members)`;
+  it.each([
+    ['the last row', late(999_999)],
+    ['row 900,000', late(900_000)],
+  ])('fails with an error in %s, quotes no value, and writes no whole document', async (_, sql) => {
+    const { code, stdout, stderr } = await query(sql);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/^error: DuckDB refused the query \(Conversion Error; [^']*\[sql_failed\]\n/),
+    ]);
+    expect(stderr).not.toContain('lm-');
+    // The end of a table, or of a document of rows.
+    expect(stdout).not.toMatch(/\(\d+ rows?\)|\]\n$/);
+  });
+
+  it('shows what DuckDB says of its own text', async () => {
+    const sql = `select range,\n case range when 999999 then 'n/a' else '7' end::double from range(1000000)`;
+    const { code, stderr } = await query(sql);
+    expect(code).toBe(2);
+    expect(stderr).toContain("Could not convert string 'n/a' to DOUBLE");
+    expect(stderr).toContain('LINE 2: ');
+  });
+
+  it('fails too if a statement came before it', async () => {
+    const { code, stderr } = await query(
+      `set variable n = 999999; ${late(0).replace('when 0', "when getvariable('n')")}`,
+    );
+    expect([code, stderr]).toEqual([1, expect.stringContaining('before the end of a result')]);
+  });
+});
+
+it('a query of a million rows has them all, in each format', async () => {
+  for (const [format, lines] of [
+    ['csv', 1_000_001],
+    ['json', 1_000_000],
+    ['markdown', 1_000_002],
+  ]) {
+    const { code, stdout } = await space.cdsync([
+      ...['query', 'nightly.json', 'select range as n from range(1000000)', '--format', String(format)],
+    ]);
+    expect([code, stdout.trimEnd().split('\n').length]).toEqual([0, lines]);
+  }
+});
+
+it.each([
+  ['SIGINT', 'csv'],
+  ['SIGTERM', 'json'],
+  ['SIGINT', 'markdown'],
+] as const)('%s in the middle of %s ends it as interrupted', async (signal, format) => {
+  const child = space.spawn([
+    'query',
+    'nightly.json',
+    'select range, 1 as n from range(300000000)',
+    '--format',
+    format,
+  ]);
+  child.stdout?.once('data', () => child.kill(signal));
+  let [bytes, stderr] = [0, ''];
+  child.stdout?.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+  });
+  child.stderr?.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  expect(await once(child, 'close')).toEqual([130, null]);
+  expect(stderr).toContain('error: interrupted [interrupted]\n');
+  expect(bytes).toBeLessThan(300_000_000);
 });
 
 describe('the output of cdsync', () => {

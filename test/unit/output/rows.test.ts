@@ -4,6 +4,7 @@ import { differenceCsv } from '../../../src/output/difference.js';
 import type { CsvFormulas, RowFormat } from '../../../src/output/row-formats.js';
 import { printRows } from '../../../src/output/rows.js';
 import { fitColumns, textWidth } from '../../../src/output/table.js';
+import { StreamedResult } from '../../../src/sdk/duckdb/streamed-result.js';
 
 async function printed(
   sql: string,
@@ -14,7 +15,12 @@ async function printed(
   const connection = await instance.connect();
   try {
     let text = '';
-    await printRows(await connection.stream(sql), { format, csvFormulas, width }, async (more) => {
+    const result = await StreamedResult.begin(connection, sql);
+    const { names, types } = result;
+    async function* chunks() {
+      for await (const chunk of result.chunks()) yield chunk.getRows();
+    }
+    await printRows({ names, types, chunks }, { format, csvFormulas, width }, async (more) => {
       text += more;
     });
     return text;

@@ -34,9 +34,8 @@ afterAll(async () => {
   await rm(outside, { recursive: true, force: true });
 });
 
-async function rowsOf(from: Published, sql: string): Promise<unknown[]> {
-  const result = await from.query(sql);
-  return result.getRowObjectsJson();
+function rowsOf(from: Published, sql: string): Promise<unknown[]> {
+  return from.jsonRows(sql);
 }
 
 describe('a query of the published file', () => {
@@ -153,20 +152,20 @@ describe('a query of the published file', () => {
   });
 
   test('creates nothing in the published file', async () => {
-    await expect(published.query('create table kept as select 1')).rejects.toMatchObject({ code: 'sql_not_allowed' });
-    await expect(published.query('create or replace view members__history as select 1')).rejects.toMatchObject({
+    await expect(published.rows('create table kept as select 1')).rejects.toMatchObject({ code: 'sql_not_allowed' });
+    await expect(published.rows('create or replace view members__history as select 1')).rejects.toMatchObject({
       code: 'sql_not_allowed',
     });
   });
 
   test('does not see the environment', async () => {
-    await expect(published.query("select getenv('PATH')")).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(published.rows("select getenv('PATH')")).rejects.toMatchObject({ code: 'sql_failed' });
   });
 
   test('reports an error in the SQL itself as such', async () => {
-    await expect(published.query('selec 1')).rejects.toMatchObject({ code: 'sql_failed' });
-    await expect(published.query('select wrong from members')).rejects.toMatchObject({ code: 'sql_failed' });
-    await expect(published.query('-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(published.rows('selec 1')).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(published.rows('select wrong from members')).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(published.rows('-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });
   });
 });
 
@@ -174,7 +173,7 @@ test('a query that is interrupted before it has begun ends, too', async () => {
   const open = await openPublished(snapshots.layout, limits);
   const rows = rowsOf(open, 'select count(*) from range(1000000000000)');
   open.interrupt();
-  await expect(rows).rejects.toMatchObject({ code: 'sql_failed' });
+  await expect(rows).rejects.toMatchObject({ code: 'interrupted' });
   open.close();
 });
 
@@ -227,9 +226,9 @@ test('with files allowed, a query reads and writes them, and the published table
   const free = await openPublished(snapshots.layout, { ...limits, allowFiles: true });
   try {
     expect(await rowsOf(free, `from '${secret}'`)).toEqual([{ word: 'plugh' }]);
-    await free.query(`copy members to '${outside}/copied.csv'`);
+    await free.rows(`copy members to '${outside}/copied.csv'`);
     expect(await readFile(join(outside, 'copied.csv'), 'utf8')).toContain('p2');
-    await expect(free.query('delete from members')).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(free.rows('delete from members')).rejects.toMatchObject({ code: 'sql_failed' });
   } finally {
     free.close();
   }

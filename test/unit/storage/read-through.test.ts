@@ -2,7 +2,8 @@ import { copyFile, mkdtemp, open, rm, stat, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Database, isDamaged, readAllValues } from '../../../src/storage/duckdb.js';
+import { isDamaged, readAllValues } from '../../../src/storage/database-file.js';
+import { Database } from '../../../src/storage/duckdb.js';
 
 /** The position of the first block in a DuckDB file, and the size of a block. */
 const [headers, block] = [3 * 4096, 262_144];
