@@ -1,4 +1,10 @@
-import { type JobStream, type OptionValues, recordConnector } from '../../src/sdk/index.js';
+import {
+  BodyTemplate,
+  type JobStream,
+  type OptionValues,
+  recordConnector,
+  unknownColumns,
+} from '../../src/sdk/index.js';
 import { type EventStreamShape, eventStreamOptions } from './options.js';
 import { EventStreamDestination } from './send.js';
 
@@ -30,6 +36,8 @@ export default recordConnector({
   // One record a batch, so that after a crash only the events that were under way are sent again.
   capabilities: { batchRecords: 1, batchesAtOnce: eventsAtOnce },
   checkStreams: loops,
+  checkColumns: ({ body }, stream) =>
+    body === undefined ? [] : unknownColumns(new BodyTemplate(body), stream, ['body']),
 
   // The service has no request that tries an event stream without an event.
   check: async ({ options }) => ({

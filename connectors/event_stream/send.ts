@@ -1,13 +1,15 @@
 import {
+  BodyTemplate,
   CdsyncError,
   type OptionValues,
   type OutgoingRecord,
   type RecordDestination,
   type RecordResult,
   type ServiceAccess,
+  TemplateFailure,
+  TemplateRow,
 } from '../../src/sdk/index.js';
 import type { EventStreamShape } from './options.js';
-import { eventOf } from './template.js';
 
 /** The longest event that the service accepts (published specification, Real-time API). */
 const maxEventBytes = 64 * 1024;
@@ -16,10 +18,12 @@ const maxEventBytes = 64 * 1024;
 export class EventStreamDestination implements RecordDestination {
   readonly #service: ServiceAccess;
   readonly #options: OptionValues<EventStreamShape>;
+  readonly #body: BodyTemplate | undefined;
 
   constructor(service: ServiceAccess, options: OptionValues<EventStreamShape>) {
     this.#service = service;
     this.#options = options;
+    this.#body = options.body === undefined ? undefined : new BodyTemplate(options.body);
   }
 
   async send(batch: readonly OutgoingRecord[], signal: AbortSignal): Promise<readonly RecordResult[]> {
@@ -31,7 +35,13 @@ export class EventStreamDestination implements RecordDestination {
   async close(): Promise<void> {}
 
   async #send(record: OutgoingRecord, signal: AbortSignal): Promise<RecordResult> {
-    const event = eventOf(record, this.#options.body);
+    let event = record.json;
+    try {
+      event = this.#body?.json(TemplateRow.of(record)) ?? event;
+    } catch (error) {
+      if (!(error instanceof TemplateFailure)) throw error;
+      return { type: 'refused', reason: error.message };
+    }
     const bytes = Buffer.byteLength(event);
     if (bytes > maxEventBytes)
       return { type: 'refused', reason: `an event of ${bytes} bytes; the service takes ${maxEventBytes}` };

@@ -30,6 +30,8 @@ export interface DestinationConfig {
   readonly verifyEvery: number | undefined;
   readonly onReject: 'continue' | 'fail';
   readonly onTypeChange: 'variant_column' | 'fail';
+  /** Where a part of the destination is in the file, for faults that are found later: `cdsync.yaml:12:7`. */
+  readonly place: (path: Path, placeholder?: number) => string;
   /** The connector's own options, in camelCase; paths are absolute. */
   readonly options: Readonly<Record<string, unknown>>;
 }
@@ -57,11 +59,12 @@ function ownOptions({ options: shape }: Connector, part: Readonly<Record<string,
   return withPaths(shape as Record<string, z.core.$ZodType>, own, folder);
 }
 
-function destination(part: DestinationPart, job: DestinationJob): DestinationConfig {
+function destination(part: DestinationPart, job: DestinationJob, place: DestinationConfig['place']): DestinationConfig {
   const connector = job.connectors.get(part.connector) as Connector;
   return {
     name: part.name,
     connector,
+    place,
     streams: part.streams ?? job.streams.map((stream) => stream.name),
     mode: part.mode,
     columns: new Map(Object.entries(part.columns)),
@@ -125,8 +128,8 @@ export function destinationConfigs(
     findings.refuseAt(above, { message: 'a destination needs published files: parquet.enabled or publish.duckdb' });
   }
   return parts.map((part, index) => {
-    const config = destination(part, job);
     const path = [...above, index];
+    const config = destination(part, job, (below, placeholder) => findings.placeOf([...path, ...below], placeholder));
     for (const finding of config.connector.checkStreams?.(config.options as never, job.streams) ?? [])
       findings.refuseAt([...path, ...finding.path], { message: finding.message });
     checkPaths(config, job.jobFolders, path, findings);

@@ -125,7 +125,8 @@ function readFile(text: string, file: string, options: ParseOptions & { files?: 
   const absolute = resolve(file);
   // Editors on Windows begin a file with a byte order mark; it would move the columns of the first line.
   const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
-  const findings = new ConfigProblems(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
+  const shown = shownPath(absolute, options.cwd ?? process.cwd());
+  const findings = new ConfigProblems(shown, parsed.position, text.replace(/^\uFEFF/, ''));
   const schemas = schemasFor(options);
   return { absolute, findings, schemas, ...readPlain(parsed, findings, schemas, options) };
 }

@@ -15,6 +15,8 @@ export interface ProblemDetails {
   readonly unset?: readonly string[];
   /** Whether only a file beside the configuration is missing. */
   readonly isUnread?: boolean;
+  /** Default: `config_invalid`. */
+  readonly code?: 'template_invalid' | undefined;
 }
 
 /** A fault, and its place in the file. */
@@ -51,7 +53,10 @@ export class ConfigError extends CdsyncError {
   constructor(problems: readonly ConfigProblem[], details: { code?: ErrorCode; hint?: string; cause?: unknown } = {}) {
     const sorted = inOrder(problems);
     super(sorted.map(formatProblem).join('\n'), {
-      code: details.code ?? 'config_invalid',
+      code:
+        details.code ??
+        (problems.every(({ code }) => code !== undefined) ? problems[0]?.code : undefined) ??
+        'config_invalid',
       hint: details.hint ?? setThem(problems),
       cause: details.cause,
     });
@@ -111,12 +116,17 @@ export class ConfigProblems {
   readonly warnings: string[] = [];
   readonly #file: string;
   readonly #position: (offset: number) => Position;
+  readonly #text: string;
   readonly #offsets = new Map<string, number>();
 
-  /** @param file as messages show it */
-  constructor(file: string, position: (offset: number) => Position) {
+  /**
+   * @param file as messages show it
+   * @param text that the offsets are in
+   */
+  constructor(file: string, position: (offset: number) => Position, text = '') {
     this.#file = file;
     this.#position = position;
+    this.#text = text;
   }
 
   /** Notes where a part is, for problems that are found later. */
@@ -134,8 +144,23 @@ export class ConfigProblems {
   }
 
   /** Refuses a part by its path alone; if the file does not have it, the message shows the nearest part above it. */
-  refuseAt(path: Path, fault: ProblemDetails): void {
-    this.refuse({ path, offset: this.#offset(path) }, fault);
+  refuseAt(path: Path, fault: ProblemDetails, placeholder?: number): void {
+    this.refuse(this.site(path, placeholder), fault);
+  }
+
+  /** Where a part is. @param placeholder which `{{` or `{%` of its text is meant, from 0 */
+  site(path: Path, placeholder?: number): SourceLocation {
+    const offset = this.#offset(path);
+    if (placeholder === undefined || this.#text[offset] === '*') return { path, offset };
+    const openings = this.#text.slice(offset).matchAll(/\{\{|\{%/g);
+    for (const { index } of openings) if (placeholder-- === 0) return { path, offset: offset + index };
+    return { path, offset };
+  }
+
+  /** The same as text: `cdsync.yaml:12:7  jobs.nightly.destinations[0].body`. */
+  placeOf(path: Path, placeholder?: number): string {
+    const { file, line, column, path: shown } = this.problem(this.site(path, placeholder), { message: '' });
+    return `${file}:${line}:${column}  ${shown}`;
   }
 
   /** Whether anything at or below a path has been refused. */

@@ -1,13 +1,13 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
-import { allowedWords, type OptionInfo, type Unwrapped, unwrap } from '../sdk/option.js';
+import { allowedWords, type OptionInfo, option as optionOf, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
 import type { ConfigProblem, ConfigProblems, SourceLocation } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';
-import { type Entry, isNothing, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
+import { type Entry, isNothing, kindOf, offsetOf, quotePlaceholders, YamlEntries } from './yaml-entries.js';
 
 /** A value that a variable makes wrong. It is a problem only if a command uses the value. */
 export class UnresolvedVariable {
@@ -74,11 +74,11 @@ export class YamlSchemaReader {
 
   #check(info: OptionInfo | undefined, value: unknown, site: SourceLocation): void {
     if (value === undefined || value instanceof UnresolvedVariable) return;
-    for (const { path, message, missing } of info?.check?.(value) ?? []) {
+    for (const { path, message, missing, placeholder, code } of info?.check?.(value) ?? []) {
       // A problem of the whole may be caused by a problem in a part of it.
       if (missing !== undefined && this.#findings.hasProblemBelow([...site.path, missing])) continue;
       if (path.length === 0 && this.#findings.hasProblemBelow(site.path)) continue;
-      this.#findings.refuseAt([...site.path, ...path], { message });
+      this.#findings.refuseAt([...site.path, ...path], { message, code }, placeholder);
     }
   }
 
@@ -111,7 +111,7 @@ export class YamlSchemaReader {
 
   /** A value of any depth, with its variables replaced. */
   #anything(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
-    const each = z.unknown();
+    const each = optionOf(z.unknown(), { description: '', template: option.info?.template ?? false });
     if (isMap(node))
       return this.#map(node, { site }, (map) => this.#record(z.record(z.string(), each), undefined, map, site));
     if (isSeq(node)) return this.#list(z.array(each), option, node, site);
@@ -246,7 +246,9 @@ export class YamlSchemaReader {
 
   #scalar(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     if (node !== null && !isScalar(node)) {
-      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
+      const isPlaceholder = isMap(node) && node.items.some(({ key }) => isMap(key));
+      const found = isPlaceholder ? `a map; ${quotePlaceholders}` : kindOf(node);
+      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found });
     }
     const { value, fault, variables, exposed = [] } = readScalar(schema, option, node, this.#replacements);
     if (option.info?.secret) for (const name of variables) this.secretVariables.add(name);

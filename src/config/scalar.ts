@@ -2,6 +2,7 @@ import { isScalar, parseDocument, type Scalar } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import { allowedWords, type Unwrapped } from '../sdk/option.js';
+import { markedLiteral } from '../sdk/template/marks.js';
 import { nameFault, nameRule } from './names.js';
 import { type ProblemDetails, quoted } from './problem.js';
 import { expand, type Replacements } from './variables.js';
@@ -66,7 +67,8 @@ export function readScalar(
 ): ScalarReading {
   if (node === null || isNothing(node)) return { fault: nothing(option, node?.source ?? ''), variables: [] };
   const source = node.source ?? String(node.value);
-  const { text, used, missing, unread, exposed, faults, alone } = expand(source, replacements);
+  const literal = option.info?.template ? markedLiteral : undefined;
+  const { text, used, missing, unread, exposed, faults, alone } = expand(source, { ...replacements, literal });
   if (faults[0] !== undefined) {
     const message = `${faults[0]}; write \${NAME}, \${NAME:-default} or \${file:PATH}, and $$ for a dollar`;
     return { fault: { message }, variables: [] };
@@ -74,7 +76,8 @@ export function readScalar(
   if (missing.length > 0) return { fault: { message: unset(missing), unset: missing }, variables: used };
   if (unread.length > 0)
     return { fault: { message: [...new Set(unread)].join('; '), isUnread: true }, variables: used };
-  const value = scalarValue(option, node, used.length > 0, text, alone);
+  const read = scalarValue(option, node, used.length > 0, text, alone);
+  const value = alone && typeof read === 'string' ? (literal?.(read) ?? read) : read;
   const found = describe(option, node, used, value);
   const fault = valueFault(schema, option, value, found);
   return fault === undefined ? { value, variables: used, exposed } : { fault, variables: used };

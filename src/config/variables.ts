@@ -106,13 +106,15 @@ function value(env: Variables, name: string): string | undefined {
 export interface Replacements {
   readonly env: Variables;
   readonly files?: Pick<SecretFiles, 'read'> | undefined;
+  /** How a value stands in a longer text. Default: as it is. */
+  readonly literal?: ((value: string) => string) | undefined;
 }
 
 /**
  * Replaces `${file:PATH}` with the text of a file, and `${NAME}` and `${NAME:-default}` (the default also replaces an empty value); `$$` becomes `$`. A `$` before
  * anything else stays. Variables in the value of a variable or in a file are not replaced.
  */
-export function expand(source: string, { env, files }: Replacements): Expansion {
+export function expand(source: string, { env, files, literal = (value) => value }: Replacements): Expansion {
   const used: string[] = [];
   const missing: string[] = [];
   const faults: string[] = [];
@@ -123,7 +125,7 @@ export function expand(source: string, { env, files }: Replacements): Expansion 
     used.push(`file:${path}`);
     if ('fault' in reading) unread.push(`the file ${path} ${reading.fault}`);
     else if (reading.isReadableByAll) exposed.push(path);
-    return 'fault' in reading ? '' : reading.text;
+    return 'fault' in reading ? '' : literal(reading.text);
   };
   let alone = false;
   const text = source.replace(reference, (whole: string, inside: string | undefined, close: string | undefined) => {
@@ -140,9 +142,11 @@ export function expand(source: string, { env, files }: Replacements): Expansion 
     used.push(name);
     if (whole.length === source.length) alone = true;
     const found = value(env, name);
-    if (fallback !== undefined && (found === undefined || found === '')) return fallback.replaceAll('$$', () => '$');
+    const text = whole.length === source.length ? (part: string) => part : literal;
+    if (fallback !== undefined && (found === undefined || found === ''))
+      return text(fallback.replaceAll('$$', () => '$'));
     if (found === undefined) missing.push(name);
-    return found ?? '';
+    return text(found ?? '');
   });
   return { text, used, missing, unread, exposed, faults, alone };
 }

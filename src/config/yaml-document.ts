@@ -170,6 +170,9 @@ function syntaxFault(
   const [line = ''] = text.slice(start).split('\n', 1);
   const odd = oddSpace.exec(line) ?? oddQuote.exec(line);
   if (odd !== null) return { offset: start + odd.index, message: lookalikeFault(odd[0]) };
+  const bare = /\{\{|\{%/.exec(line.replace(/"[^"]*"|'[^']*'/g, (quoted) => '.'.repeat(quoted.length)));
+  if (bare !== null)
+    return { offset: start + bare.index, message: 'text with a placeholder needs quotes: "{{ column }}"' };
   if (code === 'MISSING_CHAR') {
     const [, key] = /^(\s*(?:- )?[\w-]+):[^\s/]/.exec(line) ?? [];
     if (key !== undefined) return { offset: start + key.length, message: 'a space is missing after ":"' };

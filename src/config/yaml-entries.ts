@@ -17,6 +17,9 @@ export interface Entry {
 
 type Refuse = (site: SourceLocation, message: string) => void;
 
+/** What helps where YAML reads a placeholder as a map. */
+export const quotePlaceholders = 'put a placeholder in quotes: "{{ column }}"';
+
 /** More aliases than anyone writes by hand. A file with more is an attempt to exhaust the reader. */
 const maxAliases = 1000;
 
@@ -100,7 +103,7 @@ export class YamlEntries {
     const offset = offsetOf(key, 0);
     if (name === undefined) return undefined;
     if (!isScalar(name)) {
-      this.#refuse({ path, offset }, 'a key must be text');
+      this.#refuse({ path, offset }, isMap(name) ? `a key must be text; ${quotePlaceholders}` : 'a key must be text');
       return undefined;
     }
     const text = name.source ?? String(name.value);

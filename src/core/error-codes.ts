@@ -52,6 +52,7 @@ const errorCodes = {
   // Command line and configuration
   usage: ofCommandLine,
   config_invalid: { ...configuration, next: 'correct the file, then: cdsync check' },
+  template_invalid: { ...configuration, next: 'correct the template, then: cdsync check' },
   config_not_found: {
     ...configuration,
     next: 'write one: cdsync init; or try it without a service of your own: cdsync quickstart',
@@ -152,7 +153,6 @@ const errorCodes = {
   connector_package_missing: configuration,
   duckdb_extension_missing: configuration,
   partition_column: configuration,
-  event_body: {},
   event_refused: {},
   table_not_ours: { ...refusesTable, ...toTable },
   table_taken: { ...refusesTable, ...toTable },
@@ -170,6 +170,8 @@ const errorCodes = {
   delivery_differs: {},
   values_refused: {},
   row_rejected: {},
+  records_waiting: {},
+  records_refused: { next: 'correct the template or the rights at the receiver, then: cdsync push' },
 
   // Storage
   disk_short: toDisk,

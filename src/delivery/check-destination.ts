@@ -11,6 +11,7 @@ import { type Feed, readFeed } from '../snapshot/feed.js';
 import type { JobLayout } from '../storage/layout.js';
 import { guardConnector } from './connector-guard.js';
 import { type DeliveryContext, destinationContext } from './delivery.js';
+import { assertTemplateColumns } from './records/template-columns.js';
 import { TargetNames } from './target-names.js';
 
 type Columns = Pick<Feed, 'columns' | 'changes' | 'rows'>;
@@ -52,12 +53,25 @@ export function unknownRules(
 
 /**
  * Call it before anything is sent to a destination.
- * @throws {CdsyncError} `column_unknown` if `columns` of the destination names a column that none of its streams ever had
+ * @throws {CdsyncError} `template_invalid` if a template of the destination names a column that a stream of it does not have
  */
-export async function checkRules(
-  layout: JobLayout,
-  { name, columns, streams }: Pick<DestinationConfig, 'name' | 'columns' | 'streams'>,
-): Promise<void> {
+export async function checkTemplates(layout: JobLayout, destination: DestinationConfig): Promise<void> {
+  if (destination.connector.checkColumns === undefined) return;
+  for (const stream of destination.streams) {
+    const feed = await readFeed(layout, stream);
+    // Before its first rows, the columns of a stream are not known.
+    if (feed !== undefined && feed.rows > 0) assertTemplateColumns(destination, feed);
+  }
+}
+
+/**
+ * Call it before anything is sent to a destination.
+ * @throws {CdsyncError} `column_unknown` if `columns` of the destination names a column that none of its streams ever had
+ * @throws what {@link checkTemplates} throws
+ */
+export async function checkRules(layout: JobLayout, destination: DestinationConfig): Promise<void> {
+  await checkTemplates(layout, destination);
+  const { name, columns, streams } = destination;
   if (columns.size === 0) return;
   const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream)));
   const [first, ...others] = unknownRules(feeds, columns);
@@ -110,6 +124,7 @@ export async function checkDestination(
   const opened = { ...destinationContext(context, destination, folder), isReadOnly: true };
   const tables = tablesOf(destination, context.layout.job);
   try {
+    await checkTemplates(context.layout, destination);
     const found = await (connector.check?.(opened, tables) ?? open(connector, opened, tables));
     return { ...found, error: undefined };
   } catch (thrown) {

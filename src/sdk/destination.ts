@@ -111,6 +111,12 @@ export interface JobStream {
   readonly collection?: string | undefined;
 }
 
+/** The columns of a stream's records, as the destination gets them. */
+export interface StreamColumns {
+  readonly name: string;
+  readonly columns: readonly string[];
+}
+
 /** A right or a setting that a load needs, and how to get it. */
 export interface Lack {
   readonly message: string;
@@ -141,6 +147,8 @@ interface ConnectorBase<S extends OptionShape> {
   readonly optionRules?: Pick<OptionInfo, 'forms' | 'check'>;
   /** Rules between the options and all streams of the job, also those that do not go to the destination. */
   checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
+  /** Faults of the options for a stream with these columns: templates that name others. Looked for before anything is sent. */
+  checkColumns?(options: OptionValues<S>, stream: StreamColumns): readonly Finding[];
   /** Whether it uses {@link DestinationContext.service}. Default: false. */
   readonly usesService?: boolean;
   /**

@@ -54,6 +54,7 @@ export {
   type RecordResult,
   recordConnector,
   type ServiceAccess,
+  type StreamColumns,
   type TableConnector,
   type TableDestination,
   type TableSums,
@@ -178,6 +179,10 @@ export {
   sameKey,
   stagedColumns,
 } from './sql/statements.js';
+export { templateFaults } from './template/faults.js';
+export { TemplateFailure } from './template/filters.js';
+export { templateText, unknownColumns } from './template/option.js';
+export { BodyTemplate, TemplateRow, TextTemplate } from './template/template.js';
 export {
   openTrino,
   type TrinoLogin,

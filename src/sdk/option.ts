@@ -15,6 +15,8 @@ export interface OptionInfo {
   readonly holdsSecret?: (written: string) => boolean;
   /** The text is taken literally, even if a variable holds a quoted YAML scalar. */
   readonly verbatim?: boolean;
+  /** Texts in it are templates: variables are put in as they are, so that nothing in their values is read as one. */
+  readonly template?: boolean;
   /** A path of a file or a folder: relative to the folder of the YAML file, made absolute for code. */
   readonly path?: boolean;
   /** The allowed values, in words, if the type does not say it well. */
@@ -35,6 +37,10 @@ export interface Finding {
   readonly message: string;
   /** The key whose absence breaks the rule. A key that is there, and was refused, is not absent. */
   readonly missing?: string;
+  /** The fault is in a template: which `{{` or `{%` of the text, from 0. */
+  readonly placeholder?: number;
+  /** Default: `config_invalid`. */
+  readonly code?: 'template_invalid';
 }
 
 const known = new WeakMap<z.core.$ZodType, OptionInfo>();

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import eventStream from '../../../connectors/event_stream/index.js';
-import { membersOf } from '../../../connectors/event_stream/template.js';
 import { ServiceClient } from '../../../src/api/client.js';
 import * as realtime from '../../../src/api/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
@@ -10,6 +9,7 @@ import { serviceAccess } from '../../../src/engine/open-engine.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
 import { openBudget } from '../../../src/rate-limit/open-budget.js';
 import type { OutgoingRecord, RecordResult, ServiceAccess } from '../../../src/sdk/index.js';
+import { membersOf } from '../../../src/sdk/template/values.js';
 import { requestControl } from '../../fixtures/control.js';
 import { streams, write } from '../../fixtures/json-model.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
@@ -130,8 +130,8 @@ describe('events', () => {
       for (const [index, members] of records.entries()) {
         const json = write({ kind: 'object', members: [...members] });
         expect([...membersOf(json)]).toEqual([...members].map(([name, value]) => [name, write(value)]));
-        const placeholders = [...members.keys()].filter((name) => /^[^{}\s]+$/.test(name));
-        const template = { n: index, row: placeholders.map((name) => `{{${name}}}`) };
+        const placeholders = [...members.keys()].filter((name) => /^[^{}"\\]+$/.test(name));
+        const template = { n: index, row: placeholders.map((name) => `{{ ["${name}"] }}`) };
         const { destination } = await openRecords(eventStream, { stream_id: 's', body: template }, catching);
         const [result] = await destination.send(
           [{ ...(someRecords(1)[0] as OutgoingRecord), json }],
@@ -235,17 +235,22 @@ describe('a stream', () => {
 });
 
 describe('a template', () => {
-  it('that names a column which the stream does not have ends the delivery, and nothing is sent', async () => {
-    const before = (await requestControl(service, 'stats').then((response) => response.json())) as {
-      operations: Record<string, number>;
+  it('that names a column which the stream does not have is found before anything is sent', () => {
+    const options = {
+      streamId: 'evs-1',
+      body: { keys: { email: '{{emial}}' } },
+      collection: undefined,
+      allowLoop: false,
     };
-    const { destination } = await open({ body: { keys: { email: '{{emial}}' } } });
-    await expect(destination.send(someRecords(3), new AbortController().signal)).rejects.toMatchObject({
-      code: 'event_body',
-      message: '`body` names "emial", and stream "members" has no such column',
-    });
-    const after = (await requestControl(service, 'stats').then((response) => response.json())) as typeof before;
-    expect(after.operations).toEqual(before.operations);
+    expect(eventStream.checkColumns?.(options, { name: 'members', columns: ['id', 'email'] })).toEqual([
+      {
+        path: ['body', 'keys', 'email'],
+        placeholder: 0,
+        code: 'template_invalid',
+        message: 'stream "members" has no column "emial" here; did you mean "email"?',
+      },
+    ]);
+    expect(eventStream.checkColumns?.(options, { name: 'members', columns: ['emial'] })).toEqual([]);
   });
 });
 

@@ -14,6 +14,7 @@ it('a check by default writes nothing', async () => {
   const destination: DestinationConfig = {
     ...{ name: 'warehouse', connector: connector as Connector, streams: ['members'], mode: 'mirror' },
     ...{ columns: new Map(), table: '{stream}', deletes: 'hard', verify: 'rows', verifyEvery: undefined },
+    place: () => '',
     ...{ onReject: 'continue', onTypeChange: 'variant_column' },
     options: { path: join(folder, 'new', 'warehouse.duckdb'), schema: 'cdp', memoryMb: 128 },
   };

@@ -42,6 +42,7 @@ async function deliver(
     verifyEvery: undefined,
     onReject: 'continue',
     onTypeChange: 'variant_column',
+    place: () => '',
     options: { path: join(stream.folder, 'warehouse.duckdb'), schema: 'cdp', memoryMb: 128 },
     ...own,
   };

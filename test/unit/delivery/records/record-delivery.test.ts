@@ -60,7 +60,7 @@ function requested(own: Partial<DestinationConfig> = {}) {
   const destination: DestinationConfig = {
     ...{ name: 'crm', connector: receiver.connector, streams: ['members'], mode: 'mirror', columns },
     ...{ table: '{stream}', deletes: 'hard', verify: 'rows', verifyEvery: undefined, onReject: 'continue' },
-    ...{ onTypeChange: 'variant_column', options: { url: 'x' } },
+    ...{ onTypeChange: 'variant_column', options: { url: 'x' }, place: () => 'cdsync.yaml:1:1' },
     ...own,
   };
   const context = {
