@@ -5,8 +5,9 @@ import { basename, dirname, join } from 'node:path';
 import type { z } from 'zod';
 import type { ErrorCode } from './error-codes.js';
 import { CdsyncError } from './errors.js';
+import { parseSealed, sealedJson } from './sealed-json.js';
 
-/** A kind of small JSON file that cdsync keeps for itself, and the error for one that cannot be read. */
+/** A kind of small JSON file that cdsync keeps for itself, with a checksum, and the error for one that cannot be read. */
 export interface StateFile<T> {
   readonly schema: z.ZodType<T>;
   /** Its name in messages. Default: `state file`. */
@@ -33,7 +34,7 @@ export async function readStateFile<T>(
     throw error;
   }
   try {
-    return schema.parse(JSON.parse(text));
+    return schema.parse(parseSealed(text.trimEnd())?.content);
   } catch (cause) {
     throw new CdsyncError(`${path} is not a ${what} of cdsync`, { code, hint, cause });
   }
@@ -42,15 +43,15 @@ export async function readStateFile<T>(
 /** The same for a file that cdsync can do without: undefined also if it cannot be read. */
 export async function readStateIfUsable<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
   try {
-    return schema.parse(JSON.parse(await readFile(path, 'utf8')));
+    return schema.parse(parseSealed((await readFile(path, 'utf8')).trimEnd())?.content);
   } catch {
     return undefined;
   }
 }
 
 /** Replaces a state file: a reader sees the old content or the new. Its folder must exist. */
-export async function writeStateFile(path: string, content: unknown): Promise<void> {
-  await writeFileAtomically(path, `${JSON.stringify(content)}\n`);
+export async function writeStateFile(path: string, content: object): Promise<void> {
+  await writeFileAtomically(path, `${sealedJson(content)}\n`);
 }
 
 /** Opening fails if the last part of the path is a link. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { rowKey } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
-import { syncFolder } from '../core/durable.js';
+import { sha256OfFile, syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileText, fileTexts, internalName, quoteIdentifier, sqlText } from '../core/sql.js';
 import type { Mode } from '../sdk/destination.js';
@@ -35,12 +35,12 @@ interface InputTask {
   readonly folder: string;
 }
 
-/** The error for a file that the feed names but that cannot be read. */
-function inputMissing(feed: Feed, path: string, cause: unknown): CdsyncError {
-  return new CdsyncError(`cannot read a file of stream "${feed.stream}": ${path}`, {
+/** The error for a file that the feed names, but that cannot be read or is another one. */
+function unusable(feed: Feed, problem: string, cause?: unknown): CdsyncError {
+  return new CdsyncError(`stream "${feed.stream}": ${problem}`, {
     code: 'snapshot_incomplete',
     stream: feed.stream,
-    hint: 'cdsync verify lists missing files; cdsync run --full rewrites the stream',
+    hint: 'cdsync verify lists missing and damaged files; cdsync run --full rewrites the stream',
     cause,
   });
 }
@@ -64,7 +64,7 @@ export class DeliveryInput {
     return new DeliveryInput(task);
   }
 
-  async #take(path: string): Promise<string> {
+  async #take(path: string, sha256: string | undefined): Promise<string> {
     const { layout, feed, folder } = this.#task;
     const source = join(layout.stream(feed.stream), path);
     this.#linked += 1;
@@ -76,8 +76,11 @@ export class DeliveryInput {
         return copyFile(source, target);
       });
     } catch (error) {
-      throw error instanceof CdsyncError ? error : inputMissing(feed, path, error);
+      throw error instanceof CdsyncError ? error : unusable(feed, `cannot read ${path}`, error);
     }
+    // DuckDB reads an altered value of a Parquet file without an error.
+    if ((await sha256OfFile(target)) !== sha256)
+      throw unusable(feed, `${path} is damaged: its checksum is not that of the commit`);
     return target;
   }
 
@@ -110,7 +113,7 @@ export class DeliveryInput {
       group = [];
     };
     for (const file of feed.snapshot) {
-      const path = await this.#take(file.path);
+      const path = await this.#take(file.path, file.sha256);
       if (file.rows > 2 * pieceRows) {
         seal();
         pieces.push(...ranges(path, file.rows, `SELECT ${stamp}, ${columns}`));
@@ -135,7 +138,9 @@ export class DeliveryInput {
   async #changes(changes: FeedChanges & { columns: StoredColumn[] }): Promise<LoadChunk[]> {
     const columns = widen(changes.columns, this.#task.feed.columns, 'table');
     const select = `SELECT _op, _run_id, _synced_at, ${changes.sequence}::BIGINT AS ${sequenceColumn}, ${columns}`;
-    const [only, ...others] = await Promise.all(changes.files.map((path) => this.#take(path)));
+    const [only, ...others] = await Promise.all(
+      changes.files.map((path, index) => this.#take(path, changes.sha256[index])),
+    );
     if (only === undefined) return [];
     if (others.length === 0) return ranges(only, changes.rows, select);
     return this.#pieces([only, ...others], select);

@@ -9,7 +9,7 @@ import type { JobLayout } from '../storage/layout.js';
 import type { StoreState } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 
-const fileSchema = z.object({ path: z.string(), rows: z.number() });
+const fileSchema = z.object({ path: z.string(), rows: z.number(), sha256: z.string() });
 
 const changesSchema = z.object({
   run_id: z.string(),
@@ -158,7 +158,7 @@ export async function publishFeed(
   changesBefore: string,
 ): Promise<void> {
   const feed = await readFeed(layout, state.stream).catch(() => undefined);
-  const snapshot = state.snapshot.map(({ path, rows }) => ({ path, rows }));
+  const snapshot = state.snapshot.map(({ path, rows, sha256 }) => ({ path, rows, sha256 }));
   const own = hasChanges(state) ? [lastChanges(state)] : [];
   if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) {
     const described = [feed.snapshot, feed.changes.at(-1)?.files];

@@ -2,6 +2,8 @@ import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { ColumnSet, holdNegativeZero } from '../columns/columns.js';
 import { rowKey } from '../columns/row-hash.js';
+import { sha256OfFile } from '../core/durable.js';
+import { CdsyncError } from '../core/errors.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
@@ -89,6 +91,11 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
   for (const [index, file] of state.snapshot.entries()) {
     const name = snapshotFileName(runId, index, state.snapshot.length === 1);
     const [source, target] = [join(layout.stream(state.stream), file.path), join(folder, name)];
+    if ((await sha256OfFile(source)) !== file.sha256)
+      throw new CdsyncError(`${source} is damaged: its checksum is not that of the commit`, {
+        code: 'snapshot_incomplete',
+        hint: 'cdsync run --full writes it again from the store; then forget once more',
+      });
     const common = { path: `snapshot/${runId}/${name}`, from: relative(layout.folder, target) };
     const rows = `FROM read_parquet(${fileText(source)})`;
     const own = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts(keys)}))`;

@@ -2,9 +2,9 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
-import { checkedLine, lineContent } from '../core/checked-line.js';
 import { openFlags, syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
+import { lineContent, sealedLine } from '../core/sealed-json.js';
 import { type PartRecord, partRecordSchema } from './part.js';
 
 export const cursorSchema = z.object({
@@ -248,7 +248,7 @@ export class Journal {
   /** Appends one entry; on return it is durable. Entries must be appended one at a time. */
   async append(entry: JournalEntry): Promise<void> {
     this.#lines += 1;
-    await this.#handle.appendFile(`${checkedLine(entry, this.#lines)}\n`);
+    await this.#handle.appendFile(`${sealedLine(entry, this.#lines)}\n`);
     await this.#handle.datasync();
   }
 

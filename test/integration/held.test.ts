@@ -137,7 +137,7 @@ describe('an approved run', () => {
   it('is compared by new hashes if another version of DuckDB has hashed the held rows', async () => {
     const run = await heldJob('rehashed');
     const folder = join(space.jobFolder('rehashed'), '.cdsync', 'runs', run, 'streams', 'made');
-    const held = JSON.parse(await readFile(join(folder, 'held.json'), 'utf8'));
+    const { crc: _, ...held } = JSON.parse(await readFile(join(folder, 'held.json'), 'utf8'));
     const versions = held.read.parts.map((part: { hash_version: string }) => part.hash_version);
     expect(versions).toEqual(versions.map(() => expect.stringMatching(/:v\d/)));
     for (const part of held.read.parts) part.hash_version = '3:v1.0.0';

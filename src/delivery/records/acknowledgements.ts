@@ -1,9 +1,9 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { checkedLine, lineContent } from '../../core/checked-line.js';
 import { openFlags, syncFolder, writeFileAtomically } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
+import { lineContent, sealedLine } from '../../core/sealed-json.js';
 import type { Reject } from '../delivery-state.js';
 import { recordStateHint } from './position.js';
 
@@ -100,7 +100,7 @@ export class Acknowledgements {
     const isErased = (line: Line) => 'refused' in line && line.key !== null && keys.has(line.key);
     if (!lines.some(isErased)) return;
     const left = lines.map((line) => (isErased(line) ? { ...line, key: null } : line));
-    await writeFileAtomically(path, left.map((line, index) => `${checkedLine(line, index + 1)}\n`).join(''));
+    await writeFileAtomically(path, left.map((line, index) => `${sealedLine(line, index + 1)}\n`).join(''));
   }
 
   #take(line: Line): void {
@@ -139,7 +139,7 @@ export class Acknowledgements {
     for (const line of lines) this.#take(line);
     for (const line of lines) {
       this.#lines += 1;
-      this.#waiting += `${checkedLine(line, this.#lines)}\n`;
+      this.#waiting += `${sealedLine(line, this.#lines)}\n`;
     }
     this.#writing ??= this.#write();
     // `flush` reports the failure.

@@ -8,7 +8,7 @@ import { hashVersion } from '../../columns/row-hash.js';
 import { plainText } from '../../columns/text-code.js';
 import { lostEmptyTexts, widen } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
-import { statOrUndefined } from '../../core/durable.js';
+import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { sqlTexts } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import { type ApplyTask, copyBefore, isSmallChange, writeChanges } from '../../snapshot/apply.js';
@@ -108,7 +108,7 @@ interface ComparisonTask extends CompareTask {
 }
 
 /**
- * The Parquet files of a snapshot that has a -0.0, if they are all here. DuckDB's tables keep no sign where all values of a column
+ * The Parquet files of a snapshot that has a -0.0, if they are all here and whole. DuckDB's tables keep no sign where all values of a column
  * within a block of rows are zeros.
  */
 async function signedFiles(
@@ -116,9 +116,13 @@ async function signedFiles(
   previous: StreamState | undefined,
 ): Promise<readonly string[] | undefined> {
   if (previous === undefined || previous.snapshot.length === 0 || !holdNegativeZero(previous.columns)) return undefined;
-  const paths = previous.snapshot.map(({ path }) => join(layout.stream(previous.stream), path));
-  const found = await Promise.all(paths.map(statOrUndefined));
-  return found.includes(undefined) ? undefined : paths;
+  const paths: string[] = [];
+  for (const { path: name, sha256 } of previous.snapshot) {
+    const path = join(layout.stream(previous.stream), name);
+    if ((await statOrUndefined(path)) === undefined || (await sha256OfFile(path)) !== sha256) return undefined;
+    paths.push(path);
+  }
+  return paths;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -130,11 +130,15 @@ describe('an input', () => {
     const [first, second, third] = feed.changes;
     // The feed lists the columns at the last run whose files have them.
     const changes = [first, { ...second, columns: feed.columns }, third] as Feed['changes'];
-    await published.write(
+    const sha256 = await published.write(
       third?.files[0] as string,
       `SELECT 'insert' AS _op, 'run-3' AS _run_id, now() AS _synced_at, 'd' AS id, 3::BIGINT AS n, 'new' AS note`,
     );
-    const wider: Feed = { ...feed, columns: later, changes: changes.with(2, { ...third, rows: 1 } as never) };
+    const wider: Feed = {
+      ...feed,
+      columns: later,
+      changes: changes.with(2, { ...third, rows: 1, sha256: [sha256] } as never),
+    };
     const rows = await published.read(await (await open(wider)).changes(0, 'append'));
     expect(rows.map(({ id, note }) => [id, note])).toEqual([
       ...['a', 'b', 'c', 'a', 'c'].map((id) => [id, null]),
@@ -161,12 +165,33 @@ describe('an input', () => {
     });
   });
 
+  it('takes no file with a flipped bit, of the snapshot or of changes', async () => {
+    await threeDays();
+    const { snapshot, changes } = published.feed;
+    for (const path of [snapshot[0]?.path, changes.at(-1)?.files[0]]) {
+      const file = join(published.layout.stream('members'), path as string);
+      const whole = await readFile(file);
+      for (let place = 0; place < 40; place += 1) {
+        const damaged = Buffer.from(whole);
+        const at = Math.floor((place * whole.length) / 40);
+        damaged[at] = (damaged[at] as number) ^ (1 << (place % 8));
+        await writeFile(file, damaged);
+        const input = await open();
+        const taken = path === snapshot[0]?.path ? input.everything() : input.changes(0, 'append');
+        await expect(taken).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
+        await input.close();
+      }
+      await writeFile(file, whole);
+    }
+  });
+
   it('is split into pieces of a size that can be loaded one after the other, with every row once', async () => {
     await threeDays();
     const count = 2 * pieceRows + 1000;
-    await published.write('snapshot/big.parquet', `SELECT i::VARCHAR AS id, i AS n FROM range(${count}) t(i)`);
+    const path = 'snapshot/big.parquet';
+    const sha256 = await published.write(path, `SELECT i::VARCHAR AS id, i AS n FROM range(${count}) t(i)`);
     const small = published.feed.snapshot;
-    const feed = { ...published.feed, snapshot: [...small, { path: 'snapshot/big.parquet', rows: count }, ...small] };
+    const feed = { ...published.feed, snapshot: [...small, { path, rows: count, sha256 }, ...small] };
     const pieces = await (await open(feed)).everything();
     expect(pieces.map(({ rows }) => rows)).toEqual([3, pieceRows, pieceRows, 1000, 3]);
     const all = pieces.map(({ query }) => query).join(' UNION ALL BY NAME ');

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Kind } from '../../../src/columns/column-shape.js';
 import { ColumnSet, type DeclaredColumn } from '../../../src/columns/columns.js';
+import { sha256OfFile } from '../../../src/core/durable.js';
 import { sqlText } from '../../../src/core/sql.js';
 import type { LoadChunk } from '../../../src/delivery/input.js';
 import type { Feed, FeedChanges } from '../../../src/snapshot/feed.js';
@@ -69,7 +70,7 @@ export class PublishedStream {
     const stamp = `${sqlText(runId)} AS _run_id, ${sqlText(syncedAt)}::TIMESTAMPTZ AS _synced_at`;
     const listed = changes.map(({ op, id, n }) => `SELECT ${sqlText(op)} AS _op, ${stamp}, ${this.#row(id, n)}`);
     const file = `changes/${runId}/00001.parquet`;
-    if (listed.length > 0) await this.write(file, listed.join(' UNION ALL '));
+    const sha256 = listed.length > 0 ? [await this.write(file, listed.join(' UNION ALL '))] : [];
     const files = listed.length > 0 ? [file] : [];
     this.#changes.push({
       run_id: runId,
@@ -77,15 +78,15 @@ export class PublishedStream {
       synced_at: syncedAt,
       rows: listed.length,
       files,
-      sha256: files.map(() => ''),
+      sha256,
     });
     this.#snapshot = [];
     const rows = [...this.#rows];
     for (let from = 0; from < rows.length; from += rowsOfFile) {
       const path = `snapshot/${runId}/${String(from).padStart(5, '0')}.parquet`;
       const part = rows.slice(from, from + rowsOfFile);
-      await this.write(path, part.map(([id, n]) => `SELECT ${this.#row(id, n)}`).join(' UNION ALL '));
-      this.#snapshot.push({ path, rows: part.length });
+      const sha256 = await this.write(path, part.map(([id, n]) => `SELECT ${this.#row(id, n)}`).join(' UNION ALL '));
+      this.#snapshot.push({ path, rows: part.length, sha256 });
     }
   }
 
@@ -96,11 +97,12 @@ export class PublishedStream {
     return `${sqlText(id)} AS id, ${n}::${type} AS n${empty.join('')}`;
   }
 
-  /** Writes a file below the stream's folder. */
-  async write(path: string, query: string): Promise<void> {
+  /** Writes a file below the stream's folder. @returns its SHA-256 */
+  async write(path: string, query: string): Promise<string> {
     const target = join(this.layout.stream('members'), path);
     await mkdir(dirname(target), { recursive: true });
     await this.session.run(`COPY (${query}) TO ${sqlText(target)} (FORMAT parquet)`);
+    return sha256OfFile(target);
   }
 
   get feed(): Feed {
@@ -144,8 +146,9 @@ export class PublishedStream {
       const rows = `SELECT * FROM read_parquet(${sqlText(source)}) WHERE id <> ${sqlText(id)}`;
       const next = path.replace(/[^/]*$/, `${Date.now()}-${index}.parquet`);
       const left = await this.session.number(`SELECT count(*) FROM (${rows})`);
-      await this.write(next, rows);
-      this.#changes[index] = { ...commit, rows: left, files: left === 0 ? [] : [next] };
+      const sha256 = await this.write(next, rows);
+      const kept = left === 0 ? { files: [], sha256: [] } : { files: [next], sha256: [sha256] };
+      this.#changes[index] = { ...commit, rows: left, ...kept };
     }
     await this.commit([]);
   }

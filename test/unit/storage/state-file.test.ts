@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -53,4 +53,17 @@ describe('a state file', () => {
     await expect(readStateFile(path, file)).rejects.toMatchObject({ code: 'EISDIR' });
     expect(await readStateIfUsable(path, schema)).toBeUndefined();
   });
+});
+
+it('a state file with a flipped bit is refused, or is as it was written', async () => {
+  const content = { version: 1, name: 'x7' } as const;
+  await writeStateFile(path, content);
+  const whole = await readFile(path);
+  for (let bit = 0; bit < 8 * whole.length; bit += 1) {
+    const damaged = Buffer.from(whole);
+    damaged[bit >> 3] = (damaged[bit >> 3] as number) ^ (1 << (bit & 7));
+    await writeFile(path, damaged);
+    const read = await readStateFile(path, file).catch(({ code }) => code);
+    if (read !== 'state_unreadable') expect([bit, read]).toEqual([bit, content]);
+  }
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { checkedLine } from '../../../../src/core/checked-line.js';
+import { sealedLine } from '../../../../src/core/sealed-json.js';
 import { Acknowledgements, asRanges } from '../../../../src/delivery/records/acknowledgements.js';
 
 let folder: string;
@@ -102,7 +102,7 @@ describe('acknowledgements', () => {
   });
 
   it('are refused if a complete line of the file is invalid', async () => {
-    await appendFile(path, `${checkedLine({ done: [0, 2] }, 1)}\nnonsense\n`);
+    await appendFile(path, `${sealedLine({ done: [0, 2] }, 1)}\nnonsense\n`);
     await expect(Acknowledgements.open(path)).rejects.toThrow();
   });
 });
