@@ -51,11 +51,14 @@ class ClickhouseDestination extends SqlDestination<Session> {
   override async load(load: Load): Promise<void> {
     this.#refuseEngine(load);
     await this.session.stopOthers();
-    const left = await this.session.rows(
-      `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${literal(besideName(load.table.name))})`,
-    );
-    for (const { name } of left) await this.session.run(`DROP TABLE IF EXISTS ${identifier(String(name))} SYNC`);
     await super.load(load);
+  }
+
+  protected override async leftovers(table: string): Promise<string[]> {
+    const left = await this.session.rows(
+      `SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, ${literal(besideName(table))})`,
+    );
+    return left.map(({ name }) => `DROP TABLE IF EXISTS ${identifier(String(name))} SYNC`);
   }
 
   /** A log in a table that keeps one row of each key would lose rows. Any other table is replaced by a reload. */

@@ -92,12 +92,18 @@ export class FilesDestination extends SqlDestination<Workbench> {
     return tableState(key, rows, [], folderOf);
   }
 
-  /** The newest set of a folder, in `manifest.json` too: a load may have been cut short between its commit and that. */
+  /** The newest set of a folder, after what a load may have been cut short before: `manifest.json`, and the line about it. */
   async #published(folder: string): Promise<Manifest | undefined> {
     const sets = new TableSets(this.#store, folder);
     const manifest = await sets.newest();
-    if (manifest !== undefined && this.#context.isReadOnly !== true) await sets.publish(manifest);
+    if (manifest === undefined || this.#context.isReadOnly === true) return manifest;
+    await sets.publish(manifest);
+    await this.#note(sets, [manifest]);
     return manifest;
+  }
+
+  #note(sets: TableSets, of: readonly (Manifest | undefined)[]): Promise<void> {
+    return this.#besides('the line about the load was not written', () => sets.note(of));
   }
 
   #newest(table: string): Promise<Manifest | undefined> {
@@ -148,18 +154,25 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const writer = this.#writer(load, found);
     const isDirect = write.type === 'fill' && this.#layout.partition_by.length === 0 && this.#store.isLocal;
     this.session.direct = isDirect ? (target, data) => this.#fillFiles(writer, target, data) : undefined;
+    // Older sets still have the values that this one lacks.
+    const owes = found !== undefined && (removesValues(load) || write.type === 'fill');
     const { record, line } = await this.carryOut({
       ...load,
       rows: kept === undefined ? 0 : load.rows,
-      finish: (outcome) => load.finish({ ...outcome, rows: outcome.rows + (added?.rows ?? 0) }),
+      finish: (outcome) => load.finish({ ...outcome, rows: outcome.rows + (added?.rows ?? 0), owes }),
     });
     const next = await this.#write(table.name, writer, added);
     load.signal.throwIfAborted();
-    await this.#moveOn(found, { ...next, stamp: load.id, record: JSON.parse(record) }, state);
-    const sets = new TableSets(this.#store, folderOf(table.name));
+    await this.#moveOn(found, { ...next, stamp: load.id, line, record: JSON.parse(record) }, state);
     // The load is committed: a failure from here on must not fail it.
-    await this.#besides('the line about the load was not written', () => sets.note(line, load.moment));
-    await this.#prune(table.name, removesValues(load) ? 0 : this.#context.options.keep);
+    const sets = new TableSets(this.#store, folderOf(table.name));
+    await this.#note(sets, [found, await sets.newest().catch(() => undefined)]);
+    if (!owes) await this.#prune(table.name, this.#context.options.keep);
+  }
+
+  override async removeLeft({ table }: StateKey): Promise<void> {
+    const newest = await this.#newest(table);
+    if (newest !== undefined) await new TableSets(this.#store, folderOf(table)).prune(newest, 0);
   }
 
   /** Whether rows are appended as new files, beside those that are there. */
@@ -302,15 +315,16 @@ export class FilesDestination extends SqlDestination<Workbench> {
   /** Commits and publishes the next set. @throws {CdsyncError} `fenced` */
   async #moveOn(
     found: Manifest | undefined,
-    next: NextSet & Pick<Manifest, 'stamp' | 'record'>,
+    next: NextSet & Pick<Manifest, 'stamp' | 'record' | 'line'>,
     { destination, stream, table }: StateKey,
   ): Promise<void> {
     const sets = new TableSets(this.#store, folderOf(table));
-    const { format, partition_by, csv_formulas, schema: columns, rows, live_rows, files, stamp, record } = next;
+    const { format, partition_by, csv_formulas, schema: columns, rows, live_rows, files, stamp, line, record } = next;
     const set = (found?.set ?? 0) + 1;
     const formulas = csv_formulas === undefined ? {} : { csv_formulas };
     const how = { format, partition_by, ...formulas, schema: columns, rows, live_rows, files };
-    const manifest = { version: 2, table, set, ...how, destination, stream, stamp, record } as const;
+    const about = { destination, stream, stamp, ...(line === undefined ? {} : { line }), record };
+    const manifest = { version: 2, table, set, ...how, ...about } as const;
     if (!(await sets.commit(manifest))) throw fenced({ destination, stream, table });
     await sets.publish(manifest);
   }

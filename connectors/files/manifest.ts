@@ -33,6 +33,8 @@ const manifestSchema = z.object({
   stream: z.string(),
   /** The load that made the set. */
   stamp: z.string().nullable(),
+  /** The line of `loads.jsonl` about that load. */
+  line: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
   /** At other destinations, the record of `_cdsync_state`. */
   record: z.record(z.string(), z.unknown()),
 });
@@ -114,15 +116,25 @@ export class TableSets {
     }
   }
 
-  /** Adds a line about a load to `loads.jsonl`, and removes old ones. */
-  async note(line: Readonly<Record<string, unknown>>, moment: string): Promise<void> {
+  /**
+   * Adds the lines about the loads of these sets to `loads.jsonl` that it lacks, and removes old ones. Those of an earlier set too: a
+   * delivery may have been cut short before its line, or another one may have replaced the file at the same moment.
+   */
+  async note(sets: readonly (Manifest | undefined)[]): Promise<void> {
     const path = `${this.folder}/loads.jsonl`;
-    const oldest = new Date(Date.parse(moment) - loadsKeptDays * 86_400_000).toISOString();
+    const noted = sets.flatMap((set) => (set?.line === undefined ? [] : [set.line]));
     for (;;) {
       const found = await this.#store.read(path);
-      const lines = (found?.text ?? '').split('\n').filter((each) => each !== '' && isSince(each, oldest));
-      const text = `${[...lines, JSON.stringify(line)].join('\n')}\n`;
-      if (await this.#store.replace(path, text, found?.tag)) return;
+      const lines = (found?.text ?? '').split('\n').filter((text) => text !== '');
+      const missing = noted.filter(({ load }) => !lines.some((text) => text.includes(JSON.stringify(load))));
+      const [newest] = missing
+        .map(({ committed_at }) => String(committed_at))
+        .sort()
+        .reverse();
+      if (newest === undefined) return;
+      const oldest = new Date(Date.parse(newest) - loadsKeptDays * 86_400_000).toISOString();
+      const kept = [...lines.filter((text) => isSince(text, oldest)), ...missing.map((line) => JSON.stringify(line))];
+      if (await this.#store.replace(path, `${kept.join('\n')}\n`, found?.tag)) return;
     }
   }
 

@@ -37,7 +37,7 @@ import { TableDraft } from './table-draft.js';
 import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
 import type { TrinoMerger } from './trino-merger.js';
 import { holdsJson, inDuckdb, mapColumn, mapPartitioned, typeText, widens } from './types.js';
-import { isWorkTable } from './work-tables.js';
+import { dropWorkTables, isWorkTable } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
 
@@ -131,7 +131,12 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   override async load(load: Load): Promise<void> {
     load.signal.throwIfAborted();
     this.#load = load;
-    await this.#trino?.clean(load.state);
+    // What cannot be dropped now is owed after this load.
+    let owes = false;
+    if (this.#trino !== undefined)
+      await this.removeLeft(load.state).catch(() => {
+        owes = true;
+      });
     const draft = await this.#begin(load);
     const change = { drop: false, create: false, add: [], widen: [] };
     await this.session.run(`DROP TABLE IF EXISTS ${this.dialect.table(stateTable)}`);
@@ -141,7 +146,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
       change,
       finish: (outcome) => {
         const stamp = draft.hasSnapshot ? load.id : (stampOf(draft.base.metadata) ?? null);
-        return load.finish({ ...outcome, stamp });
+        return load.finish({ ...outcome, stamp, owes: owes || this.#trino?.owes === true });
       },
     });
     load.signal.throwIfAborted();
@@ -150,6 +155,10 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
       this.#context.notice(
         `older snapshots and files of the Iceberg table "${load.table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
       );
+  }
+
+  override removeLeft(key: StateKey): Promise<void> {
+    return dropWorkTables(this.#catalog, key);
   }
 
   /** The draft on which a load is carried out: of a new table, or of the present one with its next schema. */

@@ -8,7 +8,6 @@ import {
   mergeSql,
   openTrino,
   quoteIdentifier,
-  type StateKey,
   sqlText,
   type TrinoSession,
   trinoFailureName,
@@ -19,7 +18,7 @@ import { createRequest } from './schema-update.js';
 import { type IcebergSession, tableOf } from './session.js';
 import { TableDraft } from './table-draft.js';
 import { newSnapshots } from './table-metadata.js';
-import { hasOwnFiles, workTables } from './work-tables.js';
+import { dropWorkTables, workTables } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
 type TrinoOptions = Exclude<Context['options']['engine'], 'duckdb'>;
@@ -38,6 +37,8 @@ interface MergeByTrino {
  * readers see rows and record at once, and a statement of Trino that outlives its delivery changes nothing.
  */
 export class TrinoMerger {
+  /** Whether work tables of a merge could not be dropped. */
+  owes = false;
   readonly #catalog: RestCatalog;
   readonly #session: TrinoSession;
   readonly #schema: string;
@@ -69,7 +70,9 @@ export class TrinoMerger {
       await this.#merge(task, own.rows + random, own.merged + random);
     } finally {
       load.signal.removeEventListener('abort', stop);
-      await this.clean(load.state).catch(() => undefined);
+      await dropWorkTables(this.#catalog, load.state).catch(() => {
+        this.owes = true;
+      });
     }
   }
 
@@ -133,14 +136,6 @@ export class TrinoMerger {
       if (trinoFailureName(error) === undefined) throw error;
       return false;
     }
-  }
-
-  /** Drops tables of loads that were killed. Files of the merged one belong to the table itself. */
-  async clean({ destination, table }: Pick<StateKey, 'destination' | 'table'>): Promise<void> {
-    const own = workTables([destination, table]);
-    for (const name of await this.#catalog.tables())
-      if (name.startsWith(own.rows) || name.startsWith(own.merged))
-        await this.#catalog.drop(name, { withFiles: hasOwnFiles(name) });
   }
 
   async close(): Promise<void> {

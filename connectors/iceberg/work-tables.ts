@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import type { StateKey } from '../../src/sdk/index.js';
+import type { RestCatalog } from './catalog.js';
 
 const rows = '_cdsync_rows_';
 const merged = '_cdsync_merge_';
@@ -13,12 +15,18 @@ export function workTables(place: readonly string[]): { readonly rows: string; r
   return { rows: `${rows}${digits}_`, merged: `${merged}${digits}_` };
 }
 
-/** Whether the files of such a table are its own, and go with it. */
-export function hasOwnFiles(name: string): boolean {
-  return name.startsWith(rows);
-}
-
 /** Whether a table is a load's own: readers and other loads leave it alone. */
 export function isWorkTable(name: string): boolean {
   return name.startsWith(rows) || name.startsWith(merged);
+}
+
+/** Drops the work tables of loads of a table. Files of the merged one belong to the table itself. */
+export async function dropWorkTables(
+  catalog: RestCatalog,
+  { destination, table }: Pick<StateKey, 'destination' | 'table'>,
+): Promise<void> {
+  const own = workTables([destination, table]);
+  for (const name of await catalog.tables())
+    if (name.startsWith(own.rows) || name.startsWith(own.merged))
+      await catalog.drop(name, { withFiles: name.startsWith(rows) });
 }

@@ -126,19 +126,16 @@ class TrinoDestination extends SqlDestination<Session> {
         hint: 'use mode append, or a catalog that can MERGE, such as iceberg, delta_lake or postgresql',
       });
     await endOthers(this.session.trino, this.#source, load.signal);
-    await this.#removeStages(load.table.name);
     await super.load(load);
   }
 
-  /** Removes what deliveries have left that were killed. */
-  async #removeStages(table: string): Promise<void> {
+  protected override async leftovers(table: string): Promise<string[]> {
     const { catalog, schema } = this.#staging;
     const left = await this.session.rows(
       `SELECT table_name AS name FROM ${information(catalog, 'tables')} WHERE table_schema = ${sqlText(schema)}
        AND starts_with(table_name, ${sqlText(stageName(this.#place, table))})`,
     );
-    for (const { name } of left)
-      await this.session.run(`DROP TABLE IF EXISTS ${tablePath(this.#staging, String(name))}`);
+    return left.map(({ name }) => `DROP TABLE IF EXISTS ${tablePath(this.#staging, String(name))}`);
   }
 }
 

@@ -158,6 +158,7 @@ const errorCodes = {
   table_taken: { ...refusesTable, ...toTable },
   table_altered: { ...refusesTable, ...toTable },
   table_changed: { ...refusesTable, next: 'find what else writes to the table, then: cdsync push --dry-run' },
+  removal_owed: { next: 'allow cdsync to delete at the destination, then: cdsync push' },
   table_moved: retryable,
   mode_changed: refusesTable,
   key_changed: refusesTable,

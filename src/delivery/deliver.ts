@@ -18,7 +18,7 @@ import {
   destinationContext,
   type StreamDelivery,
 } from './delivery.js';
-import { rememberDelivery, workFolder } from './delivery-state.js';
+import { rememberDelivery, rememberOwed, workFolder } from './delivery-state.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { TableDelivery } from './table/table-delivery.js';
 
@@ -39,6 +39,8 @@ interface Attempts {
   /** After an interruption: the rows that the destination has taken; undefined if there are none. */
   taken(options: DestinationContext): Promise<Delivered | undefined>;
   readonly table: string | undefined;
+  /** Whether a load that may have been committed leaves something to remove. */
+  readonly owes?: boolean;
 }
 
 /** The delivery to one destination, under its lock. */
@@ -130,6 +132,7 @@ class Delivering {
       await this.#remember(feed, delivery, delivered);
       return delivered;
     } catch (error) {
+      if (delivery.owes === true) await rememberOwed(this.#context.layout, this.#request.destination.name, stream);
       // The error that DuckDB throws for an interrupted statement hides the reason.
       if (!signal.aborted) throw error;
       const taken = await this.#taken(delivery, folder);
@@ -177,7 +180,11 @@ class Delivering {
     return destinationContext({ ...this.#context, signal }, this.#request.destination, folder);
   }
 
-  async #remember(feed: Feed, { table }: Attempts, { action, why, refused, erased }: Delivered): Promise<void> {
+  async #remember(
+    feed: Feed,
+    { table }: Attempts,
+    { action, why, refused, erased, owes = false }: Delivered,
+  ): Promise<void> {
     const { layout, clock } = this.#context;
     const { name } = this.#request.destination;
     await rememberDelivery(layout, name, feed.stream, {
@@ -187,6 +194,7 @@ class Delivering {
       delivered_at: new Date(clock.now()).toISOString(),
       ...(action === 'nothing' ? {} : { action, why, refused }),
       ...(erased === undefined ? {} : { erased }),
+      owes,
     });
   }
 

@@ -17,6 +17,8 @@ const streamSchema = z.object({
   refused: z.number().optional(),
   /** Number of the last erasure that was carried out. */
   erased: z.number().optional(),
+  /** Whether something that loads have left there is still to be removed. */
+  owes: z.boolean().optional(),
 });
 
 const stateSchema = z.object({
@@ -52,6 +54,15 @@ export async function rememberDelivery(
   const before = streams[stream];
   const remembered = { ...(before?.table === delivered.table ? before : {}), ...delivered };
   await writeDeliveryState(layout, { version: 1, destination, streams: { ...streams, [stream]: remembered } });
+}
+
+/** Remembers that something may be left to remove, although the delivery failed. Call it as {@link rememberDelivery}. */
+export async function rememberOwed(layout: JobLayout, destination: string, stream: string): Promise<void> {
+  const { streams } = await readDeliveryState(layout, destination);
+  const before = streams[stream];
+  if (before === undefined) return;
+  const remembered = { ...streams, [stream]: { ...before, owes: true } };
+  await writeDeliveryState(layout, { version: 1, destination, streams: remembered });
 }
 
 /** Call it under the destination's lock. */

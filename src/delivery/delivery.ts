@@ -103,6 +103,8 @@ export interface Delivered {
   readonly variants?: readonly SchemaChange[];
   /** Number of the last erasure that the destination has carried out now; left out if this delivery carried out none. */
   readonly erased?: number | undefined;
-  /** A problem that was found, and repaired, by the delivery. */
+  /** A problem that was found by the delivery, which has nevertheless brought the rows up to date. */
   readonly problem?: CdsyncError;
+  /** Whether something that loads have left is still to be removed. Default: no. */
+  readonly owes?: boolean;
 }

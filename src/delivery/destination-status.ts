@@ -35,7 +35,7 @@ export interface DestinationStatus {
   last_why: string | null;
   /** Number of values that the destination cannot hold. */
   refused: number;
-  /** Number of erasures (`cdsync forget`) that the destination has not carried out. */
+  /** Number of erasures (`cdsync forget`) that the destination has not carried out, and one more if a removal is owed there. */
   erasures_pending: number;
   /** An unfinished delivery of records: their number, and how many are acknowledged. */
   outbox: { records: number; acknowledged: number } | null;
@@ -63,7 +63,9 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     last_action: delivered?.action ?? null,
     last_why: delivered?.why ?? null,
     refused: (await readRejects(rejectsPath(layout, name, stream))).length,
-    erasures_pending: erasures.filter(({ number, keys }) => keys !== null && number > (delivered?.erased ?? 0)).length,
+    erasures_pending:
+      erasures.filter(({ number, keys }) => keys !== null && number > (delivered?.erased ?? 0)).length +
+      (delivered?.owes === true ? 1 : 0),
     outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,
   };
 }

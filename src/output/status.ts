@@ -134,7 +134,8 @@ function lag(status: DestinationStatus, now: number): string {
         : `${behind === 1 ? '1 commit' : `${behind} commits`} behind${since}, ${what}`,
     );
   }
-  if (erasures_pending > 0) words.push(`${formatCounted(erasures_pending, 'erasure')} (forget) not carried out yet`);
+  if (erasures_pending > 0)
+    words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet`);
   if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
   if (words.length === 0 && sequence === null) return 'nothing published yet';
   return words.length === 0 ? 'up to date' : words.join('; ');

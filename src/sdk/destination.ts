@@ -205,7 +205,7 @@ export type TableTypes = Pick<TableConnector, 'mapColumn' | 'holds' | 'widens' |
  * An open destination of tables. Calls come one at a time, in this order:
  *
  * ```
- * state → describe → load? → sums? → keep? → close
+ * state → describe → (removeLeft → keep → state → describe)? → load? → removeLeft? → sums? → keep? → close
  * ```
  *
  * After a call has thrown, only `close` is called. `close` is always called exactly once, and must not throw if the
@@ -236,6 +236,12 @@ export interface TableDestination {
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums>;
   /** Replaces a record without touching the table. @throws {CdsyncError} `fenced` */
   keep(before: StateRow, record: string): Promise<void>;
+  /**
+   * Removes what loads have left beside a table, such as older files and tables of staged rows, because it may hold values that are
+   * gone from the table. Called after a load that {@link LoadOutcome.owes}; until it has succeeded, by each delivery before anything else,
+   * also by one with nothing to do. It may find nothing. Left out: loads leave nothing.
+   */
+  removeLeft?(key: StateKey): Promise<void>;
   close(): Promise<void>;
 }
 

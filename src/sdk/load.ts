@@ -203,6 +203,11 @@ export interface LoadOutcome {
   readonly columns: readonly TableColumn[];
   /** The stamp that the table now has; null if it cannot be stamped. */
   readonly stamp: string | null;
+  /**
+   * Whether something is left to remove once the load is committed, or could not be removed: {@link TableDestination.removeLeft} does
+   * that, and the record has it as owed until it succeeds. Default: no.
+   */
+  readonly owes?: boolean;
 }
 
 /** A row of `_cdsync_loads`, by its columns: {@link loadColumnNames}. */

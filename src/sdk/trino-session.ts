@@ -117,12 +117,15 @@ export class TrinoSession {
     return Number(Object.values(row ?? {})[0] ?? 0);
   }
 
-  /** Runs a statement even after a stop, and ignores its failure. */
+  /** Runs a statement even after a stop. */
   async tidy(sql: string): Promise<void> {
     const stopping = this.#stopping;
     this.#stopping = new AbortController();
-    await this.#once(sql).catch(() => undefined);
-    this.#stopping = stopping;
+    try {
+      await this.#once(sql);
+    } finally {
+      this.#stopping = stopping;
+    }
   }
 
   /** Cancels the statement under way. From now on only `tidy` works. */

@@ -88,6 +88,7 @@ function unloaded({ task: { feed, context, request }, plan, moment }: NextRecord
     delivered_at: moment,
     action: 'nothing',
     why: '',
+    owed: null,
     pending: null,
   };
 }
@@ -121,6 +122,7 @@ function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: L
     delivered_at: moment,
     action: decision.action,
     why: decision.why,
+    owed: base.owed ?? (outcome.owes === true ? { load, since: moment } : null),
     pending: null,
   };
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import type { DestinationContext, TableConnector, TableDestination, TableTypes } from '../../sdk/destination.js';
 import { ColumnNotWidened } from '../../sdk/errors.js';
-import type { Load } from '../../sdk/load.js';
+import type { Load, StateRow } from '../../sdk/load.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
@@ -12,6 +12,7 @@ import { PieceData, rejectError } from '../load-data.js';
 import { newVariants } from './column-map.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, unsentRejects } from './load-task.js';
+import { removalOwed } from './owed.js';
 import { leftOutReason, planTable, stateKey, type TablePlan, targetName } from './plan.js';
 import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './read-back.js';
 import { parseRecord, recordText, type TableRecord } from './record.js';
@@ -35,6 +36,8 @@ interface Tried {
  */
 export class TableDelivery {
   readonly table: string;
+  /** Whether a load that may have been committed leaves something to remove. */
+  owes = false;
   readonly #task: StreamTask<TableConnector>;
   readonly #rejects: string;
   #tried: Tried | undefined;
@@ -42,6 +45,8 @@ export class TableDelivery {
   #again: string | undefined;
   /** How the whole table has differed from the snapshot. */
   #difference: string | undefined;
+  /** Why something that loads have left is still there. */
+  #owed: CdsyncError | undefined;
   /** Columns whose types the destination has refused to change. */
   readonly #fixed = new Set<string>();
 
@@ -54,7 +59,8 @@ export class TableDelivery {
   /** One attempt. A column that something of the user's holds in its type gets a variant beside it. */
   async attempt(options: DestinationContext): Promise<Delivered> {
     try {
-      return await this.#opened(options, (destination) => this.#deliver(destination));
+      const delivered = await this.#opened(options, (destination) => this.#deliver(destination));
+      return this.#owed === undefined ? delivered : { ...delivered, problem: this.#owed, owes: true };
     } catch (error) {
       if (!(error instanceof ColumnNotWidened) || this.#fixed.has(error.column)) throw error;
       this.#fixed.add(error.column);
@@ -80,8 +86,9 @@ export class TableDelivery {
     if (tried === undefined) return undefined;
     return this.#opened(options, async (destination) => {
       const { own } = await destination.state(stateKey(this.#task));
-      const isTaken = own !== undefined && parseRecord(own.record, this.table).load === tried.load.id;
-      return isTaken ? this.#settle(tried) : undefined;
+      const record = own && parseRecord(own.record, this.table);
+      if (record?.load !== tried.load.id) return undefined;
+      return { ...(await this.#settle(tried)), owes: record.owed !== null };
     });
   }
 
@@ -109,8 +116,12 @@ export class TableDelivery {
 
   async #deliver(destination: TableDestination): Promise<Delivered> {
     this.#task.progress.phase = 'preparing';
+    this.#owed = undefined;
     const erasures = await this.#erasures();
-    const plan = await this.#plan(destination, erasures);
+    const first = await this.#plan(destination, erasures);
+    const plan = (await this.#removeOwed(destination, first.state.own))
+      ? await this.#plan(destination, erasures)
+      : first;
     const tried = this.#tried;
     if (tried !== undefined && plan.record?.load === tried.load.id)
       return this.#look(destination, plan, await this.#settle(tried));
@@ -127,6 +138,21 @@ export class TableDelivery {
     return this.#look(destination, plan, delivered);
   }
 
+  /** Removes what earlier loads have left, if the record owes that. @returns whether the record was written again without it */
+  async #removeOwed(destination: TableDestination, own: StateRow | undefined): Promise<boolean> {
+    const record = own && parseRecord(own.record, this.table);
+    if (own === undefined || record?.owed == null || this.#owed !== undefined) return false;
+    try {
+      await destination.removeLeft?.(own);
+    } catch (error) {
+      if (this.#task.context.signal.aborted) throw error;
+      this.#owed = removalOwed(this.#task, { table: this.table, since: record.owed.since, error });
+      return false;
+    }
+    await destination.keep(own, recordText({ ...record, owed: null }));
+    return true;
+  }
+
   async #load(
     destination: TableDestination,
     plan: TablePlan,
@@ -139,12 +165,16 @@ export class TableDelivery {
     const unsent = plan.isEverything ? [] : await unsentRejects(this.#task, before, pieces, plan.decision.erase);
     const kept = [...unsent, ...this.#leftOut(plan)];
     const load = loadOf({ task: this.#task, plan, data, erase, erased, kept: kept.length });
+    const finish: Load['finish'] = (outcome) => {
+      this.owes ||= outcome.owes === true;
+      return load.finish(outcome);
+    };
     const tried = { load, plan, data, before, kept, erased };
     this.#tried = tried;
     progress.phase = 'loading';
     progress.rows = 0;
     progress.total = data.rows;
-    await this.#carryOut(destination, load);
+    await this.#carryOut(destination, { ...load, finish });
     return this.#settle(tried);
   }
 
@@ -228,7 +258,9 @@ export class TableDelivery {
    */
   async #look(destination: TableDestination, plan: TablePlan, delivered: Delivered): Promise<Delivered> {
     const { request, context, progress } = this.#task;
-    const { own } = await destination.state(stateKey(this.#task));
+    const state = () => destination.state(stateKey(this.#task));
+    let { own } = await state();
+    if (await this.#removeOwed(destination, own)) ({ own } = await state());
     if (own === undefined) return delivered;
     const record = parseRecord(own.record, this.table);
     const now = context.clock.now();

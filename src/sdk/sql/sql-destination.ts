@@ -2,7 +2,6 @@ import type { TableDestination, TableSums, TableTypes } from '../destination.js'
 import { ColumnNotWidened, countDiffers, tableMoved } from '../errors.js';
 import type {
   Finished,
-  FoundRows,
   FoundTable,
   LegacyWatermark,
   Load,
@@ -14,6 +13,7 @@ import type {
   TargetTable,
 } from '../load.js';
 import type { FoundColumns, MergeTask, SqlDialect, SqlSession, Stage } from './dialect.js';
+import { dropLeftovers } from './leftovers.js';
 import {
   legacyRows,
   legacyWatermarks,
@@ -30,17 +30,8 @@ import {
   tableState,
   writeRecord,
 } from './state-rows.js';
-import {
-  deleteUpdateInsert,
-  erasedSql,
-  freeAlias,
-  isLive,
-  isOp,
-  nameList,
-  sameKey,
-  withDefaults,
-} from './statements.js';
-import { differingColumns, hashedColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
+import { deleteUpdateInsert, erasedSql, freeAlias, isLive, nameList, withDefaults } from './statements.js';
+import { foundRows, hashedColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
 
 /** The column of mode `append` that names the load of a row, where loads cannot be rolled back. */
 const loadColumn = '_cdsync_load';
@@ -63,6 +54,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   readonly #store: SqlStore;
   readonly #isStepwise: boolean;
   #legacy: LegacyWatermark | undefined;
+  /** Statements that drop what loads have left, this one included. */
+  #left: readonly string[] = [];
 
   constructor(dialect: SqlDialect, session: S) {
     this.dialect = withDefaults(dialect);
@@ -81,6 +74,15 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   /** Makes the schema or database that the tables are in, if it is missing. */
   protected async createPlace(): Promise<void> {}
+
+  /** SQL that drops the tables beside one that killed loads have left. Default: they die with their session. */
+  protected async leftovers(_table: string): Promise<readonly string[]> {
+    return [];
+  }
+
+  async removeLeft({ table }: StateKey): Promise<void> {
+    await this.#runAll(await this.leftovers(table));
+  }
 
   protected legacy(): Promise<LegacyWatermark[]> {
     return legacyRows(this.#store);
@@ -130,15 +132,18 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     load.signal.addEventListener('abort', stop);
     try {
       await this.#createOwn();
+      this.#left = await this.leftovers(load.table.name);
+      await this.#drop(load.signal);
       // Before the intent, which names this load in place of the one that was cut short.
       const undone = await this.#undo(load);
       const isFilled = load.write.type === 'fill' && this.dialect.stagesAll !== true;
       const stage = isFilled ? undefined : this.dialect.stage(load.table, load.data.columns);
       try {
+        this.#left = [...this.#left, ...(stage?.drop ?? [])];
         if (stage !== undefined) await this.#stage(stage, load);
         return await this.#written({ ...load, rows: load.rows - undone }, stage && (stage.reads ?? stage.name));
       } finally {
-        await this.#drop(stage?.drop ?? [], load.signal);
+        await this.#drop(load.signal);
       }
     } finally {
       load.signal.removeEventListener('abort', stop);
@@ -169,11 +174,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     return drop || create || add.length > 0 || widen.length > 0 || isStamped;
   }
 
-  /** Removes the staged rows; if a stop has ended the session, they are gone already. */
-  async #drop(statements: readonly string[], { aborted }: AbortSignal): Promise<void> {
-    const { session } = this;
-    if (aborted && session.tidy === undefined) return;
-    for (const sql of statements) await (session.tidy?.(sql) ?? session.run(sql)).catch(() => undefined);
+  async #drop(signal: AbortSignal): Promise<void> {
+    this.#left = await dropLeftovers(this.session, this.#left, signal);
   }
 
   /** Everything that counts only together; without transactions, step by step, and the record last. */
@@ -193,7 +195,10 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const { columns, stamp } = shape ?? (await this.#stamp(load));
     const after = await this.#count(table.name);
     if (expected !== undefined && after !== expected) throw tableMoved(state, expected, after);
-    const { record, line } = load.finish({ rows: after, columns, stamp });
+    // Where nothing is rolled back, before the record, which has as owed what could not be dropped.
+    if (this.#isStepwise) await this.#drop(load.signal);
+    const owes = this.#isStepwise && this.#left.length > 0;
+    const { record, line } = load.finish({ rows: after, columns, stamp, owes });
     for (const other of load.supersedes) await removeRecords(this.#store, other);
     if (this.#legacy !== undefined) await removeLegacy(this.#store, this.#legacy);
     const { version } = await writeRecord(this.#store, state, before, record);
@@ -349,27 +354,10 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     if (readBack === undefined) return;
     const { columns } = readBack;
     await readBack.check(hashedColumns(this.dialect, columns), async () => {
-      if (staged !== undefined) return this.#foundRows(load, staged, columns);
+      if (staged !== undefined) return foundRows(this.#store, load, staged, columns);
       const target = this.dialect.table(load.table.name);
       return { ...(await sumRows(this.#store, { from: target, alias: '' }, columns)), ...unmerged };
     });
-  }
-
-  async #foundRows({ table, write }: Load, staged: MergeTask, columns: readonly TargetColumn[]): Promise<FoundRows> {
-    const { dialect } = this;
-    const { t, s, stage, target } = staged;
-    const isMerge = write.type === 'merge';
-    const joined = `${target} AS ${t} JOIN ${stage} AS ${s} ON ${sameKey(dialect, staged)}`;
-    const where = isMerge ? isOp(dialect, s, 'upsert') : '1 = 1';
-    const found = await sumRows(this.#store, { from: joined, alias: `${t}.`, where }, columns);
-    const compared = columns.filter(({ name }) => !found.hashed.includes(name));
-    const differing = await differingColumns(this.#store, staged, `${joined} WHERE ${where}`, compared);
-    const isDelete = isOp(dialect, s, 'delete');
-    const left = isMerge ? await this.number(`SELECT count(*) AS n FROM ${joined} WHERE ${isDelete}`) : 0;
-    const isSoft = table.columns.some(({ name }) => name === '_deleted_at');
-    const isWhole = isMerge && write.isReload && write.absent !== 'keep';
-    const live = isWhole ? await this.#count(table.name, isSoft ? ` WHERE ${isLive(dialect)}` : '') : undefined;
-    return { ...found, left, differing, live };
   }
 
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {

@@ -1,9 +1,9 @@
 import type { TableSums } from '../destination.js';
-import type { TargetColumn } from '../load.js';
+import type { FoundRows, Load, TargetColumn } from '../load.js';
 import type { MergeTask, SqlDialect, SqlRow } from './dialect.js';
 import { rowNumber } from './row-sum.js';
 import type { SqlStore } from './state-rows.js';
-import { differSql } from './statements.js';
+import { differSql, isLive, isOp, sameKey } from './statements.js';
 
 /** Rows of a table that are summed: all, or those of a condition. */
 export interface Summed {
@@ -52,7 +52,7 @@ export async function sumRows(
 }
 
 /** Columns without a text that are not as the staged rows have them. @param joined SQL after FROM */
-export async function differingColumns(
+async function differingColumns(
   { dialect, session }: SqlStore,
   { t, s }: Pick<MergeTask, 't' | 's'>,
   joined: string,
@@ -69,3 +69,29 @@ export async function differingColumns(
 
 /** The figures of rows that were only added. */
 export const unmerged = { left: 0, differing: [], live: undefined };
+
+/** The rows of a load as they were found in the table, by their key. */
+export async function foundRows(
+  store: SqlStore,
+  { table, write }: Load,
+  staged: MergeTask,
+  columns: readonly TargetColumn[],
+): Promise<FoundRows> {
+  const { dialect, session } = store;
+  const { t, s, stage, target } = staged;
+  const isMerge = write.type === 'merge';
+  const joined = `${target} AS ${t} JOIN ${stage} AS ${s} ON ${sameKey(dialect, staged)}`;
+  const where = isMerge ? isOp(dialect, s, 'upsert') : '1 = 1';
+  const count = async (from: string, condition: string) => {
+    const [row] = await session.rows(`SELECT count(*) AS n FROM ${from} WHERE ${condition}`);
+    return Number(field(row, 'n') ?? 0);
+  };
+  const found = await sumRows(store, { from: joined, alias: `${t}.`, where }, columns);
+  const compared = columns.filter(({ name }) => !found.hashed.includes(name));
+  const differing = await differingColumns(store, staged, `${joined} WHERE ${where}`, compared);
+  const left = isMerge ? await count(joined, isOp(dialect, s, 'delete')) : 0;
+  const isSoft = table.columns.some(({ name }) => name === '_deleted_at');
+  const isWhole = isMerge && write.isReload && write.absent !== 'keep';
+  const live = isWhole ? await count(dialect.table(table.name), isSoft ? isLive(dialect) : '1 = 1') : undefined;
+  return { ...found, left, differing, live };
+}

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { RestCatalog } from '../../../connectors/iceberg/catalog.js';
 import { newSnapshots, type TableMetadata } from '../../../connectors/iceberg/table-metadata.js';
 import { changesSql } from '../../../connectors/iceberg/trino-merger.js';
-import { hasOwnFiles, isWorkTable, workTables } from '../../../connectors/iceberg/work-tables.js';
+import { dropWorkTables, isWorkTable, workTables } from '../../../connectors/iceberg/work-tables.js';
 
 function metadata(...ids: (number | bigint)[]): TableMetadata {
   const snapshots = ids.map((id) => ({
@@ -43,9 +44,19 @@ describe('the tables of a merge', () => {
     expect(workTables(['lake', 'orders']).rows).not.toBe(one.rows);
   });
 
-  it('take files with them only where the files are their own', () => {
-    expect(hasOwnFiles(`${one.rows}1a2b3c4d`)).toBe(true);
-    expect(hasOwnFiles(`${one.merged}1a2b3c4d`)).toBe(false);
+  it('take files with them only where the files are their own, and leave those of other tables', async () => {
+    const other = workTables(['lake', 'orders']);
+    const names = ['people', `${one.rows}1a2b3c4d`, `${one.merged}1a2b3c4d`, `${other.rows}1a2b3c4d`];
+    const dropped: unknown[] = [];
+    const catalog = {
+      tables: async () => names,
+      drop: async (name: string, how: object) => dropped.push([name, how]) > 0,
+    } as Partial<RestCatalog> as RestCatalog;
+    await dropWorkTables(catalog, { destination: 'lake', table: 'people' });
+    expect(dropped).toEqual([
+      [names[1], { withFiles: true }],
+      [names[2], { withFiles: false }],
+    ]);
   });
 });
 

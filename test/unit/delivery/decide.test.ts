@@ -58,6 +58,7 @@ const record: TableRecord = {
   delivered_at: '2026-01-07T00:00:00.000Z',
   action: 'increment',
   why: '',
+  owed: null,
   pending: null,
 };
 

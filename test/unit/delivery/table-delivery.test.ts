@@ -8,7 +8,10 @@ import { systemClock } from '../../../src/core/clock.js';
 import { deliverTo } from '../../../src/delivery/deliver.js';
 import type { DeliveryRequest, StreamDelivery } from '../../../src/delivery/delivery.js';
 import { readRejects, rejectsPath, writeRejects } from '../../../src/delivery/delivery-state.js';
+import { destinationStatuses } from '../../../src/delivery/destination-status.js';
 import type { Connector } from '../../../src/sdk/destination.js';
+import { permissionMissing } from '../../../src/sdk/errors.js';
+import type { Load } from '../../../src/sdk/load.js';
 import { writeFeed } from '../../../src/snapshot/feed.js';
 import { Database, type Row } from '../../../src/storage/duckdb.js';
 import { addErasure } from '../../../src/storage/erasures.js';
@@ -71,6 +74,24 @@ async function ask(sql: string, schema = 'cdp'): Promise<Row[]> {
   }
 }
 
+/** The connector, whose loads leave something that can be removed when `refusal` is null. */
+function leaving(left: { refusal: string | null; removed: number }): Connector {
+  return {
+    ...duckdb,
+    open: async (context: never) => {
+      const destination = await duckdb.open(context);
+      const load = destination.load.bind(destination);
+      return Object.assign(destination, {
+        load: (own: Load) => load({ ...own, finish: (outcome) => own.finish({ ...outcome, owes: true }) }),
+        removeLeft: async () => {
+          if (left.refusal !== null) throw permissionMissing(left.refusal);
+          left.removed += 1;
+        },
+      });
+    },
+  } as Connector;
+}
+
 const rows = async () => (await ask('SELECT id, n FROM members ORDER BY id')).map(({ id, n }) => `${id} ${n}`);
 
 describe('a delivery to a table', () => {
@@ -104,6 +125,32 @@ describe('a delivery to a table', () => {
       expect(await deliver({ mode })).toMatchObject({ status: 'ok', action: 'nothing' });
     },
   );
+
+  it('says in each night that something is left, and removes it first when it may, also with nothing to do', async () => {
+    const left = { refusal: 'DROP is not granted' as string | null, removed: 0 };
+    const connector = leaving(left);
+    const owed = {
+      status: 'partial',
+      error: { code: 'removal_owed', message: expect.stringContaining('not granted') },
+    };
+    const pending = async () => {
+      const [status] = await destinationStatuses(stream.layout, [{ name: 'warehouse', streams: ['members'] }]);
+      return status?.erasures_pending;
+    };
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    expect(await deliver({ connector })).toMatchObject({ ...owed, action: 'create' });
+    expect(await deliver({ connector })).toMatchObject({ ...owed, action: 'nothing' });
+    await stream.commit([{ op: 'insert', id: 'b', n: 2 }]);
+    expect(await deliver({ connector })).toMatchObject({ ...owed, action: 'increment' });
+    expect([await rows(), left.removed, await pending()]).toEqual([['a 1', 'b 2'], 0, 1]);
+    left.refusal = null;
+    // Whoever lost the folder with the state learns it from the record.
+    await rm(stream.layout.delivery('warehouse'), { recursive: true });
+    expect(await deliver({ connector })).toMatchObject({ status: 'ok', action: 'nothing', error: undefined });
+    expect([left.removed, await pending()]).toEqual([1, 0]);
+    expect(await deliver({ connector })).toMatchObject({ status: 'ok', action: 'nothing' });
+    expect(left.removed).toBe(1);
+  });
 
   it('keeps every digit of integers of 128 bits when it folds several commits', async () => {
     stream.isHuge = true;

@@ -221,6 +221,34 @@ describe('a load in a database without transactions', () => {
     await expect(stepping({ rows: 7 })).rejects.toMatchObject({ code: 'table_moved' });
   });
 
+  it.each([
+    ['dropped', false],
+    ['left', true],
+  ])('says in its record whether staged rows, also those of a killed load, are %s', async (_, owes) => {
+    const session = new SteppingSession();
+    const run = session.run.bind(session);
+    session.run = async (sql) => {
+      if (owes && sql === 'DROP of a killed load') throw new Error('not allowed');
+      return run(sql);
+    };
+    const outcomes: unknown[] = [];
+    class Leaving extends Stepping {
+      protected override async leftovers(table: string): Promise<string[]> {
+        expect(table).toBe('people');
+        return ['DROP of a killed load'];
+      }
+    }
+    const destination = new Leaving(dialect, session);
+    const finish: Load['finish'] = (outcome) => {
+      outcomes.push(outcome.owes, session.statements.at(-1));
+      return { record: 'after', line: {} };
+    };
+    await destination.load(loadOf({ finish }));
+    expect(outcomes).toEqual([owes, 'DROP TABLE IF EXISTS temp._cdsync_stage']);
+    if (owes) await expect(destination.removeLeft(key)).rejects.toThrow('not allowed');
+    else await destination.removeLeft(key);
+  });
+
   it('drops staged rows even after a stop', async () => {
     const session = new SteppingSession();
     const stopping = new AbortController();
