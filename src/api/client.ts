@@ -14,6 +14,7 @@ import { openTokenSource } from './oauth-token.js';
 import type { OutageView } from './outage.js';
 import {
   isIdempotent,
+  isRead,
   type Operation,
   PathSpellings,
   type RequestCounts,
@@ -53,6 +54,8 @@ export type Decode<T> = (body: Buffer, head: Pick<ServiceResponse, 'status' | 'h
 export interface SendOptions {
   readonly signal: AbortSignal;
   readonly meter: RequestCounts;
+  /** The sender can do without the result: a status such as 504 is believed after few attempts. */
+  readonly isOptional?: boolean;
 }
 
 /** The mean pause before a second new token is asked for: keys may be changing. */
@@ -107,7 +110,7 @@ export class ServiceClient {
   readonly #deprecations: Deprecations;
   readonly #spellings: PathSpellings;
   readonly #memory: BodyMemory;
-  #aheadMs: number | undefined;
+  #date: { readonly text: string | string[]; readonly aheadMs: number } | undefined;
 
   constructor(options: ServiceClientOptions) {
     const { service, clock, random = Math.random, onNotice, budget, bodyBytes = 192_000_000 } = options;
@@ -130,15 +133,15 @@ export class ServiceClient {
     this.#spellings = new PathSpellings(service.baseUrl);
   }
 
-  /** How far this machine's clock is ahead of the service's, by the first response with a date. */
+  /** How far this machine's clock is ahead of the service's, by the last response with another date. */
   get aheadMs(): number | undefined {
-    return this.#aheadMs;
+    return this.#date?.aheadMs;
   }
 
-  #noteDate(date: string | string[] | undefined): void {
-    if (this.#aheadMs !== undefined || date === undefined) return;
-    const service = Date.parse(String(date));
-    if (!Number.isNaN(service)) this.#aheadMs = this.#clock.now() - service;
+  #noteDate(text: string | string[] | undefined): void {
+    if (text === undefined || text === this.#date?.text) return;
+    const ms = Date.parse(String(text));
+    if (!Number.isNaN(ms)) this.#date = { text, aheadMs: this.#clock.now() - ms };
   }
 
   /**
@@ -172,10 +175,10 @@ export class ServiceClient {
     const { meter } = options;
     const signal = this.#untilClosed(options.signal);
     const pending: PendingRequest<T> = {
+      ...options,
       operation,
       take,
       signal,
-      meter,
       target: requestTarget(this.#spellings.spelled(operation)),
       body: operation.json ?? (operation.body === undefined ? null : JSON.stringify(operation.body)),
       version: this.#headers.versionOf(operation),
@@ -370,7 +373,7 @@ export class ServiceClient {
     }
     if (response.status !== 401) {
       pending.refusedTokens = 0;
-      return failure;
+      return pending.isOptional ? failure.ofOptional(pending.trial.attempts) : failure;
     }
     pending.refusedTokens += 1;
     if (pending.refusedTokens > mostNewTokens) return failure;
@@ -382,7 +385,9 @@ export class ServiceClient {
   #decode<T>({ operation, take }: PendingRequest<T>, response: ServiceResponse): T {
     const { body } = response;
     try {
-      if (operation.method === 'GET' || body.bytes.length > 0) requireJsonObject(body.bytes);
+      if (isRead(operation) && response.status !== 200) throw new MalformedBodyError('its status is not 200');
+      const isEmpty = body.bytes.length === 0 && operation.method === 'POST';
+      if (!operation.returnsNothing && !isEmpty) requireJsonObject(body.bytes);
       const taken = take(response);
       this.#check.understood();
       return taken;

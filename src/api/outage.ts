@@ -142,9 +142,10 @@ export function outageError(
   const cause = last.toError(attempts);
   if (requests === 1 && last.waitMs === 0) return cause;
   const ms = end.now - outage.since;
+  const isAnswered = (cause as ServiceError).status !== undefined;
   const often = end.awayMs > ms + 1_000 ? `, and for ${formatDuration(end.awayMs)} of the last while` : '';
   return unavailable(
-    `the ${end.name} has not answered ${since(end.timeOfDay, ms)}${often}, ${formatCounted(requests, 'request')}. Last: ${cause.message}`,
+    `the ${end.name} has ${isAnswered ? 'answered only with errors' : 'not answered'} ${since(end.timeOfDay, ms)}${often}, ${formatCounted(requests, 'request')}. Last: ${cause.message}`,
     last,
     { cause, leftMs: end.leftMs },
   );

@@ -55,19 +55,38 @@ export function objectDecoder<T>(schema: z.ZodType<T>): (body: Buffer) => T {
   };
 }
 
+/** Members of a body that is an error, although its status is 200. */
+export const errorMembers = ['status', 'error', 'errors', 'message'] as const;
+
+/**
+ * Which error the envelope of a page states, in words without any of its values; undefined if it is a page. A page without `data`
+ * is an empty one.
+ */
+export function statedError(member: (name: string) => unknown, hasData: boolean): string | undefined {
+  const status = Number(member('status'));
+  if (status >= 400 && status <= 599) return `an error with the status ${status}`;
+  const isError = !hasData && errorMembers.slice(1).some((name) => (member(name) ?? '') !== '');
+  return isError ? 'an error' : undefined;
+}
+
 /** A decoder for one page of objects; unknown fields are kept. @throws {MalformedBodyError} */
 export function pageDecoder<T>(item: z.ZodType<T>): (body: Buffer) => Page<T> {
   const decode = objectDecoder(
-    z.object({
-      data: z.array(item),
+    z.looseObject({
+      data: z.array(item).nullish(),
       // Services mark the end of a list in three ways: the token is absent, empty or null.
       next_token: z.string().nullish(),
       total: z.number().nullish(),
     }),
   );
   return (body) => {
-    const { data, next_token, total } = decode(body);
-    return { data, nextToken: next_token || null, total: total ?? null };
+    const envelope = decode(body);
+    const { data, next_token, total } = envelope;
+    const error = statedError((name) => (envelope as Record<string, unknown>)[name], data != null);
+    if (error !== undefined) throw new MalformedBodyError(`it is ${error}`);
+    if (data == null && Object.values(envelope).some(Array.isArray))
+      throw new MalformedBodyError('it has no list "data"');
+    return { data: data ?? [], nextToken: next_token || null, total: total ?? null };
   };
 }
 

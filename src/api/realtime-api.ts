@@ -41,6 +41,7 @@ export function sendEventOperation(streamId: string, event: Readonly<Record<stri
     method: 'POST',
     path: `/events/${pathSegment(streamId)}`,
     ...(typeof event === 'string' ? { json: event } : { body: event }),
+    returnsNothing: true,
     label: 'POST /events/{stream-id}',
     permissions: ['profile-events:write'],
     permissionInstead: 'streaming-ingest-api:write',

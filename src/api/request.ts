@@ -20,6 +20,8 @@ export interface Operation {
   readonly version?: string | null;
   /** Whether sending it twice has the same effect as sending it once. Default: true for GET. */
   readonly idempotent?: boolean;
+  /** Its response has no content: any status from 200 to 299 says that the request was taken, whatever the body. */
+  readonly returnsNothing?: boolean;
   /** The permissions that the API key needs, if they are published. */
   readonly permissions?: readonly string[];
   /** A permission that does as well as all of them. */
@@ -77,6 +79,11 @@ export function requestTarget({ group, path, query }: Operation): string {
 /** Whether sending a request twice does no more than sending it once. */
 export function isIdempotent({ method, idempotent }: Operation): boolean {
   return idempotent ?? method === 'GET';
+}
+
+/** Whether an operation only reads: then no status but 200 has a result. */
+export function isRead({ group, method, path }: Operation): boolean {
+  return method === 'GET' || (group === 'realtime' && path.startsWith('/lookup/'));
 }
 
 /** The header lists of requests; each is made once for a token, a version, and with or without a body. */

@@ -12,6 +12,9 @@ export const connectPatienceMs = 20_000;
 /** A response that cannot be read is asked for this often while others can be read. */
 export const mostUnreadable = 8;
 
+/** A request that its sender can do without is sent this often if the service answers it with a status such as 504. */
+const maxOptionalAttempts = 3;
+
 /** The longest pause before the first retry of one request; it doubles with each further one. */
 const singleMs = 200;
 /** The shortest pause before the first probe of an outage; it doubles with each further one. */
@@ -79,6 +82,13 @@ export class AttemptFailure extends Error {
     this.isUnconnected = details.isUnconnected ?? false;
     this.isUnreadable = details.isUnreadable ?? false;
     this.waitMs = details.waitMs ?? 0;
+  }
+
+  /** The same failure of a request whose sender can do without it: few attempts, and no sign of the service's state. */
+  ofOptional(attempts: number): AttemptFailure {
+    if (this.again !== 'later') return this;
+    const again = attempts < maxOptionalAttempts && this.waitMs === 0 ? 'later' : 'never';
+    return new AttemptFailure(this.toError, { again, shows: 'nothing', reason: this.reason });
   }
 
   /** The same failure with another time for the next attempt. */

@@ -33,6 +33,7 @@ export function engineOptions(
     budget,
     hinted: (hint, job) => output.hint(hint, job),
     failed: (error) => output.cause(error),
+    showsValues: output.showsValues,
   };
 }
 

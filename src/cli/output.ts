@@ -174,6 +174,10 @@ export class Output {
     if (stack !== undefined) this.#text(`  cause: ${stack}`);
   }
 
+  get showsValues(): boolean {
+    return this.#arguments.showValues;
+  }
+
   /** Why a part of the work failed, for those who ask for causes; what failed is in the result. */
   cause(error: CdsyncError): void {
     const stack = this.#causeOf(error);

@@ -68,6 +68,7 @@ export interface EngineOptions {
   /** Completes the commands in the hints of reports, so that they can be pasted. */
   readonly hinted?: RunContext['hinted'];
   readonly failed?: RunContext['failed'];
+  readonly showsValues?: RunContext['showsValues'];
   /** The longest wait for a service that is away; shorter if a user waits for the command. */
   readonly mostPatienceMs?: number | undefined;
   /** Shared by all engines that send under one limit. The engine does not close it. */
@@ -93,6 +94,7 @@ export interface Engine
     | 'notice'
     | 'hinted'
     | 'failed'
+    | 'showsValues'
     | 'salts'
     | 'bucket'
   > {
@@ -131,6 +133,7 @@ export async function withEngine<T>(
       notice,
       hinted: options.hinted,
       failed: options.failed,
+      showsValues: options.showsValues,
       salts: new Salts(),
       bucket: options.place?.bucket,
       layoutOf: layoutsOf(config, options.place),

@@ -41,6 +41,8 @@ export interface RunContext extends RunChoices {
   readonly notice: (line: string) => void;
   /** Completes the commands in the hint of an error, so that they work on this job. Left out: hints stay as they are. */
   readonly hinted?: ((hint: string, job: string) => string) | undefined;
+  /** Whether notices may show values of records, and ids. */
+  readonly showsValues?: boolean | undefined;
   /** Gets each error of a stream or a destination as it was thrown: a report has no causes. */
   readonly failed?: ((error: CdsyncError) => void) | undefined;
   readonly salts: Salts;

@@ -26,6 +26,8 @@ export interface ExtractionOptions {
   /** For such a list whose pages leave out details: the last snapshot's records of it. */
   readonly known: StoredRecords;
   readonly notice: (line: string) => void;
+  /** Whether notices may show ids. */
+  readonly showsValues: boolean;
   /** The requests that opening the stream took. If the reading cannot begin, its own requests are added. */
   readonly meter: RequestCounts;
   /** For such a list: the spans that earlier runs have covered. */

@@ -12,6 +12,14 @@ const { closeBrace, comma, openBrace } = jsonBytes;
 /** If the service refuses a first page, or a page is larger than the memory allows, its size is halved, but never below this. */
 const minPageSize = 25;
 
+/** A key without a record. */
+export interface RefusedKey {
+  /** Null if it must not be shown. */
+  readonly key: string | null;
+  /** Of the reject that it becomes. */
+  readonly reason: 'id_not_in_url' | 'id_refused';
+}
+
 /** A page as received, with its records not yet scanned. */
 export interface PageBytes extends PageCut {
   readonly body: Buffer;
@@ -19,8 +27,8 @@ export interface PageBytes extends PageCut {
   readonly issuedAt: string;
   /** Number of records that were requested by key but do not exist. */
   readonly missing: number;
-  /** Keys that no request can be made for. */
-  readonly unaskable?: readonly string[];
+  /** Keys without a record, because no request can be made for them or because the service refuses them. */
+  readonly refusedKeys?: readonly RefusedKey[];
   /** The response whose memory the page takes, if it has one. The owner of the page must dispose of it. */
   readonly response?: ResponseBody | undefined;
 }
@@ -68,11 +76,6 @@ export function cutOrRetry(body: Buffer, cut: (body: Buffer) => PageCut): PageCu
   }
 }
 
-/** Decodes the total of a page. */
-export function readTotal(body: Buffer): number | null {
-  return cutOrRetry(body, cutPageExactly).total;
-}
-
 function isTooLarge(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'response_too_large';
 }
@@ -96,7 +99,7 @@ function isSizeRefusal(error: unknown, limit: number, { accepted = 0 }: PageSize
   return sizeRefusals.has(error.status ?? 0);
 }
 
-function saysVersion(error: unknown): boolean {
+export function saysVersion(error: unknown): boolean {
   return error instanceof ServiceError && /version/i.test(error.serviceMessage ?? '');
 }
 
@@ -271,7 +274,7 @@ export function singlePageFetcher(first: SinglePage, again: () => Promise<Single
   };
 }
 
-function countRecords(body: Buffer, start: number, end: number): number {
+export function countRecords(body: Buffer, start: number, end: number): number {
   let count = 0;
   let at = skipSpace(body, start);
   while (at < end) {

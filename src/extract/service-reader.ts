@@ -16,8 +16,9 @@ import {
 } from '../storage/journal.js';
 import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
 import { type CountedRead, readWithTotal } from './completeness.js';
+import { ListTotal } from './list-total.js';
 import { PageChain, type ReadTask } from './page-chain.js';
-import { fetchSinglePage, readTotal, singlePageFetcher } from './page-fetcher.js';
+import { fetchSinglePage, singlePageFetcher } from './page-fetcher.js';
 import {
   isListPart,
   type Partition,
@@ -53,6 +54,7 @@ export class ServiceReader {
   readonly #partitions: readonly Partition[];
   #totalAtStart: number | null;
   #missed: number | null = null;
+  readonly #total: ListTotal;
   #hasTotal = true;
   readonly #earlierMs: number;
   readonly #began: number;
@@ -76,6 +78,7 @@ export class ServiceReader {
     this.#cursors = resume?.cursors ?? new Map();
     this.live = { ...(resume?.counters ?? noCounters) };
     for (const name of requestCounts) this.live[name] += options.meter[name];
+    this.#total = new ListTotal(client, { signal, meter: this.live, notice });
     this.#earlierMs = this.live.milliseconds;
     this.#began = clock.monotonic();
     this.#sink = new StreamSink({
@@ -94,6 +97,7 @@ export class ServiceReader {
       atOnce,
       known,
       notice,
+      showsValues: options.showsValues,
       labelOf: ({ partition }) => this.#labelOf(partition),
       sinkOf: (task) => this.#sink.of(task),
     });
@@ -194,7 +198,7 @@ export class ServiceReader {
 
   /** The list, to be checked against its own total; undefined if the total is not needed. */
   get #counted(): CountedRead | undefined {
-    const { source, checkTotal, filter, client, signal, pageSize } = this.#options;
+    const { source, checkTotal, filter, pageSize } = this.#options;
     const distrustsTokens = source.kind === 'list' && source.distrustsTokens === true;
     if (source.kind !== 'list') return undefined;
     if (this.split === undefined && !checkTotal && !distrustsTokens) return undefined;
@@ -207,7 +211,7 @@ export class ServiceReader {
       readInOneAnswer: source.plain === undefined ? undefined : () => this.#readInOneAnswer(source),
       partitions: this.#partitions,
       pageSize: () => this.#runner.pageSize(pageSize).limit,
-      total: () => client.send(operation, readTotal, { signal, meter: this.live }),
+      total: () => this.#total.ask(operation, distrustsTokens),
       partitionKeys: this.#cursors.get(partitionName({ kind: 'whole' }))?.partition_keys,
       read: (partitions, options) => this.#runner.run(partitions.map((each) => this.#task(each, options))),
       distinctKeys: async () => distinctKeys(this.#options.database, await this.extracted()),

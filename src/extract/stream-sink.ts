@@ -15,7 +15,7 @@ import {
 import type { ParquetCompression } from '../storage/parquet.js';
 import type { PartConverter } from './convert/converter.js';
 import type { PageSink, ReadTask } from './page-chain.js';
-import type { PageBytes } from './page-fetcher.js';
+import type { PageBytes, RefusedKey } from './page-fetcher.js';
 import { type PageToWrite, PartWriter } from './part-writer.js';
 import { type Partition, partitionName } from './partition.js';
 import type { LiveCounters } from './read-result.js';
@@ -245,7 +245,7 @@ export class StreamSink {
     cursor: PartitionCursor,
   ): Promise<PageToWrite> {
     const counted = () => {
-      const scanned = withUnaskable(scan(page), page.unaskable ?? []);
+      const scanned = withRefused(scan(page), page.refusedKeys ?? []);
       // No part and no checkpoint may have such a page: a later run would resume after it.
       if (scanned.mismatches > 0) throw filterIgnored(scanned);
       this.#count(scanned, page.missing);
@@ -287,9 +287,9 @@ function notKept(page: PageToWrite): PageToWrite {
   return 'raw' in nothing ? { ...nothing, raw: new Uint32Array(0) } : nothing;
 }
 
-/** A page whose rejects are also the keys that no request could be made for. */
-function withUnaskable(page: PageToWrite, keys: readonly string[]): PageToWrite {
+/** A page whose rejects are also the keys without a record. */
+function withRefused(page: PageToWrite, keys: readonly RefusedKey[]): PageToWrite {
   if (keys.length === 0) return page;
-  const nothing = { position: -1, reason: 'id_not_in_url', column: null, raw: Buffer.alloc(0) };
-  return { ...page, rejects: [...page.rejects, ...keys.map((key) => ({ ...nothing, key }))] };
+  const nothing = { position: -1, column: null, raw: Buffer.alloc(0) };
+  return { ...page, rejects: [...page.rejects, ...keys.map((refused) => ({ ...nothing, ...refused }))] };
 }

@@ -1,25 +1,31 @@
 import pLimit from 'p-limit';
 import { ServiceError } from '../api/client.js';
+import { CdsyncError, type ErrorKind } from '../core/errors.js';
+import { formatCounted, formatNames } from '../core/quantities.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import type { Source } from '../sources/source.js';
-import { KeyedFetcher } from './keyed-fetcher.js';
+import { KeyedFetcher, KeyRefusals } from './keyed-fetcher.js';
 import { PageChain, type PageSink, type ReadTask } from './page-chain.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher } from './page-fetcher.js';
 import { chunkOf } from './partition.js';
 import { DetailedFetcher, RecordDetails, type StoredRecords } from './record-details.js';
 import { windowFetcher } from './window-fetcher.js';
 
-/**
- * Returns the fetcher for the pages of a task.
- * @param limit how many requests for single records may be under way at once, over all tasks of a stream
- * @param details completes the records of the stream, if its pages leave out fields
- */
+/** What all tasks of a stream share. */
+interface StreamRequests {
+  /** How many requests for single records may be under way at once. */
+  readonly limit: ReturnType<typeof pLimit>;
+  /** Completes the records of the stream, if its pages leave out fields. */
+  readonly details: RecordDetails | undefined;
+  readonly refusals: KeyRefusals;
+}
+
+/** Returns the fetcher for the pages of a task. */
 function taskFetcher(
   { partition, filter }: ReadTask,
   source: Source,
   context: FetchContext,
-  limit: ReturnType<typeof pLimit>,
-  details: RecordDetails | undefined,
+  { limit, details, refusals }: StreamRequests,
 ): PageFetcher {
   const { added } = source;
   if (source.kind === 'list') {
@@ -29,7 +35,7 @@ function taskFetcher(
   }
   if (source.kind === 'keyed' && partition.kind === 'keys') {
     const requests = chunkOf(partition.chunk, source.requests);
-    return new KeyedFetcher(context, requests, { mayMiss: source.mayMiss, limit });
+    return new KeyedFetcher(context, requests, { mayMiss: source.mayMiss, limit, refusals });
   }
   if (source.kind === 'windowed' && partition.kind === 'window') {
     const pages = windowFetcher(context, source, { from: partition.from, to: partition.to });
@@ -44,11 +50,14 @@ function taskFetcher(
     return new KeyedFetcher(context, [{ operation: () => one(key), returns: 'record', added }], {
       mayMiss: true,
       limit,
+      refusals,
     });
   }
   throw new TypeError(`a ${source.kind} source has no partition of kind ${partition.kind}`);
 }
 
+/** The most refused ids that a notice shows. */
+const maxShownKeys = 20;
 /** How many chunks of keys are read at once; their requests share the stream's concurrency. */
 const chunksAtOnce = 4;
 /** How many chains of pages are open at once; the client limits the requests under way. */
@@ -61,6 +70,8 @@ interface TaskRunnerOptions extends Omit<FetchContext, 'pageSize'> {
   /** For a list whose pages leave out details: the last snapshot's records of it. */
   readonly known: StoredRecords;
   readonly notice: (line: string) => void;
+  /** Whether notices may show ids. */
+  readonly showsValues: boolean;
   /** What messages call the partition of a task; undefined if it is the whole list. */
   labelOf(task: ReadTask): string | undefined;
   sinkOf(task: ReadTask): PageSink;
@@ -71,6 +82,7 @@ export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #requestLimit: ReturnType<typeof pLimit>;
   readonly #details: RecordDetails | undefined;
+  readonly #refusals = new KeyRefusals();
   /** Page sizes that the service accepts, by the size first asked for. */
   readonly #pageSizes = new Map<number, { limit: number }>();
 
@@ -101,33 +113,55 @@ export class TaskRunner {
     const end = atOnce.govern(this.#requestLimit);
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
-    const failures: unknown[] = [];
-    const failed: ReadTask[] = [];
+    const failures: Failure[] = [];
+    const unfinished = new Set(tasks.filter(({ start }) => !start.done));
     const chains = tasks.map((task) =>
       limit(async () => {
         if (task.start.done || stop.signal.aborted) return;
         try {
           await this.#read(task, either);
+          unfinished.delete(task);
         } catch (error) {
-          if (failures.length === 0 || !stop.signal.aborted) failures.push(error);
+          if (failures.length === 0 || !stop.signal.aborted) failures.push({ error, task });
           // One address that keeps failing is no reason to leave the others unread: the next run then needs only that one.
-          if (isOfOneTask(error)) failed.push(task);
-          else stop.abort();
+          if (!isOfOneTask(error)) stop.abort();
         }
       }),
     );
     await Promise.all(chains);
     end();
-    if (failures.length > 0) throw this.#named(failures.find((error) => !isOfOneTask(error)) ?? failures[0], failed);
+    this.#noteRefusals();
+    const failure = failures.find(({ error }) => !isOfOneTask(error)) ?? failures[0];
+    if (failure !== undefined) {
+      // Of an outage that left every partition unread, the name of one says nothing.
+      const isOfAll = unfinished.size === tasks.length && tasks.length > 1;
+      const others = isOfOneTask(failure.error) ? failures.length - 1 : unfinished.size - 1;
+      throw this.#named(failure, { others, isOfAll });
+    }
     signal.throwIfAborted();
   }
 
-  /** The error of a task that failed alone, with the name of its partition. */
-  #named(error: unknown, failed: readonly ReadTask[]): unknown {
-    const [first, ...others] = failed;
-    const label = first && this.#options.labelOf(first);
-    if (!(error instanceof ServiceError && error.isSingle) || label === undefined) return error;
-    const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  #noteRefusals(): void {
+    const { keys, lastStatus } = this.#refusals;
+    if (keys.length === 0) return;
+    const { notice, showsValues } = this.#options;
+    const shown = keys.flatMap((key) => (key === null ? [] : JSON.stringify(key)));
+    const names = showsValues && shown.length > 0 ? `: ${formatNames(shown, maxShownKeys)}` : '';
+    notice(
+      `the service refuses ${formatCounted(keys.splice(0).length, 'id')} (${lastStatus}), which become rejects${names}`,
+    );
+  }
+
+  /** The error of a task, with the name of its partition, and with how many others were not read. */
+  #named(
+    { error, task }: Failure,
+    { others, isOfAll }: { readonly others: number; readonly isOfAll: boolean },
+  ): unknown {
+    const label = this.#options.labelOf(task);
+    if (!(error instanceof CdsyncError) || label === undefined || unnamedKinds.has(error.kind)) return error;
+    const isOutage = error instanceof ServiceError && error.kind === 'retryable' && !error.isSingle;
+    if (isOutage && isOfAll) return error;
+    const more = others > 0 && (isOutage || isOfOneTask(error)) ? ` and ${others} more` : '';
     error.message = `${label}${more}: ${error.message}`;
     return error;
   }
@@ -135,10 +169,23 @@ export class TaskRunner {
   #read(task: ReadTask, signal: AbortSignal): Promise<void> {
     const { source, client, clock, meter, sinkOf } = this.#options;
     const context = { client, clock, signal, meter, pageSize: this.pageSize(task.pageSize) };
-    const fetcher = taskFetcher(task, source, context, this.#requestLimit, this.#details);
+    const fetcher = taskFetcher(task, source, context, {
+      limit: this.#requestLimit,
+      details: this.#details,
+      refusals: this.#refusals,
+    });
     return new PageChain(task, { fetcher, meter, sink: sinkOf(task) }).read();
   }
 }
+
+/** Why a task was not read to its end. */
+interface Failure {
+  readonly error: unknown;
+  readonly task: ReadTask;
+}
+
+/** Errors of the key, the configuration or the user: no partition has anything to do with them. */
+const unnamedKinds: ReadonlySet<ErrorKind> = new Set(['auth', 'configuration', 'interrupted']);
 
 function isOfOneTask(error: unknown): boolean {
   return error instanceof ServiceError && error.isSingle;

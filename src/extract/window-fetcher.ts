@@ -63,7 +63,8 @@ class WholeWindowFetcher implements PageFetcher {
     try {
       return await this.#proved(window, await this.#ask(window));
     } catch (error) {
-      const oldest = this.#context.clock.now() - (this.#source.certainMs ?? Number.POSITIVE_INFINITY);
+      const { client, clock } = this.#context;
+      const oldest = clock.now() - (client.aheadMs ?? 0) - (this.#source.certainMs ?? Number.POSITIVE_INFINITY);
       const from = oldest + (margin ?? Number.NEGATIVE_INFINITY);
       if (!isRefusal(error) || from <= Date.parse(window.from)) throw error;
       if (from >= Date.parse(window.to)) return [];

@@ -82,8 +82,8 @@ export interface RunCommit {
   readonly streams: readonly StreamCommit[];
   /** Whether to keep snapshots as Parquet files too. */
   readonly parquet: boolean;
-  /** How long the store keeps changes, in milliseconds. */
-  readonly historyMs: number;
+  /** The store keeps changes from here on: ISO 8601. */
+  readonly historyFrom: string;
   /** Stops the commit as long as it does not count. */
   readonly signal: AbortSignal;
   /** Work in the store's session that is not part of the commit, done while files of snapshots are being written. */
@@ -193,10 +193,6 @@ async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence
   await recordRejects(store, commit);
 }
 
-function horizonOf({ finishedAt, historyMs }: Pick<RunCommit, 'finishedAt' | 'historyMs'>): string {
-  return new Date(Date.parse(finishedAt) - historyMs).toISOString();
-}
-
 interface CommitStep {
   readonly commit: StreamCommit;
   /** Whether columns get comments. */
@@ -210,12 +206,11 @@ interface CommitStep {
 /** The changes of earlier commits, without the values that this one removes. */
 function rewrittenChanges(
   store: SnapshotStore,
-  { layout, runId, finishedAt, historyMs }: RunCommit,
+  { layout, runId, historyFrom: horizon }: RunCommit,
   task: ApplyTask,
 ): Promise<RewrittenChanges | undefined> {
   const { stream, columns, compression } = task;
   const state = { stream, first: firstCommitOf(task) };
-  const horizon = horizonOf({ finishedAt, historyMs });
   const folder = join(layout.streamRun(runId, stream), 'parts');
   return rewriteChanges(store, { layout, runId, state, columns, horizon, folder, compression });
 }
@@ -283,7 +278,7 @@ async function commitStreams(store: SnapshotStore, run: RunCommit, writer: Snaps
       await commitStream(store, run, { commit, describesColumns, sequence, writer, large });
     // After all streams are applied: DuckDB refuses to change a column's type after rows were deleted.
     if (sequence > run.sequence)
-      for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, horizonOf(run));
+      for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, run.historyFrom);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
     await recordRun(store, run, sequence);
   }, run.signal);

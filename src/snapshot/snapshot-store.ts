@@ -192,7 +192,7 @@ export async function distinctValues(
   return rows.map(({ value }) => String(value));
 }
 
-/** Streams the rows of a stream's table as JSON objects with some of its columns. */
+/** Streams the rows of a stream's table as JSON objects with some of its columns, and with `_age_ms` since a run had them first. */
 export async function* storedRows(
   { session }: SnapshotStore,
   { stream, columns }: StreamState,
@@ -200,7 +200,7 @@ export async function* storedRows(
 ): AsyncGenerator<Readonly<Record<string, unknown>>> {
   const names = columns.filter(({ field }) => fields.includes(field)).map(({ name }) => quoteIdentifier(name));
   const rows = session.stream(
-    `SELECT to_json(_cdsync_row)::VARCHAR AS row FROM (SELECT ${names.join(', ')} FROM ${storeTable(stream)}) AS _cdsync_row`,
+    `SELECT to_json(_cdsync_row)::VARCHAR AS row FROM (SELECT ${names.join(', ')}, epoch_ms(now()) - epoch_ms(_first_seen_at) AS _age_ms FROM ${storeTable(stream)}) AS _cdsync_row`,
   );
   for await (const { row } of rows) yield JSON.parse(String(row)) as Record<string, unknown>;
 }

@@ -107,6 +107,8 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readOptions?(options: OptionsOf<S>): Partial<ReadOptions>;
   /** Whether a stored record may still change, so that the next run asks for it again. Sees the `watched` columns. */
   isUnfinished?(record: StoredRecord): boolean;
+  /** A record that is older than this counts as ended: the service no longer lists it. Default: none does. */
+  readonly forgottenAfterMs?: number;
   /**
    * Finds out which requests to send; left out if the source is a query.
    * @throws {CdsyncError} if an option does not fit the service, such as an unknown index; errors of the client
@@ -134,7 +136,9 @@ export interface StreamSource extends ReadOptions {
   /** Records asked for in a page; undefined: `service.page_size` decides. */
   readonly pageSize: number | undefined;
   /** Given if stored records change until they have ended: {@link SourceDeclaration.isUnfinished}. */
-  readonly unfinished: { readonly watched: readonly string[]; is(record: StoredRecord): boolean } | undefined;
+  readonly unfinished:
+    | { readonly watched: readonly string[]; is(record: StoredRecord, ageMs: number): boolean }
+    | undefined;
   /** {@link SourceDeclaration.details} */
   readonly details: readonly string[] | undefined;
   /** Undefined if the stream is a query: {@link ReadOptions.query}. @throws {CdsyncError} as {@link SourceDeclaration.open} */
@@ -155,7 +159,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
   const definition = definingOptions(declaration, options);
   const key = 'option' in declaration.key ? (options[declaration.key.option] as readonly string[]) : declaration.key;
   const properties = { ...declaration, key };
-  const { open, isUnfinished } = declaration;
+  const { open, isUnfinished, forgottenAfterMs = Number.POSITIVE_INFINITY } = declaration;
   return {
     filter: new Map(),
     partitionBy: undefined,
@@ -171,7 +175,10 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     definition,
     pageSize: (options.pageSize as number | undefined) ?? pages?.size,
     details: declaration.details,
-    unfinished: isUnfinished && { watched, is: isUnfinished },
+    unfinished: isUnfinished && {
+      watched,
+      is: (record, ageMs) => ageMs <= forgottenAfterMs && isUnfinished(record),
+    },
     open: open && (async (context) => completeSource(properties, await open(options, context), definition)),
   };
 }

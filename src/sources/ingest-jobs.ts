@@ -10,7 +10,8 @@ const certainDays = 7;
 /** The ingest jobs of the tenant, by the time they were created (specification, section 4.11). */
 export const ingestJobs = source({
   name: 'ingest_jobs',
-  description: 'The ingest jobs of the tenant. cdsync reads a job again by id until it has ended.',
+  description:
+    'The ingest jobs of the tenant. cdsync reads a job again by id until it has ended, for seven days at most.',
   options: windowOptions(certainDays),
   notDefining: windowOptionNames,
   group: 'management',
@@ -23,6 +24,7 @@ export const ingestJobs = source({
     !Array.isArray(tables) ||
     tables.length === 0 ||
     tables.some((table: object | null) => isUnfinishedRun(table ?? {})),
+  forgottenAfterMs: certainDays * dayMs,
   pages: {},
   readOptions: windowReadOptions(certainDays),
   open: () => ({

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run-report.js';
 import type { ServiceOptions } from '../../core/service-options.js';
-import { readTotal } from '../../extract/page-fetcher.js';
+import { readTotal } from '../../extract/list-total.js';
 import type { ListSource } from '../../sources/source.js';
 import { readAllIndexes, readWholeList } from '../../sources/whole-list.js';
 import type { EngineOptions } from '../open-engine.js';

@@ -1,6 +1,7 @@
 import { ServiceError } from '../../api/client.js';
 import { type Column, columnPath } from '../../columns/columns.js';
-import { cutOrRetry, ListFetcher, readTotal } from '../../extract/page-fetcher.js';
+import { optionalTotal } from '../../extract/list-total.js';
+import { cutOrRetry, ListFetcher } from '../../extract/page-fetcher.js';
 import { ColumnSample } from '../../extract/scan/column-sample.js';
 import { cutPageExactly } from '../../extract/scan/page-cutter.js';
 import { profilesOfIndex } from '../../sources/index-profiles.js';
@@ -129,5 +130,5 @@ export async function countProfiles(
 ): Promise<number | null> {
   const source = profilesOfIndex(indexId);
   const operation = source.page({ token: null, limit: 1, filter: noFilter, withTotal: true });
-  return client.send(operation, readTotal, { signal, meter });
+  return optionalTotal(client, operation, { signal, meter });
 }

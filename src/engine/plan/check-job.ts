@@ -7,7 +7,7 @@ import { asCdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run-report.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { checkDestination } from '../../delivery/check-destination.js';
-import { readTotal } from '../../extract/page-fetcher.js';
+import { optionalTotal, readTotal } from '../../extract/list-total.js';
 import { isWritable, missingAfterRunSettings } from '../../notify/missing-settings.js';
 import { requireOwner } from '../../sources/key-owner.js';
 import type { Session } from '../../storage/duckdb.js';
@@ -137,16 +137,23 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
   // A total can be expensive, so it is asked for only where the run does (specification, section 4.2).
   const withTotal = config.reads.checkTotal || config.reads.partitionBy !== undefined;
   const request = { token: null, limit: 1, filter, withTotal };
-  const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
+  // The service may refuse a window in the future, and this machine's clock may be ahead.
+  const to = now - (client.aheadMs ?? 0) - 60_000;
+  const window = { from: new Date(to - 86_400_000).toISOString(), to: new Date(to).toISOString() };
   if (source.kind === 'windowed') {
-    await client.send(source.page({ ...request, window }), readTotal, { signal, meter });
+    await client.send(source.page({ ...request, window, withTotal: false }), readTotal, { signal, meter });
     // It counts the window, not the stream.
     return null;
   }
   // As the run does: a list that may take no parameters is first asked without any.
-  const total = await client.send(source.plain?.() ?? source.page(request), readTotal, { signal, meter });
+  const options = { signal, meter };
+  const counted =
+    withTotal && source.plain === undefined ? await optionalTotal(client, source.page(request), options) : null;
+  const uncounted = source.plain?.() ?? source.page({ ...request, withTotal: false });
+  const total = counted ?? (await client.send(uncounted, readTotal, options));
   const part = partFilter(config);
-  if (part !== undefined) await client.send(source.page({ ...request, filter: part }), readTotal, { signal, meter });
+  if (part !== undefined)
+    await client.send(source.page({ ...request, filter: part, withTotal: false }), readTotal, { signal, meter });
   return total;
 }
 

@@ -3,7 +3,7 @@ import type { Operation } from '../../api/request.js';
 import { hashVersion } from '../../columns/row-hash.js';
 import type { StreamConfig } from '../../config/config.js';
 import type { ApiGroup } from '../../core/service-options.js';
-import { readTotal } from '../../extract/page-fetcher.js';
+import { optionalTotal } from '../../extract/list-total.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { ListSource, Source, WindowedSource } from '../../sources/source.js';
 import { pagesOf, type Split } from '../../sources/splits.js';
@@ -75,7 +75,7 @@ interface Counting {
 }
 
 function count({ context, meter }: Counting, operation: Operation): Promise<number | null> {
-  return context.client.send(operation, readTotal, { signal: context.signal, meter });
+  return optionalTotal(context.client, operation, { signal: context.signal, meter });
 }
 
 /** Records of each partition, by the service's own count. */

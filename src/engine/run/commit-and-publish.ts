@@ -25,6 +25,8 @@ const quietMs = 12 * 3_600_000;
 type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice'> & {
   /** Whether nothing is removed because of its age: the clock is wrong, or not checked yet. */
   readonly keepsAll?: boolean;
+  /** The time from which ages count, in milliseconds since 1970. Default: now. */
+  readonly ageFromMs?: number;
 };
 
 interface CommitTask {
@@ -37,10 +39,21 @@ interface CommitTask {
   readonly isNews: boolean;
 }
 
+/**
+ * What a run removes because of its age is as old at the last commit: a clock that jumps ahead, within a run or before it, must not
+ * make everything old.
+ */
+function agesCountFrom({ startedAt }: RunIdentity, streams: readonly StreamCommit[]): number {
+  const earlier = streams.flatMap(({ task }) =>
+    task.previous === undefined ? [] : Date.parse(task.previous.synced_at),
+  );
+  return Math.min(Date.parse(startedAt), earlier.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...earlier));
+}
+
 /** How a job's snapshots are published: file mode, and how long earlier files stay. */
-function publishOptions({ job, clock, keepsAll = false }: PublishContext): PublishOptions {
+function publishOptions({ job, clock, keepsAll = false, ageFromMs = clock.now() }: PublishContext): PublishOptions {
   const { publish: published, keep } = job;
-  const changesBefore = new Date(keepsAll ? 0 : clock.now() - keep.changes).toISOString();
+  const changesBefore = new Date(keepsAll ? 0 : ageFromMs - keep.changes).toISOString();
   return { duckdb: published.duckdb, mode: published.mode, keepSnapshots: keep.snapshots, changesBefore };
 }
 
@@ -176,6 +189,7 @@ export async function commitAndPublish(
   progress.phase = 'committing';
   await collectGarbage();
   const cacheUpdates = new CacheUpdates(context);
+  const ageFromMs = agesCountFrom(run, streams);
   const commit: RunCommit = {
     layout,
     runId: run.runId,
@@ -185,7 +199,7 @@ export async function commitAndPublish(
     sequence: before,
     streams,
     parquet: job.parquet.enabled,
-    historyMs: context.keepsAll === true ? clock.now() : job.publish.history,
+    historyFrom: new Date(context.keepsAll === true ? 0 : ageFromMs - job.publish.history).toISOString(),
     signal,
     meanwhile: () => cacheUpdates.prepare(store, { run, streams }),
   };
@@ -205,7 +219,9 @@ export async function commitAndPublish(
   // In a bucket, each run would upload the whole database.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;
   try {
-    await publishStore(context, store, { repairs: sequence === before && (isNews || isStale) ? 'all' : 'none' });
+    await publishStore({ ...context, ageFromMs }, store, {
+      repairs: sequence === before && (isNews || isStale) ? 'all' : 'none',
+    });
     return { sequence, unpublished: undefined };
   } catch (thrown) {
     if (sequence === before || context.bucket !== undefined) throw thrown;

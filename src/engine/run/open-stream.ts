@@ -20,6 +20,7 @@ import type { RunContext } from '../run-context.js';
 import { chosenSplit } from './choose-split.js';
 import { QueryReader } from './query-reader.js';
 import type { StoredKeys } from './recover.js';
+import { dateStepMs, readableUntil } from './service-time.js';
 import type { StreamReader } from './stream-reader.js';
 import { cacheOptionsFor } from './usable-cache.js';
 
@@ -54,8 +55,6 @@ function refuseChanged(before: Definition | undefined, now: Definition): void {
   });
 }
 
-/** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
-const dateStepMs = 1000;
 const dayMs = 86_400_000;
 
 /** A digest of all that decides the content of a stream's parts. A reading with another one is not resumed. */
@@ -148,14 +147,9 @@ async function windowsToRead(
   { source, options }: { source: WindowedSource; options: WindowOptions },
   { previous, meter }: OpenTask,
 ): Promise<Window[]> {
-  const { client, clock, signal } = context;
   const { since, reachMs, lagMs } = options;
-  const now = clock.now();
-  const minute = { from: new Date(now - 60_000).toISOString(), to: new Date(now).toISOString() };
-  const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
-  const date = await client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
-  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - reachMs;
-  const untilMs = Number.isNaN(date) ? now : date + dateStepMs;
+  const untilMs = await readableUntil(context, source, meter);
+  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || untilMs - reachMs;
   const longestMs = source.longestWindowMs;
   const { range, full } = context;
   if (range !== undefined) {
@@ -250,6 +244,7 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
     unfinished: task.again.asked,
     known: { skipped: task.again.skipped(context), undetailed: task.again.undetailed },
     notice: (line) => context.notice(`${config.name}: ${line}`),
+    showsValues: context.showsValues ?? false,
     covered: previous?.covered ?? [],
     pageSize: config.reads.pageSize ?? all.service.pageSize,
     atOnce: client.atOnce(config.reads.group ?? 'profile'),

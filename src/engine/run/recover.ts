@@ -39,14 +39,14 @@ async function storedKeysOf(store: SnapshotStore, config: StreamConfig, state: S
   const [key] = state.key;
   if (unfinished === undefined || key === undefined) return noStoredKeys;
   const detailFields = detailColumns(config);
-  const base = new Set([key, ...unfinished.watched]);
+  const base = new Set([key, ...unfinished.watched, '_age_ms']);
   const asked: string[] = [];
   const undetailed = new Set<string>();
   const all = new Set<string>();
   for await (const record of storedRows(store, state, [...base, ...detailFields])) {
     const id = String(record[key]);
     if (details !== undefined) all.add(id);
-    const isOpen = unfinished.is(record);
+    const isOpen = unfinished.is(record, Number(record._age_ms));
     const hasDetails = Object.entries(record).some(([name, value]) => !base.has(name) && value !== null);
     if (!isOpen && detailFields.length > 0 && !hasDetails) undetailed.add(id);
     if (isOpen || undetailed.has(id)) asked.push(id);

@@ -1,3 +1,4 @@
+import { errorMembers, statedError } from '../../api/paging.js';
 import { jsonBytes } from './bytes.js';
 import { skipSpace, skipString, skipValue } from './json-bytes.js';
 import { MalformedPageError } from './scanned-page.js';
@@ -120,7 +121,7 @@ function readHead(body: Buffer): Head | undefined {
     const { name, from } = memberAt(body, at);
     if (name === 'data') return body[from] === openBracket ? { start: from + 1, members } : undefined;
     const end = skipMember(body, from);
-    if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
+    if (readMembers.has(name)) members.set(name, scalar(body, from, end));
     at = skipSpace(body, end);
     if (body[at] !== comma) return undefined;
     at = skipSpace(body, at + 1);
@@ -128,7 +129,16 @@ function readHead(body: Buffer): Head | undefined {
   return undefined;
 }
 
-function checkedCut(start: number, end: number, members: ReadonlyMap<string, unknown>): PageCut {
+/** Members of the envelope that are read, wherever they are. */
+const readMembers: ReadonlySet<string> = new Set(['next_token', 'total', ...errorMembers]);
+
+function checkedCut(
+  { start, end }: { readonly start: number; readonly end: number },
+  members: ReadonlyMap<string, unknown>,
+  hasData = true,
+): PageCut {
+  const error = statedError((name) => members.get(name), hasData);
+  if (error !== undefined) throw new MalformedPageError(`a page, not ${error}`);
   const token = members.get('next_token');
   if (token !== undefined && token !== null && typeof token !== 'string') {
     throw new MalformedPageError('a string or null as next_token');
@@ -144,12 +154,17 @@ export function cutPageExactly(body: Buffer): PageCut {
   if (body[at] !== openBrace) throw new MalformedPageError('an object with a list "data"');
   const members = new Map<string, unknown>();
   let data: { start: number; end: number } | undefined;
+  let [isOther, hasOtherList] = [false, false];
   at = skipSpace(body, at + 1);
   while (body[at] !== closeBrace) {
     const { name, from } = memberAt(body, at);
     const end = skipMember(body, from);
-    if (name === 'data') data = body[from] === openBracket ? { start: from + 1, end: end - 1 } : undefined;
-    else if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
+    const isList = body[from] === openBracket;
+    if (name === 'data') {
+      data = isList ? { start: from + 1, end: end - 1 } : undefined;
+      isOther = !isList && scalar(body, from, end) !== null;
+    } else if (readMembers.has(name)) members.set(name, scalar(body, from, end));
+    else hasOtherList ||= isList;
     at = skipSpace(body, end);
     if (body[at] === closeBrace) break;
     if (body[at] !== comma) throw new MalformedPageError(malformed);
@@ -157,8 +172,9 @@ export function cutPageExactly(body: Buffer): PageCut {
     if (body[at] !== quote) throw new MalformedPageError(malformed);
   }
   if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing after the object');
-  if (data === undefined) throw new MalformedPageError('an object with a list "data"');
-  return checkedCut(data.start, data.end, members);
+  // Without `data`, or with null, the page is empty, unless its records are in another list: then its name may be garbled.
+  if (data === undefined && (isOther || hasOtherList)) throw new MalformedPageError('an object with a list "data"');
+  return checkedCut(data ?? { start: 0, end: 0 }, members, data !== undefined);
 }
 
 function scalar(body: Buffer, from: number, end: number): unknown {
@@ -178,5 +194,5 @@ export function cutPage(body: Buffer): PageCut {
   // Members after the records win: of repeated names the last counts.
   const members = new Map([...head.members, ...tail.members]);
   // Without a token, the end found may belong to another list after the records, with the token before that list.
-  return members.has('next_token') ? checkedCut(head.start, tail.end, members) : cutPageExactly(body);
+  return members.has('next_token') ? checkedCut({ start: head.start, end: tail.end }, members) : cutPageExactly(body);
 }

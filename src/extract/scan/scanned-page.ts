@@ -16,7 +16,7 @@ export interface Reject {
   /** Position in its page, from 0. */
   readonly position: number;
   readonly key: string | null;
-  /** Stable: `id_not_in_url`, `not_an_object`, `key_missing`, `key_not_text`, `key_not_unicode`, `attributes_not_an_object`, `nested_too_deep`. */
+  /** Stable: `id_not_in_url`, `id_refused`, `not_an_object`, `key_missing`, `key_not_text`, `key_not_unicode`, `attributes_not_an_object`, `nested_too_deep`. */
   readonly reason: string;
   readonly column: string | null;
   readonly raw: Buffer;

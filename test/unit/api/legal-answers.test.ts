@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { sendEventOperation } from '../../../src/api/realtime-api.js';
 import { rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
 const list = indexesPageOperation({});
@@ -60,4 +61,46 @@ it.each([
   for (let request = 0; request < 3; request += 1) expect(await send(list)).toEqual(page);
   expect(meter).toMatchObject({ requests: 3, retries: 0 });
   expect(connections.size).toBe(1);
+});
+
+it.each([
+  [200, 'Accepted'],
+  [200, ''],
+  [201, '[]'],
+  [202, '{"status":"queued"'],
+  [202, '"ok"'],
+  [203, '<html>'],
+  [204, ''],
+  [299, 'null'],
+])('an event is taken by any success: %i with the body %j', async (status, body) => {
+  const { baseUrl } = await scriptedService((response) => {
+    response.writeHead(status, { 'content-type': 'text/plain' });
+    response.end(body);
+  });
+  const { client, meter, abort } = testClient(serviceOptions(baseUrl));
+  const seen = await client.send(sendEventOperation('s-1', {}), (_, head) => head.status, {
+    signal: abort.signal,
+    meter,
+  });
+  expect(seen).toBe(status);
+  expect(meter).toMatchObject({ requests: 1, retries: 0 });
+});
+
+it.each([201, 202, 203, 204, 206, 299])('a list is read from a 200 only, not from a %i', async (status) => {
+  const { baseUrl } = await scriptedService(
+    { status, body: status === 204 ? undefined : page },
+    { status: 200, body: page },
+  );
+  const { send, meter } = testClient(serviceOptions(baseUrl));
+  expect(await send(list)).toEqual(page);
+  expect(meter).toMatchObject({ requests: 2, retries: 1 });
+});
+
+it('answers that cannot be used are not told as no answer', async () => {
+  const { baseUrl } = await scriptedService({ status: 202, body: page });
+  const error = await testClient(serviceOptions(baseUrl)).failure(list);
+  expect(error).toMatchObject({ code: 'malformed_response', status: 202 });
+  expect(error.message).toMatch(
+    /^the Profile API has answered only with errors since .*\(202\).*: its status is not 200$/,
+  );
 });

@@ -171,12 +171,23 @@ describe('Decoding', () => {
     });
   });
 
-  it.each(['{"data":{}}', '{}', '[]', '{"data":[{}]}', '{"data":[],"next_token":1}', '{"data":[', ''])(
-    'calls %s malformed without repeating it',
-    (text) => {
-      expect(() => readIndexes(Buffer.from(text))).toThrow(expect.objectContaining({ code: 'malformed_response' }));
-    },
-  );
+  it.each(['{}', '{"total":0}', '{"data":null}'])('takes %s as an empty page', (text) => {
+    expect(readIndexes(Buffer.from(text))).toMatchObject({ data: [], nextToken: null });
+  });
+
+  it.each([
+    '{"data":{}}',
+    '{"items":[]}',
+    '{"data":[],"status":500}',
+    '{"error":"x"}',
+    '[]',
+    '{"data":[{}]}',
+    '{"data":[],"next_token":1}',
+    '{"data":[',
+    '',
+  ])('calls %s malformed without repeating it', (text) => {
+    expect(() => readIndexes(Buffer.from(text))).toThrow(expect.objectContaining({ code: 'malformed_response' }));
+  });
 
   it('inflates gzip, and counts the bytes after it', async () => {
     const text = JSON.stringify({ data: [{ id: 'x'.repeat(100_000) }] });
@@ -192,7 +203,7 @@ describe('Decoding', () => {
   it('gives the decoder the whole body as bytes, with status and headers', async () => {
     const text = JSON.stringify({ data: ['é'.repeat(300_000)] });
     const service = await scriptedService((response) => {
-      response.writeHead(201, { date: 'Sat, 21 Nov 2026 05:00:00 GMT' });
+      response.writeHead(200, { date: 'Sat, 21 Nov 2026 05:00:00 GMT' });
       response.end(text);
     });
     const { client, meter, abort } = testClient(serviceOptions(service.baseUrl));
@@ -202,7 +213,7 @@ describe('Decoding', () => {
       headers.date,
     ];
     const reply = await client.send(indexesPageOperation({}), decode, { signal: abort.signal, meter });
-    expect(reply).toEqual([true, 201, 'Sat, 21 Nov 2026 05:00:00 GMT']);
+    expect(reply).toEqual([true, 200, 'Sat, 21 Nov 2026 05:00:00 GMT']);
   });
 
   it('rethrows an error that a decoder throws on purpose, without asking again', async () => {

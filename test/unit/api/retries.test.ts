@@ -147,7 +147,7 @@ describe('Waits', () => {
     const error = await failure(list);
     expect(error).toMatchObject({ code: 'service_unavailable', kind: 'retryable', status: 503 });
     expect(error.message).toMatch(
-      /^the Profile API has not answered since 2026-01-01T00:00:00Z \(5 min 0 s\), \d+ requests\. Last: GET \/indexes failed with 503.*: busy$/,
+      /^the Profile API has answered only with errors since 2026-01-01T00:00:00Z \(5 min 0 s\), \d+ requests\. Last: GET \/indexes failed with 503.*: busy$/,
     );
     expect(error.hint).toContain('retry.patience');
     expect(clock.slept.slice(0, 6)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000]);

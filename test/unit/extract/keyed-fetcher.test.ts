@@ -82,3 +82,63 @@ it.each([400, 404, 409, 410, 413, 422])(
     await expect(fetcher.fetch(null)).rejects.toMatchObject({ code: 'dead_token' });
   },
 );
+
+function getsOf(keys: readonly string[]): KeyedRequest[] {
+  return keys.map((key) => ({
+    key,
+    operation: () => getRealtimeProfileOperation('col-1', key),
+    returns: 'record',
+    added: {},
+  }));
+}
+
+/** Refuses the ids that begin with "bad". */
+const refusing =
+  (status: number): Reply =>
+  (response, { url }) => {
+    const id = url.pathname.split('/').at(-1) as string;
+    response.statusCode = id.startsWith('bad') ? status : 200;
+    response.end(JSON.stringify({ id, message: 'this id is not valid' }));
+  };
+
+it.each([400, 410, 413, 414, 422, 431])(
+  'An id that the service refuses with %i is a reject, and the others are read',
+  async (status) => {
+    const { fetcher, service } = await fetcherOf(refusing(status), getsOf(['p-1', 'bad-2', 'p-3', '..', 'bad-5']));
+    const page = await fetcher.fetch(null);
+    expect((JSON.parse(`[${page.body}]`) as { id: string }[]).map(({ id }) => id)).toEqual(['p-1', 'p-3']);
+    expect(page.refusedKeys).toEqual([
+      { key: 'bad-2', reason: 'id_refused' },
+      { key: '..', reason: 'id_not_in_url' },
+      { key: 'bad-5', reason: 'id_refused' },
+    ]);
+    expect(page.missing).toBe(0);
+    expect(service.received).toHaveLength(4);
+  },
+);
+
+it('A service that refuses every id fails the stream', async () => {
+  const { fetcher } = await fetcherOf(refusing(400), getsOf(['bad-1', 'bad-2']));
+  await expect(fetcher.fetch(null)).rejects.toMatchObject({ code: 'bad_request', status: 400 });
+});
+
+it.each([401, 403, 409])('A refusal with %i is about no id', async (status) => {
+  const { fetcher } = await fetcherOf(refusing(status), getsOf(['p-1', 'bad-2']));
+  await expect(fetcher.fetch(null)).rejects.toMatchObject({ status });
+});
+
+it('A key with fewer records than its total fails, if they do not come when it is asked again', async () => {
+  let missing = 1;
+  const reply: Reply = (response) => {
+    const items = [{ segment_id: 's-1' }, ...(missing-- > 0 ? [] : [{ segment_id: 's-2' }])];
+    response.end(JSON.stringify({ data: items, total: 2 }));
+  };
+  const { fetcher, service } = await fetcherOf(reply, [segmentsOfOne]);
+  expect(JSON.parse(`[${(await fetcher.fetch(null)).body}]`)).toHaveLength(2);
+  expect(service.received).toHaveLength(2);
+  missing = 100;
+  await expect(fetcher.fetch(null)).rejects.toMatchObject({
+    code: 'total_mismatch',
+    message: "one id has 2 records by the service's own total, but only 1 came, in 3 readings",
+  });
+});

@@ -85,6 +85,15 @@ describe('the cutter', () => {
     '<html>',
     '{"data":{}}',
     '{"items":[]}',
+    '{"items":[{"id":"a"}],"next_token":"t"}',
+    '{"data":[],"data":7}',
+    '{"data":[],"status":500}',
+    '{"status":"404","data":[{"id":"a"}],"next_token":"t"}',
+    '{"data":[{"id":"a"}],"next_token":"t","status":599}',
+    '{"message":"out of order"}',
+    '{"error":{"code":7}}',
+    '{"errors":["out of order"],"total":0}',
+    '{"data":null,"message":"out of order"}',
     '{"data":[],"next_token":5}',
     '{"data":[]}x',
     '{"data":[],}',
@@ -95,6 +104,13 @@ describe('the cutter', () => {
 
   it.each([
     ['{"data":[]}', null],
+    ['{}', null],
+    [' { } ', null],
+    ['{"total":0}', null],
+    ['{"data":null,"next_token":"t"}', 't'],
+    ['{"next_token":"t","total":5}', 't'],
+    ['{"data":[],"status":"ok","next_token":"t"}', 't'],
+    ['{"data":[],"status":200,"message":"fine","next_token":"t"}', 't'],
     ['{"data":[],"next_token":""}', null],
     ['{"data":[],"next_token":null}', null],
     ['{"data":[],"next_token":"t"}', 't'],
@@ -129,9 +145,10 @@ const scanOptions = { container: 'attributes' as const, key: ['id'], filter: new
 /** The same by JSON.parse. */
 function expected(text: string): ReturnType<typeof taken> {
   try {
-    const { data, next_token: token = null } = JSON.parse(text) as Record<string, unknown>;
-    if (!Array.isArray(data) || (token !== null && typeof token !== 'string')) return undefined;
-    return { token: token || null, records: data.length };
+    const { data, next_token: token = null, ...others } = JSON.parse(text) as Record<string, unknown>;
+    const isEmpty = (data ?? null) === null && !Object.values(others).some(Array.isArray);
+    if (!(Array.isArray(data) || isEmpty) || (token !== null && typeof token !== 'string')) return undefined;
+    return { token: token || null, records: Array.isArray(data) ? data.length : 0 };
   } catch {
     return undefined;
   }
