@@ -15,7 +15,7 @@ import { SnapshotWriter } from './snapshot-files.js';
 import { linkedFiles, newFile, snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { storeTable } from './store-tables.js';
-import type { CommittedFile, CoveredSpan, RewrittenChanges, StreamState } from './stream-state.js';
+import type { CommittedFile, CoveredSpan, QueryReading, RewrittenChanges, StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** Above this many bytes, DuckDB keeps a text in its own blocks instead of beside the others of its column. */
@@ -65,6 +65,8 @@ export interface StreamCommit {
   readonly rejects: readonly CommittedReject[];
   /** For a stream that is read in windows: the spans of time that need no further reading. */
   readonly covered: readonly CoveredSpan[] | undefined;
+  /** For a query: what it read. */
+  readonly reading?: Omit<QueryReading, 'run_id'> | undefined;
   /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;
   /** The next run's record cache: the one that this run has written, the one before, or none. */
@@ -152,7 +154,13 @@ async function newState(
     ...(removesValues(task) ? { rewritten: true as const } : {}),
     ...(rewritten === undefined ? {} : { rewritten_changes: rewritten }),
     ...(covered === undefined ? {} : { covered: [...covered] }),
+    ...readingOf(commit, runId),
   };
+}
+
+/** The member of a stream's state about what its query read. */
+function readingOf({ reading }: StreamCommit, runId: string): Pick<StreamState, 'reading'> {
+  return reading === undefined ? {} : { reading: { ...reading, run_id: runId } };
 }
 
 /** @returns the first run that had each column, by its path */
@@ -225,7 +233,9 @@ async function commitStream(
   if (!isChanged(commit)) {
     const known = task.previous;
     const moved = covered === undefined ? {} : { covered: [...covered] };
-    if (known !== undefined) await store.rememberStream({ ...known, ...moved, definition: { ...definition } });
+    if (known === undefined) return;
+    const reading = readingOf(commit, known.run_id);
+    await store.rememberStream({ ...known, ...moved, ...reading, definition: { ...definition } });
     return;
   }
   if (!isPatch(task)) await writer.filesOf(task.stream);

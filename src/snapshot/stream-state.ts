@@ -30,6 +30,18 @@ const coveredSchema = z.object({ from: z.string(), to: z.string() });
 /** A span of time that needs no further reading; `to` is excluded. ISO 8601, UTC. */
 export type CoveredSpan = z.infer<typeof coveredSchema>;
 
+const readingSchema = z.object({
+  /** Of the snapshot that it left. */
+  run_id: z.string(),
+  /** Of the query and of all that shapes its rows. */
+  fingerprint: z.string(),
+  /** The run that last changed each stream that it read, by name. */
+  inputs: z.record(z.string(), z.string()),
+});
+
+/** What a query read for a snapshot. */
+export type QueryReading = z.infer<typeof readingSchema>;
+
 export const stateSchema = z.object({
   stream: z.string(),
   /** Of the commit that last changed the stream. */
@@ -43,6 +55,8 @@ export const stateSchema = z.object({
   snapshot: z.array(fileSchema),
   changes: z.array(fileSchema),
   covered: z.array(coveredSchema).optional(),
+  /** What the last run with a commit read, if the stream is a query. */
+  reading: readingSchema.optional(),
   /** What defines the stream, as digests. */
   definition: z.record(z.string(), z.string()),
   /** Some text of the stream, now or before, is large: see {@link SnapshotStore.expectLargeTexts}. */

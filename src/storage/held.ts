@@ -30,6 +30,8 @@ const heldSchema = z.object({
   key: z.array(z.string()),
   brings: z.enum(['everything', 'additions']),
   covered: z.array(span).optional(),
+  /** What its query read; left out if it has none. */
+  reading: z.object({ fingerprint: z.string(), inputs: z.record(z.string(), z.string()) }).optional(),
   read: z.object({
     parts: z.array(partSchema),
     columns: columnsSchema,

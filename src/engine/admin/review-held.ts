@@ -73,6 +73,7 @@ function heldReader({ layout, database }: RunContext, held: HeldStream): StreamR
     key: held.key,
     coverage: held.brings,
     covered: held.covered,
+    reading: held.reading,
     confirmable: undefined,
     nextCache: held.next_known,
     counters: () => read.counters,

@@ -15,6 +15,7 @@ import { probeStorage } from '../../storage/probe-storage.js';
 import { checkStorage } from '../../storage/storage.js';
 import { type Engine, jobContext, serviceAccess } from '../open-engine.js';
 import { errorWithAuth } from '../report-job.js';
+import { queryTraits, varyingWarning } from '../run/query-traits.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
 import { type ContractCheck, checkColumns, checkContracts, type SampleFailed } from './check-contract.js';
 
@@ -103,10 +104,16 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
 interface Trial {
   readonly session: Session;
   readonly streams: readonly StreamConfig[];
+  /** Gets those about the streams. */
+  readonly warnings: string[];
 }
 
 /** Makes one request of a stream. @returns its total, if the service counts */
-async function tryStream(engine: Engine, config: StreamConfig, { session, streams }: Trial): Promise<number | null> {
+async function tryStream(
+  engine: Engine,
+  config: StreamConfig,
+  { session, streams, warnings }: Trial,
+): Promise<number | null> {
   const { client, signal, clock, notice } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { query, open, filter } = config.reads;
@@ -114,6 +121,10 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
     const names = streams.map(({ name }) => name);
     await refuseUnknownTables(session, { name: config.name, query }, names);
     await refuseCircle(session, config.name, streams);
+    const warning =
+      open === undefined &&
+      varyingWarning(config.name, await queryTraits(session, { name: config.name, query }, names));
+    if (warning) warnings.push(warning);
   }
   // Its requests depend on streams that are not read yet.
   if (query !== undefined || open === undefined) return null;
@@ -191,13 +202,14 @@ export async function checkJob(
   const expires = token === undefined ? undefined : tokenExpiry(token);
   const streams: CheckedStream[] = [];
   let names: string[] = [];
+  const warnings: string[] = [];
   const failed: SampleFailed = (name, error) => {
     const stream = streams.find((each) => each.name === name);
     if (stream !== undefined) stream.error ??= errorWithAuth(error);
   };
   const session = await engine.database.connect();
   try {
-    const trial = { session, streams: job.streams };
+    const trial = { session, streams: job.streams, warnings };
     for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
     names = await checkColumns(jobContext(engine, job), session, failed);
   } finally {
@@ -214,6 +226,7 @@ export async function checkJob(
     warnings: [
       ...tokenWarnings(expires, engine.clock.now()),
       ...((await isWritable(layout.folder)) ? [] : [`storage: this user cannot write to ${layout.folder}`]),
+      ...warnings,
       ...names,
       ...(await missingAfterRunSettings(job, dirname(engine.config.file))),
     ],

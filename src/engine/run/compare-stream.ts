@@ -343,6 +343,7 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     discardedValues,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
     covered: reader.covered,
+    reading: reader.reading,
     definition: task.definition,
     known: cacheUpdateOf(task, read),
   };

@@ -18,7 +18,7 @@ import { adoptUnfinished, findUnfinished, type RunIdentity, type UnfinishedStrea
 import { refuseOtherSalts, rulesOf } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 import { chosenSplit } from './choose-split.js';
-import { QueryReader } from './query-reader.js';
+import { type QueryInputs, QueryReader } from './query-reader.js';
 import type { StoredKeys } from './recover.js';
 import { dateStepMs, readableUntil } from './service-time.js';
 import type { StreamReader } from './stream-reader.js';
@@ -195,6 +195,7 @@ interface BeginTask {
   readonly again: StoredKeys;
   /** Shows the streams that its query reads. */
   readonly session: Session;
+  readonly inputs: QueryInputs;
   /** Of the store. */
   readonly storeId: string;
   readonly duckdbVersion: string;
@@ -224,8 +225,20 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
   const folder = layout.streamRun(run.runId, config.name);
   const { compression } = job.parquet;
   if (source === undefined) {
-    const monotonic = () => clock.monotonic();
-    return new QueryReader({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
+    const mayStand = !context.full && !context.rekey && task.refusal === undefined;
+    return new QueryReader({
+      config,
+      session,
+      folder,
+      compression,
+      columns,
+      rules: opened.rules,
+      monotonic: () => clock.monotonic(),
+      inputs: task.inputs,
+      fingerprint: digest([opened.fingerprint, opened.definition]),
+      previous: mayStand ? previous : undefined,
+      oneThread: (work) => database.use('writing files', {}, work),
+    });
   }
   if (unfinished !== undefined) await adoptUnfinished(layout, unfinished, run);
   const recognition = cacheOptionsFor(context, { ...task, config, source, rules: opened.rules });

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { ColumnRules } from '../../columns/column-rules.js';
 import { emptyShape } from '../../columns/column-shape.js';
 import { ColumnSet, isMasked, maskOf, type StoredColumn } from '../../columns/columns.js';
@@ -11,12 +12,25 @@ import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import { queryError } from '../../sdk/duckdb/errors.js';
 import { inferTextFormats } from '../../snapshot/infer-text-formats.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Session } from '../../storage/duckdb.js';
 import { type Counters, noCounters } from '../../storage/journal.js';
 import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParquet } from '../../storage/parquet.js';
 import { keysVersion, type Part, partFiles, writeKeys } from '../../storage/part.js';
 import { noUnchangedRows } from '../../storage/unchanged-rows.js';
+import { type QueryTraits, queryTraits } from './query-traits.js';
 import type { StreamReader } from './stream-reader.js';
+
+/** A stream that a query reads. */
+export interface QueryInput {
+  /** Columns that make its key. */
+  readonly key: readonly string[];
+  /** The run that last changed its rows. */
+  readonly version: string;
+}
+
+/** The streams that a query reads, by name. */
+export type QueryInputs = ReadonlyMap<string, QueryInput>;
 
 interface QueryReaderOptions {
   readonly config: Pick<StreamConfig, 'name' | 'reads'>;
@@ -29,6 +43,13 @@ interface QueryReaderOptions {
   readonly columns: readonly StoredColumn[] | undefined;
   readonly rules: ColumnRules;
   readonly monotonic: () => number;
+  readonly inputs: QueryInputs;
+  /** Of the query and of all that shapes its rows. */
+  readonly fingerprint: string;
+  /** The last snapshot, if it may stay as it is; undefined if the query is to be run. */
+  readonly previous: StreamState | undefined;
+  /** Runs `work` with one thread. */
+  readonly oneThread: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 interface ResultColumn {
@@ -48,7 +69,11 @@ function storableType(type: string): string {
     .join('');
 }
 
-/** Reads the rows of a query over other streams. */
+/**
+ * Reads the rows of a query over other streams. If all of them are as they were for the last snapshot, so are its rows, and the query
+ * is not run. Otherwise a result that depends on an order is made from sorted streams by one thread, so that what did not change in
+ * them changes nothing: a sum of doubles is another in another order.
+ */
 export class QueryReader implements StreamReader {
   readonly resumed = false;
   readonly coverage = 'everything';
@@ -58,11 +83,17 @@ export class QueryReader implements StreamReader {
   readonly key: readonly string[];
   readonly #options: QueryReaderOptions;
   readonly #query: string;
+  readonly reading: NonNullable<StreamReader['reading']>;
   #result: ReadResult | undefined;
 
   constructor(options: QueryReaderOptions) {
     this.#options = options;
     this.key = options.config.reads.key;
+    const { inputs, fingerprint } = options;
+    this.reading = {
+      fingerprint,
+      inputs: Object.fromEntries([...inputs].map(([name, { version }]) => [name, version])),
+    };
     const { query } = options.config.reads;
     if (query === undefined) throw new TypeError(`stream ${options.config.name} is not a query`);
     // Without semicolons at its end: cdsync puts it into a subquery.
@@ -75,8 +106,14 @@ export class QueryReader implements StreamReader {
 
   /** @throws {CdsyncError} `sql_failed`, `key_missing`, `key_not_unique` */
   async read(): Promise<void> {
-    const { session, folder, compression, monotonic, rules } = this.#options;
+    const { session, folder, compression, monotonic, rules, config, inputs, oneThread } = this.#options;
     const began = monotonic();
+    const traits = await queryTraits(session, { name: config.name, query: this.#query }, inputs.keys());
+    const standing = this.#standing(traits);
+    if (standing !== undefined) {
+      this.#stand(standing);
+      return;
+    }
     const all = await this.#describe();
     const found = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
     const columns = await this.#columns(found);
@@ -93,9 +130,10 @@ export class QueryReader implements StreamReader {
     });
     // Only its result shows whether a query returns -0.0.
     const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
-    const query = `SELECT ${selected.join(', ')} FROM (${this.#query})`;
+    const query = `${traits.dependsOnOrder ? this.#sorted() : ''} SELECT ${selected.join(', ')} FROM (${this.#query})`;
     const form = { compression, keepsZeroSigns };
-    const written = await this.#ask(() => writeParquet(session, query, path, form));
+    const write = () => writeParquet(session, query, path, form);
+    const written = await this.#ask(() => (traits.dependsOnOrder ? oneThread(write) : write()));
     const file = (await this.#typed(columns, found, written, form)) ?? written;
     // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
     const selectedNames = new Set(found.map(({ name }) => name));
@@ -132,6 +170,41 @@ export class QueryReader implements StreamReader {
   }
 
   async close(): Promise<void> {}
+
+  /** The last snapshot, if the query would return its rows again; undefined if that is not certain. */
+  #standing({ varying, readsOthers }: QueryTraits): StreamState | undefined {
+    const { previous } = this.#options;
+    const before = previous?.reading;
+    if (before === undefined || varying.length > 0 || readsOthers) return undefined;
+    // An erasure changes the snapshot and leaves what was read.
+    const isSame = isDeepStrictEqual(before, { ...this.reading, run_id: previous?.run_id });
+    return isSame ? previous : undefined;
+  }
+
+  #stand({ rows, columns }: StreamState): void {
+    this.live.read = rows;
+    this.live.kept = rows;
+    // No file of keys is needed where every row is unchanged.
+    const known = { keysPath: join(this.#options.folder, 'unchanged.keys'), rows, unseenPath: null };
+    this.#result = {
+      parts: [],
+      columns,
+      leftOut: [],
+      counters: this.live,
+      dropped: [],
+      unchangedRows: { records: rows, known },
+      rejects: [],
+    };
+  }
+
+  /** A WITH clause that sorts each stream by its key. */
+  #sorted(): string {
+    const sorted = [...this.#options.inputs].map(([name, { key }]) => {
+      const quoted = quoteIdentifier(name);
+      return `${quoted} AS NOT MATERIALIZED (FROM temp.${quoted} ORDER BY ${key.map(quoteIdentifier).join(', ')})`;
+    });
+    return sorted.length === 0 ? '' : `WITH ${sorted.join(', ')}`;
+  }
 
   /**
    * Infers the formats of text columns, and writes the file again if they can be typed values.

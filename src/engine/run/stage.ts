@@ -1,9 +1,12 @@
 import pLimit from 'p-limit';
 import { CdsyncError } from '../../core/errors.js';
+import { isChanged, type StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Session } from '../../storage/duckdb.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
+import type { QueryInput } from './query-reader.js';
 import type { PreviousState } from './recover.js';
 import type { OrderedStream } from './stream-order.js';
 import { StreamRun } from './stream-run.js';
@@ -56,23 +59,44 @@ export class Stage {
 
   /** Makes the needed streams visible to the queries of this stage, and fails the queries that need a missing one. */
   async supply(done: readonly StreamRun[], before: PreviousState, store: SnapshotStore): Promise<void> {
-    const shown = new Set<string>();
+    const shown = new Map<string, QueryInput>();
     for (const [index, { needs }] of this.#ordered.entries()) {
+      const stream = this.streams[index] as StreamRun;
+      const inputs = new Map<string, QueryInput>();
       for (const name of needs) {
-        if (shown.has(name)) continue;
-        const needed = done.find((stream) => stream.name === name);
-        const stored = before.streams.get(name);
-        if (needed?.commit !== undefined) await showStream(store, needed.commit);
-        else if (needed === undefined && stored !== undefined) await showStored(store, stored);
-        else {
+        const needed = done.find((each) => each.name === name);
+        const input =
+          shown.get(name) ?? (await show(store, needed?.commit, needed ? undefined : before.streams.get(name)));
+        if (input === undefined) {
           const isHeld = needed?.isHeld === true || needed?.waits === true;
-          await this.streams[index]?.fail(missingDependency(name, needed), { waits: isHeld });
+          await stream.fail(missingDependency(name, needed), { waits: isHeld });
           continue;
         }
-        shown.add(name);
+        shown.set(name, input);
+        inputs.set(name, input);
       }
+      stream.inputs = inputs;
     }
   }
+}
+
+/**
+ * Makes a stream visible to queries: as this run is about to commit it or, if the run does not read it, as the last one left it.
+ * @returns undefined if there is neither
+ */
+async function show(
+  store: SnapshotStore,
+  commit: StreamCommit | undefined,
+  stored: StreamState | undefined,
+): Promise<QueryInput | undefined> {
+  if (commit !== undefined) {
+    await showStream(store, commit);
+    const { key, runId, previous } = commit.task;
+    return { key, version: isChanged(commit) ? runId : (previous?.run_id ?? runId) };
+  }
+  if (stored === undefined) return undefined;
+  await showStored(store, stored);
+  return { key: stored.key, version: stored.run_id };
 }
 
 /** With `guards.scope: job`, one held stream holds all others. */

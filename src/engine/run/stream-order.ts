@@ -47,14 +47,15 @@ export async function referencedTables(session: Session, stream: string, query: 
   return tablesIn(await parsedQuery(session, stream, query));
 }
 
-function tablesIn(statements: readonly unknown[]): Set<string> {
+/** Names of the tables in parsed statements, as {@link referencedTables}. */
+export function tablesIn(statements: readonly unknown[]): Set<string> {
   const found = new Set<string>();
   collectTables(statements, found);
   return found;
 }
 
 /** The statements of a query, from DuckDB's parser. @throws {CdsyncError} `sql_failed` if it is not a single SELECT */
-async function parsedQuery(session: Session, stream: string, query: string): Promise<unknown[]> {
+export async function parsedQuery(session: Session, stream: string, query: string): Promise<unknown[]> {
   const [row] = await session.rows(`SELECT json_serialize_sql(${sqlText(query)})::VARCHAR AS tree`);
   const tree = JSON.parse(String(row?.tree)) as { error: boolean; error_message?: string; statements?: unknown[] };
   if (tree.error || tree.statements?.length !== 1) {
@@ -71,12 +72,18 @@ async function parsedQuery(session: Session, stream: string, query: string): Pro
   return tree.statements;
 }
 
-/** Names of the WITH clauses of a query, in lower case. */
 function collectNamed(node: unknown, found: Set<string>): void {
   if (typeof node !== 'object' || node === null) return;
   const { cte_map: named } = node as { cte_map?: { map?: readonly { key?: unknown }[] } };
   for (const { key } of named?.map ?? []) found.add(String(key).toLowerCase());
   for (const part of Object.values(node)) collectNamed(part, found);
+}
+
+/** Names of the WITH clauses of a query, in lower case. */
+export function withNames(statements: readonly unknown[]): Set<string> {
+  const found = new Set<string>();
+  for (const statement of statements) collectNamed(statement, found);
+  return found;
 }
 
 /**
@@ -89,9 +96,8 @@ export async function refuseUnknownTables(
   { name, query }: { readonly name: string; readonly query: string },
   streams: readonly string[],
 ): Promise<void> {
-  const knownNames = new Set(streams);
   const statements = await parsedQuery(session, name, query);
-  collectNamed(statements, knownNames);
+  const knownNames = new Set([...streams, ...withNames(statements)]);
   for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !knownNames.has(each))) {
     const found = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).catch(() => undefined);
     if (found !== undefined) continue;

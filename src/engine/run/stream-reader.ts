@@ -3,6 +3,7 @@ import type { LiveCounters, ReadResult } from '../../extract/read-result.js';
 import type { ReadingSplit } from '../../extract/service-reader.js';
 import type { RecordHashTable } from '../../record-cache/hash-table.js';
 import type { NextCache } from '../../record-cache/stream-cache.js';
+import type { StreamCommit } from '../../snapshot/commit.js';
 import type { CoveredSpan } from '../../snapshot/stream-state.js';
 import type { ListSource } from '../../sources/source.js';
 import type { Counters } from '../../storage/journal.js';
@@ -29,6 +30,8 @@ export interface StreamReader {
   readonly coverage: 'everything' | 'additions';
   /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
   readonly covered: readonly CoveredSpan[] | undefined;
+  /** What a query read; undefined if the stream is none, or before it was read. */
+  readonly reading?: StreamCommit['reading'];
   /** How a list is read in parts; undefined if it is read as one. */
   readonly split?: ReadingSplit | undefined;
   /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */

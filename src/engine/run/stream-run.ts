@@ -16,6 +16,7 @@ import type { RunContext } from '../run-context.js';
 import { type ComparedStream, compareStream, ReadingInvalidated } from './compare-stream.js';
 import { evaluateGuards } from './guards.js';
 import { type OpenedStream, openReader, openStream } from './open-stream.js';
+import type { QueryInputs } from './query-reader.js';
 import { noStoredKeys, type PreviousState } from './recover.js';
 import type { FinishedStreamState } from './removable.js';
 import type { StreamReader } from './stream-reader.js';
@@ -35,6 +36,8 @@ export class StreamRun {
   readonly outcome: StreamOutcome;
   opened: OpenedStream | undefined;
   reader: StreamReader | undefined;
+  /** The streams that its query reads. */
+  inputs: QueryInputs = new Map();
   #compared: ComparedStream | undefined;
   /** Whether the held stream is on disk. */
   #isKept = false;
@@ -119,6 +122,7 @@ export class StreamRun {
       lastValues: before.values.get(this.name) ?? [],
       splits: before.splits.get(this.name) ?? [],
       again: before.again.get(this.name) ?? noStoredKeys,
+      inputs: this.inputs,
       storeId: before.id,
       duckdbVersion: before.duckdbVersion,
     });
@@ -268,7 +272,7 @@ export class StreamRun {
     const compared = this.#compared;
     if (compared === undefined || reader === undefined || !this.isHeld) return;
     const { previous } = compared.commit.task;
-    const { covered } = reader;
+    const { covered, reading } = reader;
     const { unchangedRows, ...read } = compared.read;
     await writeHeld(this.#context.layout, {
       version: 1,
@@ -281,6 +285,7 @@ export class StreamRun {
       key: [...reader.key],
       brings: reader.coverage,
       ...(covered === undefined ? {} : { covered: [...covered] }),
+      ...(reading === undefined ? {} : { reading }),
       read: JSON.parse(JSON.stringify({ ...read, standing: unchangedRows })),
       ...(reader.nextCache === undefined ? {} : { next_known: reader.nextCache }),
     });

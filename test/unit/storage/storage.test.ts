@@ -4,6 +4,7 @@ import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { entriesBelow } from '../../../src/core/folders.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { makeFolder, prepareStorage, sweepStorage } from '../../../src/storage/storage.js';
 
@@ -98,6 +99,9 @@ it('is prepared by several processes at once, even if the first, which has the l
       await prepareStorage(layout, 0o600).finally(() => toPrepare--);
       while (toPrepare > 0) await sweepStorage(layout);
     };
-    await Promise.all([prepare(), prepare(), prepare(), prepare()]);
+    const outcomes = await Promise.allSettled([prepare(), prepare(), prepare(), prepare()]);
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toEqual([]);
+    const left = (await entriesBelow(layout.folder)).map((entry) => join(entry.parentPath, entry.name));
+    expect(left).toEqual(expect.arrayContaining([layout.private, layout.parquet]));
   }
 });
