@@ -15,7 +15,11 @@ const records = (changed: Readonly<Record<number, object>> = {}) =>
   }));
 
 const serve = (list: readonly object[]) =>
-  space.control('profiles', { index: 'people', filterable: ['country'], records: list.map((record) => JSON.stringify(record)) });
+  space.control('profiles', {
+    index: 'people',
+    filterable: ['country'],
+    records: list.map((record) => JSON.stringify(record)),
+  });
 
 const countries = ['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'];
 const query = (name: string, key: string, text: string) => ({ name, source: 'sql', key: [key], query: text });
