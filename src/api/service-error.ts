@@ -1,10 +1,9 @@
 import { STATUS_CODES } from 'node:http';
-import { z } from 'zod';
 import { type ErrorCode, type ErrorKind, errorType } from '../core/error-codes.js';
 import { CdsyncError, type ErrorDetails } from '../core/errors.js';
-import { printable } from '../core/printable.js';
 import { formatBytes } from '../core/quantities.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
+import { readErrorBody } from './error-body.js';
 import { maxBodyBytes } from './response-body.js';
 import type { ServiceResponse } from './response-reader.js';
 import type { TransportError, TransportErrorReason } from './transport-error.js';
@@ -195,20 +194,6 @@ export function failureError(
   });
 }
 
-/** A larger error body does not come from the service, but for example from a proxy. */
-const maxErrorBodyBytes = 64 * 1024;
-
-const text = z.string().optional().catch(undefined);
-/** Specification, section 2.6; every member is optional, because proxies respond too. */
-const errorBody = z.object({
-  message: text,
-  request_id: text,
-  trace_id: text,
-  // OAuth endpoints respond with these instead (RFC 6749, section 5.2).
-  error: text,
-  error_description: text,
-});
-
 interface StatusContext {
   readonly label: string;
   /** Left out if the operation belongs to no API group. */
@@ -263,14 +248,19 @@ export function redirectError(
 ): ServiceError {
   const { location } = headers;
   const target = typeof location === 'string' && URL.canParse(location) ? new URL(location) : undefined;
-  return new ServiceError(`${label} was answered with a redirect (${status})${target ? ` to ${target.host}` : ''}`, {
-    code: 'redirected',
-    status,
-    hint:
-      target === undefined
-        ? `is \`${option}\` right?${option === 'base_url' ? ' It must not end in /api or /prof' : ''}`
-        : `set \`${option}\` to ${addressOf(target, option)} if that is the service: cdsync sends credentials and tokens to no other address`,
-  });
+  return new ServiceError(
+    `${label} was answered with ${status === 304 ? 'Not Modified' : 'a redirect'} (${status})${target ? ` to ${target.host}` : ''}`,
+    {
+      code: 'redirected',
+      status,
+      hint:
+        target === undefined
+          ? status === 304
+            ? 'cdsync sends no conditional request: a cache between it and the service answers in its place; take it out of the way'
+            : `is \`${option}\` right?${option === 'base_url' ? ' It must not end in /api or /prof' : ''}`
+          : `set \`${option}\` to ${addressOf(target, option)} if that is the service: cdsync sends credentials and tokens to no other address`,
+    },
+  );
 }
 
 /** What of a redirect's target the option would hold. */
@@ -291,7 +281,11 @@ function classify(status: number, said: string, context: StatusContext): Classif
   if (status === 401) return { code: 'unauthorized', hint: versionHint ?? tokenHints[context.auth] };
   if (status === 403) return { code: 'forbidden', hint: permissionHint(context) };
   if (status === 404) {
-    return { code: 'not_found', hint: context.group === 'realtime' ? realtimeHint : undefined };
+    const isUnbuilt = /\bbuild\b|not (been )?(generated|built)/i.test(said);
+    return {
+      code: 'not_found',
+      hint: context.group === 'realtime' ? realtimeHint : isUnbuilt ? unbuiltHint : undefined,
+    };
   }
   if (status === 405) return { code: 'method_not_allowed', hint: versionHint };
   if (status === 409) return { code: 'conflict' };
@@ -320,6 +314,9 @@ const tokenHints: Record<AuthOptions['type'], string> = {
   client_credentials: 'the service refuses the token that it issued: check that the credentials belong to `tenant_id`',
 };
 
+/** Published facts, Profile API: an index has no profiles before the workflow that generates it has run. */
+const unbuiltHint = 'the index is not generated yet: run after the workflow that generates it (`before` can start it)';
+
 /** Specification, section 1: the Real-time API does not exist for a tenant until the operator has enabled it. */
 const realtimeHint =
   'is the id right? If so, real-time features may not be enabled for this tenant: the operator of the service enables them';
@@ -328,27 +325,4 @@ function permissionHint({ permissions = [], permissionInstead }: StatusContext):
   const all = permissions.length === 0 ? 'it' : permissions.join(' and ');
   const needed = permissionInstead === undefined ? all : `${all} (or ${permissionInstead})`;
   return `give the API key a policy that allows ${needed}; a sandbox has its own keys, which are not copied from production`;
-}
-
-interface ServiceSaid {
-  readonly message?: string | undefined;
-  readonly requestId?: string | undefined;
-  readonly traceId?: string | undefined;
-}
-
-function readErrorBody({ body: { bytes } }: ServiceResponse, redact: (text: string) => string): ServiceSaid {
-  if (bytes.length > maxErrorBodyBytes) return {};
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return {};
-  }
-  const result = errorBody.safeParse(parsed);
-  if (!result.success) return {};
-  const { request_id, trace_id, error, error_description } = result.data;
-  const message = result.data.message ?? ([error, error_description].filter(Boolean).join(': ') || undefined);
-  const clean = (value: string | undefined) =>
-    value === undefined ? undefined : printable(redact(value)) || undefined;
-  return { message: clean(message), requestId: clean(request_id), traceId: clean(trace_id) };
 }

@@ -16,7 +16,9 @@ import { keyControls } from './key-controls.js';
 
 const controls: readonly Control[] = [...keyControls, ...dataControls, ...behaviourControls];
 
-const maxBodyBytes = 512 * 1024 * 1024;
+/** Records of an index of one's own may be many; all other bodies are small. */
+const maxBodyBytes = 1024 * 1024;
+const maxRecordsBytes = 256 * 1024 * 1024;
 const prefix = '/_control/';
 
 /** Whether a request controls the local service, instead of using the published interface. */
@@ -32,8 +34,8 @@ function findControl(method: string | undefined, path: string): Control {
   throw new ServiceError(405, `${method} is not allowed here`, { allow: found.map((one) => one.method).join(', ') });
 }
 
-async function parsedBody(request: IncomingMessage): Promise<unknown> {
-  const text = await requestBody(request, maxBodyBytes);
+async function parsedBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const text = await requestBody(request, maxBytes);
   try {
     return text === '' ? {} : JSON.parse(text);
   } catch {
@@ -45,7 +47,10 @@ async function responseOf(request: IncomingMessage, context: ControlContext): Pr
   context.access.check(request);
   const path = (request.url ?? '').slice(prefix.length).replace(/\?.*$/s, '');
   const control = findControl(request.method, path);
-  const result = await control.handle(await parsedBody(request), context);
+  const result = await control.handle(
+    await parsedBody(request, path === 'profiles' ? maxRecordsBytes : maxBodyBytes),
+    context,
+  );
   if (control.lasting) await context.save();
   return result === undefined ? noContent : jsonResponse(result);
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 
 const share = z.number().min(0).max(1);
 const count = z.int().min(1);
+const errorStatus = z.int().min(400).max(599);
 
 /** Which requests a fault hits; docs/local-service.md explains the faults. */
 const aim = {
@@ -94,7 +95,27 @@ const deviations = [
     ticked_at: z.boolean().default(false),
     /** Digits of a second in times. */
     digits: z.union([z.literal(3), z.literal(9)]).default(9),
+    /** The last six of nine digits: zeros, or different ones. */
+    nanoseconds: z.enum(['zeros', 'varied']).default('zeros'),
   }),
+  /** Another success than 200. */
+  fault('success', {
+    status: z.int().min(200).max(299).default(202),
+    /** Sent instead of the body. */
+    body: z.string().optional(),
+  }),
+  /** A list has no `data`. */
+  fault('no_data', { form: z.enum(['absent', 'null']).default('absent') }),
+  /** Lists have no total; with a status, a request for one is refused. */
+  fault('no_total', { status: errorStatus.optional() }),
+  /** A path with this id is refused. */
+  fault('bad_id', { refused: z.string().min(1), status: errorStatus.default(400) }),
+  /** The form of error bodies. */
+  fault('error_body', { form: z.enum(['nested', 'problem', 'errors', 'text', 'html', 'empty']).default('nested') }),
+  /** A start of a workflow may have no null, and no time without a zone. */
+  fault('workflow_strict'),
+  /** Bodies of requests may be compressed. */
+  fault('gzip_requests'),
   /** POST /workflow/runs is known under one spelling of its path. */
   fault('workflow_router', {
     path: z.enum(['slash', 'plain']).default('plain'),

@@ -1,4 +1,4 @@
-import { badRequest, type ServiceResponse } from '../http/response.js';
+import { badRequest, jsonResponse, ServiceError, type ServiceResponse } from '../http/response.js';
 import { closing, type Listing, type Paging } from '../operations/listing.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
@@ -14,6 +14,8 @@ const kinds: ReadonlySet<FaultKind> = new Set<FaultKind>([
   'attributes_array',
   'garbage_record',
   'wrong_total',
+  'no_data',
+  'no_total',
   'empty',
   'end_form',
 ]);
@@ -63,10 +65,16 @@ function nextPosition(page: FaultyPage, next: number, last: number | undefined):
 }
 
 function total({ listing, paging, faults }: FaultyPage): number | null {
-  if (!paging.withTotal) return null;
+  if (!paging.withTotal || faultOf(faults, 'no_total') !== undefined) return null;
   if (faultOf(faults, 'empty') !== undefined) return 0;
   const wrong = faultOf(faults, 'wrong_total');
   return wrong?.total ?? listing.total() + (wrong?.delta ?? 0);
+}
+
+/** @throws {ServiceError} if a fault refuses to count */
+function refuseTotal({ paging: { asksTotal }, faults }: FaultyPage): void {
+  const status = faultOf(faults, 'no_total')?.status;
+  if (asksTotal && status !== undefined) throw new ServiceError(status, 'with_total is not possible for this list');
 }
 
 function refuseDeadToken({ paging: { token }, faults }: FaultyPage): void {
@@ -77,10 +85,11 @@ function refuseDeadToken({ paging: { token }, faults }: FaultyPage): void {
 
 /**
  * The usual page with its faults applied.
- * @throws {ServiceError} 400 for a token that a fault has killed
+ * @throws {ServiceError} 400 for a token that a fault has killed; the status with which a fault refuses to count
  */
 export function faultyPage(page: FaultyPage, state: ServiceState): ServiceResponse {
   refuseDeadToken(page);
+  refuseTotal(page);
   const { listing, from, faults } = page;
   const end = faultOf(faults, 'end_form')?.form ?? state.endForm;
   const envelope = (texts: readonly string[], to: PagePosition | null): ServiceResponse => {
@@ -88,6 +97,8 @@ export function faultyPage(page: FaultyPage, state: ServiceState): ServiceRespon
     const body = Buffer.from(`{"data":[${texts.join(',')}${closing(token, end, total(page))}`);
     return { status: 200, headers: {}, body };
   };
+  const bare = faultOf(faults, 'no_data');
+  if (bare !== undefined) return jsonResponse(bare.form === 'null' ? { data: null } : {});
   if (faultOf(faults, 'empty') !== undefined) return envelope([], null);
   const empties = faultOf(faults, 'empty_pages');
   if (empties !== undefined && from.salt < empties.pages) return envelope([], { ...from, salt: from.salt + 1 });

@@ -16,11 +16,43 @@ function statusResponse(fault: FaultOf<'status'>): ServiceResponse {
   return { status: fault.status, headers, body: Buffer.from(fault.body) };
 }
 
+/** @throws {ServiceError} if the path has an id that a fault refuses */
+function refuseBadId(faults: readonly Fault[], url: string): void {
+  const segments = url.replace(/\?.*$/s, '').split('/');
+  for (const fault of faults) {
+    if (fault.kind === 'bad_id' && segments.includes(encodeURIComponent(fault.refused)))
+      throw new ServiceError(fault.status, 'this id is not valid');
+  }
+}
+
+/** An error in another form than the published one (specification, section 2.6). */
+function reformed(response: ServiceResponse, form: FaultOf<'error_body'>['form']): ServiceResponse {
+  const { status, message } = JSON.parse(response.body.toString('utf8')) as { status: number; message: string };
+  const bodies = {
+    nested: ['application/json', JSON.stringify({ error: { code: status, message } })],
+    problem: [
+      'application/problem+json',
+      JSON.stringify({ type: 'about:blank', title: 'Refused', status, detail: message }),
+    ],
+    errors: ['application/json', JSON.stringify({ errors: [{ code: String(status), message }] })],
+    text: ['text/plain', message],
+    html: ['text/html', `<!doctype html><title>${status}</title><p>${message}</p>`],
+    empty: ['text/plain', ''],
+  } as const;
+  const [type, text] = bodies[form];
+  return { ...response, headers: { ...response.headers, 'content-type': type }, body: Buffer.from(text) };
+}
+
 /**
  * The response of a fault that replaces the operation; undefined if there is no such fault.
  * @throws {ServiceError} if that response is an error
  */
-export function faultResponse(faults: readonly Fault[], needed: readonly Permission[]): ServiceResponse | undefined {
+export function faultResponse(
+  faults: readonly Fault[],
+  needed: readonly Permission[],
+  url: string,
+): ServiceResponse | undefined {
+  refuseBadId(faults, url);
   const status = faultOf(faults, 'status');
   if (status !== undefined) return statusResponse(status);
   const throttle = faultOf(faults, 'throttle');
@@ -55,7 +87,15 @@ export function faultyResponse(
   faults: readonly Fault[],
   request: IncomingMessage,
 ): ServiceResponse {
-  let { headers, body } = response;
+  let { status, headers, body } = response;
+  const form = faultOf(faults, 'error_body')?.form;
+  if (form !== undefined && status >= 400 && headers['content-type'] === undefined)
+    ({ headers, body } = reformed(response, form));
+  const success = faultOf(faults, 'success');
+  if (success !== undefined && status < 300) {
+    status = success.status;
+    body = status === 204 ? Buffer.alloc(0) : Buffer.from(success.body ?? body);
+  }
   const deprecation = faultOf(faults, 'deprecation');
   if (deprecation !== undefined) {
     headers = { ...headers, deprecation: deprecation.deprecation, sunset: deprecation.sunset };
@@ -64,8 +104,9 @@ export function faultyResponse(
   if (half !== undefined) body = body.subarray(0, Math.floor(body.length * half.keep));
   const large = faultOf(faults, 'large_body');
   if (large !== undefined) body = Buffer.concat([body, Buffer.alloc(large.bytes, ' ')]);
-  if (acceptsGzip(request) && faultOf(faults, 'gzip') !== undefined) return gzipped({ ...response, headers, body });
-  return { ...response, headers, body };
+  if (acceptsGzip(request) && faultOf(faults, 'gzip') !== undefined)
+    return gzipped({ ...response, status, headers, body });
+  return { ...response, status, headers, body };
 }
 
 /** The same response, compressed. */

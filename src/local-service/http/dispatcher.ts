@@ -168,7 +168,7 @@ export class Dispatcher {
     try {
       response =
         redirected(faults, request.url ?? '/') ??
-        faultResponse(faults, operation.guard?.permissions ?? []) ??
+        faultResponse(faults, operation.guard?.permissions ?? [], request.url ?? '/') ??
         (await perform());
     } catch (error) {
       response = errors.of(error, faultOf(faults, 'no_error_ids') === undefined);

@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { gunzipSync } from 'node:zlib';
+import { type Fault, faultOf } from '../faults/fault.js';
 import { badRequest, ServiceError } from './response.js';
 
 /** The type alone, without parameters such as `charset`. */
@@ -15,9 +17,17 @@ function isDeeper(value: unknown, depth: number): boolean {
   return depth === 0 || Object.values(value).some((member) => isDeeper(member, depth - 1));
 }
 
-/** The body of a request as a JSON object. @throws {ServiceError} 400, 413 */
-export async function jsonObject(request: IncomingMessage, maxBytes: number): Promise<Record<string, unknown>> {
-  const text = await requestBody(request, maxBytes);
+/**
+ * The body of a request as a JSON object.
+ * @param faults of the request: one of them allows compressed bodies
+ * @throws {ServiceError} 400, 413, 415
+ */
+export async function jsonObject(
+  request: IncomingMessage,
+  maxBytes: number,
+  faults: readonly Fault[],
+): Promise<Record<string, unknown>> {
+  const text = await requestBody(request, maxBytes, { readsGzip: faultOf(faults, 'gzip_requests') !== undefined });
   if (text.trim() === '') throw badRequest('the body is missing');
   if (contentType(request) !== 'application/json') throw badRequest('the body must be application/json');
   let value: unknown;
@@ -32,8 +42,32 @@ export async function jsonObject(request: IncomingMessage, maxBytes: number): Pr
   return value as Record<string, unknown>;
 }
 
-/** The whole body of a request. @throws {ServiceError} 400 if it is not UTF-8, 413 */
-export async function requestBody(request: IncomingMessage, maxBytes: number): Promise<string> {
+/** A compressed body as it was before. @throws {ServiceError} 400, 413 */
+function inflated(body: Buffer, maxBytes: number): Buffer {
+  try {
+    return gunzipSync(body, { maxOutputLength: maxBytes });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLong(maxBytes);
+    throw badRequest('the body is not compressed with gzip');
+  }
+}
+
+function tooLong(maxBytes: number): ServiceError {
+  return new ServiceError(413, `the body is longer than ${maxBytes} bytes`);
+}
+
+/** The whole body of a request. @throws {ServiceError} 400 if it is not UTF-8, 413, 415 if it is compressed */
+export async function requestBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  { readsGzip = false }: { readonly readsGzip?: boolean } = {},
+): Promise<string> {
+  const coding = request.headers['content-encoding'] ?? 'identity';
+  const isGzip = readsGzip && coding === 'gzip';
+  if (!isGzip && coding !== 'identity') {
+    request.resume();
+    throw new ServiceError(415, `a body with the coding ${JSON.stringify(coding)} is not read`);
+  }
   const chunks: Buffer[] = [];
   let length = 0;
   // The response still needs the connection, so leaving the loop must not destroy it.
@@ -45,9 +79,9 @@ export async function requestBody(request: IncomingMessage, maxBytes: number): P
   if (length > maxBytes) {
     // Unread bytes would be taken for the start of the next request on this connection.
     request.resume();
-    throw new ServiceError(413, `the body is longer than ${maxBytes} bytes`);
+    throw tooLong(maxBytes);
   }
-  const body = Buffer.concat(chunks);
+  const body = isGzip ? inflated(Buffer.concat(chunks), maxBytes) : Buffer.concat(chunks);
   if (!isUtf8(body)) throw badRequest('the body is not UTF-8');
   return body.toString('utf8');
 }

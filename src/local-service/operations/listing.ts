@@ -26,6 +26,8 @@ export interface Paging {
   readonly limit: number;
   readonly token: string | undefined;
   readonly withTotal: boolean;
+  /** Whether the request asks for the total; some lists have it anyway. */
+  readonly asksTotal: boolean;
 }
 
 function parseLimit(text: string | undefined, max: number, unasked: number): number {
@@ -48,10 +50,15 @@ export interface PagingRules {
 
 /** @throws {ServiceError} 400 */
 export function parsePaging(query: Query, { maxLimit, defaultLimit = 25, alwaysTotal = false }: PagingRules): Paging {
-  const withTotal = flag(query, 'with_total') || alwaysTotal;
+  const asksTotal = flag(query, 'with_total');
   const token = single(query, 'next_token');
   if (token === '') throw badRequest('next_token must not be empty: leave it out to get the first page');
-  return { limit: parseLimit(single(query, 'limit'), maxLimit, defaultLimit), token, withTotal };
+  return {
+    limit: parseLimit(single(query, 'limit'), maxLimit, defaultLimit),
+    token,
+    withTotal: asksTotal || alwaysTotal,
+    asksTotal,
+  };
 }
 
 /** A list that is answered page by page. */

@@ -28,8 +28,8 @@ const body = z.strictObject({
 
 const isKey = (key: readonly [string, unknown]): key is readonly [string, string] => typeof key[1] === 'string';
 
-async function bodyLookup({ request }: Call): Promise<Lookup> {
-  const read = body.safeParse(await jsonObject(request, maxBodyBytes));
+async function bodyLookup({ request, faults }: Call): Promise<Lookup> {
+  const read = body.safeParse(await jsonObject(request, maxBodyBytes, faults));
   const keys = Object.entries(read.data?.keys ?? {}).map(
     ([name, value]) => [name, typeof value === 'number' ? String(value) : value] as const,
   );

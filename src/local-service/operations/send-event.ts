@@ -35,7 +35,7 @@ function openStream(id: string): StreamDefinition {
 async function take(call: Call, state: ServiceState): Promise<ServiceResponse> {
   realtimeOf(call, state);
   checkHeaders(call.request);
-  const event = await jsonObject(call.request, maxEventBytes);
+  const event = await jsonObject(call.request, maxEventBytes, call.faults);
   const stream = openStream(call.parameters[0] as string);
   if (stream.mode === 'drops') return noContent;
   // Nothing below waits, so that simultaneous events are applied one after the other.

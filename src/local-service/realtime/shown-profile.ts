@@ -40,8 +40,9 @@ function shownLinks(links: Links, form: 'map' | 'list' | 'absent'): Pick<Realtim
 
 /** The profile at a position, which must hold one. */
 export function shownProfile(collection: Collection, position: number, form: ProfileForm): RealtimeProfile {
-  const { links = 'map', ticked_at: ticked = true, digits = 3 } = form.shape ?? {};
-  const timestamp = (ms: number) => new Date(ms).toISOString().replace('Z', `${'0'.repeat(digits - 3)}Z`);
+  const { links = 'map', ticked_at: ticked = true, digits = 3, nanoseconds = 'zeros' } = form.shape ?? {};
+  const more = (ms: number) => (nanoseconds === 'zeros' ? 0 : (ms % 999_983) + 1).toString().padStart(6, '0');
+  const timestamp = (ms: number) => new Date(ms).toISOString().replace('Z', `${digits === 9 ? more(ms) : ''}Z`);
   const version = collection.version(position);
   const { createdAt, updatedAt, tickedAt } = collection.timesAt(position, version);
   return {

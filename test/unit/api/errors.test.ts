@@ -87,7 +87,7 @@ describe('An error of the service', () => {
     expect((await failureOf(list, { status: 400, body: { message: 'no' } })).message).toBe(
       'GET /indexes was refused with 400: no',
     );
-    for (const body of [null, [], 'text', { message: 7, request_id: {} }, { status: 'x' }]) {
+    for (const body of [null, [], 7, { message: 7, request_id: {} }, { status: 'x' }]) {
       expect(await failureOf(list, { status: 400, body })).toMatchObject({
         message: 'GET /indexes was refused with 400: Bad Request',
         requestId: undefined,
