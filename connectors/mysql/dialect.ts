@@ -14,6 +14,12 @@ import {
 } from '../../src/sdk/index.js';
 import { columnDefinition, identifier } from './types.js';
 
+/** If others lock a table or a row for longer than this, the load is repeated. */
+export const lockSeconds = 60;
+/** A stamp waits no longer for readers, because later readers wait behind it: the least that MySQL takes. */
+const briefSeconds = 1;
+const lockWaitTimeout = 1205;
+
 const stageName = identifier('_cdsync_stage');
 
 /** Backslashes escape in MySQL. */
@@ -118,6 +124,11 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
       drop: [`DROP TEMPORARY TABLE IF EXISTS ${stageName}`],
     }),
     merge: (task) => merge(dialect, task),
+    briefly: {
+      begin: `SET SESSION lock_wait_timeout = ${briefSeconds}`,
+      end: `SET SESSION lock_wait_timeout = ${lockSeconds}`,
+      isInUse: (error) => ((error as Error).cause as { errno?: number } | undefined)?.errno === lockWaitTimeout,
+    },
     comment: (name, text) => [`ALTER TABLE ${identifier(name)} COMMENT = ${literal(text)}`],
   };
   return dialect;

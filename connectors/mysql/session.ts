@@ -11,12 +11,11 @@ import {
   TransactionalSession,
 } from '../../src/sdk/index.js';
 import { loadFile } from './bulk-load.js';
+import { lockSeconds } from './dialect.js';
 import { mysqlError, type Rights } from './errors.js';
 import type { mysqlOptions } from './options.js';
 
 const connectMs = 15_000;
-/** If others lock a table or a row for longer than this, the load is repeated. */
-const lockSeconds = 60;
 
 /** Collations of MySQL and of MariaDB under which texts are equal only if they are the same, trailing spaces included. */
 const exactCollations = ['utf8mb4_0900_bin', 'utf8mb4_nopad_bin'];

@@ -11,8 +11,9 @@ export function internalName(name: string): string {
   return `_cdsync_${name}`.padEnd(64, '_');
 }
 
-/** A text as a SQL literal. */
+/** A text as SQL: a literal, or an expression in brackets if it has U+0000, which SQL text cannot carry. */
 export function sqlText(text: string): string {
+  if (text.includes('\0')) return `(${text.split('\0').map(sqlText).join(' || chr(0) || ')})`;
   return `'${text.replaceAll("'", "''")}'`;
 }
 

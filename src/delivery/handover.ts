@@ -1,5 +1,5 @@
 import { rowKey } from '../columns/row-hash.js';
-import { internalName, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { internalName, quoteIdentifier, sqlText } from '../core/sql.js';
 import { isNested, jsonValueSql, parseColumnType } from '../sdk/column-type.js';
 import type { LoadColumn, ValueLimits } from '../sdk/load.js';
 import type { DeliveredColumn } from './table/columns.js';
@@ -17,8 +17,8 @@ export interface ExportColumns {
   readonly needsKey: boolean;
   /** Rows whose key columns have more bytes of text, all together, are left out; undefined for no limit. */
   readonly keyBytes: number | undefined;
-  /** Values that the destination has refused before, which only it knows: keys, by column. */
-  readonly refused?: ReadonlyMap<string, readonly string[]>;
+  /** Values that the destination has refused before, which only it knows: queries of their keys, by column. */
+  readonly refused?: ReadonlyMap<string, string>;
 }
 
 /** SQL for a column's value in the type in which it is handed over. */
@@ -70,10 +70,8 @@ function beyondDays(
 
 /** The values that the destination has refused in a column before. */
 function refusedBefore({ refused, key }: ExportColumns, column: string): Refusal[] {
-  const keys = refused?.get(column) ?? [];
-  return keys.length === 0
-    ? []
-    : [{ column, reason: 'refused before', when: `${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}))` }];
+  const keys = refused?.get(column);
+  return keys === undefined ? [] : [{ column, reason: 'refused before', when: `${rowKey(key)} IN (${keys})` }];
 }
 
 /** The reasons that one column's values give. */

@@ -217,6 +217,11 @@ export interface TableDestination {
   readonly types?: TableTypes;
   /** Reads `_cdsync_state`. Writes nothing: the table need not exist yet. */
   state(key: StateKey): Promise<TableState>;
+  /**
+   * Names of the columns that loads have added to the table of a record, as `_cdsync_loads` has them. Asked for if the table is not the
+   * one that its record speaks of. Default: none.
+   */
+  addedColumns?(key: StateKey): Promise<readonly string[]>;
   /** The table of this name; undefined if there is none. */
   describe(table: string): Promise<FoundTable | undefined>;
   /**

@@ -4,7 +4,10 @@ import {
   DuckDBInstance,
   type DuckDBValue,
   type DuckDBVector,
+  LIST,
+  listValue,
   UBIGINT,
+  VARCHAR,
 } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import type { SaltFingerprint } from '../columns/masked-value.js';
@@ -52,9 +55,11 @@ export class Session {
     this.#connection = connection;
   }
 
-  async run(sql: string): Promise<void> {
+  /** @param texts the list of texts that `$1` is in the statement */
+  async run(sql: string, texts?: readonly string[]): Promise<void> {
     try {
-      await this.#begun().run(sql);
+      if (texts === undefined) await this.#begun().run(sql);
+      else await this.#begun().run(sql, [listValue([...texts])], [LIST(VARCHAR)]);
     } catch (error) {
       throw this.#error(error);
     }

@@ -124,15 +124,18 @@ function refuseShape(situation: Situation): void {
     );
 }
 
-/** Refuses types that others altered. @throws {CdsyncError} `table_altered` */
-function refuseAltered(situation: Situation, record: TableRecord, found: FoundTable): void {
+/**
+ * Columns whose types a person has altered, in words; none if nothing differs.
+ * @throws {CdsyncError} `table_altered` unless `--adopt` accepts them
+ */
+function alteredColumns(situation: Situation, record: TableRecord, found: FoundTable): string[] {
   const types = new Map(found.columns.map(({ name, type }) => [name, type]));
   const widened = new Set(record.pending?.widened.map(([name]) => name));
   const altered = [...record.columns].filter(
     ([name, type]) => types.has(name) && types.get(name) !== type && !widened.has(name),
   );
-  if (altered.length === 0 || situation.flags.adopt) return;
   const words = altered.map(([name, type]) => `"${name}" is ${types.get(name)}, and was ${type}`);
+  if (altered.length === 0 || situation.flags.adopt) return words;
   throw refusal(
     situation,
     'table_altered',
@@ -199,47 +202,49 @@ function reasons(situation: Situation, record: TableRecord, found: FoundTable, l
   return why;
 }
 
-function isOldCopy(record: TableRecord, { stamp }: FoundTable): boolean {
+/** Whether the table is not the one that its record speaks of: one of the two was put back. */
+export function isOldCopy(record: TableRecord, { stamp }: FoundTable): boolean {
   return record.pending === null && record.stamp !== null && stamp !== undefined && stamp !== record.stamp;
 }
 
-/** @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_changed` */
+/** The parts that every decision about a table with a record has. */
+type Common = Omit<Decision, 'action' | 'why'>;
+
+/** A log whose snapshot no changes connect with the present one. @throws {CdsyncError} `store_unknown`, `changes_gone` */
+function appendedAcross(gap: string, situation: Situation, record: TableRecord, common: Common): Decision {
+  const { feed, flags, table } = situation;
+  if (flags.full) return { ...common, action: 'reload', why: `asked (--full): ${gap}` };
+  if (flags.adopt) return { ...common, action: 'adopt', why: `asked (--adopt): ${gap}` };
+  const isBehind = record.store_id === feed.store_id && record.sequence < feed.complete_since;
+  const message = `table "${table}": ${gap}. In mode append, rows would arrive twice or never`;
+  throw refusal(situation, isBehind ? 'changes_gone' : 'store_unknown', message, appendHint);
+}
+
+/**
+ * What is done with a log. Its rows cannot be compared with a snapshot, so doubt does not load it again: a person decides.
+ * @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_changed`
+ */
 function appended(
   situation: Situation,
   record: TableRecord,
   found: FoundTable,
-  common: Omit<Decision, 'action' | 'why'>,
+  { altered, ...common }: Common & { readonly altered: readonly string[] },
 ): Decision {
   const { feed, flags, table } = situation;
   const gap = lineageGap(feed, record);
-  if (gap !== undefined) {
-    if (flags.full) return { ...common, action: 'reload', why: `asked (--full): ${gap}` };
-    if (flags.adopt) return { ...common, action: 'adopt', why: `asked (--adopt): ${gap}` };
-    const code =
-      record.store_id === feed.store_id && record.sequence < feed.complete_since ? 'changes_gone' : 'store_unknown';
-    throw refusal(
-      situation,
-      code,
-      `table "${table}": ${gap}. In mode append, rows would arrive twice or never`,
-      appendHint,
-    );
-  }
-  const isChanged = record.pending === null && (found.rows !== record.rows || isOldCopy(record, found));
+  if (gap !== undefined) return appendedAcross(gap, situation, record, common);
+  const isCutShort = record.pending !== null;
+  const isChanged = !isCutShort && (found.rows !== record.rows || isOldCopy(record, found));
   // The same order twice is carried out once: a kill right after the commit must not append all rows again.
-  if (flags.full && (record.full_of !== feed.run_id || isChanged))
-    return { ...common, action: 'reload', why: 'asked (--full)' };
-  if (isChanged && !flags.adopt)
-    throw refusal(
-      situation,
-      'table_changed',
-      `table "${table}" has ${found.rows} rows, recorded ${record.rows}`,
-      appendHint,
-    );
-  return {
-    ...common,
-    action: 'increment',
-    why: isChanged ? 'asked (--adopt)' : record.pending === null ? '' : 'a delivery was cut short',
-  };
+  const isOrdered = flags.full && (record.full_of !== feed.run_id || isChanged);
+  if (isOrdered) return { ...common, action: 'reload', why: 'asked (--full)' };
+  if (isChanged && !flags.adopt) {
+    const message = `table "${table}" has ${found.rows} rows, recorded ${record.rows}`;
+    throw refusal(situation, 'table_changed', message, appendHint);
+  }
+  const isAccepted = isChanged || altered.length > 0;
+  const why = isAccepted ? 'asked (--adopt)' : isCutShort ? 'a delivery was cut short' : '';
+  return { ...common, action: 'increment', why };
 }
 
 /**
@@ -256,14 +261,15 @@ export function decide(situation: Situation): Decision {
   if (flags.recreate) return { ...created, why: 'asked (--recreate)', drops: found !== undefined };
   refuseShape(situation);
   if (found === undefined) return { ...created, why: 'the table is missing', drops: false };
-  refuseAltered(situation, record, found);
+  const altered = alteredColumns(situation, record, found);
   const there = new Set(found.columns.map(({ name }) => name));
   const lacking = [...record.columns.keys()].filter((name) => !there.has(name));
   const copyOf = isOldCopy(record, found) ? generationOf(found.stamp) : undefined;
   const erase = erasuresOf(situation, copyOf === undefined ? record.erased : -1);
   const common = { drops: false, lacking, copyOf, erase };
-  if (mode === 'append') return appended(situation, record, found, common);
+  if (mode === 'append') return appended(situation, record, found, { ...common, altered });
   const why = reasons(situation, record, found, lacking);
+  if (altered.length > 0) why.push(`asked (--adopt): ${altered.join('; ')}`);
   const gap = lineageGap(situation.feed, record);
   if (gap !== undefined) why.push(gap);
   const lacksKeys = erase.length === 0 && erasuresAfter(situation, record.erased).some(({ keys }) => keys === null);

@@ -1,5 +1,4 @@
 import { rowKey } from '../../columns/row-hash.js';
-import { sqlText, sqlTexts } from '../../core/sql.js';
 import type { TableConnector } from '../../sdk/destination.js';
 import type { Load, Write } from '../../sdk/load.js';
 import { canonicalText } from '../../sdk/sql/row-sum.js';
@@ -8,16 +7,17 @@ import type { Reject } from '../delivery-state.js';
 import type { ExportColumns } from '../handover.js';
 import type { LoadChunk } from '../input.js';
 import type { PieceData } from '../load-data.js';
+import { textTable } from '../text-table.js';
 import { type NextRecordTask, nextRecord } from './next-record.js';
 import { stateKey, type TablePlan } from './plan.js';
 import { readBackOf } from './read-back.js';
 import { recordText } from './record.js';
 
-/** How the rows of a delivery are handed over. @param refused values that the destination is known to refuse: keys, by column */
+/** How the rows of a delivery are handed over. @param refused values that the destination is known to refuse: queries of their keys, by column */
 export function handoverOf(
   { connector, request, feed }: StreamTask<TableConnector>,
   plan: Pick<TablePlan, 'columns' | 'write'>,
-  refused?: ReadonlyMap<string, readonly string[]>,
+  refused?: ReadonlyMap<string, string>,
 ): ExportColumns {
   const { mode, deletes } = request.destination;
   const text = { kind: 'text' } as const;
@@ -88,8 +88,9 @@ async function keysAmong(
   const found = new Set<string>();
   if (keys.length === 0) return found;
   const key = rowKey(feed.key);
+  const wanted = await textTable(session, keys);
   for (const { query } of pieces) {
-    const own = `SELECT DISTINCT ${key} AS key FROM (${query}) WHERE ${key} IN (SELECT unnest(${sqlTexts(keys)}))`;
+    const own = `SELECT DISTINCT ${key} AS key FROM (${query}) WHERE ${key} IN (${wanted})`;
     for (const row of await session.rows(own)) found.add(String(row.key));
   }
   return found;
@@ -105,18 +106,22 @@ export async function erasedKeys(
   const there = await keysAmong(task, snapshot, keys);
   const gone = [...new Set(keys)].filter((key) => !there.has(key));
   if (gone.length === 0) return [];
-  const texts = gone.map((key) => (task.feed.key.length === 1 ? [key] : (JSON.parse(key) as string[])));
+  const isSingle = task.feed.key.length === 1;
+  const part = (index: number) => (isSingle ? 'text' : `text ->> '$[${index}]'`);
   const compared = table.key.map((name, index) => {
     const column = columns.find((each) => each.name === name);
-    if (column === undefined || column.type.kind === 'text') return `k${index}`;
-    return `coalesce(${canonicalText(`TRY_CAST(k${index} AS ${column.duckdbType})`, column.type)}, k${index})`;
+    if (column === undefined || column.type.kind === 'text') return part(index);
+    return `coalesce(${canonicalText(`TRY_CAST(${part(index)} AS ${column.duckdbType})`, column.type)}, ${part(index)})`;
   });
-  const rows = texts.map((key) => `(${key.map(sqlText).join(', ')})`);
-  const names = table.key.map((_, index) => `k${index}`);
-  const found = await task.session.rows(
-    `SELECT to_json([${compared.join(', ')}])::VARCHAR AS texts FROM (VALUES ${rows.join(', ')}) AS gone(${names.join(', ')})`,
+  const rows = await task.session.rows(
+    `SELECT to_json([${compared.join(', ')}])::VARCHAR AS texts FROM (${await textTable(task.session, gone)})`,
   );
-  return found.map((row) => JSON.parse(String(row.texts)) as string[]);
+  // No row with a key that the table cannot hold was ever there.
+  const holdsNul = table.key.map(
+    (name) => columns.find((each) => each.name === name)?.mapping.limits?.nul !== 'refused',
+  );
+  const texts = rows.map((row) => JSON.parse(String(row.texts)) as string[]);
+  return texts.filter((key) => key.every((text, index) => holdsNul[index] || !text.includes('\0')));
 }
 
 /** Of values that could not be held, those whose rows were not sent again, and are not erased. */

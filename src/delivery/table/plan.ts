@@ -1,20 +1,11 @@
 import { tableName } from '../../config/destination-config.js';
 import { CdsyncError } from '../../core/errors.js';
-import { holdsEverywhere } from '../../sdk/column-type.js';
 import type { TableConnector, TableTypes } from '../../sdk/destination.js';
-import type {
-  FoundTable,
-  StateKey,
-  TableChange,
-  TableState,
-  TargetColumn,
-  TargetTable,
-  Write,
-} from '../../sdk/load.js';
+import type { FoundTable, StateKey, TableChange, TableState, TargetTable, Write } from '../../sdk/load.js';
 import type { Erasure } from '../../storage/erasures.js';
 import type { StreamTask } from '../delivery.js';
 import { TargetNames } from '../target-names.js';
-import { keyChanged, type MapTask, type NextMap, nextMap } from './column-map.js';
+import { keyChanged, type NextMap, nextMap } from './column-map.js';
 import {
   type DeliveredColumn,
   declaredTarget,
@@ -28,6 +19,7 @@ import {
   wantedColumns,
 } from './columns.js';
 import { type Decision, decide, keepsAbsent, type Situation, withMap } from './decide.js';
+import { mapTask } from './map-task.js';
 import { assertDistinctNames } from './name-clashes.js';
 import { parseRecord, type TableRecord } from './record.js';
 
@@ -67,6 +59,8 @@ interface PlanInput {
   readonly again: string | undefined;
   /** Columns of the table whose types the destination has refused to change. */
   readonly fixed: ReadonlySet<string>;
+  /** Columns that loads have added to the table, if its record may not know all of them. */
+  readonly added: readonly string[];
 }
 
 /** The table that a stream is delivered to, by the destination's rules for names. */
@@ -144,138 +138,84 @@ function clearedColumns(
   return [...new Set([...next.clear, ...older, ...retired])];
 }
 
-/** The record with only those changes of an unfinished delivery that it has made. */
-function carriedOut(record: TableRecord, found: FoundTable | undefined): TableRecord {
-  if (record.pending === null) return record;
-  const types = new Map(found?.columns.map(({ name, type }) => [name, type]));
-  const added = record.pending.added.filter(([name]) => types.has(name));
-  const widened = record.pending.widened.filter(([name]) => types.get(name) !== record.columns.get(name));
-  return { ...record, pending: { ...record.pending, added, widened } };
+/** The columns of the stream that go to the table, and cdsync's own beside them. */
+interface PlannedColumns {
+  readonly own: ReturnType<typeof ownOf>;
+  readonly sources: readonly SourceColumn[];
+  readonly leftOut: readonly string[];
 }
 
-/** A table that begins again forgets its columns, and counts its generations on: a copy of the former one stays older. */
-function emptied({ generation }: TableRecord): MapTask['before'] {
-  return { map: new Map(), retired: new Map(), generation, pending: null };
+function plannedColumns(input: PlanInput, record: TableRecord | undefined): PlannedColumns {
+  const { feed, request, connector } = input.task;
+  const own = ownOf(input, record);
+  const wanted = wantedColumns(feed, request.destination.columns);
+  const rules = connector.capabilities.identifiers ?? {};
+  assertDistinctNames(wanted, { stream: feed.stream, rules, map: record?.map });
+  return { own, ...withinColumns(wanted, connector, own.wanted.length) };
 }
 
-/** The map of a table that an older version loaded in mode `append`, or that is taken over: columns of the same name and type are ours. */
-function mapTask(
-  input: PlanInput,
-  decision: Decision,
-  sources: readonly SourceColumn[],
-  record: TableRecord | undefined,
-  names: TargetNames,
-) {
-  const { task, types, found } = input;
-  const isNew = decision.action === 'create';
-  // A record that was never followed by rows is an intent: the first load was cut short.
-  const isTakenOver = (record === undefined || record.load === '') && !isNew;
-  const there = new Map(isTakenOver ? (found?.columns ?? []).map(({ name, type }) => [name, type]) : []);
-  const isTypeOf = types.isTypeOf ?? ((one: string, other: string) => one === other);
-  const claims = (name: string, kind: TargetColumn['kind'], isKey: boolean) => {
-    const type = there.get(name);
-    if (type === undefined || isKey) return type !== undefined;
-    return isTypeOf(type, types.mapColumn(kind, { name, type: kind, duckdbType: 'VARCHAR' }).type);
-  };
-  return {
-    before: isNew && record !== undefined ? emptied(record) : record && carriedOut(record, found),
-    columns: sources,
-    types: { holds: types.holds ?? holdsEverywhere, widens: types.widens ?? (() => false) },
-    onTypeChange: task.request.destination.onTypeChange,
-    fixed: input.fixed,
-    give: (wanted: string) => names.give(wanted),
-    claims,
-    stream: task.feed.stream,
-  };
+/** The columns of the rows that are handed over: cdsync's own are first in a log, and last in a table with keys. */
+function orderedColumns({ types }: PlanInput, { own, sources }: PlannedColumns, next: NextMap, isAppend: boolean) {
+  const added = own.wanted.map((column) => ownDelivered(types, column));
+  const mapped = mappedColumns(types, next.map, sources);
+  return isAppend ? [...added, ...mapped] : [...mapped, ...added];
 }
 
-/** Names that the map must not give: columns of others, cdsync's own, and all that the record has. */
-function takenNames(
-  there: FoundTable | undefined,
-  record: TableRecord | undefined,
-  own: readonly OwnColumn[],
-): string[] {
-  const entries = [...(record?.map.values() ?? [])];
-  return [
-    ...[...own, ...(there?.columns ?? [])].map(({ name }) => name),
-    ...entries.flatMap(({ target, variant }) => [target, variant].filter((name) => name !== null)),
-    ...(record?.retired.keys() ?? []),
-  ];
+/** The changes of the table; a new one has all its columns from the start. */
+function changeOf({ types }: PlanInput, { own }: PlannedColumns, next: NextMap, decision: Decision): TableChange {
+  const { drops: drop } = decision;
+  if (decision.action === 'create') return { drop, create: true, add: [], widen: [] };
+  const declared = ({ name, kind }: { name: string; kind: string }) => declaredTarget(types, name, kind);
+  const added = [...next.add, ...lackingColumns(decision, next)].map(declared);
+  const add = [...own.missing.map((column) => targetColumn(ownDelivered(types, column))), ...added];
+  return { drop, create: false, add, widen: next.widen.map(declared) };
 }
 
 /**
  * Plans the delivery of a stream to its table, from the state of both at the destination. It sends no request and changes nothing.
+ * In this order: what is done (from the record, the feed and the table), which column goes where, whether that needs more than
+ * was decided, then everything that follows from the two.
  * @throws {CdsyncError} the codes of {@link decide} and {@link nextMap}; `destination_columns`
  */
 export function planTable(input: PlanInput): TablePlan {
-  const { task, types, state, found } = input;
+  const { task, state } = input;
   const { feed, request, connector } = task;
-  const { mode, deletes } = request.destination;
-  const table = targetName(task);
-  const record = state.own && parseRecord(state.own.record, table);
+  const isAppend = request.destination.mode === 'append';
+  const name = targetName(task);
+  const record = state.own && parseRecord(state.own.record, name);
+
   const situation = situationOf(input, record);
   const decided = decide(situation);
   const isNew = decided.action === 'create';
-  const [known, there] = isNew ? [undefined, undefined] : [record, found];
-  const own = ownOf({ ...input, found: there }, known);
-  const wanted = wantedColumns(feed, request.destination.columns);
-  const rules = connector.capabilities.identifiers ?? {};
-  assertDistinctNames(wanted, { stream: feed.stream, rules, map: known?.map });
-  const { sources, leftOut } = withinColumns(wanted, connector, own.wanted.length);
-  const names = new TargetNames(rules, takenNames(there, known, own.wanted));
-  const next = nextMap(mapTask(input, decided, sources, record, names));
+  // A table that is made anew continues nothing of the present one.
+  const [known, found] = isNew ? [undefined, undefined] : [record, input.found];
+
+  const planned = plannedColumns({ ...input, found }, known);
+  const { own, sources: columns, leftOut } = planned;
+  const sources = { ...input, stream: feed.stream, names: connector.capabilities.identifiers, request, columns };
+  const next = nextMap(mapTask({ ...sources, found: input.found, decision: decided, record, own: own.wanted }));
   const decision = withMap(decided, situation, next);
-  const isAppend = mode === 'append';
-  const columns = [
-    ...own.wanted.map((column) => ownDelivered(types, column)),
-    ...mappedColumns(types, next.map, sources),
-  ];
-  const ordered = isAppend ? columns : [...columns.slice(own.wanted.length), ...columns.slice(0, own.wanted.length)];
-  const added = [...next.add, ...lackingColumns(decision, next)];
-  const target: TargetTable = {
-    name: table,
-    columns: ordered.map(targetColumn),
-    key: keyTargets(feed.key, sources, next),
-    isKeyed: !isAppend,
-  };
-  const isEverything = decision.action === 'reload' || isNew;
-  const absent = absentRows(decision, { mode, deletes });
-  const clear = isNew
-    ? []
-    : [...clearedColumns(next, decision, sources, isAppend), ...(decision.action === 'reload' ? own.left : [])];
-  if (!isAppend && absent !== 'delete') refuseClearedKey(clear, target, feed.stream);
+
+  const ordered = orderedColumns(input, planned, next, isAppend);
+  const key = keyTargets(feed.key, columns, next);
+  const table: TargetTable = { name, columns: ordered.map(targetColumn), key, isKeyed: !isAppend };
+  const isReload = decision.action === 'reload';
+  const absent = absentRows(decision, request.destination);
+  const clear = isNew ? [] : [...clearedColumns(next, decision, columns, isAppend), ...(isReload ? own.left : [])];
+  if (!isAppend && absent !== 'delete') assertKeyKept(clear, table, feed.stream);
   return {
-    decision,
-    record: known,
-    state,
-    found: there,
-    next,
-    table: target,
-    columns: ordered,
-    change: {
-      drop: decision.drops,
-      create: isNew,
-      add: isNew
-        ? []
-        : [
-            ...own.missing.map((column) => targetColumn(ownDelivered(types, column))),
-            ...added.map(({ name, kind }) => declaredTarget(types, name, kind)),
-          ],
-      widen: isNew ? [] : next.widen.map(({ name, kind }) => declaredTarget(types, name, kind)),
-    },
+    ...{ decision, record: known, state, found, next, table, columns: ordered, absent, clear, leftOut },
+    change: changeOf(input, planned, next, decision),
     write: isNew ? 'fill' : isAppend ? 'append' : 'merge',
-    absent,
-    isEverything: isEverything && decision.action !== 'adopt',
+    isEverything: isReload || isNew,
     since: decision.action === 'increment' ? (record?.sequence ?? state.legacy?.sequence ?? 0) : undefined,
     empty: isAppend ? [] : [...next.retired.keys(), ...own.left],
-    clear,
-    leftOut,
     generation: nextGeneration(record, decision, next),
   };
 }
 
 /** Rows that stay although the snapshot lacks them cannot lose their key. @throws {CdsyncError} `key_changed` */
-function refuseClearedKey(clear: readonly string[], { name, key }: TargetTable, stream: string): void {
+function assertKeyKept(clear: readonly string[], { name, key }: TargetTable, stream: string): void {
   const column = key.find((each) => clear.includes(each));
   if (column !== undefined)
     throw keyChanged(
@@ -284,8 +224,8 @@ function refuseClearedKey(clear: readonly string[], { name, key }: TargetTable, 
     );
 }
 
-function nextGeneration(record: TableRecord | undefined, { action }: Decision, next: NextMap): number {
-  const before = record?.generation ?? 0;
+function nextGeneration(record: TableRecord | undefined, { action, copyOf }: Decision, next: NextMap): number {
+  const before = Math.max(record?.generation ?? 0, copyOf ?? 0);
   return action === 'reload' || action === 'create' || next.why.length > 0 ? before + 1 : Math.max(before, 1);
 }
 

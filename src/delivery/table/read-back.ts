@@ -136,11 +136,11 @@ export function isDue(
   return age >= verifyEvery || age < 0;
 }
 
-/** The result of a look at the whole table. */
+/** The result of a look at the whole table. @param uncompared columns whose texts the database cannot give */
 export type Look =
-  | { readonly type: 'same' }
+  | { readonly type: 'same'; readonly uncompared: readonly string[] }
   | { readonly type: 'unknown' }
-  | { readonly type: 'different'; readonly how: string };
+  | { readonly type: 'different'; readonly how: string; readonly uncompared: readonly string[] };
 
 interface LookTask {
   readonly task: StreamTask<TableConnector>;
@@ -170,10 +170,11 @@ export async function lookAtWholeTable({ task, destination, plan, record, data }
   const columns = comparedColumns(plan.columns).filter(({ isTracked }) => isTracked);
   const isSoft = mode === 'mirror' && deletes === 'soft';
   const found = await destination.sums(plan.table.name, columns.map(targetColumn), isSoft);
+  const uncompared = columns.map(({ name }) => name).filter((name) => !found.hashed.includes(name));
   const expected = await expectedSum(data, plan.columns, found.hashed);
   if (mode === 'upsert' && found.rows > expected.rows) return { type: 'unknown' };
   if (found.rows !== expected.rows)
-    return { type: 'different', how: `it has ${found.rows} rows, the snapshot ${expected.rows}` };
-  if (BigInt(found.sum) === expected.sum) return { type: 'same' };
-  return { type: 'different', how: 'values were edited, or are in other rows' };
+    return { type: 'different', how: `it has ${found.rows} rows, the snapshot ${expected.rows}`, uncompared };
+  if (BigInt(found.sum) === expected.sum) return { type: 'same', uncompared };
+  return { type: 'different', how: 'values were edited, or are in other rows', uncompared };
 }

@@ -9,7 +9,9 @@ import type { Delivered, StreamTask } from '../delivery.js';
 import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
 import { DeliveryInput, type LoadChunk } from '../input.js';
 import { PieceData, rejectError } from '../load-data.js';
+import { textTable } from '../text-table.js';
 import { newVariants } from './column-map.js';
+import { isOldCopy } from './decide.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, unsentRejects } from './load-task.js';
 import { removalOwed } from './owed.js';
@@ -111,7 +113,10 @@ export class TableDelivery {
     const found = await destination.describe(this.table);
     const listed = (await readRejects(this.#rejects)).length;
     const [again, fixed] = [this.#again, this.#fixed];
-    return planTable({ task: this.#task, types, state, found, erasures, listed, again, fixed });
+    const own = state.own && parseRecord(state.own.record, this.table);
+    const isDoubtful = own !== undefined && found !== undefined && isOldCopy(own, found);
+    const added = isDoubtful ? ((await destination.addedColumns?.(stateKey(this.#task))) ?? []) : [];
+    return planTable({ task: this.#task, types, state, found, erasures, listed, again, fixed, added });
   }
 
   async #deliver(destination: TableDestination): Promise<Delivered> {
@@ -228,7 +233,7 @@ export class TableDelivery {
     }
   }
 
-  #data(plan: TablePlan, pieces: readonly LoadChunk[], refused?: ReadonlyMap<string, readonly string[]>): PieceData {
+  #data(plan: TablePlan, pieces: readonly LoadChunk[], refused?: ReadonlyMap<string, string>): PieceData {
     const { session, connector, request, progress, folder } = this.#task;
     return new PieceData({
       session,
@@ -267,6 +272,7 @@ export class TableDelivery {
     if (!isDue(record, request, now)) return this.#withProblem(delivered);
     progress.phase = 'verifying';
     const look = await this.#compared(destination, plan, record);
+    if (look.type !== 'unknown') this.#noticeUncompared(look.uncompared);
     if (look.type === 'same') {
       await destination.keep(own, recordText({ ...record, verified_at: new Date(now).toISOString() }));
       return this.#withProblem(delivered);
@@ -280,14 +286,25 @@ export class TableDelivery {
   async #compared(destination: TableDestination, plan: TablePlan, record: TableRecord): Promise<Look> {
     if (hasOtherRows(this.#task, record)) return { type: 'unknown' };
     const rejects = await readRejects(this.#rejects);
-    return this.#withInput({ isEverything: true, since: undefined }, (pieces) => {
-      const refused = new Map<string, string[]>();
+    return this.#withInput({ isEverything: true, since: undefined }, async (pieces) => {
+      const keys = new Map<string, string[]>();
       for (const { column, key } of rejects)
-        if (column !== null && key !== null) refused.set(column, [...(refused.get(column) ?? []), key]);
+        if (column !== null && key !== null) keys.set(column, [...(keys.get(column) ?? []), key]);
+      const refused = new Map<string, string>();
+      for (const [column, list] of keys) refused.set(column, await textTable(this.#task.session, list));
       const data = this.#data(plan, pieces, refused);
       data.assume();
       return lookAtWholeTable({ task: this.#task, destination, plan, record, data });
     });
+  }
+
+  #noticeUncompared(columns: readonly string[]): void {
+    if (columns.length === 0) return;
+    const { request, context } = this.#task;
+    const names = columns.map((name) => `"${name}"`).join(', ');
+    context.notice(
+      `destination ${request.destination.name}: table "${this.table}" was compared without ${names}: ${request.destination.connector.name} cannot give the text of such values. \`cdsync push --full\` writes them again`,
+    );
   }
 
   /** Of a table that cannot be compared, only a load of all rows proves that it has them. */

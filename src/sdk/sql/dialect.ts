@@ -112,6 +112,16 @@ export interface SqlDialect {
   afterStage?(stage: string): readonly string[];
   /** Replaces the comment of a table. Default: COMMENT ON TABLE. */
   comment?(table: string, text: string): readonly string[];
+  /**
+   * For databases in which a comment waits for readers, and later readers wait behind it: statements that make it give up early, and
+   * wait as usual again. Such a stamp is tried once more after the load, then left out. Default: a comment waits for no reader.
+   */
+  readonly briefly?: {
+    readonly begin: string;
+    readonly end: string;
+    /** Whether the comment gave up. */
+    isInUse(error: unknown): boolean;
+  };
 }
 
 /** A connection. Its errors are classified already: see `errors.ts`. */

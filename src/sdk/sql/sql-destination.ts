@@ -1,20 +1,22 @@
 import type { TableDestination, TableSums, TableTypes } from '../destination.js';
-import { ColumnNotWidened, countDiffers, tableMoved } from '../errors.js';
+import { ColumnNotWidened, tableMoved } from '../errors.js';
 import type {
   Finished,
   FoundTable,
   LegacyWatermark,
   Load,
+  LoadLine,
   LoadOutcome,
   StateKey,
   StateRow,
   TableState,
   TargetColumn,
-  TargetTable,
 } from '../load.js';
 import type { FoundColumns, MergeTask, SqlDialect, SqlSession, Stage } from './dialect.js';
 import { dropLeftovers } from './leftovers.js';
+import { countRows, deleteRows, fillTable, loadColumn, RowWriter } from './row-writer.js';
 import {
+  addedColumnLists,
   legacyRows,
   legacyWatermarks,
   loadsTable,
@@ -30,16 +32,20 @@ import {
   tableState,
   writeRecord,
 } from './state-rows.js';
-import { deleteUpdateInsert, erasedSql, freeAlias, isLive, nameList, withDefaults } from './statements.js';
-import { foundRows, hashedColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
+import { deleteUpdateInsert, isLive, withDefaults } from './statements.js';
+import { sumRows } from './sum-rows.js';
 
-/** The column of mode `append` that names the load of a row, where loads cannot be rolled back. */
-const loadColumn = '_cdsync_load';
 /** The stamp in a comment, behind whatever the user has written there. */
 const stamped = /\s*\[cdsync ([^\]]*)\]\s*$/;
 
-/** A table once nothing but its rows will change. */
-type Shape = Pick<LoadOutcome, 'columns' | 'stamp'>;
+/** A table once nothing but its rows will change. @param isDue it has its former stamp, because readers use it */
+type Shape = Pick<LoadOutcome, 'columns' | 'stamp'> & { readonly isDue?: boolean };
+
+/** A load whose record is written. */
+interface Committed extends Finished {
+  readonly outcome: LoadOutcome;
+  readonly after: StateRow;
+}
 
 /**
  * Tables of a SQL database, from its dialect and a session. It carries out the steps of a delivery in their order; what differs
@@ -111,14 +117,23 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     return { columns: found.columns, rows, stamp };
   }
 
+  async addedColumns(key: StateKey): Promise<string[]> {
+    if ((await this.#find(loadsTable)) === undefined) return [];
+    const { columns = [] } = this.#found.get(key.table) ?? (await this.#find(key.table)) ?? {};
+    const lists = await addedColumnLists(this.#store, key);
+    // A name may have a comma too.
+    const isAdded = (name: string) => lists.some((list) => `, ${list}, `.includes(`, ${name}, `));
+    return columns.map(({ name }) => name).filter(isAdded);
+  }
+
   /** The number of rows. */
   protected async number(sql: string): Promise<number> {
     const [row] = await this.session.rows(sql);
     return Number(Object.values(row ?? {})[0] ?? 0);
   }
 
-  #count(table: string, where = ''): Promise<number> {
-    return this.number(`SELECT count(*) AS n FROM ${this.dialect.table(table)}${where}`);
+  #count(table: string): Promise<number> {
+    return countRows(this.#store, table);
   }
 
   async load(load: Load): Promise<void> {
@@ -161,7 +176,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const shape = isStamped ? await this.#stamp(load) : undefined;
     try {
       await session.begin?.();
-      return await this.#commit(load, { found, stage, shape });
+      const committed = await this.#commit(load, { found, stage, shape });
+      return shape?.isDue === true ? await this.#stampLater(load, committed) : committed;
     } catch (error) {
       await session.rollback?.().catch(() => undefined);
       throw error;
@@ -182,30 +198,56 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #commit(
     load: Load,
     { found, stage, shape }: { found: StateRow | undefined; stage: string | undefined; shape: Shape | undefined },
-  ): Promise<Finished> {
-    const { session, dialect } = this;
-    const { table, state } = load;
-    // The record's row is taken first: an older delivery that is still under way can then no longer finish.
-    const isTaken = dialect.addsState === true || this.#isStepwise;
-    const before = isTaken ? found : await writeRecord(this.#store, state, found, found?.record ?? load.intent);
-    if (isTaken) await refuseMoved(this.#store, state, before?.version ?? 0);
-    if (dialect.commit === 'transaction_with_ddl') await this.#change(load);
-    const rows = load.change.create || load.change.drop ? 0 : load.rows;
-    const expected = await this.#writeRows({ ...load, rows }, stage, before?.version ?? 0);
+  ): Promise<Committed> {
+    const before = await this.#takeRecord(load, found);
+    if (this.dialect.commit === 'transaction_with_ddl') await this.#change(load);
+    const outcome = await this.#writtenRows(load, { stage, shape, version: before?.version ?? 0 });
+    const { record, line } = load.finish(outcome);
+    const after = await this.#writeState(load, before, record, line);
+    await this.session.commit?.();
+    return { record, line, outcome, after };
+  }
+
+  /**
+   * Takes the record's row before anything else: an older delivery that is still under way can then no longer finish.
+   * @returns the row as it is then
+   */
+  async #takeRecord({ state, intent }: Load, found: StateRow | undefined): Promise<StateRow | undefined> {
+    if (this.dialect.addsState !== true && !this.#isStepwise)
+      return writeRecord(this.#store, state, found, found?.record ?? intent);
+    await refuseMoved(this.#store, state, found?.version ?? 0);
+    return found;
+  }
+
+  /** Writes the rows, and counts and stamps the table. @throws {CdsyncError} `table_moved` if others have changed the number of rows */
+  async #writtenRows(
+    load: Load,
+    { stage, shape, version }: { stage: string | undefined; shape: Shape | undefined; version: number },
+  ): Promise<LoadOutcome> {
+    const { table, change, state } = load;
+    const rows = change.create || change.drop ? 0 : load.rows;
+    const found = this.#found.get(table.name);
+    const clear = (target: string, names: readonly string[]) => this.clear(target, names);
+    const merge = (task: MergeTask, before: number) => this.merge(task, before);
+    const writer = new RowWriter(this.#store, { ...load, rows }, { found, stage, version, clear, merge });
+    const expected = await writer.write();
     const { columns, stamp } = shape ?? (await this.#stamp(load));
     const after = await this.#count(table.name);
     if (expected !== undefined && after !== expected) throw tableMoved(state, expected, after);
     // Where nothing is rolled back, before the record, which has as owed what could not be dropped.
     if (this.#isStepwise) await this.#drop(load.signal);
-    const owes = this.#isStepwise && this.#left.length > 0;
-    const { record, line } = load.finish({ rows: after, columns, stamp, owes });
-    for (const other of load.supersedes) await removeRecords(this.#store, other);
-    if (this.#legacy !== undefined) await removeLegacy(this.#store, this.#legacy);
-    const { version } = await writeRecord(this.#store, state, before, record);
-    await noteLoad(this.#store, line, load.moment);
-    if (this.#isStepwise) await removeOlder(this.#store, state, version);
-    await session.commit?.();
-    return { record, line };
+    return { rows: after, columns, stamp, owes: this.#isStepwise && this.#left.length > 0 };
+  }
+
+  /** Replaces the record, those that it replaces, and adds the line about the load. */
+  async #writeState(load: Load, before: StateRow | undefined, record: string, line: LoadLine): Promise<StateRow> {
+    const store = this.#store;
+    for (const other of load.supersedes) await removeRecords(store, other);
+    if (this.#legacy !== undefined) await removeLegacy(store, this.#legacy);
+    const after = await writeRecord(store, load.state, before, record);
+    await noteLoad(store, line, load.moment);
+    if (this.#isStepwise) await removeOlder(store, load.state, after.version);
+    return after;
   }
 
   /** Makes cdsync's own tables. Only if they are missing: a user may load tables without the right to create them. */
@@ -234,42 +276,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #stage({ name, create, drop }: Stage, load: Load): Promise<void> {
     await this.#runAll(drop);
     await this.#runAll(create);
-    await this.#fill(name, load, load.signal);
+    await fillTable(this.session, name, load);
     await this.#runAll(this.dialect.afterStage?.(name) ?? []);
-  }
-
-  async #fill(target: string, { data }: Load, signal: AbortSignal): Promise<void> {
-    const arrived = await this.session.fill(target, data, signal);
-    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
-  }
-
-  /** Writes the rows, and looks at them. @returns the number of rows that the table must have now; undefined if that is not known */
-  async #writeRows(load: Load, stage: string | undefined, version: number): Promise<number | undefined> {
-    const { table, write, clear } = load;
-    const { dialect } = this;
-    const target = dialect.table(table.name);
-    const rows = load.rows - (await this.#delete(table, erasedSql(dialect, table, load.erase)));
-    if (write.type === 'append') {
-      if (clear.length > 0) await this.clear(target, clear);
-      return this.#append(load, stage as string, rows);
-    }
-    if (write.type === 'fill') {
-      if (stage === undefined) await this.#fill(target, load, load.signal);
-      else await this.#insert(load, stage);
-      await this.#runAll(dialect.afterFill?.(table) ?? []);
-      await this.#readBack(
-        load,
-        stage === undefined || !table.isKeyed ? undefined : this.#mergeTask(load, stage, version),
-      );
-      return rows + load.data.handedOver;
-    }
-    // How many rows a merge adds is not reported everywhere; so they are counted before it.
-    const present = this.#isStepwise ? await this.#count(table.name) : rows;
-    if (present !== rows) throw tableMoved(load.state, rows, present);
-    const task = this.#mergeTask(load, stage as string, version);
-    const expected = await this.merge(task, rows);
-    await this.#readBack(load, task);
-    return expected;
   }
 
   /** Sets columns to NULL in every row. @param target SQL of the table's name */
@@ -277,7 +285,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     await this.session.run(this.dialect.clear(target, columns));
   }
 
-  /** @param rows of the table before @returns the rows that it must have afterwards; undefined if that is not known */
+  /**
+   * Merges the staged rows.
+   * @param rows of the table before
+   * @returns the rows that it must have afterwards; undefined if a statement does not report them
+   */
   protected async merge(task: MergeTask, rows: number): Promise<number | undefined> {
     let expected: number | undefined = rows;
     for (const { sql, counts } of this.dialect.merge?.(task) ?? deleteUpdateInsert(this.dialect, task)) {
@@ -289,75 +301,12 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     return expected;
   }
 
-  /** Deletes rows. @returns how many; a store without transactions need not report it, so its rows are counted */
-  async #delete({ name }: TargetTable, conditions: readonly string[]): Promise<number> {
-    let deleted = 0;
-    for (const condition of conditions) {
-      const there = this.#isStepwise ? await this.#count(name, ` WHERE ${condition}`) : undefined;
-      const sql = `DELETE FROM ${this.dialect.table(name)} WHERE ${condition}`;
-      const changed = there === 0 ? 0 : await this.session.run(sql);
-      deleted += there ?? changed;
-    }
-    return deleted;
-  }
-
   /** Deletes the rows of a load that was cut short. @returns how many */
   async #undo({ table, undo }: Load): Promise<number> {
     const { columns = [] } = this.#found.get(table.name) ?? {};
     if (undo === undefined || !columns.some(({ name }) => name === loadColumn)) return 0;
-    return this.#delete(table, [`${this.dialect.identifier(loadColumn)} = ${this.dialect.literal(undo)}`]);
-  }
-
-  async #append(load: Load, stage: string, rows: number): Promise<number> {
-    const { table, data, readBack, write } = load;
-    const { dialect } = this;
-    const target = dialect.table(table.name);
-    const runs = write.type === 'append' ? write.runs : [];
-    // Rows of these runs may be there already, if everything is appended once more.
-    const where = `${dialect.identifier('_run_id')} IN (${['', ...runs].map((run) => dialect.literal(run)).join(', ')})`;
-    const summed: Summed = { from: target, alias: '', where };
-    const before = readBack && (await sumRows(this.#store, summed, readBack.columns));
-    await this.#insert(load, stage);
-    if (readBack !== undefined && before !== undefined) {
-      await readBack.check(before.hashed, async () => {
-        const after = await sumRows(this.#store, summed, readBack.columns);
-        const sum = String(BigInt(after.sum) - BigInt(before.sum));
-        return { rows: after.rows - before.rows, sum, sums: async () => new Map(), ...unmerged };
-      });
-    }
-    return rows + data.handedOver;
-  }
-
-  /** Inserts all staged rows. */
-  async #insert({ table, id }: Load, stage: string): Promise<void> {
-    const { dialect } = this;
-    const names = table.columns.map(({ name }) => name);
-    const values = names.map((name) => (name === loadColumn ? dialect.literal(id) : dialect.identifier(name)));
-    await this.session.run(
-      `INSERT INTO ${dialect.table(table.name)} (${nameList(dialect, names)}) SELECT ${values.join(', ')} FROM ${stage} AS cdsync_staged`,
-    );
-  }
-
-  #mergeTask({ table, write, empty, clear, moment }: Load, stage: string, version: number): MergeTask {
-    const { dialect } = this;
-    const { columns = table.columns, comment } = this.#found.get(table.name) ?? {};
-    const names = new Set([...columns, ...table.columns].map(({ name }) => name.toLowerCase()));
-    const [t, s] = [freeAlias('t', names), freeAlias('s', names)];
-    const task = { table, version, target: dialect.table(table.name), stage, t, s, empty, clear };
-    const found = { columns, comment };
-    return { ...task, found, write: write as MergeTask['write'], moment: dialect.moment(moment) };
-  }
-
-  /** @param staged if the table may have other rows than the staged ones, or if these can be compared by their key */
-  async #readBack(load: Load, staged?: MergeTask): Promise<void> {
-    const { readBack } = load;
-    if (readBack === undefined) return;
-    const { columns } = readBack;
-    await readBack.check(hashedColumns(this.dialect, columns), async () => {
-      if (staged !== undefined) return foundRows(this.#store, load, staged, columns);
-      const target = this.dialect.table(load.table.name);
-      return { ...(await sumRows(this.#store, { from: target, alias: '' }, columns)), ...unmerged };
-    });
+    const where = `${this.dialect.identifier(loadColumn)} = ${this.dialect.literal(undo)}`;
+    return deleteRows(this.#store, table.name, [where]);
   }
 
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
@@ -369,11 +318,42 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #stamp({ table, id, isReload, change }: Load): Promise<Shape> {
     const { columns = [], comment } = (await this.#find(table.name)) ?? {};
     if (comment === undefined) return { columns, stamp: null };
-    if (this.dialect.stamps === 'reload' && !isReload && !change.create)
-      return { columns, stamp: stamped.exec(comment ?? '')?.[1] ?? null };
-    const own = (comment ?? '').replace(stamped, '');
-    await this.#runAll(this.dialect.comment(table.name, `${own}${own === '' ? '' : ' '}[cdsync ${id}]`));
-    return { columns, stamp: id };
+    const before = stamped.exec(comment ?? '')?.[1] ?? null;
+    const isChanged = isReload || change.create || change.add.length > 0 || change.widen.length > 0;
+    if (this.dialect.stamps === 'reload' && !isChanged) return { columns, stamp: before };
+    const isDone = await this.#comment(table.name, comment ?? '', id);
+    return isDone ? { columns, stamp: id } : { columns, stamp: before, isDue: true };
+  }
+
+  /** Stamps a table. @returns false if readers use it, and would keep others waiting */
+  async #comment(table: string, comment: string, id: string): Promise<boolean> {
+    const { dialect } = this;
+    const own = comment.replace(stamped, '');
+    const statements = dialect.comment(table, `${own}${own === '' ? '' : ' '}[cdsync ${id}]`);
+    if (dialect.briefly === undefined) {
+      await this.#runAll(statements);
+      return true;
+    }
+    await this.session.run(dialect.briefly.begin);
+    try {
+      await this.#runAll(statements);
+      return true;
+    } catch (error) {
+      if (dialect.briefly.isInUse(error)) return false;
+      throw error;
+    } finally {
+      await this.session.run(dialect.briefly.end).catch(() => undefined);
+    }
+  }
+
+  /** A second try to stamp a table, once its rows are committed. If readers still use it, its former stamp stays. */
+  async #stampLater(load: Load, { record, line, outcome, after }: Committed): Promise<Finished> {
+    const { table, id } = load;
+    const { comment } = (await this.#find(table.name)) ?? {};
+    if (!(await this.#comment(table.name, comment ?? '', id))) return { record, line };
+    const stampedRecord = load.finish({ ...outcome, stamp: id }).record;
+    await writeRecord(this.#store, load.state, after, stampedRecord);
+    return { record: stampedRecord, line };
   }
 
   async keep(before: StateRow, record: string): Promise<void> {

@@ -218,3 +218,12 @@ export async function noteLoad(store: SqlStore, line: LoadLine, moment: string):
   const oldest = new Date(Date.parse(moment) - loadsKeptDays * 86_400_000).toISOString();
   await tidy(store, loadsTable, `${dialect.identifier('committed_at')} < ${dialect.literal(oldest)}`);
 }
+
+/** The columns that each load has added to a table, one list a load. */
+export async function addedColumnLists({ dialect, session }: SqlStore, key: StateKey): Promise<string[]> {
+  const column = dialect.identifier('columns_added');
+  const rows = await session.rows(
+    `SELECT DISTINCT ${column} AS added FROM ${dialect.table(loadsTable)} WHERE ${isKey(dialect, key)} AND ${column} IS NOT NULL`,
+  );
+  return rows.map((row) => String(row.added ?? row.ADDED));
+}
