@@ -11,6 +11,7 @@ import {
   type TableColumn,
   unescapeCsvFormulaSql,
 } from '../../src/sdk/index.js';
+import { ExactJson, jsonText, needsExactJson, objectText, writesInexactly } from './exact-json.js';
 import type { Format, Layout } from './manifest.js';
 
 /** A file on this machine, with the values of the partition columns, which the file itself lacks. */
@@ -46,6 +47,9 @@ const copyOptions: Readonly<Record<Format, string>> = {
   jsonl: 'FORMAT json, ARRAY false',
 };
 
+/** One column of texts, as they are. */
+const linesOptions = String.raw`FORMAT csv, HEADER false, DELIMITER '\x01', QUOTE '', ESCAPE ''`;
+
 function isoText(column: string): string {
   // For years before 1 no ISO 8601 form exists that every reader accepts.
   return `CASE WHEN ${column} >= '0001-01-01'::TIMESTAMPTZ THEN strftime(${column}, '%Y-%m-%dT%H:%M:%S.%fZ') ELSE ${column}::VARCHAR END`;
@@ -69,6 +73,8 @@ function written({ name, type }: TableColumn, layout: Layout): string {
   if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${quoteIdentifier(nameInFile(name, layout))}`;
   if (format === 'jsonl') return `${jsonValueSql(column, parsed)} AS ${column}`;
   const as = quoteIdentifier(nameInFile(name, layout));
+  if (isNested(parsed) && writesInexactly(parsed))
+    return `CASE WHEN ${column} IS NOT NULL THEN ${jsonText(column, parsed)} END AS ${as}`;
   if (isNested(parsed))
     return `CASE WHEN ${column} IS NOT NULL THEN to_json(${jsonValueSql(column, parsed)})::VARCHAR END AS ${as}`;
   if (parsed.kind === 'json') return `${column}::VARCHAR AS ${as}`;
@@ -77,8 +83,41 @@ function written({ name, type }: TableColumn, layout: Layout): string {
 
 /** SQL that writes rows with these columns into a file. */
 export function writeSql(rows: string, columns: readonly TableColumn[], layout: Layout, path: string): string {
+  if (layout.format === 'jsonl' && columns.some(({ type }) => writesInexactly(parseColumnType(type)))) {
+    const members = columns.map(({ name, type }) => {
+      const [value, of] = [quoteIdentifier(name), parseColumnType(type)];
+      return of.kind === 'timestamp'
+        ? { name, value: isoText(value), of: { kind: 'text' } as const }
+        : { name, value, of };
+    });
+    return `COPY (SELECT ${objectText(members)} FROM ${rows}) TO ${sqlText(path)} (${linesOptions})`;
+  }
   const selected = columns.map((column) => written(column, layout)).join(', ');
   return `COPY (SELECT ${selected} FROM ${rows}) TO ${sqlText(path)} (${copyOptions[layout.format]})`;
+}
+
+/** Whether lines of JSON are read as texts, because DuckDB's own reading would lose digits. */
+function readsTexts({ layout, columns }: Pick<ReadTask, 'layout' | 'columns'>): boolean {
+  return layout.format === 'jsonl' && columns.some(({ type }) => needsExactJson(parseColumnType(type)));
+}
+
+function isInJson(type: string): boolean {
+  const parsed = parseColumnType(type);
+  return isNested(parsed) || parsed.kind === 'json';
+}
+
+/** A table of lines of JSON: values with parts in their types, others as text. */
+function exactLines(paths: string, file: string, columns: readonly TableColumn[]): string {
+  const exact = new ExactJson();
+  const structure = Object.fromEntries(columns.map(({ name, type }) => [name, isInJson(type) ? 'JSON' : 'VARCHAR']));
+  const values = columns.map(({ name, type }) => {
+    const marked = `(r).${quoteIdentifier(name)}`;
+    const value = isInJson(type) ? exact.value(marked, parseColumnType(type), type) : exact.plain(marked);
+    return `${value} AS ${quoteIdentifier(name)}`;
+  });
+  return `(SELECT ${[...values, quoteIdentifier(file)].join(', ')} FROM (SELECT ${quoteIdentifier(file)},
+    from_json(${exact.marked('json')}, ${sqlText(JSON.stringify(structure))}) AS r
+    FROM read_json_objects(${paths}, format = 'newline_delimited', maximum_object_size = ${longestRow}, filename = '${file}')))`;
 }
 
 function sourceOf(task: ReadTask): string {
@@ -89,6 +128,7 @@ function sourceOf(task: ReadTask): string {
   const own = columns.filter(({ name }) => !partition_by.includes(name));
   if (format === 'parquet')
     return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${file}')`;
+  if (readsTexts(task)) return exactLines(paths, file, own);
   if (format === 'jsonl') {
     const types = own.map(({ name, type }) => `${sqlText(name)}: ${sqlText(type)}`).join(', ');
     return `read_json(${paths}, format = 'newline_delimited', columns = {${types}}, hive_partitioning = false,
@@ -122,6 +162,10 @@ function typed({ name, type }: TableColumn, layout: Layout): string {
   // The folder's name has the value of a partition column as it is.
   const isEscaped = escapes(layout) && parsed.kind === 'text' && !layout.partition_by.includes(name);
   const value = isEscaped ? unescapeCsvFormulaSql(column) : column;
+  if (asJson && needsExactJson(parsed)) {
+    const exact = new ExactJson();
+    return `CASE WHEN ${value} IS NOT NULL THEN ${exact.value(exact.marked(value), parsed, type)} END AS ${quoteIdentifier(name)}`;
+  }
   return `(${asJson ? `${value}::JSON` : value})::${type} AS ${quoteIdentifier(name)}`;
 }
 
@@ -141,7 +185,8 @@ export function readSql(task: ReadTask): string {
   const { format, partition_by: partitionBy } = layout;
   if (files.length === 0) return nothingSql(columns);
   const asText = columns.map(({ name }) => ({ name: nameInFile(name, layout), type: 'VARCHAR' }));
-  const none = nothingSql(format === 'csv' ? asText : columns);
+  const inParts = columns.map((column, index) => (isInJson(column.type) ? column : (asText[index] as TableColumn)));
+  const none = nothingSql(format === 'csv' ? asText : readsTexts(task) ? inParts : columns);
   const { file, f, p } = ownNames(task);
   const inFile = partitionBy.map((name) => nameInFile(name, layout));
   const joined =

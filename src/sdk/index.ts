@@ -18,6 +18,7 @@ export { decodedLogin, redactor, Secret } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
 export {
   type ColumnType,
+  decimalText,
   holdsAsJson,
   holdsEverywhere,
   isNested,

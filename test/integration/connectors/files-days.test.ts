@@ -220,3 +220,25 @@ it('values that JSON cannot hold are null in JSON lines, and a look at the whole
   const { code, stdout } = await space.cdsync(['push', 'lines.json', '--verify', '--json']);
   expect([code, JSON.parse(stdout).jobs[0].destinations[0].status]).toEqual([0, 'ok']);
 });
+
+it('numbers of more digits than a double has keep them in JSON lines over several days', async () => {
+  const query = `select id, (price || '.12345678901')::decimal(28, 11) as at, {'lon': [(price || '.1234567890123456')::decimal(20, 16)]} as more,
+    ('{"n":' || price || '.123456789012345678}')::json as odd from made`;
+  const exact = { name: 'exact', source: 'sql', key: ['id'], query };
+  const lines = { name: 'csv', connector: 'files', path: './exact-lines', format: 'jsonl', streams: ['exact'] };
+  await space.configure('exact', [made, exact] as never, { job: { destinations: [lines], guards } as never });
+  await serve({ a: person(1), b: person(2) });
+  await space.runWell('exact');
+  await serve({ a: person(1), b: person(2), c: person(3) });
+  const { destinations } = await space.runWell('exact');
+  expect(destinations[0]).toMatchObject({ status: 'ok', action: 'increment' });
+  const { code, stdout } = await space.cdsync(['push', 'exact.json', '--verify', '--json']);
+  expect([code, JSON.parse(stdout).jobs[0].destinations[0]]).toMatchObject([0, { status: 'ok', action: 'nothing' }]);
+  const root = join(space.folder, 'exact-lines', 'exact');
+  const { files } = JSON.parse(await readFile(join(root, 'manifest.json'), 'utf8')) as Manifest;
+  const texts = (await Promise.all(files.map(({ path }) => readFile(join(root, path), 'utf8')))).join('');
+  for (const n of [1, 2, 3]) {
+    expect(texts).toContain(`"at":${n}.12345678901,"more":{"lon":[${n}.1234567890123456]}`);
+    expect(texts).toContain(`"odd":{"n":${n}.123456789012345678}`);
+  }
+});
