@@ -107,7 +107,7 @@ const tableTexts: Readonly<Record<string, string>> = {
 };
 const ofStream: readonly (readonly [RegExp, (stream: string) => string])[] = [
   [/__changes$/, (stream) => `Inserts, updates and deletes of ${stream} after its first load, with the new row.`],
-  [/__last_changes$/, (stream) => `The changes of the last run that had any, of ${stream}, by key and column.`],
+  [/__last_changes$/, (stream) => `The changes of the last run that read ${stream}, by key and column.`],
   [/__history$/, (stream) => `Every version of every row of ${stream}.`],
   [/$/, (stream) => `The present rows of ${stream}.`],
 ];

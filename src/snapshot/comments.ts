@@ -3,6 +3,7 @@ import { describeMask } from '../columns/masked-value.js';
 import { wideColumns } from '../columns/row-hash.js';
 import { textFormatOf } from '../columns/text-format.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { lastChangesKeys } from './history-views.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { beforeTable, internalComment, keysTable, storeTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
@@ -56,7 +57,7 @@ interface Relation {
 }
 
 /** The tables and views of a stream that are for readers. */
-function relationsOf({ stream }: StreamState, comment: string): Relation[] {
+function relationsOf({ stream, key }: StreamState, comment: string): Relation[] {
   return [
     {
       kind: 'TABLE',
@@ -80,15 +81,17 @@ function relationsOf({ stream }: StreamState, comment: string): Relation[] {
         ...runColumns,
         _valid_from: 'when the run that read this version committed it',
         _valid_to: 'when a later run committed another version or the delete; NULL for the present version',
+        _began_before:
+          'whether it began before the time since when the history is complete, which _valid_from has then',
       },
       columns: 'tracked',
     },
     {
       kind: 'VIEW',
       name: `${stream}__last_changes`,
-      comment: `the changes of the last run that had any, of ${stream}: a row for each changed value, one for each insert and delete`,
+      comment: `the changes of the last run that read ${stream}, none if it found none: a row for each changed value, one for each insert and delete`,
       added: {
-        key: 'the key of the row',
+        ...Object.fromEntries(lastChangesKeys(key).map((name) => [name, 'the key of the row'])),
         column: 'the column that an update changed; NULL for an insert or a delete',
         before: 'its value before, as text',
         after: 'its value after, as text',

@@ -8,7 +8,7 @@ import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js'
 import type { CacheUpdate } from './cache-update.js';
 import { commentStream, fitComments } from './comments.js';
 import { changesDefinition, hashesComparable, removesValues } from './diff.js';
-import { pruneHistory, recordCommitTime } from './history.js';
+import { nextCommitTime, pruneHistory, recordCommitTime } from './history.js';
 import { defineHistory } from './history-views.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { SnapshotWriter } from './snapshot-files.js';
@@ -63,6 +63,8 @@ export interface StreamCommit {
   /** Values that it made NULL. */
   readonly discardedValues: number;
   readonly rejects: readonly CommittedReject[];
+  /** Records that could not be kept; {@link rejects} has values too. */
+  readonly rejected: number;
   /** For a stream that is read in windows: the spans of time that need no further reading. */
   readonly covered: readonly CoveredSpan[] | undefined;
   /** For a query: what it read. */
@@ -191,12 +193,12 @@ async function recordRejects(store: SnapshotStore, { task, rejects }: StreamComm
 }
 
 async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence: number): Promise<void> {
-  const { task, duplicates, rejects } = commit;
+  const { task, duplicates, rejected } = commit;
   const { inserted, updated, deleted, unchanged } = task.difference;
-  const counts = [task.rows, inserted, updated, deleted, unchanged, duplicates, rejects.length];
+  const counts = [task.rows, inserted, updated, deleted, unchanged, duplicates, rejected];
   await store.session.run(
     `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(task.runId)}, ${sqlText(task.stream)}, ${sequence},
-       ${isChanged(commit)}, ${counts.join(', ')})`,
+       ${isChanged(commit)}, ${counts.join(', ')}, true)`,
   );
   await recordRejects(store, commit);
 }
@@ -209,6 +211,7 @@ interface CommitStep {
   readonly writer: SnapshotWriter;
   /** The streams with large texts. */
   readonly large: ReadonlySet<string>;
+  readonly committedAt: string;
 }
 
 /** The changes of earlier commits, without the values that this one removes. */
@@ -227,7 +230,7 @@ function rewrittenChanges(
 async function commitStream(
   store: SnapshotStore,
   run: RunCommit,
-  { commit, describesColumns, sequence, writer, large }: CommitStep,
+  { commit, describesColumns, sequence, writer, large, committedAt }: CommitStep,
 ): Promise<void> {
   const { task, covered, definition } = commit;
   if (!isChanged(commit)) {
@@ -249,7 +252,7 @@ async function commitStream(
     const since = await recordColumns(store, commit);
     await commentStream(store, state, { job: run.layout.job, source: commit.source, since, describesColumns });
   }
-  await recordCommitTime(store, state, run.finishedAt);
+  await recordCommitTime(store, state, committedAt);
 }
 
 /** Whether the views of a stream's past, and the comments on columns, are as they must be. */
@@ -282,15 +285,16 @@ async function commitStreams(store: SnapshotStore, run: RunCommit, writer: Snaps
   const large = await store.session.until(run.signal, () => findLargeTexts(store, run));
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
   await store.session.transaction(async () => {
+    const committedAt = await nextCommitTime(store, run.finishedAt);
     const described = run.streams.filter((commit) => isChanged(commit) && needsComments(commit.task));
     const describesColumns = fitComments(described.map(({ task }) => task.columns.length));
     for (const commit of run.streams)
-      await commitStream(store, run, { commit, describesColumns, sequence, writer, large });
+      await commitStream(store, run, { commit, describesColumns, sequence, writer, large, committedAt });
     // After all streams are applied: DuckDB refuses to change a column's type after rows were deleted.
     if (sequence > run.sequence)
       for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, run.historyFrom);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
-    await recordRun(store, run, sequence);
+    await recordRun(store, { ...run, finishedAt: committedAt }, sequence);
   }, run.signal);
   return sequence;
 }
@@ -298,20 +302,23 @@ async function commitStreams(store: SnapshotStore, run: RunCommit, writer: Snaps
 type RunRow = Pick<RunCommit, 'runId' | 'startedAt' | 'finishedAt' | 'status'>;
 
 /**
- * Adds a run to `cdsync.runs`. The row takes the place of the one that the run got while all of it was held.
+ * Adds a run to `cdsync.runs`. The row takes the place of the one that the run got while streams of it were held.
  * @param sequence null if the run committed nothing
  */
 async function recordRun({ session }: SnapshotStore, run: RunRow, sequence: number | null): Promise<void> {
   const table = storeTable('runs', 'cdsync');
   const id = sqlText(run.runId);
   const times = [run.startedAt, run.finishedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
-  await session.run(`DELETE FROM ${table} WHERE run_id = ${id} AND sequence IS NULL`);
+  await session.run(`DELETE FROM ${table} WHERE run_id = ${id}`);
   await session.run(`INSERT INTO ${table} VALUES (${id}, ${sequence ?? 'NULL'}, ${sqlText(run.status)}, ${times})`);
 }
 
 /** Notes a run whose streams are all held. It has no number, because it committed nothing. */
 export async function recordHeldRun(store: SnapshotStore, run: Omit<RunRow, 'status'>): Promise<void> {
-  await store.session.transaction(() => recordRun(store, { ...run, status: 'held' }, null));
+  await store.session.transaction(async () => {
+    const finishedAt = await nextCommitTime(store, run.finishedAt);
+    await recordRun(store, { ...run, finishedAt, status: 'held' }, null);
+  });
 }
 
 /**

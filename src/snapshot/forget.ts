@@ -7,7 +7,7 @@ import { CdsyncError } from '../core/errors.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
-import { recordCommitTime } from './history.js';
+import { nextCommitTime, recordCommitTime } from './history.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -163,11 +163,12 @@ export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promis
       ...(changes === undefined ? {} : { rewritten_changes: changes }),
     };
     await store.rememberStream(next);
-    await recordCommitTime(store, next, at);
-    const time = `${sqlText(at)}::TIMESTAMPTZ`;
+    const committedAt = await nextCommitTime(store, at);
+    await recordCommitTime(store, next, committedAt);
+    const time = `${sqlText(committedAt)}::TIMESTAMPTZ`;
     await session.run(
       `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(runId)}, ${sqlText(state.stream)}, ${sequence}, true,
-         ${[rows, 0, 0, forgotten.rows, rows, 0, 0].join(', ')})`,
+         ${[rows, 0, 0, forgotten.rows, rows, 0, 0].join(', ')}, true)`,
     );
     await session.run(
       `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(runId)}, ${sequence}, 'ok', ${time}, ${time})`,

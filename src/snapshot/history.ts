@@ -4,7 +4,7 @@ import { widen } from '../columns/widen.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { DiffTask } from './diff.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { beforeTable, changesTable, commitTimesTable } from './store-tables.js';
+import { beforeTable, changesTable, commitTimesTable, storeTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
 
@@ -15,14 +15,24 @@ import type { WorkTables } from './unify-parts.js';
  * copied to the earlier table. So the first load is stored once, as rows, and no reader takes it for changes.
  */
 
-/** Records when a stream got its new snapshot. The times of a stream always rise, also if the clock does not. */
+/**
+ * The time of a commit, for everything that readers see of it. The times of a store always rise, also if the clock does not.
+ * @param clockTime ISO 8601
+ */
+export async function nextCommitTime({ session }: SnapshotStore, clockTime: string): Promise<string> {
+  const times = `SELECT committed_at AS moment FROM ${commitTimesTable} UNION ALL SELECT finished_at FROM ${storeTable('runs', 'cdsync')}`;
+  const [row] = await session.rows(
+    `SELECT greatest(${sqlText(clockTime)}::TIMESTAMPTZ, max(moment) + INTERVAL 1 MILLISECOND)::VARCHAR AS next FROM (${times})`,
+  );
+  return String(row?.next);
+}
+
+/** Records when a stream got its new snapshot. @param committedAt of {@link nextCommitTime} */
 export async function recordCommitTime(store: SnapshotStore, state: StreamState, committedAt: string): Promise<void> {
-  const stream = sqlText(state.stream);
-  const time = `greatest(${sqlText(committedAt)}::TIMESTAMPTZ, max(committed_at) + INTERVAL 1 MILLISECOND)`;
+  const time = `${sqlText(committedAt)}::TIMESTAMPTZ`;
   await store.session.run(
     `INSERT INTO ${commitTimesTable} (stream, run_id, synced_at, committed_at, kept_from)
-     SELECT ${stream}, ${sqlText(state.run_id)}, ${sqlText(state.synced_at)}::TIMESTAMPTZ, ${time}, ${time}
-     FROM ${commitTimesTable} WHERE stream = ${stream}`,
+     VALUES (${sqlText(state.stream)}, ${sqlText(state.run_id)}, ${sqlText(state.synced_at)}::TIMESTAMPTZ, ${time}, ${time})`,
   );
 }
 
@@ -100,6 +110,12 @@ async function pruneMoments({ session }: SnapshotStore, stream: string, limit: s
   await session.run(
     `UPDATE ${commitTimesTable} SET kept_from = CASE WHEN synced_at = ${last} THEN greatest(kept_from, ${limit}, committed_at + INTERVAL 1 MILLISECOND) END
      WHERE ${own} AND synced_at <= ${last}`,
+  );
+  const keptFrom = `(SELECT min(kept_from) FROM ${commitTimesTable} WHERE ${own})`;
+  const committedAt = `coalesce((SELECT max(committed_at) FROM ${commitTimesTable} AS m WHERE m.${own} AND m.run_id = s.run_id),
+       (SELECT max(finished_at) FROM ${storeTable('runs', 'cdsync')} AS r WHERE r.run_id = s.run_id))`;
+  await session.run(
+    `UPDATE ${storeTable('streams', 'cdsync')} AS s SET is_kept = false WHERE ${own} AND is_kept AND ${committedAt} < ${keptFrom}`,
   );
 }
 

@@ -8,7 +8,8 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
-import { createStore, schemaVersion, versionOf } from './store-schema.js';
+import { defineHistory } from './history-views.js';
+import { createStore, schemaVersion, upgradableVersion, upgradeStore, versionOf } from './store-schema.js';
 import { storeName, storeTable, streamsTable } from './store-tables.js';
 import { type StreamState, stateSchema } from './stream-state.js';
 
@@ -97,7 +98,12 @@ export class SnapshotStore {
         hint: 'update cdsync, or point `storage` at another folder',
       });
     }
-    if (version < schemaVersion) {
+    if (version === upgradableVersion) {
+      await this.session.transaction(async () => {
+        await upgradeStore(this.session);
+        for (const state of (await this.state()).streams.values()) await defineHistory(this.session, state);
+      });
+    } else if (version < schemaVersion) {
       throw new CdsyncError(`${layout.store} was written by a version of cdsync that is too old`, {
         code: 'state_unreadable',
         hint: 'move the folder of the job away; the next run reads everything',
@@ -109,7 +115,7 @@ export class SnapshotStore {
   async state(): Promise<StoreState> {
     const [last] = await this.session.rows(
       `SELECT run_id, sequence FROM ${storeTable('runs', 'cdsync')} WHERE sequence IS NOT NULL
-       ORDER BY sequence DESC, started_at LIMIT 1`,
+       ORDER BY sequence DESC, finished_at LIMIT 1`,
     );
     const rows = await this.session.rows(`SELECT state FROM ${streamsTable}`);
     const streams = rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state))));

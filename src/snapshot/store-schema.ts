@@ -12,7 +12,10 @@ import {
 } from './store-tables.js';
 
 /** Version of the tables in the store. It rises when another version of cdsync could not work with them. */
-export const schemaVersion = 4;
+export const schemaVersion = 5;
+
+/** The version that {@link upgradeStore} brings to the present one. */
+export const upgradableVersion = 4;
 
 interface StoreVersion {
   readonly version: number;
@@ -51,6 +54,7 @@ const published: Readonly<Record<string, PublishedTable>> = {
       unchanged: ['BIGINT', 'rows that are as before'],
       duplicates: ['BIGINT', 'records that were read more than once'],
       rejected: ['BIGINT', 'records that could not be kept: see cdsync.rejects'],
+      is_kept: ['BOOLEAN', 'whether this file still has the rows as that run left them'],
     },
   },
   columns: {
@@ -84,6 +88,7 @@ const freshness = {
     changed_at: 'when the last run that changed it began',
     rows: 'rows after the last run',
     age: 'time since checked_at',
+    kept_from: 'since when __history, __changes and _as_of of the stream are complete',
   },
 };
 
@@ -108,10 +113,12 @@ async function defineFreshness(session: Session): Promise<void> {
   try {
     await session.run(
       `CREATE OR REPLACE VIEW cdsync.freshness AS
-       SELECT stream, arg_max(run_id, started_at) AS run_id, max(started_at) AS checked_at,
-         max(started_at) FILTER (WHERE changed) AS changed_at, arg_max(rows, started_at) AS rows,
-         now() - max(started_at) AS age
-       FROM cdsync.streams JOIN cdsync.runs USING (run_id) GROUP BY stream`,
+       SELECT stream, arg_max(run_id, finished_at) FILTER (WHERE reads) AS run_id,
+         arg_max(started_at, finished_at) FILTER (WHERE reads) AS checked_at,
+         arg_max(started_at, finished_at) FILTER (WHERE changed) AS changed_at, arg_max(rows, finished_at) AS rows,
+         greatest(now() - arg_max(started_at, finished_at) FILTER (WHERE reads), INTERVAL 0 SECOND) AS age,
+         (SELECT min(kept_from) FROM ${internalSchema}.moments AS m WHERE m.stream = s.stream) AS kept_from
+       FROM (SELECT *, started_at < finished_at AS reads FROM cdsync.streams JOIN cdsync.runs USING (run_id)) AS s GROUP BY stream`,
     );
   } finally {
     await session.run('USE memory');
@@ -132,6 +139,25 @@ async function defineSchema(session: Session): Promise<void> {
     await commentOn(session, name, comment, Object.fromEntries(texts));
   }
   await defineFreshness(session);
+}
+
+/**
+ * Brings a store of version 4 to the present one: it lacks a column, and its views have other columns. The views and macros of streams
+ * must be defined again too. Call it in a transaction.
+ */
+export async function upgradeStore(session: Session): Promise<void> {
+  const streams = storeTable('streams', 'cdsync');
+  await session.run(`ALTER TABLE ${streams} ADD COLUMN is_kept BOOLEAN DEFAULT true`);
+  await session.run(`ALTER TABLE ${streams} ALTER COLUMN is_kept DROP DEFAULT`);
+  await session.run(
+    `COMMENT ON COLUMN ${streams}.is_kept IS ${sqlText(published.streams?.columns.is_kept?.[1] ?? '')}`,
+  );
+  await session.run(
+    `UPDATE ${streams} AS s SET is_kept = false FROM ${storeTable('runs', 'cdsync')} AS r
+     WHERE r.run_id = s.run_id AND r.finished_at < (SELECT min(kept_from) FROM ${commitTimesTable} AS m WHERE m.stream = s.stream)`,
+  );
+  await defineFreshness(session);
+  await session.run(`UPDATE ${aboutTable} SET version = ${schemaVersion}`);
 }
 
 /** Creates a new store. Call it in a transaction. */

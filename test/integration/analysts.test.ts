@@ -6,6 +6,7 @@ let space: Workspace;
 let queries: string[];
 let chart: string;
 let afterFirst: string;
+let changedTiers: unknown;
 
 async function serve(index: string, records: Readonly<Record<string, object>>): Promise<void> {
   const texts = Object.entries(records).map(([id, attributes]) => JSON.stringify({ id, index_id: index, attributes }));
@@ -32,6 +33,7 @@ beforeAll(async () => {
   await serve('made', { 'p-0001': { tier: 'bronze' }, 'p-0002': { tier: 'gold' }, 'p-0004': { tier: 'silver' } });
   await serve('vips', { 'p-0002': { n: 1 }, 'p-0003': { n: 1 }, 'p-0004': { n: 1 } });
   await space.runWell('nightly');
+  changedTiers = await ask(0);
   await serve('vips', { 'p-0002': { n: 1 }, 'p-0004': { n: 1 } });
   await space.runWell('nightly');
 });
@@ -44,7 +46,9 @@ async function ask(number: number): Promise<Record<string, unknown>[]> {
 
 it('the ten queries of docs/analysts.md return the expected rows for a small history', async () => {
   expect(queries).toHaveLength(10);
-  expect(await ask(0)).toEqual([{ key: 'p-0001', before: 'silver', after: 'bronze' }]);
+  expect(changedTiers).toEqual([{ key: 'p-0001', before: 'silver', after: 'bronze' }]);
+  // The last run found no change of a member.
+  expect(await ask(0)).toEqual([]);
   expect((await ask(1)).map(({ profile_id }) => profile_id)).toEqual(['p-0004']);
   expect((await ask(2)).map(({ tier, _valid_to }) => [tier, _valid_to === null])).toEqual([
     ['silver', false],

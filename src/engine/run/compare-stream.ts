@@ -342,6 +342,7 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     discarded,
     discardedValues,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
+    rejected: read.counters.rejected,
     covered: reader.covered,
     reading: reader.reading,
     definition: task.definition,

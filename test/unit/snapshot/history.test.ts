@@ -111,10 +111,15 @@ describe('the history of a stream', () => {
       }
     }
     const [unchanged] = await snapshots.query(
-      `SELECT epoch_ms(_valid_from) AS since FROM members__history WHERE id = 'z'`,
+      `SELECT _valid_from = (SELECT kept_from FROM cdsync.freshness) AS is_clamped, _began_before, _valid_to FROM members__history WHERE id = 'z'`,
+    );
+    const earlier = await snapshots.query(
+      `SELECT * FROM members__history WHERE _valid_from < (SELECT kept_from FROM cdsync.freshness)
+         OR _valid_to <= (SELECT kept_from FROM cdsync.freshness)`,
     );
     await session.run('USE memory');
-    expect(unchanged).toEqual({ since: Date.parse(commits[0] as string) });
+    expect(unchanged).toEqual({ is_clamped: true, _began_before: true, _valid_to: null });
+    expect(earlier).toEqual([]);
   });
 
   test('ignores untracked columns', async () => {
