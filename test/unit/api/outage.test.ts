@@ -43,3 +43,32 @@ it('An interruption ends the pause of an outage at once', async () => {
   abort.abort();
   expect(await error).toMatchObject({ code: 'interrupted' });
 });
+
+it.each([
+  [{ status: 503 }, 'service_unavailable', 503],
+  [{ status: 504, body: { message: 'late' } }, 'service_unavailable', 504],
+  [{ status: 200, body: 7 }, 'malformed_response', 200],
+  [{ status: 202, body: {} }, 'malformed_response', 202],
+  [{ status: 429 }, 'too_many_requests', 429],
+] as const)(
+  'The error of a service that answers %j for the whole patience has the code %s',
+  async (reply, code, status) => {
+    const service = await scriptedService(reply as Reply);
+    expect(await testClient(serviceOptions(service.baseUrl)).failure(list)).toMatchObject({
+      code,
+      status,
+      kind: 'retryable',
+    });
+  },
+);
+
+it('A service that was reached, and then is not there, is unavailable; one that was never reached has another address', async () => {
+  const service = await scriptedService(emptyPage);
+  const reached = testClient(serviceOptions(service.baseUrl));
+  await reached.send(list);
+  await service.stop();
+  const error = await reached.failure(list);
+  expect(error).toMatchObject({ code: 'service_unavailable', status: undefined });
+  expect(error.message).toContain('the Profile API has not answered since');
+  expect(await testClient(serviceOptions(service.baseUrl)).failure(list)).toMatchObject({ code: 'unreachable' });
+});

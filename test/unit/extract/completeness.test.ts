@@ -164,3 +164,40 @@ it('a list to be compared with its total says so if there is none', async () => 
   await read({ totals: [null, null], outcomes: [5], list: { hasNoTotal } });
   expect(notices).toEqual(['none']);
 });
+
+describe('totals that differ between readings', () => {
+  const listed = { distrustsTokens: true };
+
+  it('of a partitioned list fail it only if it is to be compared with them', async () => {
+    const list = { partitions: values };
+    const input = { totals: [10, 10, 10], outcomes: [5, 5] };
+    expect((await read({ ...input, list })).error).toBeUndefined();
+    const { error } = await read({ ...input, list: { ...list, checkTotal: true } });
+    expect(error).toMatchObject({ code: 'total_mismatch' });
+  });
+
+  it.each([
+    ['the smaller of them counts, the later one', [250, 250, 200], 200, undefined],
+    ['the smaller of them counts, the earlier one', [200, 250, 250], 200, undefined],
+    ['one less is too few', [200, 250, 250], 199, 'members_incomplete'],
+    ['a later total that is missing proves nothing against an end', [250, 250, null], 200, undefined],
+    ['a total before that is missing neither', [null, 250, 250], 200, undefined],
+  ] as const)('of members: %s', async (_, totals, keys, code) => {
+    const { error } = await read({ totals: [...totals], outcomes: [100, keys], list: listed });
+    expect(error?.code).toBe(code);
+  });
+
+  it.each(['page_loop', 'dead_token'] as const)('a reading that ends with %s has no end of its own', async (code) => {
+    const ended = new CdsyncError('the tokens lead nowhere', { code });
+    const found = await read({ totals: [null, null, null], outcomes: [ended, 100], list: listed });
+    expect([found.error, found.readings.length]).toEqual([undefined, 2]);
+    const twice = await read({ totals: [null, null, null], outcomes: [ended, ended], list: listed });
+    expect(twice.error).toMatchObject({ code: 'members_incomplete' });
+  });
+
+  it('any other end of a reading is its error, even if all keys have come', async () => {
+    const ended = new CdsyncError('the filter is ignored', { code: 'filter_ignored' });
+    const list = { ...listed, distinctKeys: async () => 7 };
+    expect((await read({ totals: [7, 7], outcomes: [ended], list })).error).toBe(ended);
+  });
+});

@@ -234,3 +234,92 @@ describe('a chain of pages', () => {
     expect(never.asked).toHaveLength(4);
   });
 });
+
+describe('the bodies of pages', () => {
+  /** Reads a task whose bodies are counted: those that came, and those that were given back. */
+  async function bodies(
+    pages: (token: string | null, fetch: number) => Promise<PageBytes> | PageBytes,
+    take: (page: PageBytes, index: number) => void = () => undefined,
+  ) {
+    const counts = { came: 0, back: 0 };
+    const [asked, took]: [(string | null)[], string[]] = [[], []];
+    let fetches = 0;
+    const chain = new PageChain(whole, {
+      meter: { ...noCounters },
+      fetcher: {
+        fetch: async (token) => {
+          asked.push(token);
+          const { response: _, ...rest } = await pages(token, fetches++);
+          counts.came += 1;
+          const response = new ResponseBody(rest.body, () => {
+            counts.back += 1;
+          });
+          return { ...rest, response };
+        },
+      },
+      sink: {
+        take: async (page) => {
+          take(page, took.length);
+          took.push(page.body.toString());
+          return { records: 1, hasNew: true };
+        },
+        restart: async () => undefined,
+      },
+    });
+    const error = await chain.read().then(
+      () => undefined,
+      (thrown) => thrown as Error,
+    );
+    return { counts, asked, took, error };
+  }
+
+  const three = (token: string | null) => page(token === null ? 'b' : token === 'b' ? 'c' : null, token ?? 'a');
+
+  it('are given back after the last page', async () => {
+    expect(await bodies(three)).toMatchObject({
+      counts: { came: 3, back: 3 },
+      took: ['a', 'b', 'c'],
+      error: undefined,
+    });
+  });
+
+  it('are given back if the sink fails, also that of the page that was fetched meanwhile', async () => {
+    const failing = bodies(three, (_, index) => {
+      if (index === 1) throw new Error('the disk is full');
+    });
+    const { counts, error } = await failing;
+    expect(error?.message).toBe('the disk is full');
+    await expect.poll(() => counts).toEqual({ came: 3, back: 3 });
+  });
+
+  it('are given back if a page comes after the end of the chain', async () => {
+    let arrive = () => {};
+    const late = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    const { counts } = await bodies(
+      async (token) => {
+        if (token === 'b') await late;
+        return three(token);
+      },
+      () => {
+        throw new Error('the disk is full');
+      },
+    );
+    expect(counts).toEqual({ came: 1, back: 1 });
+    arrive();
+    await expect.poll(() => counts).toEqual({ came: 2, back: 2 });
+  });
+
+  it('of a malformed page are given back, and its token is not followed', async () => {
+    const pages = (token: string | null, fetch: number) => {
+      if (token === null) return page(fetch === 0 ? 'old' : 'new', fetch === 0 ? 'torn' : 'a');
+      return page(null, token);
+    };
+    const { counts, asked, took, error } = await bodies(pages, ({ body }) => {
+      if (body.toString() === 'torn') throw new MalformedPageError('a whole page');
+    });
+    expect([asked, took, error]).toEqual([[null, 'old', null, 'new'], ['a', 'new'], undefined]);
+    expect(counts).toEqual({ came: 4, back: 4 });
+  });
+});

@@ -197,3 +197,25 @@ describe('SlidingWindowLimiter', () => {
     expect(() => new AdaptiveLimit(Number.NaN)).toThrow(RangeError);
   });
 });
+
+it('keeps every release when the ring of them grows after it has wrapped', async () => {
+  const { clock, limiter } = opened(100);
+  const first = collect(limiter, 40);
+  await turn();
+  for (const permit of first) permit.answered();
+  await clock.advance(permitWindowMs);
+  expect(limiter.used).toBe(0);
+  // The ring has 64 places, and begins at the 41st: 24 releases up to its end, then 40 from its start, then it must grow.
+  const permits = collect(limiter, 100);
+  await turn();
+  for (const permit of permits.slice(0, 24)) permit.answered();
+  await clock.advance(500);
+  for (const permit of permits.slice(24)) permit.answered();
+  const next = collect(limiter, 100);
+  await clock.advance(permitWindowMs - 500 - 0.01);
+  expect(next).toHaveLength(0);
+  await clock.advance(0.01);
+  expect(next).toHaveLength(24);
+  await clock.advance(500);
+  expect(next).toHaveLength(100);
+});
