@@ -104,8 +104,16 @@ function rate(group: string, fallback: number, why: string) {
 
 const rateLimits = map({
   profile: rate('Profile', 2000, 'The tenant and its sandboxes share the limit, so leave some for others.'),
-  management: rate('Management', 10, 'The limit counts for the tenant, sandboxes included.'),
-  realtime: rate('Real-time', 200, 'Its limit is not published, so this is a cautious guess.'),
+  management: rate(
+    'Management',
+    10,
+    'The service allows 10 for the tenant; whether sandboxes share them is not published.',
+  ),
+  realtime: rate(
+    'Real-time',
+    200,
+    'The service allows 500 for the tenant; whether sandboxes share them is not published, so this is cautious.',
+  ),
 });
 
 const longest = 3_600_000;
