@@ -56,7 +56,7 @@ export class SnapshotStore {
       await store.#prepare(layout);
     } catch (error) {
       await store.close();
-      throw error;
+      throw openError(layout, error);
     }
     return store;
   }

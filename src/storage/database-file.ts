@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
-import { isCorruption } from '../sdk/duckdb/errors.js';
+import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
 import type { Database, Session } from './duckdb.js';
 
 /** The size of the headers of a DuckDB file, which come before its first block. */
@@ -65,17 +65,30 @@ export async function isDamaged(database: Database, path: string): Promise<boole
 }
 
 /**
- * Reads every value in a DuckDB file; DuckDB compares each block with its checksum on the way.
- * @throws {CdsyncError} `state_unreadable` if a block is damaged
+ * Reads every value in an attached database; DuckDB compares each block with its checksum on the way.
+ * @returns the tables of which a block is damaged
  */
+export async function damagedTables(session: Session, name: string): Promise<string[]> {
+  const damaged: string[] = [];
+  for (const table of await tablesWithRows(session, name)) {
+    try {
+      // DuckDB can count values without reading them. Any value of each column takes half the time of a hash of all.
+      await session.run(`SELECT any_value(COLUMNS(*)) FROM ${table}`);
+    } catch (error) {
+      if (!isCorruption(error)) throw error;
+      damaged.push(table);
+    }
+  }
+  return damaged;
+}
+
+/** @throws {CdsyncError} `state_unreadable` if a block of a DuckDB file is damaged */
 export async function readAllValues(database: Database, path: string): Promise<void> {
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(path)} AS read_through (READ_ONLY)`);
-    for (const table of await tablesWithRows(session, 'read_through')) {
-      // DuckDB can count values without reading them. Any value of each column takes half the time of a hash of all.
-      await session.run(`SELECT any_value(COLUMNS(*)) FROM ${table}`);
-    }
+    const [table] = await damagedTables(session, 'read_through');
+    if (table !== undefined) throw databaseError(new Error(`a block of ${table} has another checksum`));
   } finally {
     await session.run('DETACH DATABASE IF EXISTS read_through').catch(() => undefined);
     session.close();

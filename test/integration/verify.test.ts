@@ -51,6 +51,24 @@ async function flip(path: string, at: (size: number) => number): Promise<void> {
   await file.close();
 }
 
+/** The blocks of a DuckDB file that its tables and its catalog use. */
+async function blocksOf(path: string) {
+  const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  const rows = async (sql: string) => (await connection.runAndReadAll(sql)).getRows();
+  const [size] = await rows('SELECT block_size FROM pragma_database_size()');
+  const tables = (await rows('SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal')).map(
+    ([schema, table]) => `"${schema}"."${table}"`,
+  );
+  const ids = new Set((await rows('SELECT block_id FROM pragma_metadata_info()')).map(([id]) => Number(id)));
+  for (const table of tables)
+    for (const [id] of await rows(`SELECT block_id FROM pragma_storage_info('${table}') WHERE block_id >= 0`))
+      ids.add(Number(id));
+  connection.closeSync();
+  instance.closeSync();
+  return { blockBytes: Number(size?.[0]), used: [...ids].sort((a, b) => a - b), tables };
+}
+
 let pasts = 0;
 
 describe('cdsync verify', () => {
@@ -96,6 +114,28 @@ describe('cdsync verify', () => {
     expect(stderr).toMatch(/next: cdsync run whole\.json/);
     await copyFile(`${space.folder}/good`, path);
   });
+
+  it('finds a flipped bit in any block that the store or the published file uses, of history and internal tables too', async () => {
+    await prepared('blocks');
+    await space.control('change', { days: 1 });
+    await space.runWell('blocks');
+    const good = `${space.folder}/blocks`;
+    for (const name of ['.cdsync/store.duckdb', 'blocks.duckdb']) {
+      const path = realpathSync(join(space.jobFolder('blocks'), name));
+      await copyFile(path, good);
+      const { blockBytes, used, tables } = await blocksOf(good);
+      expect(tables.filter((table) => /changes|keys_|before_|runs/.test(table)).length).toBeGreaterThan(4);
+      for (const id of used.filter((_id, index) => index % 6 === 1 || index === used.length - 1)) {
+        await flip(path, () => 3 * 4096 + id * blockBytes + 8 + ((id * 7919) % 2000));
+        const { code, stdout, stderr } = await space.cdsync(['verify', 'blocks.json']);
+        expect([name, id, code], stdout).toEqual([name, id, 1]);
+        expect(stdout + stderr).toMatch(/block of \S+ is damaged|is damaged, or is not|cannot be read whole/);
+        expect(stderr).toMatch(name === 'blocks.duckdb' ? /next: cdsync run blocks\.json/ : /backup|restore the store/);
+        await copyFile(good, path);
+      }
+    }
+    expect((await verify('blocks')).code).toBe(0);
+  }, 180_000);
 
   it('finds a manifest that differs from the store, even if files agree with it', async () => {
     const path = join(space.jobFolder('whole'), 'parquet', 'members', 'manifest.json');

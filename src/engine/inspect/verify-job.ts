@@ -18,6 +18,7 @@ import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { internalSchema, keysTable, storeName, storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { addKeys, keyHash, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
+import { damagedTables } from '../../storage/database-file.js';
 import type { Database, Session } from '../../storage/duckdb.js';
 import { JobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
@@ -273,7 +274,9 @@ async function verifyPublished(
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);
-    for (const state of states) {
+    const damaged = await damagedTables(session, 'published');
+    for (const table of damaged) found.add(`a block of ${table} is damaged`, { path: layout.link });
+    for (const state of damaged.length > 0 ? [] : states) {
       const table = `published.${quoteIdentifier(state.stream)}`;
       const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
       const summary = await summarizeTable(session, state, { table, keys });
@@ -329,6 +332,13 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
   let states: StreamState[];
   let sequence: number;
   try {
+    const damaged = await damagedTables(store.session, storeName);
+    for (const table of damaged) found.add(`a block of ${table} is damaged`, { path: layout.store });
+    if (damaged.length > 0) {
+      // Nothing can be compared with a store that is not whole.
+      const { sequence } = await store.state().catch(() => ({ sequence: 0 }));
+      return { status: 'failed', job: job.name, sequence, streams: [], mismatches: found.list };
+    }
     const state = await store.state();
     states = [...state.streams.values()];
     sequence = state.sequence;
