@@ -1,15 +1,25 @@
-import { type CdsyncError, duckdbRefused, loadRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import {
+  type CdsyncError,
+  duckdbRefused,
+  loadRefused,
+  permissionMissing,
+  unavailable,
+  wantsMemory,
+} from '../../src/sdk/index.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
 export function refusal(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
+  if (wantsMemory(cause)) return duckdbRefused('DuckDB refused a statement', cause);
   if (/permission denied|read-only/i.test(message)) {
     return permissionMissing('the DuckDB file may not be written', {
       hint: 'check who owns the file and its folder',
       cause,
     });
   }
-  if (/lock|being used by|write-write conflict|Conflict on/i.test(message))
+  if (
+    /Conflicting lock|set lock on file|database is locked|being used by|write-write conflict|Conflict on/i.test(message)
+  )
     return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
   const [, object] = /Cannot alter entry "([^"]*)"/.exec(message) ?? [];
   if (object !== undefined)

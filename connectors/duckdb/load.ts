@@ -8,6 +8,7 @@ import {
   duckdbDialect,
   type FoundColumns,
   makeFolders,
+  memoryLimit,
   quoteIdentifier,
   SqlDestination,
   sqlText,
@@ -35,21 +36,17 @@ class DuckdbDestination extends SqlDestination<DuckdbSession> {
 }
 
 /** Opens the file. All destinations of a process that load the same file share one instance of DuckDB. */
-export async function openDuckdb({
-  options,
-  isReadOnly = false,
-}: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
-  const { path, schema, memoryMb } = options;
+export async function openDuckdb(context: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
+  const { options, isReadOnly = false } = context;
+  const { path, schema } = options;
   try {
     const isNew = (await stat(path).catch(() => undefined)) === undefined;
     if (!isReadOnly) await makeFolders(dirname(path), 0o700);
     // A database in memory has no tables, as the file will have none.
     const isAbsent = isNew && isReadOnly;
-    const limits = { memory_limit: `${memoryMb}MB` };
-    const instance = isAbsent
-      ? await DuckDBInstance.create(':memory:', limits)
-      : await DuckDBInstance.fromCache(path, limits);
-    const connection = await connectDuckdb(instance, async () => {
+    const instance = isAbsent ? await DuckDBInstance.create(':memory:') : await DuckDBInstance.fromCache(path);
+    const connection = await connectDuckdb(instance, async (opened) => {
+      await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);
     });

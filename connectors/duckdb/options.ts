@@ -6,5 +6,5 @@ export const duckdbOptions = {
     example: './warehouse.duckdb',
   }),
   schema: schemaOption('main'),
-  memory_mb: memoryOption('for this file', { fallback: 256, example: 512 }),
+  memory_mb: memoryOption('for this file', { example: 512 }),
 };

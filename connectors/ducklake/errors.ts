@@ -9,6 +9,7 @@ import {
   postgresEncryptionHint,
   printable,
   unavailable,
+  wantsMemory,
 } from '../../src/sdk/index.js';
 
 /** The destination as errors show it. */
@@ -142,6 +143,7 @@ export function lakeError(thrown: unknown, shown: ShownLake): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const cause = new Error(shown.redact(message));
+  if (wantsMemory(cause)) return duckdbRefused('DuckLake refused a statement', cause);
   const error = errorByWords(rowsFor(shown), marked(message), { cause, causeQuotesValues: true });
   return error ?? duckdbRefused('DuckLake refused a statement', cause);
 }

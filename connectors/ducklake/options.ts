@@ -68,7 +68,7 @@ export const ducklakeOptions = {
     allowed: 's3://bucket or s3://bucket/prefix',
   }).optional(),
   schema: schemaOption('main'),
-  memory_mb: memoryOption('to load', { fallback: 512, example: 2048 }),
+  memory_mb: memoryOption('to load', { example: 2048 }),
   extensions: extensionsOption,
   ...s3Options,
   region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),

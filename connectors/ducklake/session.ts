@@ -11,6 +11,7 @@ import {
   loadDuckdbExtensions,
   loadRefused,
   makeFolders,
+  memoryLimit,
   orClose,
   redactor,
   Secret,
@@ -48,7 +49,6 @@ function shownLake(options: DucklakeOptions): ShownLake {
 function instanceFor({ options, folder }: Context): Promise<DuckDBInstance> {
   const catalog = catalogOf(options);
   const settings = {
-    memory_limit: `${options.memoryMb}MB`,
     // Each thread uses its share of the memory.
     threads: '2',
     preserve_insertion_order: 'false',
@@ -93,6 +93,7 @@ async function connected(context: Context): Promise<{ instance: DuckDBInstance; 
   const instance = await instanceFor(context);
   const { options } = context;
   const connection = await connectDuckdb(instance, async (opened) => {
+    await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
     await loadDuckdbExtensions(opened, neededExtensions(options), options.extensions);
     const proxy = options.dataUrl === undefined ? [] : duckdbProxy(s3Server(options), process.env);
     for (const statement of [...proxy, ...loginStatements(options)]) await opened.run(statement);

@@ -16,6 +16,7 @@ import {
   type Load,
   type LoadData,
   loadRefused,
+  memoryLimit,
   parseColumnType,
   removesValues,
   SqlDestination,
@@ -76,7 +77,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   static async open(store: FileStore, context: DestinationContext<FilesShape>): Promise<FilesDestination> {
     const { folder, options } = context;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const bench = await Workbench.open(folder, options.memoryMb, options.partitionBy);
+    const bench = await Workbench.open(folder, memoryLimit(context), options.partitionBy);
     await bench.run(`CREATE SCHEMA ${schema}`);
     return new FilesDestination(store, context, bench);
   }

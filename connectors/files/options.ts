@@ -50,7 +50,7 @@ export const filesOptions = {
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
     verbatim: true,
   }).prefault('0600'),
-  memory_mb: memoryOption('to join and write files', { least: 64, fallback: 512, example: 1024 }),
+  memory_mb: memoryOption('to join and write files', { least: 64, example: 1024 }),
   ...s3Options,
 };
 

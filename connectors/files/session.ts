@@ -26,11 +26,11 @@ export class Workbench extends DuckdbSession {
   }
 
   /** @param partitionBy columns whose values must be names of folders */
-  static async open(folder: string, memoryMb: number, partitionBy: readonly string[]): Promise<Workbench> {
+  static async open(folder: string, memory: string, partitionBy: readonly string[]): Promise<Workbench> {
     const file = join(folder, 'workbench.duckdb');
     await rm(file, { force: true });
     const instance = await DuckDBInstance.create(file, {
-      memory_limit: `${memoryMb}MB`,
+      memory_limit: memory,
       // Each thread uses its share of the memory.
       threads: '2',
       temp_directory: join(folder, 'spill'),

@@ -132,7 +132,7 @@ export const icebergOptions = {
     description: 'Id of the access key for the object store.',
     example: '${AWS_ACCESS_KEY_ID}',
   }).optional(),
-  memory_mb: memoryOption('to merge and write files', { least: 128, fallback: 1024, example: 2048 }),
+  memory_mb: memoryOption('to merge and write files', { least: 128, example: 2048 }),
   extensions: extensionsOption,
 };
 

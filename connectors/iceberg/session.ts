@@ -14,12 +14,14 @@ import {
   type LoadData,
   loadDuckdbExtensions,
   loadRefused,
+  memoryLimit,
   orClose,
   permissionMissing,
   quoteIdentifier,
   s3Server,
   sqlText,
   unavailable,
+  wantsMemory,
 } from '../../src/sdk/index.js';
 import type { RestCatalog } from './catalog.js';
 import { CatalogRelay } from './catalog-relay.js';
@@ -51,6 +53,7 @@ const silent =
 function duckdbError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
   const details = { cause, causeQuotesValues: true };
+  if (wantsMemory(cause)) return duckdbRefused('DuckDB refused a statement', cause);
   if (/NoSuchBucket|bucket does not exist/i.test(message))
     return loadRefused('the object store has no such bucket', {
       ...details,
@@ -100,17 +103,15 @@ export class IcebergSession extends DuckdbSession {
   }
 
   /** @throws {CdsyncError} `duckdb_extension_missing` */
-  static async open(
-    { options, folder }: DestinationContext<IcebergShape>,
-    catalog: RestCatalog,
-  ): Promise<IcebergSession> {
+  static async open(context: DestinationContext<IcebergShape>, catalog: RestCatalog): Promise<IcebergSession> {
+    const { options, folder } = context;
     const relay = await CatalogRelay.open(catalog);
     const own = join(folder, 'iceberg');
     return orClose(relay, async () => {
       await rm(own, { recursive: true, force: true });
       await mkdir(own, { recursive: true, mode: 0o700 });
       const instance = await DuckDBInstance.create(join(own, 'workbench.duckdb'), {
-        memory_limit: `${options.memoryMb}MB`,
+        memory_limit: memoryLimit(context),
         temp_directory: join(own, 'spill'),
         autoinstall_known_extensions: 'false',
       });

@@ -27,7 +27,7 @@ export const Kind = {
   string: 32,
   list: 64,
   struct: 128,
-  /** Only text can hold it: an integer of more than 38 digits, a number outside the range of a double, nesting that no struct holds. */
+  /** Only text can hold it: an integer of more than 38 digits, a number outside the range of a double, an object of too many parts. */
   textOnly: 256,
   /** Set beside `double` if -0.0 was among the values. Parquet's dictionaries and some encodings of DuckDB make it 0.0. */
   negativeZero: 512,
@@ -35,8 +35,6 @@ export const Kind = {
 
 const integers = Kind.safeInteger | Kind.longInteger | Kind.hugeInteger;
 
-/** A struct with more fields is probably a map, so the column becomes JSON. */
-export const maxStructFields = 256;
 /** Lists and structs nested deeper than this make the column JSON. */
 const maxTypedDepth = 16;
 
@@ -45,10 +43,44 @@ export function emptyShape(): Shape {
   return { kinds: 0 };
 }
 
+/** The most leaves of a column that has a type. DuckDB needs memory for each of them in every step, however few the rows are. */
+export const maxLeaves = 256;
+
+/** The values beside each other in one value of the type: a struct has those of its fields, a list those of its element. */
+export function leavesOf({ element, fields }: Shape): number {
+  let leaves = element === undefined ? 0 : leavesOf(element);
+  for (const field of fields?.values() ?? []) leaves += leavesOf(field);
+  return Math.max(1, leaves);
+}
+
+function depthOf({ element, fields }: Shape): number {
+  let depth = element === undefined ? 0 : depthOf(element);
+  for (const field of fields?.values() ?? []) depth = Math.max(depth, depthOf(field));
+  return depth + 1;
+}
+
+/**
+ * Makes a shape that no type should have one that only text can hold, and forgets its parts: they may be unlimited. A shape that became
+ * so stays so, whatever is merged into it.
+ */
+export function limitShape(shape: Shape): void {
+  if (shape.element === undefined && shape.fields === undefined) return;
+  const isText = (shape.kinds & Kind.textOnly) !== 0;
+  if (!isText && leavesOf(shape) <= maxLeaves && depthOf(shape) <= maxTypedDepth + 1) return;
+  shape.kinds |= Kind.textOnly;
+  delete shape.element;
+  delete shape.fields;
+}
+
 /** Adds the kinds, elements and fields of `from` to `into`. Returns whether that changed `into`. */
 export function mergeShape(into: Shape, from: Shape): boolean {
   let changed = (into.kinds | from.kinds) !== into.kinds;
   into.kinds |= from.kinds;
+  // One of them has forgotten its parts.
+  if ((into.kinds & Kind.textOnly) !== 0) {
+    limitShape(into);
+    return changed;
+  }
   if (from.element !== undefined) {
     if (into.element === undefined) {
       into.element = emptyShape();
@@ -75,7 +107,7 @@ export function mergeShape(into: Shape, from: Shape): boolean {
 }
 
 function structType(fields: Map<string, Shape>, huge: string, depth: number): string | undefined {
-  if (fields.size === 0 || fields.size > maxStructFields) return undefined;
+  if (fields.size === 0 || fields.size > maxLeaves) return undefined;
   const seen = new Set<string>();
   const parts: string[] = [];
   for (const [name, shape] of fields) {

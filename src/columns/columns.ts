@@ -6,6 +6,8 @@ import {
   fileType,
   hasNegativeZero,
   Kind,
+  leavesOf,
+  limitShape,
   mergeShape,
   restoreShape,
   type Shape,
@@ -279,7 +281,7 @@ export class ColumnSet {
     if (!column.infersFormat) return;
     // Texts that were never checked may have any format.
     column.text = text ?? textCodeOf(column);
-    this.reshaped(column);
+    this.#retyped(column);
   }
 
   /** Widens the text format of a column so that it covers this text, if the column's format is inferred. */
@@ -300,6 +302,11 @@ export class ColumnSet {
 
   /** Updates a column's types. Must be called after a change of its shape or of its text code. */
   reshaped(column: Column): void {
+    limitShape(column.shape);
+    this.#retyped(column);
+  }
+
+  #retyped(column: Column): void {
     Object.assign(column, typesOf(column, formatIn(column)));
     this.version += 1;
   }
@@ -356,9 +363,47 @@ export class ColumnSet {
   }
 }
 
-const shapeSchema: z.ZodType<StoredShape> = z.lazy(() =>
-  z.object({ k: z.number(), e: shapeSchema.optional(), f: z.array(z.tuple([z.string(), shapeSchema])).optional() }),
-) as z.ZodType<StoredShape>;
+/**
+ * How many values of a row of these columns DuckDB holds beside each other. A struct costs what its fields would cost as columns, so
+ * whoever reckons with the number of columns takes this.
+ */
+export function countLeaves(columns: readonly StoredColumn[]): number {
+  let leaves = 0;
+  for (const { shape, declared, type } of ColumnSet.restore(columns).list) {
+    // A declared type has a comma between two fields of a struct, or between the two numbers of a DECIMAL: that is one too many.
+    if (declared !== undefined) leaves += declared.split(',').length;
+    else leaves += type === 'JSON' ? 1 : leavesOf(shape);
+  }
+  return leaves;
+}
+
+/** Values of records are nested no deeper than a thousand levels. */
+const maxStoredDepth = 1_024;
+
+/** Whether a value is a {@link StoredShape}. It may be nested so deeply that a schema within a schema would overflow the stack. */
+function isStoredShape(value: unknown): value is StoredShape {
+  let level = [value];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > maxStoredDepth) return false;
+    const inside: unknown[] = [];
+    for (const shape of level) {
+      if (typeof shape !== 'object' || shape === null) return false;
+      const { k, e, f } = shape as Partial<Record<keyof StoredShape, unknown>>;
+      if (typeof k !== 'number') return false;
+      if (e !== undefined) inside.push(e);
+      if (f === undefined) continue;
+      if (!Array.isArray(f)) return false;
+      for (const field of f as unknown[]) {
+        if (!Array.isArray(field) || field.length !== 2 || typeof field[0] !== 'string') return false;
+        inside.push(field[1]);
+      }
+    }
+    level = inside;
+  }
+  return true;
+}
+
+const shapeSchema = z.custom<StoredShape>(isStoredShape, 'not the shape of a column');
 
 const ruleSchema = z
   .object({

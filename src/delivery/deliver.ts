@@ -1,5 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { countLeaves } from '../columns/columns.js';
 import { abortAfter } from '../core/clock.js';
 import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
@@ -8,6 +9,8 @@ import type { DestinationContext } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
+import { deliveryShare } from '../storage/memory-plan.js';
+import { MemoryShares } from '../storage/memory-shares.js';
 import { checkRules } from './check-destination.js';
 import { guardConnector } from './connector-guard.js';
 import {
@@ -50,6 +53,8 @@ class Delivering {
   readonly #progress: readonly DeliveryProgress[];
   readonly #database: Database;
   readonly #folder: string;
+  /** Of the connector, for the present stream. */
+  #memoryMb = 0;
 
   constructor(
     context: DeliveryContext,
@@ -113,12 +118,26 @@ class Delivering {
       const feed = await readFeed(layout, stream);
       if (feed === undefined) return undefined;
       try {
-        return await this.#withSession(stream, feed, progress);
+        return await this.#inTurn(feed, () => this.#withSession(stream, feed, progress));
       } catch (error) {
         const isStale = (error as Partial<CdsyncError>).code === 'snapshot_incomplete';
         if (!isStale || (await readFeed(layout, stream))?.sequence === feed.sequence) throw error;
       }
     }
+  }
+
+  /** Delivers when the memory that the stream's columns need is free. */
+  async #inTurn<T>(feed: Feed, deliver: () => Promise<T>): Promise<T> {
+    const { resources, shares } = this.#context;
+    const { memory, destinations } = shares ?? { memory: new MemoryShares(resources.memoryMb), destinations: 1 };
+    const { connector } = this.#request.destination;
+    const asked = { leaves: countLeaves(feed.columns), destinations, hasOwn: 'memory_mb' in connector.options };
+    const share = deliveryShare(resources, asked);
+    return memory.within(share.takenMb, async () => {
+      this.#memoryMb = share.connectorMb;
+      await this.#database.resize({ threads: share.threads, memoryMb: share.ownMb });
+      return deliver();
+    });
   }
 
   async #withSession(stream: string, feed: Feed, progress: DeliveryProgress): Promise<Delivered> {
@@ -177,7 +196,7 @@ class Delivering {
   }
 
   #options(folder: string, signal: AbortSignal): DestinationContext {
-    return destinationContext({ ...this.#context, signal }, this.#request.destination, folder);
+    return destinationContext({ ...this.#context, signal }, this.#request.destination, folder, this.#memoryMb);
   }
 
   async #remember(

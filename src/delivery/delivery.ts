@@ -8,6 +8,7 @@ import type { Feed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { DuckdbLimits } from '../storage/memory-plan.js';
+import type { MemoryShares } from '../storage/memory-shares.js';
 import { hideSecretsOf } from './connector-guard.js';
 
 /** The context of every delivery of a job. */
@@ -15,6 +16,8 @@ export interface DeliveryContext {
   readonly layout: JobLayout;
   /** DuckDB resources for all destinations together. */
   readonly resources: DuckdbLimits;
+  /** The job's memory, if several destinations are loaded at once. */
+  readonly shares?: { readonly memory: MemoryShares; readonly destinations: number } | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly service: ServiceAccess;
@@ -44,6 +47,7 @@ export function destinationContext(
   { layout, service, signal, notice }: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
   { name, options }: Pick<DestinationConfig, 'name' | 'options'>,
   folder: string,
+  memoryMb?: number,
 ): DestinationContext {
   const hide = hideSecretsOf(options);
   return {
@@ -52,6 +56,7 @@ export function destinationContext(
     options: options as DestinationContext['options'],
     folder,
     service,
+    memoryMb,
     signal,
     notice: (line) => notice(`destination ${name}: ${hide(line)}`),
   };

@@ -7,9 +7,23 @@ export function schemaOption(fallback: string) {
 }
 
 /** The memory of a connector's own DuckDB. @param use such as `to load` */
-export function memoryOption(use: string, { least = 64, fallback, example }: Readonly<Record<string, number>>) {
-  const description = `Memory that DuckDB may use ${use}.`;
-  return whole(least, 1_048_576, { description, unit: 'MB', example }).prefault(fallback as number);
+export function memoryOption(use: string, { least = 64, example }: Readonly<Record<string, number>>) {
+  const description = `Memory that DuckDB may use ${use}. Default: by the columns of the stream, a part of \`resources.memory_mb\`.`;
+  return whole(least, 1_048_576, { description, unit: 'MB', example }).optional();
+}
+
+/** Where nothing says how much memory there is, in MB. */
+const usualMemoryMb = 512;
+
+/** The `memory_limit` of a connector's own DuckDB: as configured, or else its share of the job's memory. */
+export function memoryLimit({
+  options,
+  memoryMb = usualMemoryMb,
+}: {
+  readonly options: { readonly memoryMb?: number | undefined };
+  readonly memoryMb?: number | undefined;
+}): string {
+  return `${options.memoryMb ?? memoryMb}MB`;
 }
 
 /** A password or token of any form. @param example the variable that holds it */

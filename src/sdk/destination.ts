@@ -96,6 +96,8 @@ export interface DestinationContext<S extends OptionShape = OptionShape> {
   /** A private folder that is removed when the delivery ends. */
   readonly folder: string;
   readonly service: ServiceAccess;
+  /** The memory in MB for a DuckDB of the connector's own: it has an option `memory_mb`, and that is not set. */
+  readonly memoryMb?: number | undefined;
   /** Only `state` and `describe` follow, and nothing may be made: neither a file nor a table. Default: false. */
   readonly isReadOnly?: boolean;
   readonly signal: AbortSignal;

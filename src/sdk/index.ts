@@ -30,7 +30,7 @@ export {
   widensDecimal,
   widensInteger,
 } from './column-type.js';
-export { memoryOption, passwordOption, schemaOption } from './connection-options.js';
+export { memoryLimit, memoryOption, passwordOption, schemaOption } from './connection-options.js';
 export { type CsvRow, csvRows } from './csv.js';
 export type {
   FileFormat,
@@ -62,7 +62,7 @@ export {
   type TableTypes,
   tableConnector,
 } from './destination.js';
-export { duckdbRefused } from './duckdb/errors.js';
+export { duckdbRefused, wantsMemory } from './duckdb/errors.js';
 export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions, s3Server } from './duckdb/extensions.js';
 export {
   isThisMachine,

@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import { countLeaves } from '../columns/columns.js';
 import { wideColumns } from '../columns/row-hash.js';
 import { renameDurably, syncFile, temporaryName } from '../core/durable.js';
 import { asCdsyncError } from '../core/errors.js';
@@ -43,7 +44,7 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
   if (state.sequence <= compacted) return undefined;
   const { blockBytes, used, present } = await fileBlocks(store.session, storeName);
   const free = present - used;
-  const isWide = [...state.streams.values()].some(({ columns }) => columns.length > wideColumns);
+  const isWide = [...state.streams.values()].some(({ columns }) => countLeaves(columns) > wideColumns);
   const kept = isWide ? freeShare.wide : freeShare.usual;
   const isMuch = free > kept * used && free * blockBytes > leastFreeBytes;
   return isMuch ? 'free' : undefined;
@@ -109,6 +110,9 @@ export async function compact(
   }
 }
 
+/** A table with more leaves has several blocks of each in memory when DuckDB writes it again, most of them nearly empty. */
+const leavesOfUsualBlocks = 200;
+
 /** The smallest blocks that DuckDB has. */
 const smallBlockBytes = 16_384;
 
@@ -121,9 +125,10 @@ const smallBlockBytes = 16_384;
 export async function fitBlocks(
   database: Database,
   layout: JobLayout,
-  { sequence, columns }: { readonly sequence: number; readonly columns: number },
+  { sequence, widths }: { readonly sequence: number; readonly widths: readonly number[] },
 ): Promise<void> {
-  if (columns <= wideColumns) return;
+  const leaves = widths.reduce((sum, width) => sum + width, 0);
+  if (leaves <= wideColumns && Math.max(0, ...widths) <= leavesOfUsualBlocks) return;
   const session = await database.connect();
   let bytes: number;
   try {

@@ -207,7 +207,7 @@ export class Session {
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
-  readonly #resources: DuckdbLimits;
+  #resources: DuckdbLimits;
   readonly #uses = new Set<{ readonly phase: Phase; readonly needs: MemoryNeeds }>([{ phase: 'other', needs: {} }]);
   readonly #salts = new Map<string, SaltFingerprint>();
   #widestColumns = 0;
@@ -285,6 +285,12 @@ export class Database {
       this.#uses.delete(use);
       await this.#applyLimits();
     }
+  }
+
+  /** From now on, `resources` are what the instance may use. */
+  async resize(resources: DuckdbLimits): Promise<void> {
+    this.#resources = resources;
+    await this.#applyLimits();
   }
 
   #applyLimits(): Promise<void> {

@@ -20,8 +20,17 @@ export interface MemoryNeeds {
   readonly widestColumns?: number;
   /** Columns of all tables that one transaction writes. */
   readonly writtenColumns?: number;
-  /** Destinations that are loaded in parallel. */
-  readonly destinations?: number;
+}
+
+/** The memory of one stream's delivery, in MB. */
+export interface DeliveryShare {
+  /** What it takes of the job's. Deliveries whose shares are more than that, all together, take turns. */
+  readonly takenMb: number;
+  /** Of the DuckDB that reads the snapshot. */
+  readonly ownMb: number;
+  /** Of the connector's DuckDB, if it has one. */
+  readonly connectorMb: number;
+  readonly threads: number;
 }
 
 /** How the users of memory divide `memory_mb`. */
@@ -34,8 +43,6 @@ interface MemoryPlan {
   readonly converterLanes: number;
   /** Keys that a join may hold, on both sides together. */
   readonly keysAtOnce: number;
-  /** The memory of one destination's own DuckDB. */
-  readonly destinationMb: number;
   readonly duckdb: Readonly<Record<Phase, DuckdbLimits>>;
 }
 
@@ -110,7 +117,7 @@ export function describePlan({ bodyBytes, cacheBytes, converterLanes, keysAtOnce
 /** Divides `memory_mb` among its users. Code outside of this file takes its part from here. */
 export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): MemoryPlan {
   const { memoryMb, threads } = resources;
-  const { cacheBytes = 0, recordBytes = 0, widestColumns = 0, writtenColumns = 0, destinations = 1 } = needs;
+  const { cacheBytes = 0, recordBytes = 0, widestColumns = 0, writtenColumns = 0 } = needs;
   const bytes = memoryMb * 1_000_000;
   const wideMb = widestColumns > wideColumns ? Math.ceil((widestColumns * countedBytesPerColumn) / 1_000_000) : 0;
   const allMb = Math.floor(memoryMb * countedShare);
@@ -125,7 +132,6 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
     cacheBytes: bytes * 0.5,
     converterLanes: Math.min(2, threads, Math.floor(memoryMb / laneMb)),
     keysAtOnce: Math.max(1, Math.floor((bytes * 0.25) / bytesPerKey)),
-    destinationMb: Math.max(leastMb, Math.floor(memoryMb / destinations)),
     duckdb: {
       other: { threads, memoryMb: allMb + wideMb },
       // Statements that are too small to share, or that write one file: threads that wait for a share take a third more CPU time.
@@ -134,5 +140,36 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
       commit: { threads: uncommittedMb > allMb * uncommittedShare ? 1 : threads, memoryMb: allMb + wideMb },
       'first commit': { threads: fewThreads, memoryMb: Math.min(allMb, onePass) + wideMb },
     },
+  };
+}
+
+/** In MB, for each leaf of a row that a delivery's DuckDB reads or writes: 2048 values in several steps, and blocks until the commit. */
+const deliveredMbPerLeaf = 0.6;
+
+/** A row with more leaves than this is delivered by one thread, because each has values of its own. */
+const leavesOfThreads = 100;
+
+/**
+ * The share of a stream's delivery.
+ * @param leaves of the stream's columns
+ * @param destinations that are loaded in parallel if their shares allow it
+ * @param hasOwn whether the connector has a DuckDB of its own
+ */
+export function deliveryShare(
+  { memoryMb, threads }: DuckdbLimits,
+  {
+    leaves,
+    destinations,
+    hasOwn,
+  }: { readonly leaves: number; readonly destinations: number; readonly hasOwn: boolean },
+): DeliveryShare {
+  const instances = hasOwn ? 2 : 1;
+  const needed = Math.ceil(leastMb + leaves * deliveredMbPerLeaf);
+  const each = Math.max(needed, Math.floor(memoryMb / destinations / instances));
+  return {
+    takenMb: Math.min(memoryMb, each * instances),
+    ownMb: Math.floor(each / countedShare),
+    connectorMb: each,
+    threads: leaves > leavesOfThreads ? 1 : threads,
   };
 }

@@ -1,5 +1,6 @@
 import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { countLeaves } from '../../columns/columns.js';
 import { asCdsyncError, CdsyncError, reworded } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run-report.js';
 import { removeCacheFile } from '../../record-cache/cache-file.js';
@@ -163,7 +164,7 @@ async function collectGarbage(): Promise<void> {
 function columnsWritten(commit: StreamCommit): number {
   if (!isChanged(commit)) return 0;
   const { previous, columns } = commit.task;
-  return (previous === undefined ? 1 : 4) * columns.length;
+  return (previous === undefined ? 1 : 4) * countLeaves(columns);
 }
 
 /** The error for a commit. If its tables are too many for the memory, it says how much they need. */

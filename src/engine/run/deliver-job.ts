@@ -8,7 +8,7 @@ import type { DeliveryContext, DeliveryProgress, DeliveryRequest, StreamDelivery
 import { readDeliveryState } from '../../delivery/delivery-state.js';
 import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
 import { dropErasedKeys } from '../../storage/erasures.js';
-import { planMemory } from '../../storage/memory-plan.js';
+import { MemoryShares } from '../../storage/memory-shares.js';
 import { reportError } from '../report-job.js';
 
 export interface DeliverJobOptions {
@@ -94,15 +94,14 @@ async function dropCarriedOut({ layout }: DeliveryContext, { destinations }: Job
 }
 
 /**
- * Delivers the published snapshot to all destinations of a job in parallel. The report has the failures.
+ * Delivers the published snapshot to all destinations of a job, in parallel as far as the memory allows. The report has the failures.
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`
  */
 export async function deliverJob(context: DeliveryContext, options: DeliverJobOptions): Promise<DestinationReport[]> {
   // Every connection of every destination listens to the signal: no warning about many listeners.
   setMaxListeners(0, context.signal);
   const requests = requestsOf(options);
-  const plan = planMemory(context.resources, { destinations: requests.length });
-  const resources = { threads: context.resources.threads, memoryMb: plan.destinationMb };
+  const shares = { memory: new MemoryShares(context.resources.memoryMb), destinations: requests.length };
   const delivered = requests.map(({ destination, streams, ...rest }) => {
     const progress = streams.map(
       (stream): DeliveryProgress => ({
@@ -114,7 +113,7 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
       }),
     );
     options.progress.push(...progress);
-    return deliverTo({ ...context, resources }, { destination, streams, ...rest }, progress);
+    return deliverTo({ ...context, shares }, { destination, streams, ...rest }, progress);
   });
   const ended = (await Promise.all(delivered)).flat();
   for (const { error } of ended) if (error !== undefined) context.failed?.(error);

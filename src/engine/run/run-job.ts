@@ -101,8 +101,7 @@ async function readAndCommit(
   const widestColumns = Math.max(0, ...widths);
   const cacheBytes = read.reduce((sum, stream) => sum + stream.cacheBytes, 0);
   return database.use('comparing', { cacheBytes, widestColumns }, async () => {
-    const columns = widths.reduce((sum, width) => sum + width, 0);
-    await fitBlocks(database, layout, { sequence: before.sequence, columns });
+    await fitBlocks(database, layout, { sequence: before.sequence, widths });
     return compareAndCommit(context, stages, task);
   });
 }

@@ -1,4 +1,4 @@
-import type { StoredColumn } from '../../columns/columns.js';
+import { countLeaves, type StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
@@ -225,10 +225,10 @@ export class StreamRun {
     this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'delete_unconfirmed', message }];
   }
 
-  /** How many columns were read; 0 if the reading failed. */
+  /** How many leaves the columns that were read have; 0 if the reading failed. */
   async width(): Promise<number> {
     if (this.outcome.error !== undefined || this.reader === undefined) return 0;
-    return (await this.reader.extracted().catch(() => undefined))?.columns.length ?? 0;
+    return countLeaves((await this.reader.extracted().catch(() => undefined))?.columns ?? []);
   }
 
   /** Bytes of its record cache, which stays in memory until the commit. */

@@ -4,6 +4,7 @@ import {
   type Column,
   type ColumnMask,
   ColumnSet,
+  countLeaves,
   holdNegativeZero,
   isMasked,
   type StoredColumn,
@@ -94,14 +95,14 @@ export class Converter implements PartConverter {
   }
 
   make(batch: SealedBatch): Promise<ConvertedPart> {
-    const make = () => this.#limit(() => this.#make(batch));
-    return batch.columns.length > wideColumns ? this.#wide(make) : make();
+    const leaves = countLeaves(batch.columns);
+    const make = () => this.#limit(() => this.#make(batch, leaves));
+    return leaves > wideColumns ? this.#wide(make) : make();
   }
 
-  async #make(batch: SealedBatch): Promise<ConvertedPart> {
+  async #make(batch: SealedBatch, widestColumns: number): Promise<ConvertedPart> {
     const session = this.#idle.pop() ?? (await this.#database.connectToConvert());
     try {
-      const widestColumns = batch.columns.length;
       return await this.#database.use('writing files', { widestColumns }, () => convertOn(session, batch));
     } catch (error) {
       throw conversionError(error);

@@ -1,4 +1,4 @@
-import { emptyShape, Kind, maxStructFields, type Shape } from '../../columns/column-shape.js';
+import { emptyShape, Kind, maxLeaves, type Shape } from '../../columns/column-shape.js';
 
 /** A number as it was written. */
 export class NumberText {
@@ -154,7 +154,7 @@ function observeObject(members: ReadonlyMap<string, ExactValue>, shape: Shape): 
     let field = shape.fields.get(name);
     if (field === undefined) {
       // An object with this many names is a map, and its column JSON. Its names may be unlimited, so no more are collected.
-      if (shape.fields.size > maxStructFields) continue;
+      if (shape.fields.size > maxLeaves) continue;
       field = emptyShape();
       shape.fields.set(name, field);
       news = true;

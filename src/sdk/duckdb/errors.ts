@@ -12,7 +12,8 @@ const reasons = {
   EMFILE: /too many open files/i,
   EIO: /^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i,
   // DuckDB says it of a statement, or of its COMMIT.
-  memory: /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|failed to (pin|allocate))/,
+  memory:
+    /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|(failed to|could not) (pin|allocate) |std::bad_alloc)/i,
 } as const;
 type Reason = keyof typeof reasons;
 const allReasons = Object.keys(reasons) as Reason[];
@@ -112,6 +113,11 @@ function memoryExceeded(cause: unknown): CdsyncError {
   });
 }
 
+/** Whether DuckDB wants memory. It says so in words that also occur in other messages: ask for this first. */
+export function wantsMemory(cause: unknown): boolean {
+  return classify(messageOf(cause)).reason === 'memory';
+}
+
 /** Whether DuckDB says that a file is not a database of DuckDB, or is torn. */
 export function isCorruption(error: unknown): boolean {
   return reasons.corrupt.test(messageOf(error instanceof CdsyncError ? error.cause : error));
@@ -171,9 +177,6 @@ export function duckdbRefused(did: string, cause: unknown): CdsyncError {
       hint: 'the storage folder of the job needs space for about twice the whole table',
     });
   if (reason === 'memory')
-    return loadRefused('DuckDB needs more memory than it may use to load', {
-      cause,
-      hint: 'raise `memory_mb` of the destination',
-    });
+    return memoryExceeded(cause, 'raise `resources.memory_mb`, or `memory_mb` of the destination');
   return loadRefused(`${did} (${name})`, { cause, causeQuotesValues: true });
 }

@@ -90,6 +90,8 @@ export function canonicalTexts(
 
 /** The hash of a row in DuckDB. */
 export const duckdbHashing: RowHashing = {
+  // Of `||`, DuckDB keeps the texts of each step, so the memory would grow with the square of the number of columns.
+  join: (texts) => `concat(${texts.join(', ')})`,
   md5: (text) => `md5(${text})`,
   number: (hex) => `('0x' || substr(${hex}, 1, 15))::BIGINT`,
   sum: (number) => `coalesce(sum(${number}), 0)::VARCHAR`,

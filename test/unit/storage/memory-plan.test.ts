@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { describePlan, memoryForCommit, memoryNotice, planMemory } from '../../../src/storage/memory-plan.js';
+import {
+  deliveryShare,
+  describePlan,
+  memoryForCommit,
+  memoryNotice,
+  planMemory,
+} from '../../../src/storage/memory-plan.js';
 
 describe('memory_mb is divided', () => {
   test.each([
@@ -16,7 +22,6 @@ describe('memory_mb is divided', () => {
       cacheBytes: caches,
       converterLanes,
       keysAtOnce,
-      destinationMb: memoryMb,
       duckdb: {
         other: { memoryMb: all, threads },
         'writing files': { memoryMb: all, threads: 1 },
@@ -65,9 +70,23 @@ describe('memory_mb is divided', () => {
     expect([33, 300 * 33, 4 * 300 * 33].map(memoryForCommit)).toEqual([400, 800, 2200]);
   });
 
-  test('among destinations, which have at least 128 MB each', () => {
-    const each = (destinations: number) => planMemory({ memoryMb: 768, threads: 2 }, { destinations }).destinationMb;
-    expect([1, 2, 5, 7].map(each)).toEqual([768, 384, 153, 128]);
+  test('among destinations: each has what its columns need, with one thread if they are many, and takes no more than there is', () => {
+    const share = (destinations: number, leaves: number, hasOwn: boolean) => {
+      const { takenMb, connectorMb, threads } = deliveryShare(
+        { memoryMb: 768, threads: 2 },
+        { destinations, leaves, hasOwn },
+      );
+      return [takenMb, connectorMb, threads];
+    };
+    expect([1, 2, 5, 7].map((destinations) => share(destinations, 30, false))).toEqual([
+      [768, 768, 2],
+      [384, 384, 2],
+      [153, 153, 2],
+      [146, 146, 2],
+    ]);
+    expect(share(1, 30, true)).toEqual([768, 384, 2]);
+    expect(share(3, 375, true)).toEqual([706, 353, 1]);
+    expect(share(3, 5000, true)).toEqual([768, 3128, 1]);
   });
 
   test('and the limits grow with tables of more than 500 columns', () => {
