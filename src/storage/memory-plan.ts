@@ -144,7 +144,7 @@ export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): Me
 }
 
 /** In MB, for each leaf of a row that a delivery's DuckDB reads or writes: 2048 values in several steps, and blocks until the commit. */
-const deliveredMbPerLeaf = 0.6;
+const deliveredMbPerLeaf = 1;
 
 /** A row with more leaves than this is delivered by one thread, because each has values of its own. */
 const leavesOfThreads = 100;

@@ -177,6 +177,9 @@ export function duckdbRefused(did: string, cause: unknown): CdsyncError {
       hint: 'the storage folder of the job needs space for about twice the whole table',
     });
   if (reason === 'memory')
-    return memoryExceeded(cause, 'raise `resources.memory_mb`, or `memory_mb` of the destination');
+    return loadRefused('DuckDB needs more memory than it may use to load', {
+      cause,
+      hint: 'raise `memory_mb` of the destination',
+    });
   return loadRefused(`${did} (${name})`, { cause, causeQuotesValues: true });
 }

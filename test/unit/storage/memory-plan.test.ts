@@ -81,12 +81,12 @@ describe('memory_mb is divided', () => {
     expect([1, 2, 5, 7].map((destinations) => share(destinations, 30, false))).toEqual([
       [768, 768, 2],
       [384, 384, 2],
-      [153, 153, 2],
-      [146, 146, 2],
+      [158, 158, 2],
+      [158, 158, 2],
     ]);
     expect(share(1, 30, true)).toEqual([768, 384, 2]);
-    expect(share(3, 375, true)).toEqual([706, 353, 1]);
-    expect(share(3, 5000, true)).toEqual([768, 3128, 1]);
+    expect(share(3, 200, true)).toEqual([656, 328, 1]);
+    expect(share(3, 5000, true)).toEqual([768, 5128, 1]);
   });
 
   test('and the limits grow with tables of more than 500 columns', () => {

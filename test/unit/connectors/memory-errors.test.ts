@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { refusal } from '../../../connectors/duckdb/errors.js';
+import { lakeError } from '../../../connectors/ducklake/errors.js';
+
+const shown = { catalog: 'lake.ducklake', redact: (text: string) => text };
+const lacking = [
+  'Out of Memory Error: failed to allocate data of size 512.0 KiB (206.4 MiB/206.9 MiB used)',
+  'TransactionContext Error: Failed to commit: could not allocate block of size 256.0 KiB (243.8 MiB/244.1 MiB used)',
+  'TransactionContext Error: Failed to commit: failed to pin block of size 256.0 KiB (243.8 MiB/244.1 MiB used)',
+  'Out of Memory Error: failed to pin block of size 256.0 KiB (243.8 MiB/244.1 MiB used), being used by another statement',
+];
+
+it.each(lacking)('a want of memory is told as one, and not tried again: %s', (message) => {
+  for (const error of [refusal(new Error(message)), lakeError(new Error(message), shown)])
+    expect(error).toMatchObject({
+      code: 'destination_refused',
+      message: expect.stringContaining('needs more memory'),
+      hint: expect.stringContaining('memory_mb'),
+    });
+});
+
+it.each([
+  'IO Error: Could not set lock on file "/data/w.duckdb": Conflicting lock is held in node (PID 7)',
+  'TransactionContext Error: Conflict on tuple deletion!',
+])('a lock is told as one: %s', (message) => {
+  expect(refusal(new Error(message))).toMatchObject({ kind: 'retryable', message: expect.stringContaining('in use') });
+});
