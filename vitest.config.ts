@@ -35,6 +35,7 @@ const long = [
   'test/integration/schedulers.test.ts',
   'test/integration/shared-budget.test.ts',
   'test/integration/signals.test.ts',
+  'test/integration/small-data.test.ts',
   'test/integration/where-it-runs.test.ts',
   'test/integration/workflow.test.ts',
 ];

@@ -1,0 +1,77 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+type Attributes = Record<string, unknown>;
+
+/** Attributes of a name, numbered. */
+function several(name: string, count: number, value: (n: number) => unknown): Attributes {
+  return Object.fromEntries(Array.from({ length: count }, (_, n) => [`${name}${n}`, value(n)]));
+}
+
+const nested = (levels: number): unknown =>
+  levels === 0 ? 1 : levels % 2 === 0 ? [nested(levels - 1)] : { a: nested(levels - 1) };
+
+/** Small data whose columns cost much: the attributes of a record, of which the night changes some. */
+const kinds: Record<string, { rows: number; attributes: (row: number, night: number) => Attributes }> = {
+  mixed: {
+    rows: 1000,
+    attributes: (row, night) => ({
+      ...several('object', 75, (n) => ({ text: `t${row}-${n}`, number: row * n })),
+      ...several('list', 75, (n) => [`x${row % 7}`, `y${n}`]),
+      ...several('plain', 150, (n) => (n % 2 === 0 ? `text ${(row * n) % 977}` : row * n)),
+      night: row % 50 === 0 ? night : 0,
+    }),
+  },
+  leaves: {
+    rows: 5,
+    attributes: (row, night) =>
+      several('object', 5, (o) => several('member', 120, (n) => (n % 2 === 0 ? `t${row}` : row + n + o + night))),
+  },
+  countries: {
+    rows: 250,
+    attributes: (row, night) => ({
+      ...several('plain', 240, (n) => (n % 3 === 0 ? row + n : `v${(row * n) % 31}`)),
+      languages: { [`l${row % 155}`]: `language ${row}` },
+      currencies: { [`c${row % 160}`]: { name: `n${row}`, symbol: '$' } },
+      name: { common: `n${row}`, native: { [`l${row % 155}`]: { official: 'o', common: 'c' } } },
+      translations: several('t', 25, () => ({ official: `o${row}`, common: `c${row}` })),
+      night: row % 10 === 0 ? night : 0,
+    }),
+  },
+  deep: { rows: 3, attributes: (row, night) => ({ value: nested([90, 550, 950][row] ?? 0), night }) },
+};
+
+it.each(Object.keys(kinds))(
+  'is stored and delivered at the defaults, night after night: %s',
+  async (name) => {
+    const { rows, attributes } = kinds[name] as (typeof kinds)[string];
+    const index = { name: 'small', source: 'index_profiles', index: name, page_size: 200 };
+    const destinations = [
+      { name: 'warehouse', connector: 'duckdb', path: join(space.folder, `${name}.duckdb`) },
+      { name: 'folder', connector: 'files', path: join(space.folder, name) },
+      { name: 'csv', connector: 'files', path: join(space.folder, `${name}-csv`), format: 'csv' },
+    ];
+    await space.configure(name, [index], { job: { destinations, guards: { max_changed: '1000%' } } });
+    for (let night = 0; night < 3; night += 1) {
+      const records = Array.from({ length: rows }, (_, row) =>
+        JSON.stringify({ id: `p${row}`, index_id: name, attributes: attributes(row, night) }),
+      );
+      await space.control('profiles', { index: name, records });
+      const { destinations: delivered = [] } = await space.runWell(name);
+      expect(delivered.map((each) => [each.name, each.status, each.error])).toEqual(
+        destinations.map((each) => [each.name, 'ok', null]),
+      );
+    }
+    const again = await space.runWell(name);
+    expect(again.streams[0]).toMatchObject({ rows, inserted: 0, updated: 0, deleted: 0 });
+    expect(again.destinations?.map(({ action }) => action)).toEqual(['nothing', 'nothing', 'nothing']);
+  },
+  300_000,
+);
