@@ -105,7 +105,16 @@ export function databaseError(cause: unknown): CdsyncError {
   });
 }
 
+/** DuckDB's words if the system gave no memory, though it may use more. */
+const systemRefuses = /bad.alloc|allocation failure/i;
+
 function memoryExceeded(cause: unknown): CdsyncError {
+  if (systemRefuses.test(messageOf(cause)))
+    return new CdsyncError('the system refuses DuckDB more memory', {
+      code: 'memory_refused',
+      hint: 'lift the limit of this process (ulimit -v): Node and DuckDB reserve more addresses than they use. Limit memory by a cgroup and `resources.memory_mb`',
+      cause,
+    });
   return new CdsyncError('DuckDB needs more memory than it may use', {
     code: 'memory_exceeded',
     hint: 'raise `resources.memory_mb`',

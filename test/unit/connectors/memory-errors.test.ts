@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { refusal } from '../../../connectors/duckdb/errors.js';
 import { lakeError } from '../../../connectors/ducklake/errors.js';
+import { databaseError } from '../../../src/sdk/duckdb/errors.js';
 
 const shown = { catalog: 'lake.ducklake', redact: (text: string) => text };
 const lacking = [
@@ -24,4 +25,10 @@ it.each([
   'TransactionContext Error: Conflict on tuple deletion!',
 ])('a lock is told as one: %s', (message) => {
   expect(refusal(new Error(message))).toMatchObject({ kind: 'retryable', message: expect.stringContaining('in use') });
+});
+
+it('memory that the system refuses is not told as that of cdsync', () => {
+  const refused = new Error('Out of Memory Error: Failed to allocate block of 262144 bytes (bad allocation)');
+  expect(databaseError(refused)).toMatchObject({ code: 'memory_refused', hint: expect.not.stringMatching(/raise/) });
+  expect(databaseError(new Error(lacking[0]))).toMatchObject({ code: 'memory_exceeded' });
 });
