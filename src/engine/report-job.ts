@@ -96,7 +96,7 @@ export function errorWithAuth(error: CdsyncError): ReportedError & { auth: boole
 }
 
 /** Guards without an option under `guards:`. */
-const ownCodes = new Set(['empty_answer', 'column_unknown']);
+const ownCodes = new Set(['empty_answer', 'column_unknown', 'changes_gone']);
 
 function findingCode({ guard }: GuardFinding): string {
   return ownCodes.has(guard) ? guard : `guard_${guard}`;
@@ -108,9 +108,12 @@ function heldError(findings: readonly GuardFinding[], runId: string, stream: str
   if (first === undefined) return null;
   const message = findings.map(({ guard, message: said }) => `${guard}: ${said}`).join('; ');
   const isUnknown = findings.every(({ guard }) => guard === 'column_unknown');
-  const hint = isUnknown
-    ? `correct the name under \`columns:\`, then: cdsync run; if the column will follow later: cdsync approve ${runId}`
-    : `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
+  const isGone = findings.every(({ guard }) => guard === 'changes_gone');
+  const hint = isGone
+    ? `\`publish.history\` says how long rows are kept; to go on from the oldest: cdsync approve ${runId}, or: cdsync run --stream ${stream} --accept`
+    : isUnknown
+      ? `correct the name under \`columns:\`, then: cdsync run; if the column will follow later: cdsync approve ${runId}`
+      : `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
   return { code: findingCode(first), message, hint, request_id: null };
 }
 

@@ -59,6 +59,8 @@ export interface ReadOptions {
   readonly confirmDeletes: number;
   /** Given if the source is read in windows of time. */
   readonly windows: WindowOptions | undefined;
+  /** `additions`: stored records that a reading does not return stay. Default: as the source declares it. */
+  readonly coverage: RecordProperties['coverage'];
   /** A query over other streams of the job, for the rows of this one or the keys to ask for. Default: undefined, none. */
   readonly query: string | undefined;
 }
@@ -130,7 +132,6 @@ const defaultConfirmDeletes = 10_000;
 export interface StreamSource extends ReadOptions {
   readonly group: ApiGroup | null;
   readonly key: readonly string[];
-  readonly coverage: 'everything' | 'additions';
   /** The options that decide which records the stream has. */
   readonly definition: Readonly<Record<string, unknown>>;
   /** Records asked for in a page; undefined: `service.page_size` decides. */
@@ -168,10 +169,10 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     confirmDeletes: defaultConfirmDeletes,
     windows: undefined,
     query: undefined,
+    coverage,
     ...declaration.readOptions?.(options),
     group,
     key,
-    coverage,
     definition,
     pageSize: (options.pageSize as number | undefined) ?? pages?.size,
     details: declaration.details,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { option, text } from '../sdk/option.js';
+import { choice, option, text } from '../sdk/option.js';
 import { source } from './declaration.js';
 
 /** The rows of a query over other streams. It sends no request to the service. */
@@ -9,7 +9,7 @@ export const sql = source({
   options: {
     query: text({
       description:
-        'A SELECT over the other streams of the job, by their names, and over local files. Paths are relative to the YAML file.',
+        'A SELECT over the other streams of the job, by their names, and over local files. `<stream>__previous` has the rows that the last run with a commit saw. Paths are relative to the YAML file.',
       example: 'select id, ltv from members where ltv::double > 1000',
     }),
     key: option(z.array(text({ description: 'A column of the query.', example: 'id' })).min(1), {
@@ -17,12 +17,18 @@ export const sql = source({
       example: ['id'],
       allowed: 'a list of columns of the query',
     }),
+    deletes: choice(['remove', 'ignore'], {
+      description:
+        'What becomes of rows that the query no longer returns: `remove` deletes them, `ignore` keeps them, so that the stream is a log or a ledger.',
+      example: 'ignore',
+    }).prefault('remove'),
   },
   group: null,
   coverage: 'everything',
+  notDefining: ['deletes'],
   declared: {},
   key: { option: 'key' },
   hashesKey: true,
   refusedRules: { names: ['rename', 'type'], instead: 'let the query do it: a cast, or AS' },
-  readOptions: ({ query }) => ({ query }),
+  readOptions: ({ query, deletes }) => ({ query, ...(deletes === 'ignore' && { coverage: 'additions' }) }),
 });

@@ -119,7 +119,7 @@ async function tryStream(
   const { query, open, filter } = config.reads;
   if (query !== undefined) {
     const names = streams.map(({ name }) => name);
-    await refuseUnknownTables(session, { name: config.name, query }, names);
+    await refuseUnknownTables(session, { name: config.name, query, readsPrevious: open === undefined }, names);
     await refuseCircle(session, config.name, streams);
     const warning =
       open === undefined &&

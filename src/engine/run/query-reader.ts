@@ -18,6 +18,7 @@ import { type Counters, noCounters } from '../../storage/journal.js';
 import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParquet } from '../../storage/parquet.js';
 import { keysVersion, type Part, partFiles, writeKeys } from '../../storage/part.js';
 import { noUnchangedRows } from '../../storage/unchanged-rows.js';
+import type { GuardFinding } from '../report-job.js';
 import { type QueryTraits, queryTraits } from './query-traits.js';
 import type { StreamReader } from './stream-reader.js';
 
@@ -25,8 +26,12 @@ import type { StreamReader } from './stream-reader.js';
 export interface QueryInput {
   /** Columns that make its key. */
   readonly key: readonly string[];
-  /** The run that last changed its rows. */
+  /** Which rows: the run that last changed them; empty for none. */
   readonly version: string;
+  /** SQL for the rows, if only this query sees them under the name; otherwise they are a view of it. */
+  readonly rows?: string;
+  /** What holds the stream because of these rows. */
+  readonly finding?: GuardFinding | undefined;
 }
 
 /** The streams that a query reads, by name. */
@@ -76,7 +81,7 @@ function storableType(type: string): string {
  */
 export class QueryReader implements StreamReader {
   readonly resumed = false;
-  readonly coverage = 'everything';
+  readonly coverage: StreamReader['coverage'];
   readonly covered = undefined;
   readonly confirmable = undefined;
   readonly live = { ...noCounters };
@@ -89,6 +94,7 @@ export class QueryReader implements StreamReader {
   constructor(options: QueryReaderOptions) {
     this.#options = options;
     this.key = options.config.reads.key;
+    this.coverage = options.config.reads.coverage;
     const { inputs, fingerprint } = options;
     this.reading = {
       fingerprint,
@@ -130,7 +136,7 @@ export class QueryReader implements StreamReader {
     });
     // Only its result shows whether a query returns -0.0.
     const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
-    const query = `${traits.dependsOnOrder ? this.#sorted() : ''} SELECT ${selected.join(', ')} FROM (${this.#query})`;
+    const query = `${this.#inputs(traits.dependsOnOrder)} SELECT ${selected.join(', ')} FROM (${this.#query})`;
     const form = { compression, keepsZeroSigns };
     const write = () => writeParquet(session, query, path, form);
     const written = await this.#ask(() => (traits.dependsOnOrder ? oneThread(write) : write()));
@@ -197,13 +203,15 @@ export class QueryReader implements StreamReader {
     };
   }
 
-  /** A WITH clause that sorts each stream by its key. */
-  #sorted(): string {
-    const sorted = [...this.#options.inputs].map(([name, { key }]) => {
+  /** A WITH clause for the streams that the query does not read as they are: sorted by their keys, or as they were. */
+  #inputs(isSorted: boolean): string {
+    const read = [...this.#options.inputs].filter(([, { rows }]) => isSorted || rows !== undefined);
+    const named = read.map(([name, { key, rows }]) => {
       const quoted = quoteIdentifier(name);
-      return `${quoted} AS NOT MATERIALIZED (FROM temp.${quoted} ORDER BY ${key.map(quoteIdentifier).join(', ')})`;
+      const order = isSorted ? ` ORDER BY ${key.map(quoteIdentifier).join(', ')}` : '';
+      return `${quoted} AS NOT MATERIALIZED (FROM ${rows === undefined ? `temp.${quoted}` : `(${rows})`}${order})`;
     });
-    return sorted.length === 0 ? '' : `WITH ${sorted.join(', ')}`;
+    return named.length === 0 ? '' : `WITH ${named.join(', ')}`;
   }
 
   /**
@@ -247,7 +255,8 @@ export class QueryReader implements StreamReader {
 
   async #describe(): Promise<ResultColumn[]> {
     const { session } = this.#options;
-    const rows = await this.#ask(() => session.rows(`DESCRIBE ${this.#query}`));
+    const described = `DESCRIBE ${this.#inputs(false)} FROM (${this.#query})`;
+    const rows = await this.#ask(() => session.rows(described));
     const found = rows.map((row) => ({ name: String(row.column_name), type: storableType(String(row.column_type)) }));
     const names = found.map(({ name }) => name.toLowerCase());
     const twice = found.find(({ name }, index) => names.indexOf(name.toLowerCase()) !== index);

@@ -1,14 +1,17 @@
 import pLimit from 'p-limit';
+import type { StoredColumn } from '../../columns/columns.js';
 import { CdsyncError } from '../../core/errors.js';
+import { quoteIdentifier } from '../../core/sql.js';
 import { isChanged, type StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Session } from '../../storage/duckdb.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
+import { type PreviousTask, previousRows } from './previous-rows.js';
 import type { QueryInput } from './query-reader.js';
 import type { PreviousState } from './recover.js';
-import type { OrderedStream } from './stream-order.js';
+import { type OrderedStream, previousOf } from './stream-order.js';
 import { StreamRun } from './stream-run.js';
 import { hideStreams, showStored, showStream } from './stream-views.js';
 
@@ -38,6 +41,11 @@ export function missingDependency(name: string, needed: StreamRun | undefined): 
   );
 }
 
+/** A stream that queries see. */
+interface ShownStream extends QueryInput {
+  readonly columns: readonly StoredColumn[];
+}
+
 /** Streams that are read together: they need only streams of earlier stages. */
 export class Stage {
   readonly streams: readonly StreamRun[];
@@ -59,8 +67,8 @@ export class Stage {
 
   /** Makes the needed streams visible to the queries of this stage, and fails the queries that need a missing one. */
   async supply(done: readonly StreamRun[], before: PreviousState, store: SnapshotStore): Promise<void> {
-    const shown = new Map<string, QueryInput>();
-    for (const [index, { needs }] of this.#ordered.entries()) {
+    const shown = new Map<string, ShownStream>();
+    for (const [index, { config, needs, previous }] of this.#ordered.entries()) {
       const stream = this.streams[index] as StreamRun;
       const inputs = new Map<string, QueryInput>();
       for (const name of needs) {
@@ -74,6 +82,10 @@ export class Stage {
         }
         shown.set(name, input);
         inputs.set(name, input);
+        if (!previous.includes(name)) continue;
+        const reading = before.streams.get(config.name)?.reading;
+        const task = { name, input, stored: before.streams.get(name), seen: reading?.inputs[name] };
+        inputs.set(previousOf(name), await previousInput(store, task));
       }
       stream.inputs = inputs;
     }
@@ -88,15 +100,29 @@ async function show(
   store: SnapshotStore,
   commit: StreamCommit | undefined,
   stored: StreamState | undefined,
-): Promise<QueryInput | undefined> {
+): Promise<ShownStream | undefined> {
   if (commit !== undefined) {
     await showStream(store, commit);
-    const { key, runId, previous } = commit.task;
-    return { key, version: isChanged(commit) ? runId : (previous?.run_id ?? runId) };
+    const { key, columns, runId, previous } = commit.task;
+    return { key, columns, version: isChanged(commit) ? runId : (previous?.run_id ?? runId) };
   }
   if (stored === undefined) return undefined;
   await showStored(store, stored);
-  return { key: stored.key, version: stored.run_id };
+  return { key: stored.key, columns: stored.columns, version: stored.run_id };
+}
+
+interface PreviousInputTask extends Pick<PreviousTask, 'stored' | 'seen'> {
+  readonly name: string;
+  readonly input: ShownStream;
+}
+
+/** The rows of a stream that a query compares it with. If the store no longer has them, that holds the query's stream. */
+async function previousInput(store: SnapshotStore, { name, input, ...task }: PreviousInputTask): Promise<QueryInput> {
+  const { key, columns } = input;
+  const present = `SELECT * FROM temp.${quoteIdentifier(name)}`;
+  const { rows, version, isGone } = await previousRows(store, { ...task, columns, present });
+  const message = `the store no longer has the rows of ${name} that it saw last (run ${task.seen}); it was compared with the oldest that there are`;
+  return { key, version, rows, finding: isGone ? { guard: 'changes_gone', message } : undefined };
 }
 
 /** With `guards.scope: job`, one held stream holds all others. */

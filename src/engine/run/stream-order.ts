@@ -88,16 +88,22 @@ export function withNames(statements: readonly unknown[]): Set<string> {
 
 /**
  * Refuses a query that reads an unknown table: not a stream of the job, a name of a WITH clause, or a table of DuckDB.
+ * @param reader a stream; `readsPrevious` if its query may read the previous rows of streams
  * @param streams names of the job's streams
  * @throws {CdsyncError} `sql_failed`
  */
 export async function refuseUnknownTables(
   session: Session,
-  { name, query }: { readonly name: string; readonly query: string },
+  {
+    name,
+    query,
+    readsPrevious = false,
+  }: { readonly name: string; readonly query: string; readonly readsPrevious?: boolean },
   streams: readonly string[],
 ): Promise<void> {
   const statements = await parsedQuery(session, name, query);
-  const knownNames = new Set([...streams, ...withNames(statements)]);
+  const previous = readsPrevious ? streams.map(previousOf) : [];
+  const knownNames = new Set([...streams, ...previous, ...withNames(statements)]);
   for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !knownNames.has(each))) {
     const found = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).catch(() => undefined);
     if (found !== undefined) continue;
@@ -112,10 +118,17 @@ export async function refuseUnknownTables(
   }
 }
 
+/** How a query calls the rows of a stream that it saw in its last run with a commit. */
+export function previousOf(stream: string): string {
+  return `${stream}__previous`;
+}
+
 /** A stream, with the streams of its job that its query names. */
 export interface OrderedStream {
   readonly config: StreamConfig;
   readonly needs: readonly string[];
+  /** Those of them whose previous rows it reads. */
+  readonly previous: readonly string[];
 }
 
 /** @throws {CdsyncError} `sql_failed` */
@@ -128,7 +141,10 @@ async function withNeeds(
   for (const config of configs) {
     const { query } = config.reads;
     const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
-    found.push({ config, needs: all.map(({ name }) => name).filter((name) => tables.has(name)) });
+    const names = all.map(({ name }) => name);
+    // The keys that other sources ask for are those of one moment.
+    const previous = config.reads.open === undefined ? names.filter((name) => tables.has(previousOf(name))) : [];
+    found.push({ config, needs: names.filter((name) => tables.has(name) || previous.includes(name)), previous });
   }
   return found;
 }

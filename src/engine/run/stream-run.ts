@@ -185,7 +185,8 @@ export class StreamRun {
       });
       const warns = config.guards.action === 'warn';
       this.outcome.remarks = warns ? found : [];
-      this.outcome.findings = [...names, ...(warns ? [] : found)];
+      const gone = this.#context.accept ? [] : [...this.inputs.values()].flatMap(({ finding }) => finding ?? []);
+      this.outcome.findings = [...names, ...gone, ...(warns ? [] : found)];
       this.#show(this.isHeld ? 'held' : 'done');
     });
   }

@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobReport } from '../../../src/core/run-report.js';
+import { ended, streamOf, Workspace } from '../../fixtures/workspace.js';
+import { events, Ledger, ledgerStreams, type NightEvent, type People, Population } from './nights.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+const names = ledgerStreams.map(({ name }) => name);
+const people = {
+  name: 'people',
+  source: 'index_profiles',
+  index: 'people',
+  guards: { max_deleted: 'off', max_changed: 'off' },
+};
+const impossible = { min_rows: 1_000_000 };
+
+const serve = (rows: People) =>
+  space.control('profiles', {
+    index: 'people',
+    records: [...rows.values()].map(({ id, ...attributes }) => JSON.stringify({ id, index_id: 'people', attributes })),
+  });
+
+/** @param held the streams that a guard holds */
+function configure(job: string, held: readonly string[] = []): Promise<string> {
+  const guarded = [people, ...ledgerStreams].map((stream) => {
+    const guards = {
+      max_deleted: 'off',
+      max_changed: 'off',
+      min_rows: 0,
+      ...(held.includes(stream.name) ? impossible : {}),
+    };
+    return { ...stream, guards };
+  });
+  const destinations = [
+    {
+      name: 'copy',
+      connector: 'duckdb',
+      path: join(space.folder, `${job}.copy.duckdb`),
+      mode: 'upsert',
+      streams: names,
+    },
+  ];
+  return space.configure(job, guarded, { job: { destinations } });
+}
+
+/** What the ledger's streams have, in the published file. */
+async function published(job: string) {
+  const rows = (query: string) => space.query(job, query);
+  return {
+    became: new Map((await rows('from became')).map((row) => [`${row.old_id}>${row.new_id}`, String(row.email)])),
+    vips: new Set((await rows('from new_vips')).map(({ id }) => String(id))),
+    left: new Map((await rows('from departed')).map(({ id, tier, ltv }) => [String(id), `${tier} ${ltv}`])),
+  };
+}
+
+const shown = ({ became, vips, left }: Pick<Ledger, 'became' | 'vips' | 'left'>) => ({
+  became: new Map([...became].sort()),
+  vips: [...vips].sort(),
+  left: new Map([...left].sort()),
+});
+
+/** One night. @returns whether the ledger's streams were committed */
+async function night(job: string, event: NightEvent, seed: number): Promise<boolean> {
+  const holds = event.startsWith('held');
+  await configure(job, holds ? names : event === 'people held' ? ['people'] : []);
+  if (event === 'killed') {
+    const child = space.spawn(['run', `${job}.json`, '--no-push']);
+    // Some time between the start of the program and the end of the run.
+    const timer = setTimeout(
+      () => child.kill('SIGKILL'),
+      400 + (createHash('sha256').update(`${seed}`).digest()[0] ?? 0) * 6,
+    );
+    await ended(child);
+    clearTimeout(timer);
+    await space.runWell(job);
+    return true;
+  }
+  if (event === 'fails')
+    await space.control('faults', { kind: 'status', status: 403, match: '/profiles', count: 1000 });
+  const chosen = event === 'only people' ? ['people'] : event === 'only ledger' ? names : [];
+  const words = [...chosen.flatMap((name) => ['--stream', name]), ...(event === 'full' ? ['--full'] : [])];
+  const { report, code, stderr } = await space.run(job, words);
+  await space.clearFaults();
+  const [ran] = report.jobs as [JobReport];
+  if (!holds) {
+    const isWell = event !== 'fails' && event !== 'people held';
+    expect(code === 0, `${event}: ${code} ${stderr}`).toBe(isWell);
+    return isWell && event !== 'only people';
+  }
+  expect(code, stderr).toBe(3);
+  for (const name of names) expect(streamOf(ran, name).status).toBe('held');
+  if (event === 'held') return false;
+  const decision = await space.cdsync([event === 'held, approved' ? 'approve' : 'discard', `${job}.json`, ran.run_id]);
+  expect(decision.code, decision.stderr).toBe(0);
+  return event === 'held, approved';
+}
+
+const count = Number(process.env.CDSYNC_TEST_LEDGERS ?? 2);
+const seeds = Array.from({ length: count }, (_, index) => index + 1);
+
+describe('a ledger of 30 nights', () => {
+  it.each(seeds)(
+    'has each merge, split, new VIP and departure once, whatever happened in between (seed %i)',
+    async (seed) => {
+      const job = `nights${seed}`;
+      const population = new Population(seed, 60);
+      const ledger = new Ledger();
+      // What the last committed run of `people` has read.
+      let stored: People | undefined;
+      for (let number = 0; number < 30; number += 1) {
+        const event = number === 0 ? 'run' : population.dice.pick(events);
+        if (number > 0) population.change();
+        await serve(population.people);
+        const isCommitted = await night(job, event, seed * 100 + number);
+        if (event !== 'fails' && event !== 'people held' && event !== 'only ledger') stored = population.people;
+        if (isCommitted && stored !== undefined) ledger.commit(stored);
+        expect(shown(await published(job)), `night ${number}: ${event}`).toEqual(shown(ledger));
+      }
+      expect(ledger.became.size).toBeGreaterThan(10);
+      await configure(job);
+      const push = await space.cdsync(['push', `${job}.json`]);
+      expect(push.code, push.stderr).toBe(0);
+      const delivered = await space.cdsync(['verify', `${job}.json`, '--json']);
+      expect(delivered.code, delivered.stdout).toBe(0);
+    },
+    900_000,
+  );
+});
