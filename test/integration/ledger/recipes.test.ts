@@ -122,8 +122,10 @@ describe('rows that the store no longer has', () => {
     await serve(first);
     await configure('gone', { publish: { history: '1ms' } });
     await space.runWell('gone');
-    await serve({ ...first, f: ['f@x.example', '+6', 'gold'] });
-    await space.runWell('gone', ['--stream', 'members']);
+    for (const n of [5, 6, 7]) {
+      await serve({ ...first, f: ['f@x.example', `+${n}`, 'gold'] });
+      await space.runWell('gone', ['--stream', 'members']);
+    }
     await serve(second);
     await space.runWell('gone', ['--stream', 'members']);
     const { code, report } = await only('gone', ['--stream', 'departed']);
