@@ -27,6 +27,7 @@ const long = [
   'test/integration/inferred-texts.test.ts',
   'test/integration/install.test.ts',
   'test/integration/large-values.test.ts',
+  'test/integration/ledger/ledger.test.ts',
   'test/integration/lookup.test.ts',
   'test/integration/management-sources.test.ts',
   'test/integration/proxies.test.ts',

@@ -132,7 +132,7 @@ describe('rows that the store no longer has', () => {
     expect(code).toBe(3);
     const held = streamOf(report.jobs[0] as JobReport, 'departed');
     expect(held).toMatchObject({ status: 'held', error: { code: 'changes_gone' } });
-    expect(held.error?.hint).toContain('cdsync run --stream departed --accept');
+    expect(held.error?.hint).toContain('--stream departed --accept');
     expect((await only('gone', ['--stream', 'departed'])).code).toBe(3);
     const accepted = await only('gone', [...names.flatMap((name) => ['--stream', name]), '--accept']);
     expect(accepted.code, accepted.stderr).toBe(0);
