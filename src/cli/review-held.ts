@@ -1,32 +1,41 @@
 import type { ArgumentsCamelCase } from 'yargs';
-import type { RunContext } from '../engine/run-context.js';
-import { type Command, configAndWords, type JobArguments, jobOption, many, positionals } from './arguments.js';
+import type { ApproveChoices, RunContext } from '../engine/run-context.js';
+import { type Command, configAndWords, flag, type JobArguments, jobOption, many, positionals } from './arguments.js';
 import type { JobCommand } from './for-each-job.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface DecideArguments extends JobArguments {
   run: string[];
   stream?: string[] | undefined;
+  noPush?: boolean;
 }
 
 /** The effect of a decision, and how its result is shown. */
 interface Decision<R> extends Pick<JobCommand<R>, 'print' | 'document'> {
   /** Of a job in a bucket: the files that are downloaded at once. */
   readonly need: 'decide' | 'small';
-  decide(context: RunContext, choice: { runId: string; streams: readonly string[] | undefined }): Promise<R>;
+  decide(
+    context: RunContext,
+    choice: { runId: string; streams: readonly string[] | undefined },
+    choices: ApproveChoices,
+  ): Promise<R>;
 }
 
 /** @param parts that it needs of the job besides its streams */
 function decision<R>(
   command: 'approve' | 'discard',
-  parts: { readonly outcome?: boolean },
+  parts: { readonly outcome?: boolean; readonly destinations?: boolean },
   begin: (output: Output) => Promise<Decision<R>>,
 ): Command<CommonArguments, DecideArguments> {
   return {
-    builder: (parser) =>
-      jobOption(parser)
+    builder: (parser) => {
+      const decided = jobOption(parser)
         .positional('run', positionals('[configuration file] run id'))
-        .option('stream', many('only this stream; may be given again')),
+        .option('stream', many('only this stream; may be given again'));
+      return parts.destinations === true
+        ? decided.option('no-push', flag('leave the destinations for a later run, or for cdsync push'))
+        : decided;
+    },
     handler: async (args) => {
       process.exitCode = await decide(command, { args, parts, begin });
     },
@@ -41,7 +50,7 @@ async function decide<R>(
     begin,
   }: {
     readonly args: ArgumentsCamelCase<DecideArguments>;
-    readonly parts: { readonly outcome?: boolean };
+    readonly parts: { readonly outcome?: boolean; readonly destinations?: boolean };
     readonly begin: (output: Output) => Promise<Decision<R>>;
   },
 ): Promise<number> {
@@ -60,7 +69,10 @@ async function decide<R>(
   const { interruption } = await import('./interruption.js');
   const { forEachJob } = await import('./for-each-job.js');
   const output = new Output(args);
-  const { config: file, job } = await loadJobs({ ...args, config }, output, parts);
+  const { config: file, job } = await loadJobs({ ...args, config }, output, {
+    ...parts,
+    destinations: parts.destinations === true && args.noPush !== true,
+  });
   const { decide: work, need, ...shown } = await begin(output);
   const stop = interruption(output);
   const options = engineOptions(stop, output, file.service);
@@ -79,7 +91,7 @@ async function decide<R>(
       work: () =>
         withJobFiles({ config: file, job: job.name, need, ...options }, (place) =>
           withEngine(file, { ...options, place }, (engine) =>
-            work(jobContext(engine, job, { only: args.stream }), choice),
+            work(jobContext(engine, job, { only: args.stream }), choice, { push: args.noPush !== true }),
           ),
         ),
     },
@@ -87,7 +99,7 @@ async function decide<R>(
 }
 
 /** `cdsync approve`: commits the held changes. */
-export const approveCommand = decision('approve', { outcome: true }, async (output) => {
+export const approveCommand = decision('approve', { outcome: true, destinations: true }, async (output) => {
   const { approveRun } = await import('../engine/admin/review-held.js');
   const { reportPrinter } = await import('./print-report.js');
   return { ...reportPrinter(output), need: 'decide', decide: approveRun };

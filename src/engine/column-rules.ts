@@ -1,4 +1,4 @@
-import { scryptSync } from 'node:crypto';
+import { createHash, scryptSync } from 'node:crypto';
 import { type ColumnRule, ColumnRules, hidesValues, ruleFor } from '../columns/column-rules.js';
 import { columnPath, type StoredColumn } from '../columns/columns.js';
 import type { SaltFingerprint } from '../columns/masked-value.js';
@@ -71,6 +71,19 @@ export function rulesOf(config: StreamConfig, salts: Salts, before: readonly Sto
   });
   const known = contract.columns === 'discard_value' ? before : undefined;
   return new ColumnRules(new Map(rules), known, textRulesOf(config));
+}
+
+/** A digest of all options that decide which rows and values a stream has. */
+export function configurationDigest(config: StreamConfig, salts: Salts): string {
+  const { source, reads, columns, strings, contract } = config;
+  const { key, query, filter, definition, partitionBy } = reads;
+  const rules = Object.entries(columns).map(([name, { salt, ...rule }]) => [
+    name,
+    rule,
+    salt && salts.fingerprint(salt),
+  ]);
+  const options = [source, key, query ?? null, [...filter], definition, partitionBy ?? null, rules, strings, contract];
+  return createHash('sha256').update(JSON.stringify(options)).digest('hex');
 }
 
 /** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */

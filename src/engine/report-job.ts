@@ -138,7 +138,8 @@ function ownPart({ counters, earlier }: StreamOutcome): Pick<StreamReport, 'proc
   };
 }
 
-function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
+/** A stream's entry in the `--json` document. */
+export function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
   const { name, error, counters, commit, seconds, findings, remarks = [], split } = outcome;
   const committed = error === undefined ? commit : undefined;
   const failure = error ?? outcome.unpublished;

@@ -25,6 +25,12 @@ export interface RunChoices {
   readonly rekey: boolean;
 }
 
+/** Options of an approval. */
+export interface ApproveChoices {
+  /** Whether the destinations are loaded too. */
+  readonly push: boolean;
+}
+
 /** The objects and options that all parts of a run use. */
 export interface RunContext extends RunChoices {
   readonly config: Config;

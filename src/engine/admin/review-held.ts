@@ -15,13 +15,16 @@ import { pastRuns, readReport } from '../../storage/reports.js';
 import { discardStreams, type RunIdentity } from '../../storage/run-state.js';
 import { prepareStorage } from '../../storage/storage.js';
 import type { CachedRows } from '../../storage/unchanged-rows.js';
+import { configurationDigest } from '../column-rules.js';
 import { finishRun, hasAfterRun } from '../finish-run.js';
-import { keepReport, reportJob } from '../report-job.js';
+import { keepReport, reportJob, withDestinations } from '../report-job.js';
 import { type Committed, commitAndPublish } from '../run/commit-and-publish.js';
 import { type ComparedStream, compareStream, ReadingInvalidated } from '../run/compare-stream.js';
 import { type PreviousState, recover } from '../run/recover.js';
+import { statusWithDestinations } from '../run/run-status.js';
 import type { StreamReader } from '../run/stream-reader.js';
-import type { RunContext } from '../run-context.js';
+import type { ApproveChoices, RunContext } from '../run-context.js';
+import { followApproval } from './follow-approval.js';
 
 /** The held streams to approve or discard. */
 interface HeldChoice {
@@ -113,6 +116,7 @@ async function compareHeld(
 ): Promise<ComparedStream> {
   refuseMoved(held, task.before.streams.get(held.stream));
   const config = context.job.streams.find(({ name }) => name === held.stream) as StreamConfig;
+  if (configurationDigest(config, context.salts) !== held.configured) throw outdated(held, 'is configured otherwise');
   const reader = heldReader(context, held);
   try {
     return await compareStream(context, { ...task, config, reader, definition: held.definition });
@@ -128,7 +132,11 @@ async function compareHeld(
  * bucket, notifications follow after the upload.
  * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`; `interrupted` before the commit: the streams stay held
  */
-export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
+export async function approveRun(
+  context: RunContext,
+  choice: HeldChoice,
+  { push }: ApproveChoices = { push: true },
+): Promise<JobReport> {
   const { layout, clock, job, database } = context;
   await prepareStorage(layout, job.publish.mode);
   const afterRun = hasAfterRun(job)
@@ -144,6 +152,7 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
     await lock.release();
   }
   await context.bucket?.upload();
+  report = await withFollowing(context, report, { push });
   const followed = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
   await finishRun({ ...context, report, afterRun: followed });
   return report;
@@ -191,6 +200,28 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   return report;
 }
 
+/** The report with what was brought up to date after the commit. It is ok only if nothing is old. */
+async function withFollowing(context: RunContext, approval: JobReport, { push }: ApproveChoices): Promise<JobReport> {
+  if (approval.status !== 'ok') return approval;
+  const { clock } = context;
+  const began = clock.monotonic();
+  const isComplete = context.bucket === undefined;
+  const { streams, destinations } = await followApproval(context, approval, { push, isComplete });
+  const isOld = streams.some(({ status }) => status !== 'ok');
+  const report = withDestinations(
+    {
+      ...approval,
+      streams: [...approval.streams, ...streams],
+      status: isOld ? 'partial' : 'ok',
+      seconds: inSeconds(approval.seconds * 1000 + clock.monotonic() - began),
+    },
+    destinations,
+  );
+  const status = context.signal.aborted ? 'interrupted' : statusWithDestinations(report.status, destinations);
+  await keepReport(context, withRun({ ...report, status }, (await readReport(context.layout, report.run_id))?.jobs[0]));
+  return { ...report, status };
+}
+
 /** The report of a run after an approval. Its other streams, and the counts of records read, are those of the run. */
 function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
   if (run === undefined) return approval;
@@ -217,7 +248,7 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
       };
       return { ...stream, ...commit };
     }),
-    destinations: run.destinations,
+    destinations: approval.destinations.length > 0 ? approval.destinations : run.destinations,
     seconds: inSeconds((run.seconds + approval.seconds) * 1000),
   };
 }

@@ -6,6 +6,7 @@ import { sqlText } from '../../core/sql.js';
 import { keepColumnFigures } from '../../pages/column-figures.js';
 import { fitBlocks } from '../../snapshot/compact.js';
 import { SnapshotStore, type StoreState } from '../../snapshot/snapshot-store.js';
+import { dropFollowing } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { heldStreams } from '../../storage/held.js';
 import { JobLock } from '../../storage/job-lock.js';
@@ -223,6 +224,10 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     if (!isUnpublished)
       await cleanUp(context, { runId: run.runId, isInterrupted, streams: streams.map(({ end }) => end) });
     if (!isInterrupted) await forgetStarted(layout);
+    await dropFollowing(
+      layout,
+      streams.filter(({ commit }) => committed !== undefined && commit !== undefined).map(({ name }) => name),
+    );
     await keepFigures(context, run.runId, isInterrupted ? [] : streams);
     progress.phase = 'done';
     return reportJob({

@@ -149,6 +149,35 @@ async function withNeeds(
   return found;
 }
 
+/** The streams that depend on others, directly or by way of more. */
+export interface Dependants {
+  /** Queries over snapshots: no request is needed. */
+  readonly computed: readonly string[];
+  /** Streams that ask the service for the keys that a query finds, and queries over such streams. */
+  readonly requested: readonly string[];
+}
+
+/** @throws {CdsyncError} `sql_failed` */
+export async function dependants(
+  session: Session,
+  streams: readonly StreamConfig[],
+  changed: readonly string[],
+): Promise<Dependants> {
+  const ordered = (await orderStreams(session, streams, streams)).flat();
+  const asking = new Set<string>();
+  const computed = new Set<string>();
+  for (const { config, needs } of ordered) {
+    const { name, source } = config;
+    if (
+      changed.includes(name) ||
+      !needs.some((each) => changed.includes(each) || asking.has(each) || computed.has(each))
+    )
+      continue;
+    (source === 'sql' && !needs.some((each) => asking.has(each)) ? computed : asking).add(name);
+  }
+  return { computed: [...computed], requested: [...asking] };
+}
+
 /** The streams that need themselves, directly or by way of others. */
 function circular(streams: readonly OrderedStream[]): string[] {
   const needs = new Map(streams.map((stream) => [stream.config.name, stream.needs]));

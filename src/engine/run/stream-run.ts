@@ -5,11 +5,13 @@ import { formatCounted } from '../../core/quantities.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { followingStreams } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { writeHeld } from '../../storage/held.js';
 import { noCounters } from '../../storage/journal.js';
 import { recentReports } from '../../storage/reports.js';
 import type { RunIdentity } from '../../storage/run-state.js';
+import { configurationDigest } from '../column-rules.js';
 import type { StreamPhase } from '../progress.js';
 import type { GuardFinding, StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
@@ -181,7 +183,7 @@ export class StreamRun {
         commit,
         counters: (this.reader ?? reader).counters(),
         store,
-        checksChanges: !this.#context.accept && !this.#context.rekey,
+        checksChanges: !this.#context.accept && !this.#context.rekey && !(await this.#followsApproval()),
       });
       const warns = config.guards.action === 'warn';
       this.outcome.remarks = warns ? found : [];
@@ -217,6 +219,11 @@ export class StreamRun {
     this.outcome.unmatchedRules = unknown.flatMap(({ name, isRule }) => (isRule ? [name] : []));
     this.outcome.warnings = [...taken, ...unknown.filter((each) => !holds(each))];
     return unknown.filter(holds).map(({ code, message }) => ({ guard: code, message }));
+  }
+
+  /** Whether a person has approved the snapshot that this stream's changes follow from. */
+  async #followsApproval(): Promise<boolean> {
+    return (await followingStreams(this.#context.layout)).has(this.name);
   }
 
   #noteKept({ kept }: ComparedStream): void {
@@ -283,6 +290,7 @@ export class StreamRun {
       findings: [...outcome.findings],
       previous: previous === undefined ? null : { run_id: previous.run_id, sequence: previous.sequence },
       definition: compared.commit.definition,
+      configured: configurationDigest(this.#config, this.#context.salts),
       key: [...reader.key],
       brings: reader.coverage,
       ...(covered === undefined ? {} : { covered: [...covered] }),

@@ -1,0 +1,73 @@
+import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import type { DestinationReport, JobReport, StreamReport } from '../../core/run-report.js';
+import { addFollowing } from '../../storage/approvals.js';
+import { serviceAccess } from '../open-engine.js';
+import { reportStream } from '../report-job.js';
+import { deliverJob } from '../run/deliver-job.js';
+import { runJob } from '../run/run-job.js';
+import { dependants } from '../run/stream-order.js';
+import type { RunContext } from '../run-context.js';
+
+/** What followed from an approval. */
+export interface Followed {
+  /** The streams that depend on the approved ones: computed again, or still of an older snapshot. */
+  readonly streams: readonly StreamReport[];
+  readonly destinations: readonly DestinationReport[];
+}
+
+/** A dependent stream that was not computed. */
+function stillOld(name: string, error: CdsyncError, runId: string): StreamReport {
+  return reportStream({ name, error, counters: undefined, commit: undefined, findings: [], skipped: true }, runId);
+}
+
+function needsRequests(name: string, approved: readonly string[]): CdsyncError {
+  return new CdsyncError(
+    `stream "${name}" depends on ${approved.join(', ')} and is of the snapshot before: it needs the service`,
+    {
+      code: 'dependency',
+      stream: name,
+      hint: `cdsync run --stream ${name}; its guards do not hold what follows from the approval`,
+    },
+  );
+}
+
+/**
+ * Brings up to date what depends on approved streams: queries over them are computed again, and the destinations are loaded. Streams
+ * that need requests to the service are only named. A failure is in the result, because the approval counts.
+ * @param isComplete whether the job's files are all on this disk
+ */
+export async function followApproval(
+  context: RunContext,
+  { run_id: runId, streams: committed }: JobReport,
+  { push, isComplete }: { readonly push: boolean; readonly isComplete: boolean },
+): Promise<Followed> {
+  const { job, layout, database } = context;
+  const approved = committed.map(({ name }) => name);
+  const session = await database.connect();
+  const found = await dependants(session, job.streams, approved).finally(() => session.close());
+  await addFollowing(layout, [...found.computed, ...found.requested]);
+  const waiting = isComplete ? found.requested : [...found.computed, ...found.requested];
+  const streams = waiting.map((name) => stillOld(name, needsRequests(name, approved), runId));
+  if (isComplete && found.computed.length > 0) streams.push(...(await computed(context, found.computed, runId)));
+  const fresh = [...approved, ...streams.flatMap(({ name, status }) => (status === 'ok' ? [name] : []))];
+  const mayDeliver = push && isComplete && job.destinations.length > 0;
+  return { streams, destinations: mayDeliver ? await delivered(context, fresh) : [] };
+}
+
+async function computed(context: RunContext, only: readonly string[], runId: string): Promise<readonly StreamReport[]> {
+  try {
+    const { streams } = await runJob({ ...context, only, full: false, range: undefined, afterRun: undefined });
+    return streams;
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    return only.map((name) => stillOld(name, error, runId));
+  }
+}
+
+async function delivered(context: RunContext, streams: readonly string[]): Promise<DestinationReport[]> {
+  const { job, client, config, notice, progress } = context;
+  return deliverJob(
+    { ...context, resources: config.resources, service: serviceAccess(client, notice) },
+    { job, streams, progress: progress.destinations },
+  );
+}

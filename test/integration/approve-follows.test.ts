@@ -1,0 +1,106 @@
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunReport } from '../../src/core/run-report.js';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+async function serve(count: number, tier: string): Promise<void> {
+  const records = Array.from({ length: count }, (_, n) =>
+    JSON.stringify({ id: `r${n}`, index_id: 'made', attributes: { n, tier } }),
+  );
+  await space.control('profiles', { index: 'made', records });
+}
+
+const made = { name: 'made', source: 'index_profiles', index: 'made', guards: { max_changed: '10%' } };
+const tiers = { name: 'tiers', source: 'sql', key: ['id'], query: 'select id, tier from made' };
+const over = { name: 'over', source: 'sql', key: ['id'], query: "select id from tiers where tier = 'silver'" };
+const crm = { name: 'crm', connector: 'duckdb', path: './crm.duckdb', mode: 'mirror' };
+
+async function held(job: string, streams: readonly object[], more: Record<string, unknown> = {}): Promise<string> {
+  await serve(100, 'gold');
+  await space.configure(job, streams as never, { job: more as never });
+  await space.runWell(job);
+  await serve(100, 'silver');
+  const { code, report } = await space.run(job);
+  expect(code).toBe(3);
+  return report.jobs[0]?.run_id ?? '';
+}
+
+async function approve(job: string, run: string, more: readonly string[] = []) {
+  const { code, stdout } = await space.cdsync(['approve', `${job}.json`, run, '--json', ...more]);
+  const [entry] = (JSON.parse(stdout) as RunReport).jobs;
+  return { code, entry, stdout };
+}
+
+async function inWarehouse(sql: string): Promise<unknown[]> {
+  const instance = await DuckDBInstance.create(join(space.folder, 'crm.duckdb'), { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  const rows = (await connection.runAndReadAll(sql)).getRowObjectsJson();
+  connection.closeSync();
+  instance.closeSync();
+  return rows;
+}
+
+describe('an approval', () => {
+  it('computes the queries over the stream, whose guards hold nothing twice, and loads the destinations', async () => {
+    const run = await held('chain', [made, { ...tiers, guards: { max_changed: '10%' } }, over], {
+      destinations: [crm],
+    });
+    const { code, entry } = await approve('chain', run);
+    expect([code, entry?.status]).toEqual([0, 'ok']);
+    expect(entry?.streams.map(({ name, status, updated, inserted }) => [name, status, updated, inserted])).toEqual([
+      ['made', 'ok', 100, 0],
+      ['tiers', 'ok', 100, 0],
+      ['over', 'ok', 0, 100],
+    ]);
+    expect(entry?.destinations.map(({ stream, status }) => [stream, status]).sort()).toEqual([
+      ['made', 'ok'],
+      ['over', 'ok'],
+      ['tiers', 'ok'],
+    ]);
+    expect(await inWarehouse("select count(*)::int as n from tiers where tier = 'silver'")).toEqual([{ n: 100 }]);
+    expect(await space.query('chain', 'select count(*)::int as n from over')).toEqual([{ n: 100 }]);
+    const { code: night, report } = await space.run('chain');
+    expect([night, report.jobs[0]?.streams.map(({ unchanged }) => unchanged)]).toEqual([0, [100, 100, 100]]);
+    // A change that follows from no approval is held as ever.
+    await serve(100, 'bronze');
+    expect((await space.run('chain')).code).toBe(3);
+  });
+
+  it('leaves the destinations to a later run with --no-push', async () => {
+    const run = await held('later', [made, tiers], { destinations: [{ ...crm, path: './later.duckdb' }] });
+    const { code, entry } = await approve('later', run, ['--no-push']);
+    expect([code, entry?.destinations]).toEqual([0, []]);
+  });
+
+  it('names what needs requests, and is not ok', async () => {
+    const asked = {
+      name: 'asked',
+      source: 'realtime_profiles',
+      collection: 'col-1',
+      ids: { sql: 'select id from tiers' },
+      guards: { max_changed: '10%', max_deleted: 'off' },
+    };
+    const run = await held('asking', [made, tiers, asked]);
+    const { code, entry } = await approve('asking', run);
+    expect([code, entry?.status]).toEqual([5, 'partial']);
+    const old = entry?.streams.find(({ name }) => name === 'asked');
+    expect(old).toMatchObject({ status: 'skipped', error: { code: 'dependency' } });
+    expect(old?.error?.hint).toContain('--stream asked');
+  });
+
+  it('is refused if the columns were configured otherwise since: a value that is hidden now would be published', async () => {
+    const run = await held('hidden', [made]);
+    const columns = { tier: { hash: true, salt: 'a salt of sixteen bytes or more' } };
+    await space.configure('hidden', [{ ...made, columns }] as never);
+    const { code, stdout } = await approve('hidden', run);
+    expect([code, (JSON.parse(stdout) as RunReport).error?.code]).toEqual([1, 'held_outdated']);
+    expect(await space.query('hidden', 'select distinct tier from made')).toEqual([{ tier: 'gold' }]);
+  });
+});
