@@ -34,6 +34,8 @@ describe('the hash of a row', () => {
   it.each([
     ['NULL and an empty list', 'BIGINT[]', 'NULL', '[]'],
     ['an empty list and a list of NULL', 'BIGINT[]', '[]', '[NULL]'],
+    ['NULL and an empty list of times', 'TIMESTAMP[]', 'NULL', '[]'],
+    ['an empty list of times and a list of NULL', 'TIMESTAMP WITH TIME ZONE[]', '[]', '[NULL]'],
     ['NULL and a struct of NULLs', 'STRUCT(x BIGINT)', 'NULL', "{'x': NULL}"],
     ['0.0 and -0.0', 'DOUBLE', '0.0', "'-0.0'"],
     ['NULL and an empty text', 'VARCHAR', 'NULL', "''"],
@@ -41,6 +43,11 @@ describe('the hash of a row', () => {
   ])('has different hashes for %s', async (_, type, one, other) => {
     const column = [{ name: 'c', type }];
     expect(await hashOf(column, [one])).not.toBe(await hashOf(column, [other]));
+  });
+
+  it('is that of the text where DuckDB hashes a decimal of 128 bits', () => {
+    expect(rowHash([{ name: 'c', type: 'DECIMAL(18,2)' }])).not.toContain('VARCHAR');
+    expect(rowHash([{ name: 'c', type: 'DECIMAL(19,2)' }])).toContain('::VARCHAR');
   });
 
   /** Values that differ, by type: those of 128 bits differ in either half, or in both by the same bits. */

@@ -1,10 +1,25 @@
 import { expect, it } from 'vitest';
-import { formatCount, formatDuration, formatNames, fullTime, parseMoment } from '../../../src/core/quantities.js';
+import {
+  formatAge,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatNames,
+  fullTime,
+  inSeconds,
+  median,
+  parseDurationMs,
+  parseMoment,
+} from '../../../src/core/quantities.js';
 
 it.each([
   [940, '0.9 s'],
   [9_949, '9.9 s'],
-  [9_960, '10 s'],
+  [9_950, '10 s'],
+  [59_499, '59 s'],
+  [90_400, '1 min 30 s'],
+  [47 * 3_600_000 + 59 * 60_000, '47 h 59 min'],
+  [48 * 3_600_000, '2 days'],
   [59_400, '59 s'],
   [59_600, '1 min 0 s'],
   [719_700, '12 min 0 s'],
@@ -51,4 +66,50 @@ it('a line names a few, and counts the others', () => {
   expect(formatNames(['a', 'b'], 2)).toBe('a, b');
   expect(formatNames(['a', 'b', 'c', 'd'], 2)).toBe('a, b and 2 more');
   expect(formatNames(['a', 'b'], 1, '; ')).toBe('a and 1 more');
+});
+
+it.each([
+  ['1ms', 1],
+  ['1.5s', 1500],
+  ['2m', 120_000],
+  ['3h', 10_800_000],
+  ['4 d', 345_600_000],
+  [' 2w ', 1_209_600_000],
+])('the duration %j has %d ms', (text, ms) => {
+  expect(parseDurationMs(text)).toBe(ms);
+});
+
+it.each(['', '5', '5 years', '-1s', '1h30m', 's'])('%j is no duration', (text) => {
+  expect(parseDurationMs(text)).toBeUndefined();
+});
+
+it.each([
+  [0, '0 B'],
+  [999, '999 B'],
+  [999.5, '1.0 kB'],
+  [1000, '1.0 kB'],
+  [12_345_678, '12.3 MB'],
+  [100_000, '100 kB'],
+  [99_900, '99.9 kB'],
+  [999_499, '999 kB'],
+  [999_500, '1.0 MB'],
+  [7e15, '7000 TB'],
+])('%d bytes are %s', (bytes, said) => {
+  expect(formatBytes(bytes)).toBe(said);
+});
+
+it('an age in the future is told as a clock that was ahead', () => {
+  expect(formatAge(0)).toBe('0.0 s ago');
+  expect(formatAge(-1)).toContain('a clock was ahead');
+  expect(inSeconds(1234.4)).toBe(1.234);
+});
+
+it.each([
+  [[], 0],
+  [[7], 7],
+  [[9, 1], 5],
+  [[30, 1, 2], 2],
+  [[4, 100, 1, 2], 3],
+])('the middle of %j is %d', (values, middle) => {
+  expect(median(values)).toBe(middle);
 });
