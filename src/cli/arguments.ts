@@ -127,6 +127,7 @@ export interface ServiceArguments extends CommonArguments {
   tenantHeader?: string | undefined;
   oauthTenantHeader?: string | undefined;
   oauthTokenUrl?: string | undefined;
+  allowHttp?: boolean | undefined;
   auth?: 'token' | 'oauth' | 'token_file' | undefined;
   tokenFile?: string | undefined;
 }
@@ -138,6 +139,7 @@ export function serviceOptions<T>(parser: Argv<T>) {
     'tenant-header': textOption('real name of the tenant header'),
     'oauth-tenant-header': textOption('the same at the token endpoint'),
     'oauth-token-url': textOption('the token endpoint, if it is on another host'),
+    'allow-http': flag('send tokens and profiles to another machine over http://, where others can read them'),
     auth: {
       choices: ['token', 'oauth', 'token_file'] as const,
       requiresArg: true,

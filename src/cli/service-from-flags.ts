@@ -22,6 +22,7 @@ export interface ServicePart {
   readonly tenant_header?: string;
   readonly oauth_tenant_header?: string;
   readonly oauth_token_url?: string;
+  readonly allow_http?: true;
   readonly auth: AuthPart;
 }
 
@@ -115,10 +116,10 @@ function flagError(error: ConfigError): CdsyncError {
  * @throws {CdsyncError} `usage` that names the flag
  */
 export function parseService(part: ServicePart, env: Variables, file = './flags.json'): Config {
-  const { auth, ...rest } = part;
+  const { auth, allow_http, ...rest } = part;
   const plain = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, literal(value)]));
   const written = 'token_file' in auth ? { token_file: literal(auth.token_file) } : auth;
-  const text = JSON.stringify({ version: 1, service: { ...plain, auth: written } });
+  const text = JSON.stringify({ version: 1, service: { ...plain, allow_http, auth: written } });
   try {
     const config = parseConfig(text, file, { env, needs: { jobs: false } });
     return { ...config, warnings: config.warnings.map(flagWarning) };
@@ -135,6 +136,7 @@ export function servicePart(args: ServiceArguments, env: Variables): ServicePart
     ...(args.tenantHeader === undefined ? {} : { tenant_header: args.tenantHeader }),
     ...(args.oauthTenantHeader === undefined ? {} : { oauth_tenant_header: args.oauthTenantHeader }),
     ...(args.oauthTokenUrl === undefined ? {} : { oauth_token_url: args.oauthTokenUrl }),
+    ...(args.allowHttp ? { allow_http: true } : {}),
     auth: authPart(args, env),
   };
 }

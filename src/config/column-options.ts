@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { Secret } from '../core/secret.js';
 import { rowNumberColumns } from '../core/sql.js';
-import { choice, type Finding, flag, map, option, secret } from '../sdk/option.js';
+import { choice, type Finding, flag, map, option } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;
@@ -35,6 +36,15 @@ const newName = z
   .regex(/^(?!_)[^\0]{1,63}$/)
   .refine((name) => !rowNumberColumns.includes(name.toLowerCase()), 'is a name that DuckDB gives the number of a row');
 
+const minSaltBytes = 16;
+const saltWords = `text of at least ${minSaltBytes} bytes, not one character repeated: \`cdsync salt\` makes one`;
+/** A short key, or one of a single character, can be found by trying. The pattern is for editors, which count no bytes. */
+const salt = z
+  .string()
+  .regex(/^(?![\0-\x7f]{0,15}$)(?!([\s\S])\1*$)/)
+  .refine((written) => Buffer.byteLength(written) >= minSaltBytes, `must be ${saltWords}`)
+  .transform((written) => new Secret(written));
+
 /** What to do with one column before cdsync keeps anything of it. */
 const columnRule = option(
   map({
@@ -49,11 +59,12 @@ const columnRule = option(
         'Makes two ways to write a value one, before it is hashed. `email` trims it and makes it lower case; `phone` keeps digits and a leading plus.',
       example: 'email',
     }).optional(),
-    salt: secret(/^.{8,}$/s, {
+    salt: option(salt, {
       description:
-        'Key of the HMAC, at least 8 characters. Another key gives other hashes, so cdsync refuses it until `--rekey`.',
+        'Key of the HMAC, at least 16 bytes; `cdsync salt` makes one. Another key gives other hashes, so cdsync refuses it until `--rekey`.',
       example: `\${PII_SALT}`,
-      allowed: 'text of at least 8 characters',
+      allowed: saltWords,
+      secret: true,
     }).optional(),
     mask: choice(['last4', 'email', 'all'], {
       description:

@@ -7,9 +7,9 @@ import { sources as knownSources, type sources } from '../sources/sources.js';
 import { columns, contract, strings, unsuitableRules } from './column-options.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { guards, jobGuards } from './guard-options.js';
-import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
+import { jobNameRule, jobNameSchema, nameRule, repeatedNames, streamNameSchema } from './names.js';
 import { outcomeKeys } from './outcome-options.js';
-import { serviceSchema } from './service-options.js';
+import { plainAddresses, serviceSchema } from './service-options.js';
 import { storageSchema } from './storage-options.js';
 
 const name = option(streamNameSchema, {
@@ -221,12 +221,15 @@ type JobSchema = ReturnType<typeof jobSchemaWith>;
 export function fileSchemaWith(jobSchema: JobSchema) {
   return map({
     version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
-    service: option(serviceSchema, { description: 'Where the service is, and how cdsync reads from it.' }),
+    service: option(serviceSchema, {
+      description: 'Where the service is, and how cdsync reads from it.',
+      check: plainAddresses,
+    }),
     storage: storageSchema.prefault('./data'),
     resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
-    jobs: option(z.record(nameSchema, option(jobSchema, { description: 'One job.' })), {
+    jobs: option(z.record(jobNameSchema, option(jobSchema, { description: 'One job.' })), {
       description: 'The jobs, by name. Each is a folder in `storage`, with its own lock, snapshots and files.',
-      allowed: nameRule,
+      allowed: jobNameRule,
     }).prefault({}),
     defaults: option(jobSchema, {
       description:

@@ -16,7 +16,7 @@ import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema }
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, ConfigProblems, type Path, shownPath } from './problem.js';
 import { isPlainMap, UnresolvedVariable, YamlSchemaReader } from './reader.js';
-import { serviceSchema } from './service-options.js';
+import { isReadableOnTheWay, serviceSchema } from './service-options.js';
 import { SecretFiles, type Variables } from './variables.js';
 import { parseYaml, type YamlDocument } from './yaml-document.js';
 
@@ -319,12 +319,6 @@ function build(
   };
   if (parts.service === undefined) return { ...local, warnings: findings.warnings };
   const service = serviceOptions(typed(serviceSchema, parts.service, ['service'], findings), folder);
-  if (isReadableOnTheWay(service.baseUrl)) {
-    findings.warn(['service', 'base_url'], 'plain http to another machine: tokens and profiles can be read on the way');
-  }
-  if (service.oauthTokenUrl !== undefined && isReadableOnTheWay(service.oauthTokenUrl)) {
-    findings.warn(['service', 'oauth_token_url'], 'plain http to another machine: credentials can be read on the way');
-  }
   return { ...local, service, warnings: findings.warnings };
 }
 
@@ -363,9 +357,4 @@ function warnOfReceivers(
   }
   if (metrics.otlp !== undefined && isReadableOnTheWay(metrics.otlp.endpoint))
     findings.warn(['jobs', name, 'metrics', 'otlp'], inTheOpen);
-}
-
-function isReadableOnTheWay(url: string): boolean {
-  const { protocol, hostname } = new URL(url);
-  return protocol === 'http:' && !/^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }

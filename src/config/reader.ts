@@ -260,10 +260,7 @@ export class YamlSchemaReader {
       this.#findings.warn(site.path, `every user of this machine can read the file ${path}; chmod 600 closes it`);
     const { secret, holdsSecret = () => true } = option.info ?? {};
     if (secret && variables.length === 0 && holdsSecret(String(node?.value))) {
-      this.#findings.warn(
-        site.path,
-        `plain-text secret in the file; write \${NAME} and set the variable ($NAME without braces is not replaced)`,
-      );
+      this.#findings.warn(site.path, `plain-text secret in the file; write \${NAME} and set the variable`);
     }
     return value;
   }

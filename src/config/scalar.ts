@@ -27,6 +27,21 @@ function readAsScalar(text: string): unknown {
   return whole && errors.length === 0 ? contents.value : text;
 }
 
+/** In words without the text, which may be a secret after all. */
+const bareVariable = 'a variable needs braces: $\u007bNAME}; write $$ for a dollar';
+
+/**
+ * Whether a secret holds `$NAME`, as a shell writes a variable: it would be sent as it is. Of other options, those that usually come
+ * of a variable are refused if they are such a name alone.
+ */
+function holdsBareVariable({ info }: Unwrapped, source: string): boolean {
+  if (info?.secret) {
+    const rest = source.replace(/\$\$|\$\{[^}]*\}/g, ' ');
+    return /\$[A-Z_][A-Z0-9_]+(?![A-Za-z0-9_])/.test(rest) || /^\$[A-Za-z_]\w*$/.test(rest);
+  }
+  return String(info?.example ?? '').startsWith('$\u007b') && /^\$[A-Z_][A-Z0-9_]*$/.test(source);
+}
+
 function isTextual(core: z.core.$ZodType): boolean {
   return !(
     core instanceof z.ZodNumber ||
@@ -76,6 +91,7 @@ export function readScalar(
   if (missing.length > 0) return { fault: { message: unset(missing), unset: missing }, variables: used };
   if (unread.length > 0)
     return { fault: { message: [...new Set(unread)].join('; '), isUnread: true }, variables: used };
+  if (holdsBareVariable(option, source)) return { fault: { message: bareVariable }, variables: [] };
   const read = scalarValue(option, node, used.length > 0, text, alone);
   const value = alone && typeof read === 'string' ? (literal?.(read) ?? read) : read;
   const found = describe(option, node, used, value);

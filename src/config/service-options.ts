@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { budgetOptions } from '../rate-limit/budget-options.js';
-import { duration, map, option, secret, text, whole } from '../sdk/option.js';
+import { duration, type Finding, flag, map, option, secret, text, whole } from '../sdk/option.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -144,6 +144,24 @@ const retry = map({
 
 const group = (description: string) => ({ description });
 
+/** Whether others can read what is sent to a URL of HTTP. */
+export function isReadableOnTheWay(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'http:' && !/^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+}
+
+/** Addresses of `service:` that would carry tokens in plain text. */
+export function plainAddresses(service: unknown): Finding[] {
+  const part = service as Readonly<Record<string, unknown>>;
+  if (part.allow_http === true) return [];
+  return Object.entries({ base_url: 'tokens and profiles', oauth_token_url: 'credentials' }).flatMap(([key, what]) => {
+    const url = part[key];
+    if (typeof url !== 'string' || !URL.canParse(url) || !isReadableOnTheWay(url)) return [];
+    const message = `plain http to another machine: ${what} can be read on the way; use https://, or allow it with allow_http: true`;
+    return [{ path: [key], message }];
+  });
+}
+
 /** The `service:` part: where the service is, and how cdsync reads from it. */
 export const serviceSchema = map({
   base_url: option(baseUrl, {
@@ -151,6 +169,11 @@ export const serviceSchema = map({
     example: `\${CDS_BASE_URL:-http://127.0.0.1:8787}`,
     allowed: 'an http:// or https:// URL',
   }),
+  allow_http: flag({
+    description:
+      'Whether tokens and profiles may go to another machine over http://, where everybody on the way can read them. A loopback address needs no permission.',
+    example: true,
+  }).prefault(false),
   tenant_id: option(z.string().regex(/^[\x21-\x7e]+$/), {
     description: 'The tenant; a sandbox has its own id.',
     example: `\${CDS_TENANT_ID:-acme}`,

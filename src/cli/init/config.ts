@@ -58,7 +58,7 @@ function header(key: string, fromFlag: string | undefined, fallback: string): st
 }
 
 function serviceLines(part: ServicePart): string[] {
-  const { base_url, tenant_id, tenant_header, oauth_tenant_header, oauth_token_url, auth } = part;
+  const { base_url, tenant_id, tenant_header, oauth_tenant_header, oauth_token_url, allow_http, auth } = part;
   return [
     'service:',
     '  # Without the prefixes /api and /prof, which cdsync adds.',
@@ -68,6 +68,7 @@ function serviceLines(part: ServicePart): string[] {
     '  # The headers that carry tenant_id; their real names contain the brand of the service.',
     `  ${header('tenant_header', tenant_header, 'service-tenant')}`,
     `  ${header('oauth_tenant_header', oauth_tenant_header, 'X-Service-Tenant')}`,
+    ...(allow_http ? ['  allow_http: true'] : []),
     ...(oauth_token_url === undefined ? [] : [`  oauth_token_url: ${yamlText(oauth_token_url)}`]),
     '  auth:',
     ...authPartLines(auth).map((line) => `    ${line}`),

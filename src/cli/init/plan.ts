@@ -32,13 +32,14 @@ const localService = { base_url: 'http://127.0.0.1:8787', tenant_id: 'acme' };
 async function askForService(args: ServiceArguments, env: Variables, terminal: Terminal): Promise<ServicePart> {
   // Without a login no response would help, so it is checked before any question.
   const auth = authPart(args, env);
+  const allowed = args.allowHttp ? ({ allow_http: true } as const) : {};
   const tried = (part: Partial<ServicePart>): ServicePart => {
-    const whole = { ...localService, auth, ...part };
+    const whole: ServicePart = { ...localService, ...allowed, auth, ...part };
     parseService(whole, env);
     return whole;
   };
   const ask = async (
-    key: keyof Omit<ServicePart, 'auth'>,
+    key: keyof Omit<ServicePart, 'auth' | 'allow_http'>,
     fromFlag: string | undefined,
     text: string,
     fallback: string,
