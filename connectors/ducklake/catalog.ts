@@ -111,7 +111,7 @@ export function loginStatements(options: DucklakeOptions): string[] {
 /** The folder or prefix of the data as DuckLake keeps it: with a slash at its end. */
 export function dataPlace({ dataPath, dataUrl }: Pick<DucklakeOptions, 'dataPath' | 'dataUrl'>): string | undefined {
   const place = dataUrl ?? dataPath;
-  return place === undefined ? undefined : `${place.replace(/\/+$/, '')}/`;
+  return place === undefined ? undefined : `${place.replace(/(?<!\/)\/+$/, '')}/`;
 }
 
 /** How to attach a lake. `look` changes nothing, `use` needs a lake that is there, `create` makes it. */

@@ -13,7 +13,7 @@ export default tableConnector({
     // Readers of CSV trim the names in its header.
     identifiers: { begins: /^\S/, ends: /\S$/ },
   },
-  place: ({ path: folder, url, endpoint }) => folder ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
+  place: ({ path: folder, url, endpoint }) => folder ?? `${endpoint ?? ''} ${url?.replace(/(?<!\/)\/+$/, '')}`,
   ...filesTypes,
   check: async (context) => (await import('./check.js')).checkFilesPlace(context),
   open: async (context) => (await import('./open.js')).openFiles(context),

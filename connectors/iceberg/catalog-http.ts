@@ -31,7 +31,7 @@ export class CatalogHttp {
     const target = new URL(url);
     refuseHttp(target, hasSecret && 'the token of the catalog', allowHttp);
     this.host = target.host;
-    this.#path = target.pathname.replace(/\/+$/, '');
+    this.#path = target.pathname.replace(/(?<!\/)\/+$/, '');
     this.#signal = signal;
     this.#http = new HttpConnections(target, { connections: 8, connectMs, silenceMs });
   }

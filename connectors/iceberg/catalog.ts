@@ -71,7 +71,7 @@ export class RestCatalog {
     const hasSecret = token !== undefined || clientId !== undefined;
     const connections = { hasSecret, allowHttp, signal };
     this.#options = options;
-    this.#http = new CatalogHttp(options.catalog.replace(/\/+$/, '').replace(/\/v1$/, ''), connections);
+    this.#http = new CatalogHttp(options.catalog.replace(/(?<!\/)\/+$/, '').replace(/\/v1$/, ''), connections);
     this.#logins = oauthUrl === undefined ? this.#http : new CatalogHttp(oauthUrl, connections);
     this.#tokens = new CatalogTokens(options, this.#logins, oauthUrl === undefined ? '/v1/oauth/tokens' : '');
     this.namespace = options.namespace.split('.');

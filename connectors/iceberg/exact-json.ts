@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
  */
 export function parseExact(text: string): unknown {
   const mark = randomUUID();
-  const marked = text.replace(/("(?:[^"\\]|\\.)*")|(?<![\w.+-])(-?\d{16,})(?![\d.eE])/g, (_, quoted, digits) =>
+  const marked = text.replace(/("(?:[^"\\]|\\.)*"?)|(?<![\w.+-])(-?\d{16,})(?![\d.eE])/g, (_, quoted, digits) =>
     quoted === undefined ? `"${mark}${digits}"` : (quoted as string),
   );
   return JSON.parse(marked, (_, value: unknown) =>

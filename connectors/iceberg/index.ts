@@ -26,7 +26,7 @@ export default tableConnector({
       reserved,
     },
   },
-  place: ({ catalog, warehouse = '', namespace }) => `${catalog.replace(/\/+$/, '')} ${warehouse} ${namespace}`,
+  place: ({ catalog, warehouse = '', namespace }) => `${catalog.replace(/(?<!\/)\/+$/, '')} ${warehouse} ${namespace}`,
   mapColumn,
   widens,
   check: async (context, tables) => (await import('./check.js')).checkIceberg(context, tables),

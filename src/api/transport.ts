@@ -161,7 +161,7 @@ export class Transport {
     this.#totalMs = timeoutsMs.total;
     const url = new URL(baseUrl);
     this.host = url.host;
-    this.#basePath = url.pathname.replace(/\/+$/, '');
+    this.#basePath = url.pathname.replace(/(?<!\/)\/+$/, '');
     const usual = buildConnector({ timeout: timeoutsMs.connect });
     const proxy = proxyFor(url, process.env);
     const connect = proxy === undefined ? usual : byProxy(proxy, timeoutsMs.connect, usual);

@@ -132,6 +132,11 @@ export const commands: CommandModule[] = [
     async () => (await import('./schema.js')).schemaCommand,
   ),
   command(
+    'salt',
+    'print a new salt for `hash: true`, to keep in a variable or a file',
+    async () => (await import('./salt.js')).saltCommand,
+  ),
+  command(
     'completion [shell]',
     'print a script that makes bash, zsh or fish complete the words of cdsync',
     async () => (await import('./completion.js')).completionCommand,

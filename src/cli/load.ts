@@ -62,7 +62,7 @@ function secretsOf({ auth }: Config['service']): Secret[] {
 
 /** A text that names the bucket where it names files of its cache: people look for them there. */
 function inBucket(text: string, { bucket, storage }: LocalConfig): string {
-  return bucket === undefined ? text : text.replaceAll(`${storage}/`, `${bucket.url.replace(/\/+$/, '')}/`);
+  return bucket === undefined ? text : text.replaceAll(`${storage}/`, `${bucket.url.replace(/(?<!\/)\/+$/, '')}/`);
 }
 
 /** Hides the configuration's secrets from all later output, and shows its warnings. */

@@ -164,7 +164,7 @@ function keysOfJson(line: string, where: string): Keychain {
  */
 export function keysOfLine(line: string, where: string): Keychain {
   const text = line.trim();
-  return text.startsWith('{') ? keysOfJson(text, where) : keysOfWords(text.split(/\s+(?=[^\s=]+=)/), where);
+  return text.startsWith('{') ? keysOfJson(text, where) : keysOfWords(text.split(/(?<!\s)\s+(?=[^\s=]+=)/), where);
 }
 
 /** The lookups of an input stream, one per line; empty lines ask for nothing. @throws {CdsyncError} `usage` */

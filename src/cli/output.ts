@@ -1,3 +1,4 @@
+import { ConfigError, type ConfigProblem, describeProblem } from '../config/problem.js';
 import { type CommandPlace, completed } from '../core/command-hints.js';
 import { CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run-report.js';
@@ -213,12 +214,17 @@ export class Output {
   }
 }
 
+function problemEntry({ file, line, column, path, ...fault }: ConfigProblem) {
+  return { file, line, column, path, message: describeProblem({ ...fault, line, column, path: '' }) };
+}
+
 /** The document of --json for a command that could not begin. */
 export function failureDocument(error: CdsyncError): RunReport {
   return {
     status: error.kind === 'locked' ? 'locked' : error.kind === 'interrupted' ? 'interrupted' : 'failed',
     jobs: [],
     error: { code: error.code, message: error.message, hint: error.hint ?? null, request_id: error.requestId ?? null },
+    ...(error instanceof ConfigError ? { problems: error.problems.map(problemEntry) } : {}),
   };
 }
 

@@ -39,7 +39,7 @@ async function dbtPage(args: SchemaArguments): Promise<string> {
   const { loadLocalJobs } = await import('./load.js');
   const { readJobFiles } = await import('../engine/job-files.js');
   const { openPublished } = await import('../snapshot/published.js');
-  const { dbtSources, publishedTables } = await import('../output/dbt.js');
+  const { dbtSources, dbtYaml, publishedTables } = await import('../output/dbt.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJobs(args, output);
   const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
@@ -49,8 +49,7 @@ async function dbtPage(args: SchemaArguments): Promise<string> {
       .then(dbtSources)
       .finally(() => published.close());
     if (args.json) return `${JSON.stringify(sources)}\n`;
-    const { stringify } = await import('yaml');
     const head = `# Written by cdsync schema --dbt. Attach the published file as ${job.name} (docs/snapshots.md).\n`;
-    return head + stringify(sources, { lineWidth: 0, aliasDuplicateObjects: false });
+    return head + (await dbtYaml(sources));
   });
 }

@@ -74,13 +74,19 @@ export function parseEnvText(text: string, shownFile: string): Record<string, st
   const source = text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n');
   const variables = new Map<string, string>();
   const problems: ConfigProblem[] = [];
+  // Counted on from the last problem, so that a file of nothing but mistakes is read once.
+  let [line, lineStart] = [1, 0];
   for (let at = 0; at < source.length; ) {
     const { name, value, fault, next } = takeLine(source, at);
     if (name !== undefined && value !== undefined) variables.set(name, value);
     if (fault !== undefined) {
-      const before = source.slice(0, fault.offset).split('\n');
-      const column = (before.at(-1) ?? '').length + 1;
-      problems.push({ file: shownFile, line: before.length, column, path: '', message: fault.message });
+      for (
+        let end = source.indexOf('\n', lineStart);
+        end >= 0 && end < fault.offset;
+        end = source.indexOf('\n', lineStart)
+      )
+        [line, lineStart] = [line + 1, end + 1];
+      problems.push({ file: shownFile, line, column: fault.offset - lineStart + 1, path: '', message: fault.message });
     }
     at = next;
   }

@@ -85,7 +85,7 @@ async function unreadable(cause: NodeJS.ErrnoException, file: string, path: stri
       hint: 'leave it out for ./cdsync.yaml',
     });
   if (cause.code === 'EISDIR') {
-    const hint = `name the file in it, for example ${path.replace(/\/+$/, '')}/cdsync.yaml`;
+    const hint = `name the file in it, for example ${path.replace(/(?<!\/)\/+$/, '')}/cdsync.yaml`;
     return new CdsyncError(`the configuration ${path} is a folder`, { ...details, hint });
   }
   const hint = 'check that the file may be read by this user';

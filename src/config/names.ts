@@ -11,12 +11,10 @@ export const nameRule =
 
 /** The message for an invalid name, with a valid one like it; undefined if no valid one is like it. */
 export function nameFault(name: string): string | undefined {
-  // Only what could be a name is searched for one.
-  if (name.length > 200) return undefined;
   const like = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '_')
-    .replace(/^[_0-9]+|_+$/g, '')
+    .replace(/^[_0-9]+|(?<!_)_+$/g, '')
     .slice(0, 48);
   if (!namePattern.test(like) || like === 'cdsync' || like === name) return undefined;
   return `invalid name ${JSON.stringify(printable(name))}; try ${like} (a-z, 0-9, _; max 48)`;

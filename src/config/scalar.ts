@@ -36,7 +36,7 @@ const bareVariable = 'a variable needs braces: $\u007bNAME}; write $$ for a doll
  */
 function holdsBareVariable({ info }: Unwrapped, source: string): boolean {
   if (info?.secret) {
-    const rest = source.replace(/\$\$|\$\{[^}]*\}/g, ' ');
+    const rest = source.replace(/\$\$|\$\{[^}]*\}?/g, ' ');
     return /\$[A-Z_][A-Z0-9_]+(?![A-Za-z0-9_])/.test(rest) || /^\$[A-Za-z_]\w*$/.test(rest);
   }
   return String(info?.example ?? '').startsWith('$\u007b') && /^\$[A-Z_][A-Z0-9_]*$/.test(source);

@@ -24,7 +24,7 @@ const baseUrl = z
     const fault = baseUrlFault(written);
     if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
   })
-  .transform((written) => written.replace(/\/+$/, ''));
+  .transform((written) => written.replace(/(?<!\/)\/+$/, ''));
 
 const tokenUrl = z.string().superRefine((written, context) => {
   const fault = anyUrlFault(written);

@@ -34,7 +34,7 @@ function joinFlowQueries(document: Document, text: string): void {
         if (last?.range == null || value.range == null) continue;
         const [from] = value.range;
         const [, end, after] = last.range;
-        value.value = text.slice(from, end).replace(/\s*\n\s*/g, ' ');
+        value.value = text.slice(from, end).replace(/(?<!\s)\s*\n\s*/g, ' ');
         value.source = value.value as string;
         value.range = [from, end, after];
         map.items.splice(at + 1, loose.length);

@@ -1,11 +1,21 @@
 const maxLength = 300;
 
 /** Other people's texts may name a person; only an e-mail address can be identified for sure. */
-const address = /[^\s@"'`<>()[\]{},;:=/]+@[^\s@"'`<>()[\]{},;:=/]+\.[\p{L}\p{N}-]+/gu;
+const word = /[^\s"'`<>()[\]{},;:=/]+/gu;
+const domain = /.\.[\p{L}\p{N}-]/u;
+const ending = /[\p{L}\p{N}-]/u;
 
 /** The text with each e-mail address replaced by `[address]`. */
 export function withoutAddresses(text: string): string {
-  return text.replace(address, '[address]');
+  return text.replace(word, (written) => {
+    // Word by word: a pattern for a whole address would look through a long text again from each of its characters.
+    const parts = written.includes('@') ? written.split('@') : [];
+    const hasAddress = parts.some((part, index) => index > 0 && parts[index - 1] !== '' && domain.test(part));
+    if (!hasAddress) return written;
+    let end = written.length;
+    while (!ending.test(written.charAt(end - 1))) end -= 1;
+    return `[address]${written.slice(end)}`;
+  });
 }
 
 /** Characters that a terminal obeys or hides: controls, line ends, marks that turn the direction of writing, halves of characters. */

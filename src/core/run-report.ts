@@ -128,6 +128,10 @@ export interface BucketTraffic {
 
 /** The document of `--json` and of `reports/<run>.json`. */
 export interface RunReport {
+  /** The mistakes of a configuration, each with its place. */
+  readonly problems?: readonly Readonly<
+    Record<'file' | 'path' | 'message', string> & Record<'line' | 'column', number>
+  >[];
   status: RunStatus;
   jobs: JobReport[];
   error: ReportedError | null;

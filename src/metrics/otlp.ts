@@ -23,7 +23,7 @@ export async function sendOtlp(
   document: object,
   { http, signal }: { readonly http: WebhookClient; readonly signal: AbortSignal },
 ): Promise<void> {
-  const url = `${endpoint.replace(/\/+$/, '')}/v1/metrics`;
+  const url = `${endpoint.replace(/(?<!\/)\/+$/, '')}/v1/metrics`;
   const all = { ...pairsOf(headers?.reveal()), 'content-type': 'application/json' };
   const { body } = await http.send({ url, method: 'POST', headers: all, body: JSON.stringify(document) }, signal);
   const { rejectedDataPoints, errorMessage } = responseOf(body).partialSuccess ?? {};
@@ -69,7 +69,7 @@ function nanoseconds(ms: number): string {
 /** `key=value` pairs, their values with %xx, as OpenTelemetry's variables have them. Anything else is left out. */
 export function pairsOf(text: string | undefined): Record<string, string> {
   const pairs = (text ?? '').split(',').flatMap((pair) => {
-    const [, key, value] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/s.exec(pair) ?? [];
+    const [, key, value] = /^([^=\s]+)\s*=\s*(.*)$/s.exec(pair.trim()) ?? [];
     if (key === undefined || value === undefined) return [];
     try {
       return [[key, decodeURIComponent(value)]];

@@ -117,7 +117,7 @@ export function bodyOf(
 export function pingUrl(base: string, status: Message['status']): string {
   const url = new URL(base);
   const ending = status === 'started' ? '/start' : status === 'ok' ? '' : '/fail';
-  if (ending !== '') url.pathname = `${url.pathname.replace(/\/+$/, '')}${ending}`;
+  if (ending !== '') url.pathname = `${url.pathname.replace(/(?<!\/)\/+$/, '')}${ending}`;
   return url.href;
 }
 

@@ -93,7 +93,7 @@ interface BucketTask {
 
 /** The job's folder in the bucket, as messages name it. */
 export function placeOf({ bucket, job }: Pick<BucketTask, 'bucket' | 'job'>): string {
-  return `${bucket.url.replace(/\/+$/, '')}/${job}`;
+  return `${bucket.url.replace(/(?<!\/)\/+$/, '')}/${job}`;
 }
 
 interface Opened extends Omit<JobBucketParts, 'found' | 'absent'> {

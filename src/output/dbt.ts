@@ -1,5 +1,6 @@
 import { describeMask } from '../columns/masked-value.js';
 import type { StreamConfig } from '../config/config.js';
+import { visibleJson } from '../core/printable.js';
 import { readFeed } from '../snapshot/feed.js';
 import type { Published } from '../snapshot/published.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -195,4 +196,11 @@ export function dbtSources(published: PublishedTables) {
       source('cdsync', `${job}_cdsync`, `The tables about the runs of job ${job}.`),
     ],
   };
+}
+
+/** A document for dbt, which reads YAML 1.1: an attribute `no` or `12:30:45` without quotes is no text there. */
+export async function dbtYaml(document: object): Promise<string> {
+  const { stringify } = await import('yaml');
+  const quotes = { defaultStringType: 'QUOTE_DOUBLE', defaultKeyType: 'PLAIN' } as const;
+  return visibleJson(stringify(document, { lineWidth: 0, aliasDuplicateObjects: false, version: '1.1', ...quotes }));
 }

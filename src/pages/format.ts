@@ -27,7 +27,7 @@ export function statusWords(status: KnownStatus, { pill = false }: { pill?: bool
 
 /** A message on one line, cut after `mostCharacters`. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
 export function oneLine(message: string, mostCharacters: number): string {
-  const line = message.replaceAll(/\s*\n\s*/g, ' ').replace(/ \^$/, '');
+  const line = message.replaceAll(/(?<!\s)\s*\n\s*/g, ' ').replace(/ \^$/, '');
   return line.length <= mostCharacters ? line : `${line.slice(0, mostCharacters)}…`;
 }
 

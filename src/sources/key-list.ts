@@ -8,8 +8,10 @@ import type { Row, Session } from '../storage/duckdb.js';
 import type { SourceContext } from './declaration.js';
 import type { KeyListOptions } from './key-options.js';
 
-/** Names that the column of ids may have in a table of several columns. */
+/** Names that the column of ids may have: in a CSV file, and in any table of several columns. */
 const idColumns = ['id', 'profile_id'];
+
+const maxHeader = 4096;
 
 function broken(path: string, line: number | undefined, what: string): CdsyncError {
   return new CdsyncError(`${path}${line === undefined ? '' : `:${line}`}: ${what}`, {
@@ -35,7 +37,7 @@ async function readText(path: string): Promise<string> {
 }
 
 async function textLines(path: string): Promise<string[]> {
-  const lines = (await readText(path)).split('\n').map((line) => line.replace(/^[ \t]+|[ \t\r]+$/g, ''));
+  const lines = (await readText(path)).split('\n').map((line) => line.replace(/^[ \t]+|(?<![ \t\r])[ \t\r]+$/g, ''));
   return lines.filter((line) => line !== '');
 }
 
@@ -67,11 +69,14 @@ async function tableRows(session: Session, path: string, sql: string): Promise<R
   }
 }
 
-async function fileRows(session: Session, path: string): Promise<Row[]> {
+async function fileRows(session: Session, path: string, { isOfIds = false } = {}): Promise<Row[]> {
   const kind = extname(path).toLowerCase();
   if (kind === '.jsonl' || kind === '.ndjson') return jsonLines(path);
   if (kind === '.parquet') return tableRows(session, path, `SELECT * FROM read_parquet(${fileText(path)})`);
   const columns = headerOf(path, await readText(path));
+  // The name of the only column may be the first id.
+  if (isOfIds && !columns.some(isIdColumn))
+    throw broken(path, 1, `the first line names no column ${idColumns.join(' or ')}`);
   // DuckDB guesses nothing about the file: a wrong guess may leave out lines.
   return tableRows(
     session,
@@ -85,10 +90,15 @@ async function fileRows(session: Session, path: string): Promise<Row[]> {
 /** Names of the columns by the first line of a CSV file. */
 function headerOf(path: string, text: string): string[] {
   const [line = ''] = text.split(/\r?\n/, 1);
+  if (line.length > maxHeader) throw broken(path, 1, `a header of more than ${maxHeader} characters`);
   const cells = line.match(/(?<=^|,)("(?:[^"]|"")*"|[^,]*)(?=,|$)/g) ?? [];
   const names = cells.map((cell) => cell.replace(/^"|"$/g, '').replaceAll('""', '"').trim());
   if (names.some((name) => name === '')) throw broken(path, 1, 'a column has no name');
   if (new Set(names).size < names.length) throw broken(path, 1, 'two columns have one name');
+  // Of a file without a header the first key would be lost, and of one with other separators every line would be one key.
+  if (/[;\t|]/.test(names[0] ?? '')) throw broken(path, 1, 'columns are separated by commas, not by ; or tabs');
+  if (!names.every((name) => /^\p{L}[\p{L}\p{N}_. -]*$/u.test(name)))
+    throw broken(path, 1, 'this is no header: the first line names the columns');
   return names;
 }
 
@@ -129,12 +139,15 @@ function idOf(row: Row, column: string, place: string, number: number): string {
   });
 }
 
+function isIdColumn(name: string): boolean {
+  return idColumns.includes(name.toLowerCase());
+}
+
 function idsOf(rows: readonly Row[], place: string): string[] {
   const [first] = rows;
   if (first === undefined) return [];
   const names = Object.keys(first);
-  const column =
-    names.find((name) => idColumns.includes(name.toLowerCase())) ?? (names.length === 1 ? names[0] : undefined);
+  const column = names.find(isIdColumn) ?? (names.length === 1 ? names[0] : undefined);
   if (column === undefined) {
     throw new CdsyncError(`${place}: which of the columns ${names.join(', ')} holds the ids?`, {
       code: 'key_file_invalid',
@@ -179,7 +192,8 @@ export async function readIds({ session, mayBeEmpty }: KeyContext, list: KeyList
   if (list.sql !== undefined) return distinct(idsOf(await queryRows(session, list.sql), 'the query of ids'));
   const path = String(list.file);
   const isTable = ['.csv', '.parquet', '.jsonl', '.ndjson'].includes(extname(path).toLowerCase());
-  const found = isTable ? idsOf(await fileRows(session, path), basename(path)) : await textLines(path);
+  const rows = isTable ? await fileRows(session, path, { isOfIds: true }) : undefined;
+  const found = rows === undefined ? await textLines(path) : idsOf(rows, basename(path));
   if (found.length === 0 && !mayBeEmpty) throw empty(path, 'ids');
   return distinct(found);
 }

@@ -17,7 +17,7 @@ import type { ConfigPlan, PlannedStream } from './config.js';
 const longest = 48;
 
 function cut(text: string, length: number): string {
-  return text.slice(0, length).replace(/_+$/, '');
+  return text.slice(0, length).replace(/(?<!_)_+$/, '');
 }
 
 function* candidates(text: string, kind: string): Generator<string> {
@@ -26,7 +26,7 @@ function* candidates(text: string, kind: string): Generator<string> {
     .replace(/\p{M}+/gu, '')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '_')
-    .replace(/^[_0-9]+|_+$/g, '');
+    .replace(/^[_0-9]+|(?<!_)_+$/g, '');
   const base = plain === '' ? kind : plain;
   yield cut(base, longest);
   yield `${cut(base, longest - kind.length - 1)}_${kind}`;

@@ -21,7 +21,7 @@ async function lookUp(task: LookupTask, keys: Keychain, signal: AbortSignal): Pr
   const decode = (body: Buffer) => {
     readRealtimeProfile(body);
     // On one line. Numbers keep the service's text.
-    return body.toString('utf8').replace(/("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+/g, '$1');
+    return body.toString('utf8').replace(/("[^"\\]*(?:\\.[^"\\]*)*"?)|[ \t\r\n]+/g, '$1');
   };
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   return client.send(operation(collection, { keys, enrich }), decode, { signal, meter }).catch((error: unknown) => {

@@ -52,7 +52,7 @@ function quotesOwnLiteral(message: string, sql: string): boolean {
 
 /** DuckDB's message, and below it the line of the query that it marks with a caret. */
 function parted(said: string): { message: string; line: string | undefined } {
-  const at = said.search(/\n+LINE \d+: /);
+  const at = said.search(/(?<!\n)\n+LINE \d+: /);
   if (at < 0) return { message: said, line: undefined };
   // A tab would be shown as two characters, and the caret would point beside its place.
   return { message: said.slice(0, at).trim(), line: said.slice(at).trim().replaceAll('\t', ' ') };

@@ -115,8 +115,8 @@ export class S3Store {
 
   private constructor(parts: Library, options: S3Options) {
     const { hostname, pathname } = new URL(options.url);
-    const prefix = decodeURIComponent(pathname).replace(/^\/+|\/+$/g, '');
-    this.place = options.url.replace(/\/+$/, '');
+    const prefix = decodeURIComponent(pathname).replace(/^\/+|(?<!\/)\/+$/g, '');
+    this.place = options.url.replace(/(?<!\/)\/+$/, '');
     this.#library = parts;
     this.#client = clientOf(parts, options);
     this.#watchClock();

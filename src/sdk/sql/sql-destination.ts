@@ -36,7 +36,7 @@ import { deleteUpdateInsert, isLive, withDefaults } from './statements.js';
 import { sumRows } from './sum-rows.js';
 
 /** The stamp in a comment, behind whatever the user has written there. */
-const stamped = /\s*\[cdsync ([^\]]*)\]\s*$/;
+const stamped = /(?<!\s)\s*\[cdsync ([^[\]]*)\]\s*$/;
 
 /** A table once nothing but its rows will change. @param isDue it has its former stamp, because readers use it */
 type Shape = Pick<LoadOutcome, 'columns' | 'stamp'> & { readonly isDue?: boolean };

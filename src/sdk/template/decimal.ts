@@ -37,7 +37,7 @@ export class Decimal {
   static from(value: unknown): Decimal | undefined {
     if (value instanceof Decimal) return value;
     if (typeof value !== 'string' && typeof value !== 'number') return undefined;
-    const [, sign, whole = '', part = '', exponent = '0'] = notation.exec(String(value)) ?? [];
+    const [, sign, whole = '', part = '', exponent = '0'] = notation.exec(String(value).trim()) ?? [];
     if (whole + part === '' || Math.abs(Number(exponent)) > maxExponent) return undefined;
     const digits = BigInt(sign + whole + part) || 0n;
     const scale = part.length - Number(exponent);
@@ -110,7 +110,7 @@ export class Decimal {
     if (this.#written !== undefined) return this.#written;
     const size = String(this.#digits < 0n ? -this.#digits : this.#digits).padStart(this.#scale + 1, '0');
     const [whole, part] = [size.slice(0, size.length - this.#scale), size.slice(size.length - this.#scale)];
-    const rest = part.replace(/0+$/, '');
+    const rest = part.replace(/(?<!0)0+$/, '');
     return `${this.#digits < 0n ? '-' : ''}${whole}${rest === '' ? '' : `.${rest}`}`;
   }
 }

@@ -160,7 +160,8 @@ export function textFaults(text: string): TextFault[] {
     return [];
   } catch (error) {
     const { begin = 0 } = (error as { token?: { begin?: number } }).token ?? {};
-    const open = /tag .*?(\w+).*? not closed/.exec((error as Error).message)?.[1];
+    const said = (error as Error).message;
+    const open = said.includes(' not closed') ? /tag \W*(\w+)/.exec(said)?.[1] : undefined;
     const message = open === undefined ? 'this template cannot be read' : `the tag "${open}" is not closed`;
     return [{ placeholder: placeholderAt(text, begin), message }];
   }

@@ -140,7 +140,7 @@ describe('rules', () => {
     const { a, ...rest } = four((n) => ({ email: `secret${n}@x`, n }));
     await runs.run({ a: a as Row, ...rest }, upsert);
     await runs.run(rest, upsert);
-    await runs.run(rest, { ...upsert, stream: { columns: { email: { hash: true, salt: 'a salt of eight' } } } });
+    await runs.run(rest, { ...upsert, stream: { columns: { email: { hash: true, salt: 'a salt of sixteen' } } } });
     expect(await runs.keys()).toEqual(['a', 'b', 'c', 'd']);
     expect(await runs.texts()).not.toContain('secret');
   });

@@ -287,18 +287,47 @@ describe('names', () => {
     ]);
   });
 
-  test('a salt that is too short is not missing as well', () => {
-    expect(problemsOf(withStream(...members, 'columns: { email: { hash: true, salt: abc } }'))).toEqual([
-      expect.stringContaining('columns.email.salt: must be text of at least 8 characters'),
-    ]);
+  test.each(['abc', 'fifteen letters', '"aaaaaaaaaaaaaaaaaaaaaaaa"', '"äöüäöüä"'])(
+    'a salt that can be guessed is not missing as well: %s',
+    (salt) => {
+      expect(problemsOf(withStream(...members, `columns: { email: { hash: true, salt: ${salt} } }`))).toEqual([
+        expect.stringContaining('columns.email.salt: must be text of at least 16 bytes, not one character repeated'),
+      ]);
+    },
+  );
+
+  test.each(['"16 bytes of salt"', '"äöüäöüäö"'])('16 bytes are a salt: %s', (salt) => {
+    expect(problemsOf(withStream(...members, `columns: { email: { hash: true, salt: ${salt} } }`))).toEqual([]);
+  });
+
+  test.each(['$CDS_TOKEN', '"$CDS_TOKEN"', "'Bearer-$TOKEN'", '$token'])(
+    'a variable in a secret needs braces: %s',
+    (token) => {
+      const text = `${head.replace(/token_file: .*(?= })|token_file: .*/, () => `token: ${token}`)}${job}`;
+      const [problem, ...others] = problemsOf(text);
+      expect(problem).toContain('service.auth.token: a variable needs braces: $\u007bNAME}; write $$ for a dollar');
+      expect(problem).not.toMatch(/token$/i);
+      expect(others).toEqual([]);
+    },
+  );
+
+  test.each(['a$$NAME', 'a$b', '12$34', '$$TOKEN'])('a dollar in a secret is no variable: %s', (token) => {
+    expect(problemsOf(`${head.replace(/token_file: .*(?= })|token_file: .*/, () => `token: ${token}`)}${job}`)).toEqual(
+      [],
+    );
   });
 
   test.each(['a', 'a'.repeat(48), 'as_of', 'history', 'x_history_2', 'b_'])('a stream can be called %j', (name) => {
     expect(problemsOf(withStream(...members).replace('name: members', `name: ${name}`))).toEqual([]);
   });
 
-  test('a job can be called cdsync, and not A', () => {
-    expect(problemsOf(`${head}${job.replace('a:', 'cdsync:')}`)).toEqual([]);
+  test.each(['cdsync', 'temp', 'system', 'main', 'x_previous', 'x_history'])('a job cannot be called %s', (name) => {
+    expect(problemsOf(`${head}${job.replace('a:', `${name}:`)}`)).toEqual([
+      expect.stringContaining(`jobs.${name}: a key must be`),
+    ]);
+  });
+
+  test('a job cannot be called A', () => {
     expect(problemsOf(`${head}${job.replace('a:', 'A:')}`)).toEqual([
       expect.stringMatching(/^cdsync\.yaml:8:3 {2}jobs\.A: invalid name "A"; try a /),
     ]);
@@ -383,7 +412,7 @@ test.each([
 test.each([
   ['email: {}', 'email: an empty rule hides nothing: write drop: true, hash: true or another'],
   ['email: { hsah: true }', 'email.hsah: unknown key; did you mean "hash"?'],
-  ['email: { hash: yes, salt: "12345678" }', 'email.hash: must be true or false, found "yes", which is text'],
+  ['email: { hash: yes, salt: "1234567890123456" }', 'email.hash: must be true or false, found "yes", which is text'],
   [
     'email: { drop: true }, attributes.email: { mask: all }',
     'email: names the same column as attributes.email: leave one of them',

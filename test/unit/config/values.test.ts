@@ -90,6 +90,7 @@ test('a small configuration gets every default', () => {
     resources: { memoryMb: 768, threads: 2 },
     service: {
       baseUrl: 'http://127.0.0.1:8787',
+      allowHttp: false,
       tenantId: 'acme',
       tenantHeader: 'service-tenant',
       oauthTenantHeader: 'X-Service-Tenant',
@@ -249,11 +250,14 @@ describe('warnings', () => {
   );
 
   test.each(['http://cds.example', 'http://127.0.0.1.example', 'http://10.0.0.1'])(
-    '%s can be read on the way',
+    '%s can be read on the way, and needs a permission',
     (url) => {
-      expect(warnings(url)).toEqual([
-        'cdsync.yaml:3:13  service.base_url: plain http to another machine: tokens and profiles can be read on the way',
-      ]);
+      const text = head.replace('http://127.0.0.1:8787', url);
+      expect(() => parse(text, {}, { jobs: false })).toThrow(
+        'cdsync.yaml:3:13  service.base_url: plain http to another machine: tokens and profiles can be read on the way; use https://, or allow it with allow_http: true',
+      );
+      const allowed = text.replace(/^( *)base_url:/m, '$1allow_http: true\n$1base_url:');
+      expect(parse(allowed, {}, { jobs: false }).warnings).toEqual([]);
     },
   );
 });

@@ -99,7 +99,7 @@ describe('secrets', () => {
   test('in the file itself give a warning', () => {
     const { warnings } = parse(head.replace('token_file: ./token', 'token: abcdefgh'), {}, { jobs: false });
     expect(warnings).toEqual([
-      `cdsync.yaml:5:18  service.auth.token: plain-text secret in the file; write ${open}NAME} and set the variable ($NAME without braces is not replaced)`,
+      `cdsync.yaml:5:18  service.auth.token: plain-text secret in the file; write ${open}NAME} and set the variable`,
     ]);
   });
 });

@@ -34,7 +34,7 @@ describe('ids', () => {
     expect(await readIds(context(), ['02134', 'b', 'ä "x"', 'b'])).toEqual(wanted);
     expect(await readIds(context(), await file('ids.txt', '\uFEFF02134\r\nb\n\n  ä "x"\nb'))).toEqual(wanted);
     expect(await readIds(context(), await file('ids.csv', 'name,id\nx,02134\ny,b\nz,"ä ""x"""\n'))).toEqual(wanted);
-    expect(await readIds(context(), await file('one.csv', 'whatever\n02134\nb\n"ä ""x"""\n'))).toEqual(wanted);
+    expect(await readIds(context(), await file('one.csv', 'profile_id\n02134\nb\n"ä ""x"""\n'))).toEqual(wanted);
     expect(
       await readIds(context(), await file('ids.jsonl', '{"id":"02134"}\n{"id":"b"}\n\n{"id":"ä \\"x\\""}')),
     ).toEqual(wanted);
@@ -45,7 +45,13 @@ describe('ids', () => {
   it.each([
     ['bad.txt', Buffer.from([0x61, 0x0a, 0xff, 0x0a]), /bad\.txt:2: this line is not UTF-8/],
     ['late.txt', Buffer.concat([Buffer.from('\ufffd\n'), Buffer.from([0xff])]), /late\.txt:2: this line is not UTF-8/],
-    ['two.csv', 'a,b\n1,2\n', /two\.csv: which of the columns a, b holds the ids\?/],
+    ['two.csv', 'a,b\n1,2\n', /two\.csv:1: the first line names no column id or profile_id/],
+    ['headless.csv', 'abc\ndef\n', /headless\.csv:1: the first line names no column id or profile_id/],
+    ['numbers.csv', '1001\n1002\n', /numbers\.csv:1: this is no header/],
+    ['mails.csv', 'secret@example.com,1\n', /mails\.csv:1: this is no header/],
+    ['german.csv', 'id;name\n1;x\n', /german\.csv:1: columns are separated by commas/],
+    ['tabs.csv', 'id\tname\n1\tx\n', /tabs\.csv:1: columns are separated by commas/],
+    ['only-header.csv', 'abc\n', /only-header\.csv:1: the first line names no column id/],
     ['gap.csv', 'id,x\nA,1\n,2\n', /gap\.csv: row 2 has no id/],
     ['torn.csv', 'id,x\nA,1\nsecret@example.com,1,2,3\n', /torn\.csv:3: the file cannot be read as a table/],
     ['twice.csv', 'id,id\n1,2\n', /twice\.csv:1: two columns have one name/],
