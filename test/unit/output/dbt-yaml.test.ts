@@ -34,7 +34,7 @@ describe('the YAML for dbt', () => {
   it('gives every name back to a reader of YAML 1.1, and has no character that a terminal obeys', async () => {
     const text = await dbtYaml(document);
     expect(parse(text, { version: '1.1' })).toEqual(document);
-    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u202e]/);
+    expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u);
   });
 
   it.runIf(spawnSync('python3', ['-c', 'import yaml']).status === 0)('and to PyYAML', async () => {
