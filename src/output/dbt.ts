@@ -202,7 +202,5 @@ export function dbtSources(published: PublishedTables) {
 export async function dbtYaml(document: object): Promise<string> {
   const { stringify } = await import('yaml');
   const quotes = { defaultStringType: 'QUOTE_DOUBLE', defaultKeyType: 'PLAIN' } as const;
-  return visibleJson(
-    stringify(document, { lineWidth: 0, aliasDuplicateObjects: false, version: '1.1', merge: false, ...quotes }),
-  );
+  return visibleJson(stringify(document, { lineWidth: 0, aliasDuplicateObjects: false, ...quotes }));
 }

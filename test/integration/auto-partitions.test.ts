@@ -127,7 +127,10 @@ describe('partition_by: auto', () => {
 
   it('uses no attribute that has a column rule or that the filter fixes', async () => {
     await serve('hashed', rows);
-    await configure('hashed', { partition_by: 'auto', columns: { country: { hash: true, salt: 'pepper-pepper-pepper' } } });
+    await configure('hashed', {
+      partition_by: 'auto',
+      columns: { country: { hash: true, salt: 'pepper-pepper-pepper' } },
+    });
     await runOnce('hashed');
     expect((await runOnce('hashed')).partitions?.by).toEqual(['tier']);
     await serve('fixed', rows.concat(rows, rows));
