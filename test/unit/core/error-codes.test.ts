@@ -42,6 +42,7 @@ const otherExits: Partial<Record<ErrorCode, string>> = {
   // Of a destination: the run continues, and ends with 1.
   destination_url: '1',
   destination_ca_file: '1',
+  changes_gone: '1, 3',
   table_changed: '5, 1',
   values_refused: '5, 1',
   row_rejected: '1, 5',
