@@ -272,7 +272,7 @@ export function decide(situation: Situation): Decision {
   if (altered.length > 0) why.push(`asked (--adopt): ${altered.join('; ')}`);
   const gap = lineageGap(situation.feed, record);
   if (gap !== undefined) why.push(gap);
-  const lacksKeys = erase.length === 0 && erasuresAfter(situation, record.erased).some(({ keys }) => keys === null);
+  const lacksKeys = erasuresAfter(situation, record.erased).some(({ keys }) => keys === null);
   if (why.length > 0 || lacksKeys)
     return { ...common, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' };
   return { ...common, action: 'increment', why: '' };

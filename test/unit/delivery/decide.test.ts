@@ -2,98 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NextMap } from '../../../src/delivery/table/column-map.js';
 import { decide, type Situation, withMap } from '../../../src/delivery/table/decide.js';
-import type { TableRecord } from '../../../src/delivery/table/record.js';
-import type { Feed } from '../../../src/snapshot/feed.js';
-
-const feed = {
-  version: 1,
-  stream: 'members',
-  store_id: 'here',
-  run_id: 'run-7',
-  sequence: 7,
-  synced_at: '2026-01-07T00:00:00.000Z',
-  rows: 10,
-  key: ['id'],
-  columns: [],
-  definition: { tenant_id: 'acme' },
-  snapshot: [],
-  changes: [5, 7].map((sequence) => ({
-    run_id: `run-${sequence}`,
-    sequence,
-    synced_at: '',
-    rows: 1,
-    files: [],
-    sha256: [],
-  })),
-  complete_since: 3,
-  complete_since_run: 'run-3',
-} satisfies Feed;
-
-const record: TableRecord = {
-  version: 1,
-  tenant: 'acme',
-  job: 'nightly',
-  stores: [{ id: 'here', since: '2026-01-01T00:00:00.000Z' }],
-  store_id: 'here',
-  sequence: 7,
-  run_id: 'run-7',
-  generation: 4,
-  load: '4:abc',
-  stamp: '4:abc',
-  mode: 'mirror',
-  deletes: 'hard',
-  shape: 'keyed',
-  key: ['id'],
-  map: new Map(),
-  retired: new Map(),
-  columns: new Map([
-    ['id', 'text'],
-    ['score', 'bigint'],
-  ]),
-  rows: 10,
-  erased: 0,
-  refused: 0,
-  full_of: null,
-  verified_at: null,
-  delivered_at: '2026-01-07T00:00:00.000Z',
-  action: 'increment',
-  why: '',
-  owed: null,
-  pending: null,
-};
-
-const found = {
-  columns: [
-    { name: 'id', type: 'text' },
-    { name: 'score', type: 'bigint' },
-  ],
-  rows: 10,
-  stamp: '4:abc',
-};
-
-const quiet: Situation = {
-  table: 'members',
-  mode: 'mirror',
-  deletes: 'hard',
-  job: 'nightly',
-  feed,
-  key: ['id'],
-  erasures: [],
-  flags: { full: false, adopt: false, recreate: false },
-  record,
-  listed: 0,
-  owner: undefined,
-  found,
-  legacy: undefined,
-};
-const appending = { ...quiet, mode: 'append', record: { ...record, mode: 'append', shape: 'append' } } as const;
-const pending = { load: '5:x', fresh: false, added: [], widened: [], since: '2026-01-08T00:00:00.000Z' };
-const flag = (name: 'full' | 'adopt' | 'recreate') => ({ flags: { ...quiet.flags, [name]: true } });
-const same: NextMap = { map: new Map(), retired: new Map(), add: [], widen: [], clear: [], why: [] };
-const withRecord = (of: Situation, rest: Partial<TableRecord>): Situation => ({
-  ...of,
-  record: { ...(of.record as TableRecord), ...rest },
-});
+import { appending, flag, found, late, pending, quiet, same, withRecord } from './situations.js';
 
 /** The action, or the code of the refusal. */
 function outcome(situation: Situation, next: NextMap = same): string {
@@ -103,8 +12,6 @@ function outcome(situation: Situation, next: NextMap = same): string {
     return (error as { code: string }).code;
   }
 }
-
-const late = { number: 9, keys: ['p1'] };
 
 describe('a keyed table', () => {
   it.each<[string, Partial<Situation> | Situation, string]>([
