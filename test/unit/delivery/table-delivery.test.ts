@@ -263,6 +263,26 @@ describe('a delivery to a table', () => {
     expect(notices).toEqual([expect.stringContaining('was not compared as a whole')]);
   });
 
+  it('leaves the moment at which a row was marked as deleted, however often all rows are loaded', async () => {
+    await stream.commit([
+      { op: 'insert', id: 'a', n: 1 },
+      { op: 'insert', id: 'b', n: 2 },
+    ]);
+    await deliver({ deletes: 'soft' });
+    await stream.commit([{ op: 'delete', id: 'b', n: 2 }]);
+    await deliver({ deletes: 'soft' });
+    const marks = () => ask('SELECT id, epoch_us(_deleted_at)::VARCHAR AS at FROM members ORDER BY id');
+    const before = await marks();
+    expect(before).toEqual([
+      { id: 'a', at: null },
+      { id: 'b', at: `${Date.UTC(2026, 0, 2)}000` },
+    ]);
+    for (let night = 0; night < 2; night += 1) {
+      expect(await deliver({ deletes: 'soft' }, { full: true })).toMatchObject({ status: 'ok', action: 'reload' });
+      expect(await marks()).toEqual(before);
+    }
+  });
+
   it('counts the generations of a table that is recreated on', async () => {
     await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
     await deliver();
