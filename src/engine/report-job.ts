@@ -110,7 +110,7 @@ function heldError(findings: readonly GuardFinding[], runId: string, stream: str
   const isUnknown = findings.every(({ guard }) => guard === 'column_unknown');
   const isGone = findings.every(({ guard }) => guard === 'changes_gone');
   const hint = isGone
-    ? `\`publish.history\` says how long rows are kept; to go on from the oldest: cdsync approve ${runId}, or: cdsync run --stream ${stream} --accept`
+    ? `\`publish.history\` says how long rows are kept; to continue from the oldest: cdsync approve ${runId}, or: cdsync run --stream ${stream} --accept`
     : isUnknown
       ? `correct the name under \`columns:\`, then: cdsync run; if the column will follow later: cdsync approve ${runId}`
       : `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
