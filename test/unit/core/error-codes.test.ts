@@ -42,7 +42,10 @@ const otherExits: Partial<Record<ErrorCode, string>> = {
   // Of a destination: the run continues, and ends with 1.
   destination_url: '1',
   destination_ca_file: '1',
+  template_invalid: '2, 1',
   changes_gone: '1, 3',
+  records_waiting: '5',
+  removal_owed: '5',
   table_changed: '5, 1',
   values_refused: '5, 1',
   row_rejected: '1, 5',
