@@ -8,7 +8,7 @@ export type Row = Record<string, unknown>;
 
 export const timeout = 600_000;
 export const secrets = {
-  SALT: canary('salt'),
+  SALT: canary('salt-of-columns'),
   HOOK: canary('hook-token'),
   SIGNING: canary('signing-secret'),
   PASSWORD: canary('pass"word'),
