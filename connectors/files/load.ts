@@ -65,19 +65,22 @@ export class FilesDestination extends SqlDestination<Workbench> {
   readonly #store: FileStore;
   readonly #context: DestinationContext<FilesShape>;
   readonly #reader: TableReader;
+  /** The columns of `partition_by` that the present load can have. */
+  #partitionBy: readonly string[];
 
   private constructor(store: FileStore, context: DestinationContext<FilesShape>, bench: Workbench) {
     // The stamp is in the manifest.
     super({ ...duckdbDialect(schema), canonical: canonicalIn(context.options.format), comment: () => [] }, bench);
     this.#store = store;
     this.#context = context;
+    this.#partitionBy = context.options.partitionBy;
     this.#reader = new TableReader(store, context.folder);
   }
 
   static async open(store: FileStore, context: DestinationContext<FilesShape>): Promise<FilesDestination> {
-    const { folder, options } = context;
+    const { folder } = context;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const bench = await Workbench.open(folder, memoryLimit(context), options.partitionBy);
+    const bench = await Workbench.open(folder, memoryLimit(context));
     await bench.run(`CREATE SCHEMA ${schema}`);
     return new FilesDestination(store, context, bench);
   }
@@ -147,7 +150,10 @@ export class FilesDestination extends SqlDestination<Workbench> {
 
   async #loadAfter(found: Manifest | undefined, load: Load): Promise<void> {
     const { table, write, state } = load;
-    this.#checkPartitions(table.columns, table.name);
+    const retired = load.change.create ? [] : (found?.schema ?? []);
+    this.#partitionBy = this.#partitionsOf([...table.columns, ...retired], load);
+    this.session.partitionBy = this.#partitionBy.filter((name) => table.columns.some((column) => column.name === name));
+    this.session.isMerged = write.type === 'merge';
     const added = found !== undefined && this.#addsFiles(load, found) ? found : undefined;
     const isMerged = write.type === 'append' || (write.type === 'merge' && write.absent !== 'delete');
     const kept = isMerged && added === undefined ? found : undefined;
@@ -266,7 +272,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const count = unfoldable && (await this.session.run(`SELECT count(*) FROM ${target} WHERE ${unfoldable}`));
     if (!count) return;
     throw loadRefused(`table "${table}" has rows whose values cannot be names of folders`, {
-      hint: 'cdsync push --full sends all rows again, without these values',
+      hint: 'give `partition_by` other columns; or cdsync push --recreate makes the table again from the snapshot, without these values: rows and changes that only the files have are lost',
     });
   }
 
@@ -293,13 +299,21 @@ export class FilesDestination extends SqlDestination<Workbench> {
 
   /** How this destination writes files. */
   get #layout(): Layout {
-    const { format, partitionBy, csvFormulas } = this.#context.options;
+    const { format, csvFormulas } = this.#context.options;
     const formulas = format === 'csv' && csvFormulas === 'escape' ? { csv_formulas: csvFormulas } : {};
-    return { format, partition_by: [...partitionBy], csv_formulas: undefined, ...formulas };
+    return { format, partition_by: [...this.#partitionBy], csv_formulas: undefined, ...formulas };
   }
 
-  #checkPartitions(columns: readonly TableColumn[], table: string): void {
-    const { partitionBy } = this.#context.options;
+  /**
+   * The columns whose values become folders. One that the stream no longer has, by a rule, is NULL in every row; a stream that never had
+   * rows may lack all of them.
+   * @throws {CdsyncError} if a column is missing, or has values with parts
+   */
+  #partitionsOf(columns: readonly TableColumn[], { table: { name: table }, data, rows }: Load): readonly string[] {
+    const isEmpty = data.rows === 0 && rows === 0;
+    const partitionBy = this.#context.options.partitionBy.filter(
+      (name) => !isEmpty || columns.some((column) => column.name === name),
+    );
     const all = columns.map(({ name }) => name);
     const hint = `its columns are ${all.join(', ')}`;
     for (const name of partitionBy) {
@@ -311,6 +325,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     }
     if (all.every((name) => partitionBy.includes(name)))
       throw loadRefused('`partition_by` leaves no column for the files', { hint });
+    return partitionBy;
   }
 
   /** Commits and publishes the next set. @throws {CdsyncError} `fenced` */

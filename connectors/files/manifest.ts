@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { loadRefused, loadsKeptDays } from '../../src/sdk/index.js';
+import { type CdsyncError, loadRefused, loadsKeptDays } from '../../src/sdk/index.js';
 import type { FileStore } from './store.js';
 
 const formats = ['parquet', 'csv', 'jsonl'] as const;
@@ -85,10 +85,17 @@ export class TableSets {
   /** The newest set; undefined if there is no such table. */
   async newest(): Promise<Manifest | undefined> {
     // `manifests/` may have been removed: readers still have this one, and the next set must be newer.
-    const published = await this.#read(this.#published);
+    let damage: unknown;
+    const published = await this.#read(this.#published).catch((error: Partial<CdsyncError>) => {
+      if (error.kind !== 'fatal') throw error;
+      damage = error;
+      return undefined;
+    });
     for (let attempt = 1; attempt <= lookAttempts; attempt += 1) {
       const sets = (await this.#store.files(`${this.folder}/manifests`)).flatMap((path) => setOf(path) ?? []);
       const last = Math.max(0, ...sets);
+      // Without a set of this table's own, it may be a file of others.
+      if (last === 0 && damage !== undefined) throw damage;
       if (last <= (published?.set ?? 0)) return published;
       const found = await this.#read(this.path(last));
       // If it is gone, another delivery has committed a later set and removed this one in between.
@@ -108,7 +115,7 @@ export class TableSets {
   async publish(manifest: Manifest): Promise<void> {
     for (let next = manifest; ; ) {
       const found = await this.#store.read(this.#published);
-      if (found !== undefined && this.#parsed(this.#published, found.text).set >= next.set) return;
+      if (found !== undefined && this.#setIn(found.text) >= next.set) return;
       const isReplaced = await this.#store.replace(this.#published, textOf(next), found?.tag);
       // A folder, unlike an object store, compares and writes in two steps: a later set may have been published in between.
       if (isReplaced && !this.#store.isLocal) return;
@@ -162,6 +169,15 @@ export class TableSets {
   async #read(path: string): Promise<Manifest | undefined> {
     const found = await this.#store.read(path);
     return found === undefined ? undefined : this.#parsed(path, found.text);
+  }
+
+  /** The set that `manifest.json` has; 0 if it is damaged, and so to be replaced. */
+  #setIn(text: string): number {
+    try {
+      return this.#parsed(this.#published, text).set;
+    } catch {
+      return 0;
+    }
   }
 
   #parsed(path: string, text: string): Manifest {

@@ -16,17 +16,18 @@ function refusal(cause: unknown): Error {
 export class Workbench extends DuckdbSession {
   /** Writes rows into files at once, in place of a table. @returns the number of rows that arrived */
   direct: ((target: string, data: LoadData) => Promise<number>) | undefined;
+  /** Whether the first column of the rows, `_op`, says which are only deleted: of those nothing but the key counts. */
+  isMerged = false;
+  /** Columns of the rows whose values must be names of folders. */
+  partitionBy: readonly string[] = [];
   readonly #file: string;
-  readonly #partitionBy: readonly string[];
 
-  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, file: string, by: readonly string[]) {
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, file: string) {
     super(instance, connection, refusal);
     this.#file = file;
-    this.#partitionBy = by;
   }
 
-  /** @param partitionBy columns whose values must be names of folders */
-  static async open(folder: string, memory: string, partitionBy: readonly string[]): Promise<Workbench> {
+  static async open(folder: string, memory: string): Promise<Workbench> {
     const file = join(folder, 'workbench.duckdb');
     await rm(file, { force: true });
     const instance = await DuckDBInstance.create(file, {
@@ -36,16 +37,15 @@ export class Workbench extends DuckdbSession {
       temp_directory: join(folder, 'spill'),
     });
     const connection = await connectDuckdb(instance, keepSignOfZero);
-    return new Workbench(instance, connection, file, partitionBy);
+    return new Workbench(instance, connection, file);
   }
 
   override async fill(target: string, data: LoadData): Promise<number> {
     if (this.direct !== undefined) return this.direct(target, data);
-    // Of a deleted row only the key counts.
-    const where = data.columns[0]?.name === '_op' && target.includes('_cdsync_stage') ? `"_op" = 'upsert'` : 'true';
+    const where = this.isMerged ? `"_op" = 'upsert'` : 'true';
     let arrived = 0;
     for await (const handed of data.files()) {
-      const { path } = await withoutUnfoldable(handed, this, this.#partitionBy, where);
+      const { path } = await withoutUnfoldable(handed, this, this.partitionBy, where);
       arrived += await this.insert(target, data, path);
     }
     return arrived;

@@ -23,7 +23,7 @@ export function isMissing(error: unknown): boolean {
 /** Whether a store says that a condition of the request does not hold. */
 export function isPreconditionFailure(error: unknown): boolean {
   const { name, $metadata } = error as S3Failure;
-  return name === 'PreconditionFailed' || $metadata?.httpStatusCode === 412 || $metadata?.httpStatusCode === 409;
+  return name === 'PreconditionFailed' || $metadata?.httpStatusCode === 412;
 }
 
 /** The error for a file that has changed since its checksum was taken. */
@@ -87,7 +87,8 @@ function requestError(
       ...hidden,
       hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
     });
-  if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429)
+  // 409: another request for the object is under way; this one says nothing about the condition, and may be repeated.
+  if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 409 && status !== 429)
     return loadRefused(`${place} refuses a request (${name || status})`, hidden);
   return unavailable(`${place} is unavailable (${code || name || status})`, hidden);
 }

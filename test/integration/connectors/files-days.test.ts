@@ -242,3 +242,73 @@ it('numbers of more digits than a double has keep them in JSON lines over severa
     expect(texts).toContain(`"odd":{"n":${n}.123456789012345678}`);
   }
 });
+
+describe('partition_by', () => {
+  const parts = { format: 'parquet', partition_by: ['land'] };
+  const fromLand = (land: unknown) => person(1, { land });
+
+  it('in append: a value that cannot name a folder is NULL and listed, and later changes arrive', async () => {
+    await configure('unfoldable', { ...parts, mode: 'append' });
+    await serve({ a: fromLand('DE') });
+    await space.runWell('unfoldable');
+    await serve({
+      a: fromLand('DE'),
+      b: fromLand('x'.repeat(300)),
+      c: fromLand('__HIVE_DEFAULT_PARTITION__'),
+      d: fromLand('n\u0000'),
+    });
+    const { code, report } = await space.run('unfoldable');
+    expect([code, report.jobs[0]?.destinations[0]]).toMatchObject([
+      5,
+      { status: 'partial', action: 'append', refused: 3, error: { code: 'values_refused' } },
+    ]);
+    await serve({ a: fromLand('DE'), b: fromLand('US'), c: fromLand('FR'), d: fromLand('IT') });
+    expect((await space.run('unfoldable')).code).toBe(0);
+    const { files, rows } = await manifest('unfoldable');
+    expect(rows).toBe(7);
+    expect(files.map(({ partition }) => partition?.land).sort()).toEqual(['DE', 'FR', 'IT', 'US', null].sort());
+  });
+
+  it.each([{ drop: true }, { rename: 'country' }])(
+    'whose column gets the rule %j keeps no value of it in a folder',
+    async (rule) => {
+      const job = `hidden_${Object.keys(rule)[0]}`;
+      await configure(job, parts);
+      await serve({ a: fromLand('DE'), b: fromLand('US') });
+      await space.runWell(job);
+      await configure(job, { ...parts, columns: { land: rule } });
+      expect(await space.cdsync(['push', `${job}.json`])).toMatchObject({ code: 0 });
+      expect((await manifest(job)).files.map(({ partition }) => partition?.land)).toEqual([null]);
+    },
+  );
+
+  it('is no error before the first row', async () => {
+    const none = {
+      name: 'made',
+      source: 'sql',
+      key: ['id'],
+      query: "select id, 'DE' as land from people where id > 'x'",
+    };
+    const people = { name: 'people', source: 'index_profiles', index: 'made' };
+    const csv = { name: 'csv', connector: 'files', path: './empty-out', streams: ['made'], ...parts };
+    await space.configure('empty', [people, { ...none, query: 'select id from people where false' }] as never, {
+      job: { destinations: [csv], guards } as never,
+    });
+    await serve({ a: person(1), z: person(2) });
+    await space.runWell('empty');
+    expect((await manifest('empty')).rows).toBe(0);
+    await space.configure('empty', [people, none] as never, { job: { destinations: [csv], guards } as never });
+    await space.runWell('empty', ['--accept']);
+    expect((await manifest('empty')).files.map(({ partition }) => partition)).toEqual([{ land: 'DE' }]);
+  });
+});
+
+it('a damaged manifest.json is made again from the newest of manifests/', async () => {
+  await configure('damaged', {});
+  await serve({ a: person(1) });
+  await space.runWell('damaged');
+  await writeFile(join(folder('damaged'), 'manifest.json'), '{"version": 2, "tab');
+  await serve({ a: person(1), b: person(2) });
+  await space.runWell('damaged');
+  expect(Object.keys(await table('damaged'))).toEqual(['a', 'b']);
+});

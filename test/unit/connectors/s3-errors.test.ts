@@ -51,6 +51,8 @@ it('an object that is missing is distinguished from a bucket that is', () => {
 
 it('a condition that does not hold is distinguished from other refusals', () => {
   const conflicts = [response('PreconditionFailed', 412), response('ConditionalRequestConflict', 409)];
-  expect(conflicts.map(isPreconditionFailure)).toEqual([true, true]);
+  // 409 says that another request is under way, not how the condition ends.
+  expect(conflicts.map(isPreconditionFailure)).toEqual([true, false]);
+  expect(s3Error(conflicts[1], { place: 's3://b', bucket: 'b' })).toMatchObject({ kind: 'retryable' });
   expect(isPreconditionFailure(response('NotImplemented', 501))).toBe(false);
 });
