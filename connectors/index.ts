@@ -5,12 +5,12 @@ import duckdb from './duckdb/index.js';
 import ducklake from './ducklake/index.js';
 import eventStream from './event_stream/index.js';
 import files from './files/index.js';
+import http from './http/index.js';
 import iceberg from './iceberg/index.js';
 import mysql from './mysql/index.js';
 import postgres from './postgres/index.js';
 import snowflake from './snowflake/index.js';
 import trino from './trino/index.js';
-import webhook from './webhook/index.js';
 
 /** The connectors that come with cdsync. Each loads its vendor's library only when it is opened. */
 export const connectors: readonly Connector[] = [
@@ -20,10 +20,10 @@ export const connectors: readonly Connector[] = [
   ducklake,
   eventStream,
   files,
+  http,
   iceberg,
   mysql,
   postgres,
   snowflake,
   trino,
-  webhook,
 ];

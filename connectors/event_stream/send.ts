@@ -51,7 +51,7 @@ export class EventStreamDestination implements RecordDestination {
     } catch (error) {
       if (!(error instanceof CdsyncError)) throw error;
       if (error.code === 'event_refused') return { type: 'refused', reason: error.message };
-      if (error.kind === 'retryable') return { type: 'again', reason: error.message };
+      if (error.kind === 'retryable') return { type: 'again', reason: error.message, isTried: true };
       throw error;
     }
   }

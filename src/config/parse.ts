@@ -65,6 +65,9 @@ function schemasFor({ connectors: more = new Map(), sources: named = knownSource
   return { connectors, sources, job, file: fileSchemaWith(job) };
 }
 
+const replacedWebhook =
+  '`webhook` is now `connector: http`, which sends the same signed batches without `body`; `max_records` and `max_bytes` are `batch: { records, bytes }`, `ca_file` is `tls: { ca_file }`';
+
 type PlainMap = Record<string, unknown>;
 
 /**
@@ -152,6 +155,10 @@ function readPlain(
   const reader = new YamlSchemaReader(parsed, findings, { env, files });
   const plain = reader.read(schemas.file, root, { path: [], offset: root?.range?.[0] ?? 0 });
   for (const { word, site } of reader.otherKinds) {
+    if (word === 'webhook') {
+      findings.refuse(site, { message: replacedWebhook });
+      continue;
+    }
     const loaded = connectors?.get(word);
     const isRefused = loaded !== undefined && 'failure' in loaded && !(loaded.isMissing && isMisspelt(word, schemas));
     if (isRefused) findings.refuse(site, { message: loaded.failure });

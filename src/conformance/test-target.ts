@@ -142,7 +142,15 @@ export class TestTarget {
     const [job] = this.#config().jobs;
     const options = job?.destinations[0]?.options as DestinationContext['options'];
     const folder = this.folder;
-    const context = { destination: 'target', job: 'job', options, folder, service: noService, signal: never };
+    const context = {
+      destination: 'target',
+      job: 'job',
+      options,
+      folder,
+      keptFolder: folder,
+      service: noService,
+      signal: never,
+    };
     return (await this.connector.open({ ...context, notice: () => undefined })) as TableDestination;
   }
 

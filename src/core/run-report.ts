@@ -94,6 +94,8 @@ export interface DestinationReport {
   rows: number;
   /** Values that the destination cannot hold: NULL in a table, records that were not sent. */
   refused: number;
+  /** Records that the receiver failed on, and that the next delivery tries again. */
+  waiting?: number;
   seconds: number;
   /** Variant columns that a delivery without a run added; those of a run are in its streams. */
   schema_changes?: SchemaChange[];

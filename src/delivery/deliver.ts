@@ -23,6 +23,7 @@ import {
 } from './delivery.js';
 import { rememberDelivery, rememberOwed, workFolder } from './delivery-state.js';
 import { RecordDelivery } from './records/record-delivery.js';
+import { AwayForLong } from './records/record-sender.js';
 import { TableDelivery } from './table/table-delivery.js';
 
 /** Whether an error says why a table was not touched. */
@@ -88,11 +89,11 @@ class Delivering {
     const ended = (
       status: StreamDelivery['status'],
       error: CdsyncError | undefined,
-      { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] }: Partial<Delivered> = {},
+      { action = 'nothing', why = '', rows = 0, refused = 0, waiting = 0, variants = [] }: Partial<Delivered> = {},
     ): StreamDelivery => {
       progress.phase = status === 'failed' ? 'failed' : 'done';
       const seconds = inSeconds(clock.monotonic() - began);
-      const result = { action, why, rows, refused, seconds, variants };
+      const result = { action, why, rows, refused, waiting, seconds, variants };
       return { name: this.#request.destination.name, stream, status, ...result, error };
     };
     try {
@@ -100,6 +101,8 @@ class Delivering {
       if (delivered === undefined) return ended('not_tried', nothingPublished(stream));
       if (delivered.isCutShort) return ended('partial', cutShort(stream), delivered);
       if (delivered.problem !== undefined) return ended('partial', delivered.problem, delivered);
+      if ((delivered.waiting ?? 0) > 0)
+        return ended('partial', this.#recordsWait(stream, delivered.waiting ?? 0), delivered);
       if (delivered.newlyRefused === 0) return ended('ok', undefined, delivered);
       return ended('partial', this.#valuesRefused(stream, delivered.newlyRefused), delivered);
     } catch (thrown) {
@@ -179,7 +182,8 @@ class Delivering {
         return await delivery.attempt(this.#options(folder, signal));
       } catch (thrown) {
         const error = asCdsyncError(thrown);
-        if (signal.aborted || error.kind !== 'retryable' || attempt === attempts) throw error;
+        const isLast = attempt === attempts || error instanceof AwayForLong;
+        if (signal.aborted || error.kind !== 'retryable' || isLast) throw error;
         progress.phase = 'retrying';
         const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), longestDelayMs);
         notice(
@@ -215,6 +219,18 @@ class Delivering {
       ...(erased === undefined ? {} : { erased }),
       owes,
     });
+  }
+
+  #recordsWait(stream: string, records: number): CdsyncError {
+    const { name } = this.#request.destination;
+    return new CdsyncError(
+      `${formatCounted(records, 'record')} of stream "${stream}" wait: the receiver failed on them, and took others`,
+      {
+        code: 'records_waiting',
+        stream,
+        hint: `keys and reasons: cdsync rejects --destination ${name} --stream ${stream}; the next delivery tries them first`,
+      },
+    );
   }
 
   #valuesRefused(stream: string, values: number): CdsyncError {
@@ -270,7 +286,7 @@ export async function deliverTo(
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     const status = error.kind === 'locked' ? 'skipped' : 'failed';
-    const result = { action: 'nothing', why: '', rows: 0, refused: 0, seconds: 0, variants: [] } as const;
+    const result = { action: 'nothing', why: '', rows: 0, refused: 0, waiting: 0, seconds: 0, variants: [] } as const;
     return request.streams.map((stream) => ({ name, stream, status, ...result, error }));
   } finally {
     await lock?.release();

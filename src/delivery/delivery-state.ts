@@ -81,6 +81,8 @@ export interface Reject {
   readonly run_id: string;
   /** How a record would have been sent. Left out where rows are loaded. */
   readonly op?: OutgoingRecord['op'] | undefined;
+  /** The receiver failed on the record, and did not refuse it. */
+  readonly is_waiting?: boolean | undefined;
 }
 
 /** The folder for the files of deliveries under way. One that is killed leaves them, with rows of the stream. */

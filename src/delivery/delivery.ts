@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { DestinationConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import type { CdsyncError } from '../core/errors.js';
@@ -55,6 +56,7 @@ export function destinationContext(
     job: layout.job,
     options: options as DestinationContext['options'],
     folder,
+    keptFolder: join(layout.delivery(name), 'kept'),
     service,
     memoryMb,
     signal,
@@ -102,7 +104,9 @@ export interface Delivered {
   readonly why: string;
   /** Values, or records, that the destination cannot hold, also those of earlier deliveries. */
   readonly refused: number;
-  /** Those of them that no earlier delivery has found. */
+  /** Records on which the receiver failed: the next delivery sends them as they then are. */
+  readonly waiting?: number;
+  /** Those of the refused that no earlier delivery has found. */
   readonly newlyRefused: number;
   /** Columns for texts that the destination has beside columns of another type, since this delivery. */
   readonly variants?: readonly SchemaChange[];

@@ -95,6 +95,8 @@ export interface DestinationContext<S extends OptionShape = OptionShape> {
   readonly options: OptionValues<S>;
   /** A private folder that is removed when the delivery ends. */
   readonly folder: string;
+  /** A private folder that is kept from delivery to delivery. A connector that uses it makes it. */
+  readonly keptFolder: string;
   readonly service: ServiceAccess;
   /** The memory in MB for a DuckDB of the connector's own: it has an option `memory_mb`, and that is not set. */
   readonly memoryMb?: number | undefined;
@@ -288,18 +290,39 @@ export interface OutgoingRecord {
   readonly json: string;
   /** When the run that found the change began: ISO 8601, UTC. */
   readonly syncedAt: string;
+  /** Whether it is the delete of a person who was erased: the record may have the key alone. */
+  readonly isErasure?: boolean | undefined;
 }
 
 /** The outcome for one record of a batch. */
 export type RecordResult =
   | { readonly type: 'acknowledged' }
-  /** It would be refused again. It is kept as a reject, and the next delivery sends the record as it then is. */
-  | { readonly type: 'refused'; readonly reason: string; readonly column?: string | undefined }
-  /** It is sent again, after `afterMs` milliseconds or later. */
-  | { readonly type: 'again'; readonly reason: string; readonly afterMs?: number | undefined };
+  /**
+   * It would be refused again. It is kept as a reject, and the next delivery sends the record as it then is.
+   * `mayPassLast`: it is sent once more after all others, which may free what it needs.
+   */
+  | {
+      readonly type: 'refused';
+      readonly reason: string;
+      readonly column?: string | undefined;
+      readonly mayPassLast?: boolean | undefined;
+    }
+  /**
+   * It is sent again, after `afterMs` milliseconds or later; with `isForAll` the destination asks to wait with all records. `isTried`:
+   * it was tried for as long as the destination may be away.
+   */
+  | {
+      readonly type: 'again';
+      readonly reason: string;
+      readonly afterMs?: number | undefined;
+      readonly isForAll?: boolean | undefined;
+      readonly isTried?: boolean | undefined;
+    };
 
 /** An open destination of records. */
 export interface RecordDestination {
+  /** Where its options decide about batches. Default: what the connector declares. */
+  readonly capabilities?: RecordCapabilities;
   /**
    * Sends a batch, and resolves once the outcome of each record is known, in the order of the batch. Called for several
    * batches at once if the connector declares `batchesAtOnce`; no key is in two of them. An error that it throws concerns the

@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import type { Pool } from 'undici';
 import { CdsyncError } from '../core/errors.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
@@ -6,7 +7,7 @@ import { decodedLogin } from '../core/secret.js';
 import { systemCode } from './errors.js';
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE' | 'OPTIONS';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
   /** With its query. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -48,6 +49,28 @@ interface HttpOptions {
   readonly maxBytes?: number | undefined;
   /** Certificates of authorities to trust, in PEM, instead of those that Node.js trusts. */
   readonly ca?: string | undefined;
+  /** The certificate of this end, in PEM. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  readonly passphrase?: string | undefined;
+}
+
+/**
+ * The body without its compression; undefined if it is longer than that.
+ * @throws if it is torn
+ */
+function decode(body: Buffer, { headers }: Pick<HttpResponse, 'headers'>, maxBytes: number): Buffer | undefined {
+  const encoding = String(headers['content-encoding'] ?? '')
+    .trim()
+    .toLowerCase();
+  const unpack = { gzip: gunzipSync, 'x-gzip': gunzipSync, deflate: inflateSync, br: brotliDecompressSync }[encoding];
+  if (unpack === undefined || body.length === 0) return body;
+  try {
+    return unpack(body, Number.isFinite(maxBytes) ? { maxOutputLength: maxBytes } : {});
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return undefined;
+    throw error;
+  }
 }
 
 /** The header of the login in a URL; none if it has no user. */
@@ -68,9 +91,10 @@ export class HttpConnections {
   readonly #maxBytes: number;
 
   /** @throws {CdsyncError} `proxy_invalid` */
-  constructor(server: URL, { connections, connectMs, silenceMs, maxBytes, ca }: HttpOptions) {
+  constructor(server: URL, { connections, connectMs, silenceMs, maxBytes, ...tls }: HttpOptions) {
     this.#host = server.host;
-    const connect = { timeout: connectMs, ...(ca === undefined ? {} : { ca }) };
+    const certificates = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
+    const connect = { timeout: connectMs, ...certificates };
     const proxy = proxyFor(server, process.env);
     this.#maxBytes = maxBytes ?? Number.POSITIVE_INFINITY;
     const timeouts = silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs };
@@ -108,8 +132,13 @@ export class HttpConnections {
       length += (chunk as Buffer).length;
       if (length > this.#maxBytes) break;
     }
-    const body = Buffer.concat(chunks).toString('utf8', 0, Math.min(length, this.#maxBytes));
-    return { status: response.statusCode, headers: response.headers, body, isCut: length > this.#maxBytes };
+    const received = { status: response.statusCode, headers: response.headers };
+    const decoded = length > this.#maxBytes ? undefined : decode(Buffer.concat(chunks), received, this.#maxBytes);
+    return {
+      ...received,
+      body: (decoded ?? Buffer.concat(chunks).subarray(0, this.#maxBytes)).toString('utf8'),
+      isCut: decoded === undefined,
+    };
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@
 export { callAfter, sleep } from '../core/clock.js';
 export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
 export {
+  readStateIfUsable,
   renameDurably,
   sha256OfFile,
   statOrUndefined,
@@ -184,6 +185,7 @@ export { templateFaults } from './template/faults.js';
 export { TemplateFailure } from './template/filters.js';
 export { templateText, unknownColumns } from './template/option.js';
 export { BodyTemplate, TemplateRow, TextTemplate } from './template/template.js';
+export { parseExactly } from './template/values.js';
 export {
   openTrino,
   type TrinoLogin,

@@ -71,7 +71,7 @@ describe('no secret and no personal value leaves by a login, a destination, a me
       await serve(people(20));
       const hook = {
         name: 'hook',
-        connector: 'webhook',
+        connector: 'http',
         url: `http://127.0.0.1:${commands.receiver.port}/in?token=\${HOOK}`,
         signing_secret: '${SIGNING}',
         headers: { authorization: '${AUTHORIZATION}' },

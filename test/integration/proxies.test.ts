@@ -93,7 +93,7 @@ beforeAll(async () => {
       destinations: [
         {
           name: 'hook',
-          connector: 'webhook',
+          connector: 'http',
           url: `http://hook.inside.test:${receiver.port}/in`,
           signing_secret: 'x'.repeat(32),
         },
@@ -198,7 +198,7 @@ describe.skipIf(!openssl)('a tunnel of the proxy (skipped: openssl is not instal
     };
     const webhook = {
       name: 'hook',
-      connector: 'webhook',
+      connector: 'http',
       url: `https://hook.inside.test:${hook?.()}/in?key=secret-of-query`,
       ca_file: './authority.pem',
       signing_secret: 'x'.repeat(32),

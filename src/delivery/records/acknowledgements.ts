@@ -17,6 +17,7 @@ const lineSchema = z.union([
     reason: z.string(),
     run_id: z.string(),
     op: z.enum(['insert', 'update', 'delete']).optional(),
+    is_waiting: z.boolean().optional(),
   }),
 ]);
 type Line = z.infer<typeof lineSchema>;

@@ -55,6 +55,9 @@ interface Filling {
   readonly replaces?: StoredOutbox | undefined;
 }
 
+/** How the run of a delete that an erasure asks for begins. */
+export const erasureRun = 'erasure-';
+
 /** SQL for the id of a change: the same each time that it is sent. */
 export function recordId(feed: Feed): string {
   const parts = [sqlText(feed.store_id), sqlText(feed.stream), '_run_id', rowKey(feed.key), '_op'];
@@ -281,6 +284,7 @@ function outgoing(row: Row, stream: string): StoredRecord {
     json: String(row.json),
     syncedAt: String(row.synced_at),
     runId: String(row.run_id),
+    ...(String(row.run_id).startsWith(erasureRun) ? { isErasure: true } : {}),
   };
 }
 

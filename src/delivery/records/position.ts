@@ -123,7 +123,8 @@ export function planRecords(position: Position | undefined, asked: Asked): Recor
 /** The reasons why records would be others today; empty if there are none. */
 function differences(before: MadeBy, now: MadeBy): string {
   const found: string[] = [];
-  if (hasOtherRules(before, now)) found.push('rules have changed; records sent before stay as they were');
+  if (hasOtherRules(before, now))
+    found.push('rules have changed; records sent before stay as they were (cdsync push --full sends all again)');
   if (before.erased !== now.erased) found.push('rows were erased (cdsync forget)');
   return found.join('; ');
 }

@@ -12,7 +12,7 @@ import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
 import type { StreamValue } from '../table/exact-value.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
-import { Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
+import { erasureRun, Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
 import {
   hasOtherRules,
   type MadeBy,
@@ -75,9 +75,14 @@ export class RecordDelivery {
     if (waiting !== undefined) await this.#empty(waiting, options);
     const outbox = await this.#next(erasures, waiting !== undefined);
     if (outbox !== undefined) await this.#empty(outbox, options);
-    const refused = await readRejects(this.#rejects);
+    const rejects = await readRejects(this.#rejects);
+    const refused = rejects.filter(({ is_waiting }) => !is_waiting);
     const newlyRefused = countNew(refused, this.#refusedBefore);
-    return { ...this.#delivered(), refused: refused.length, newlyRefused, erased: lastErasure(erasures) };
+    // A person whose delete was not taken is still there.
+    const isErased = !rejects.some(({ run_id }) => run_id.startsWith(erasureRun));
+    const erased = isErased ? lastErasure(erasures) : undefined;
+    const counts = { refused: refused.length, waiting: rejects.length - refused.length, newlyRefused };
+    return { ...this.#delivered(), ...counts, erased };
   }
 
   /** The records that were acknowledged. */
@@ -91,7 +96,11 @@ export class RecordDelivery {
 
   #asked(erasures: readonly Erasure[]) {
     const { feed, request } = this.#task;
-    const columns = this.#columns.map(({ path, as, rule }): [string, string] => [path, `${as} ${rule}`]);
+    const columns = this.#columns.map(({ path, as, rule, isTracked }): [string, string] => [
+      path,
+      // Of rows that changed while a column was not tracked, the receiver has an old value.
+      `${as} ${rule}${isTracked ? '' : ' untracked'}`,
+    ]);
     const now: MadeBy = { key: feed.key, columns, erased: lastErasure(erasures) };
     return { feed, now, full: request.full && !this.#isFilled, adopt: request.adopt };
   }
@@ -262,10 +271,13 @@ export class RecordDelivery {
     };
     count();
     let destination: RecordDestination | undefined;
+    let owed: ReadonlySet<string> | undefined;
     try {
       if (outbox.acknowledged.count < outbox.mark.records) {
         destination = await connector.open(options);
-        await sendRecords({
+        const before = [...((await readRejects(this.#rejects)) ?? []), ...outbox.acknowledged.rejects];
+        owed = await sendRecords({
+          owed: new Map(before.flatMap(({ key, op = 'update' }) => (key === null ? [] : [[key, op] as const]))),
           destination,
           capabilities: connector.capabilities,
           outbox,
@@ -278,7 +290,7 @@ export class RecordDelivery {
       }
       assertAllAcknowledged(outbox);
       // Whatever was refused earlier is among these records, unless it is gone.
-      await writeRejects(this.#rejects, outbox.acknowledged.rejects);
+      await writeRejects(this.#rejects, lastOf(outbox.acknowledged.rejects, owed));
     } finally {
       this.#sent += outbox.acknowledged.count - before;
       await destination?.close();
@@ -310,11 +322,19 @@ function baseOf(position: Position | undefined): SnapshotId | null {
   return { store_id, sequence, run_id };
 }
 
+/** The last reject of each key, but for keys whose later record was taken. */
+function lastOf(rejects: readonly Reject[], owed: ReadonlySet<string> | undefined): Reject[] {
+  const last = new Map<unknown, Reject>();
+  for (const reject of rejects)
+    if (reject.key === null || owed === undefined || owed.has(reject.key)) last.set(reject.key ?? reject, reject);
+  return [...last.values()];
+}
+
 /** The keys of erasures after one. */
 function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
   const due = erasures.filter(({ number }) => number > last);
   return due.flatMap(({ number, keys }) =>
-    (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `erasure-${number}`, isHeld: true })),
+    (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `${erasureRun}${number}`, isHeld: true })),
   );
 }
 

@@ -5,12 +5,20 @@ import type { RecordCapabilities, RecordDestination, RecordResult } from '../../
 import type { Reject } from '../delivery-state.js';
 import type { Outbox, StoredRecord } from './outbox.js';
 
-/** How often a record is sent before the destination counts as unavailable. */
+/** How often a record is sent before it waits for the next delivery, and how often the destination is asked before it counts as away. */
 const rounds = 6;
 const firstDelayMs = 500;
 const longestDelayMs = 30_000;
 /** A delivery does not wait longer than this for a receiver, whatever that asks for. */
 const maxAskedMs = 300_000;
+/** So many batches in a row of which nothing was taken: the destination is away, and not a record wrong. */
+const maxFailedInRow = 4;
+/** So many records that are tried again later are kept in memory. */
+const maxAgain = 10_000;
+/** So many records that were refused before any was taken end the delivery: not the records are wrong. */
+const maxRefusedAtFirst = 20;
+
+type Refusal = Reject & { readonly offset: number };
 
 export interface SendTask {
   readonly destination: RecordDestination;
@@ -22,40 +30,68 @@ export interface SendTask {
   readonly signal: AbortSignal;
   /** Called with the number of records of the outbox that are dealt with. */
   readonly progress: (records: number) => void;
+  /** What the destination did not take in earlier deliveries, by key: how it would have been sent. */
+  readonly owed?: ReadonlyMap<string, StoredRecord['op']>;
 }
 
 interface Again {
   readonly record: StoredRecord;
   readonly reason: string;
   readonly afterMs: number;
+  readonly isTried: boolean;
+}
+
+/** How a record is sent, if an earlier one of its key was not taken: what is new to the source may not be new to the destination. */
+function owedOp(owed: StoredRecord['op'] | undefined, { op }: StoredRecord): StoredRecord['op'] {
+  if (owed === 'insert' && op === 'update') return 'insert';
+  return owed === 'delete' && op === 'insert' ? 'update' : op;
 }
 
 /** Sends the remaining records of an outbox, and notes the result of each. */
-class Sender {
+class RecordSender {
   readonly #task: SendTask;
+  readonly #capabilities: RecordCapabilities;
   readonly #underWay = new Set<Promise<void>>();
+  readonly #owed: Map<string, StoredRecord['op']>;
   #again: Again[] = [];
+  /** Refused, and sent once more after all others of their commit. */
+  #last: StoredRecord[] = [];
+  #isLastTurn = false;
   #failure: unknown;
   #batch: StoredRecord[] = [];
   #bytes = 0;
+  /** Records that the destination has taken. */
+  #taken = 0;
+  /** Refused before any record was taken: they count once one is, or once all are through. */
+  #refusedAtFirst: Refusal[] = [];
+  #newlyRefused = 0;
+  #failedInRow = 0;
+  #pauses = 0;
+  #askedMs = 0;
 
   constructor(task: SendTask) {
     this.#task = task;
+    this.#capabilities = task.destination.capabilities ?? task.capabilities;
+    this.#owed = new Map(task.owed);
   }
 
   async all(): Promise<void> {
-    const { outbox, stream, signal, capabilities } = this.#task;
-    let sequence: number | undefined;
+    const { outbox, stream, signal } = this.#task;
+    let before: StoredRecord | undefined;
     try {
       for await (const record of outbox.records(stream)) {
         signal.throwIfAborted();
         // Each key is once in a commit. A later change of a key must wait for the earlier one.
-        if (sequence !== undefined && record.sequence !== sequence) await this.#settle();
-        sequence = record.sequence;
-        await this.#add(record, capabilities);
+        if (before !== undefined && record.sequence !== before.sequence) await this.#settle();
+        // What deletes free, such as an address that is unique, others may need.
+        else if (before?.op === 'delete' && record.op !== 'delete') await this.#allSent();
+        before = record;
+        await this.#add({ ...record, op: owedOp(this.#owed.get(record.key), record) });
+        if (this.#again.length >= maxAgain) await this.#settle();
         if (this.#failure !== undefined) break;
       }
       await this.#settle();
+      if (this.#failure === undefined) this.#noteRefused(this.#refusedAtFirst);
     } finally {
       await Promise.allSettled(this.#underWay);
       await outbox.acknowledged.flush();
@@ -63,7 +99,12 @@ class Sender {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  async #add(record: StoredRecord, { batchRecords = 1, batchBytes = Number.POSITIVE_INFINITY }: RecordCapabilities) {
+  get owedKeys(): ReadonlySet<string> {
+    return new Set(this.#owed.keys());
+  }
+
+  async #add(record: StoredRecord): Promise<void> {
+    const { batchRecords = 1, batchBytes = Number.POSITIVE_INFINITY } = this.#capabilities;
     const bytes = Buffer.byteLength(record.json);
     if (bytes > batchBytes) {
       this.#note([], [refused(record, `a record of ${bytes} bytes, longer than a batch may be (${batchBytes})`)]);
@@ -75,14 +116,16 @@ class Sender {
     if (this.#batch.length >= batchRecords) await this.#flush();
   }
 
-  /** Sends the batch as soon as fewer than `batchesAtOnce` batches are under way. */
+  /** Sends the batch as soon as fewer than `batchesAtOnce` batches are under way, and the destination takes any. */
   async #flush(): Promise<void> {
-    const { batchesAtOnce = 1 } = this.#task.capabilities;
+    const { batchesAtOnce = 1 } = this.#capabilities;
     const batch = this.#batch;
     if (batch.length === 0) return;
     this.#batch = [];
     this.#bytes = 0;
     while (this.#underWay.size >= batchesAtOnce) await Promise.race(this.#underWay);
+    const isProbe = this.#mustPause;
+    if (isProbe) await this.#pause();
     if (this.#failure !== undefined) return;
     const sending = this.#send(batch)
       .catch((error: unknown) => {
@@ -90,6 +133,30 @@ class Sender {
       })
       .finally(() => this.#underWay.delete(sending));
     this.#underWay.add(sending);
+    if (isProbe) await sending;
+  }
+
+  get #mustPause(): boolean {
+    return this.#failedInRow >= maxFailedInRow || this.#askedMs > 0;
+  }
+
+  /** Waits until the destination may take records again. The next batch alone finds out. */
+  async #pause(): Promise<void> {
+    const { clock, signal } = this.#task;
+    await Promise.all(this.#underWay);
+    if (!this.#mustPause || this.#failure !== undefined) return;
+    this.#pauses += 1;
+    const [first] = this.#again;
+    if (this.#pauses >= rounds || first?.isTried) {
+      this.#failure = unanswered(this.#again);
+      return;
+    }
+    const backoff = Math.min(firstDelayMs * 2 ** (this.#pauses - 1), longestDelayMs);
+    const asked = this.#askedMs;
+    this.#askedMs = 0;
+    await clock.sleep(Math.max(backoff, asked), signal);
+    // Another failure pauses again.
+    this.#failedInRow = Math.min(this.#failedInRow, maxFailedInRow - 1);
   }
 
   async #send(batch: readonly StoredRecord[]): Promise<void> {
@@ -97,21 +164,37 @@ class Sender {
     const results = await destination.send(batch, signal);
     if (results.length !== batch.length)
       throw new Error(`the connector returned ${results.length} results for ${batch.length} records`);
-    const outcomes = batch.map((record, index) => ({ record, result: results[index] as RecordResult }));
-    const acknowledged = outcomes.flatMap(({ record, result }) =>
-      result.type === 'acknowledged' ? [record.offset] : [],
-    );
-    const rejects = outcomes.flatMap(({ record, result }) =>
-      result.type === 'refused' ? [refused(record, result.reason, result.column)] : [],
-    );
-    this.#note(acknowledged, rejects);
-    for (const { record, result } of outcomes) {
-      if (result.type === 'again') this.#again.push({ record, reason: result.reason, afterMs: result.afterMs ?? 0 });
+    const acknowledged: number[] = [];
+    const rejects: Refusal[] = [];
+    let again = 0;
+    for (const [index, record] of batch.entries()) {
+      const result = results[index] as RecordResult;
+      if (result.type === 'acknowledged') {
+        acknowledged.push(record.offset);
+        this.#owed.delete(record.key);
+      } else if (result.type === 'again') {
+        again += 1;
+        this.#tryAgain(record, result);
+      } else if (result.mayPassLast && !this.#isLastTurn) this.#last.push(record);
+      else rejects.push(refused(record, result.reason, result.column));
     }
+    this.#failedInRow = again === batch.length ? this.#failedInRow + 1 : 0;
+    if (again < batch.length) this.#pauses = 0;
+    this.#note(acknowledged, rejects);
   }
 
-  #note(acknowledged: readonly number[], rejects: readonly (Reject & { readonly offset: number })[]): void {
-    const { outbox, onReject, progress } = this.#task;
+  #tryAgain(
+    record: StoredRecord,
+    { reason, afterMs = 0, isForAll, isTried = false }: RecordResult & { type: 'again' },
+  ): void {
+    const again = { record, reason, afterMs, isTried };
+    this.#again.push(again);
+    if (afterMs > maxAskedMs) this.#failure ??= asksTooLong(this.#again.length, again, this.#task.clock);
+    else if (isForAll) this.#askedMs = Math.max(this.#askedMs, afterMs, firstDelayMs);
+  }
+
+  #note(acknowledged: readonly number[], rejects: readonly Refusal[]): void {
+    const { outbox, onReject, progress, owed } = this.#task;
     const [first] = rejects;
     if (first !== undefined && onReject === 'fail') {
       outbox.acknowledged.note(acknowledged, []);
@@ -120,31 +203,76 @@ class Sender {
         hint: 'correct it at the source, or deliver the others without it: on_reject: continue',
       });
     }
-    outbox.acknowledged.note(acknowledged, rejects);
+    this.#taken += acknowledged.length;
+    this.#newlyRefused += rejects.filter(({ key }) => key === null || owed?.has(key) !== true).length;
+    if (this.#taken === 0) {
+      this.#refusedAtFirst.push(...rejects);
+      if (this.#newlyRefused >= maxRefusedAtFirst) throw allRefused(first?.reason ?? '');
+      return;
+    }
+    outbox.acknowledged.note(acknowledged, []);
+    this.#noteRefused([...this.#refusedAtFirst, ...rejects]);
+    this.#refusedAtFirst = [];
     progress(outbox.acknowledged.count);
+  }
+
+  #noteRefused(rejects: readonly Refusal[]): void {
+    const { outbox, progress } = this.#task;
+    outbox.acknowledged.note([], rejects);
+    for (const { key, op } of rejects) if (key !== null && op !== undefined) this.#owed.set(key, op);
+    progress(outbox.acknowledged.count);
+  }
+
+  async #allSent(): Promise<void> {
+    await this.#flush();
+    await Promise.all(this.#underWay);
   }
 
   /** Waits until no batch is under way, and repeats the records that the destination asks for again. */
   async #settle(): Promise<void> {
     const { clock, signal } = this.#task;
-    await this.#flush();
-    await Promise.all(this.#underWay);
-    for (let round = 1; this.#again.length > 0 && this.#failure === undefined; round += 1) {
-      const waiting = this.#again;
+    await this.#allSent();
+    for (let round = 1; this.#failure === undefined; round += 1) {
+      if (this.#again.length === 0 && this.#last.length > 0) {
+        const last = this.#last;
+        this.#last = [];
+        this.#isLastTurn = true;
+        for (const record of last) await this.#add(record);
+        await this.#allSent();
+        this.#isLastTurn = false;
+      }
+      const again = this.#again;
+      if (again.length === 0) return;
+      if (round === rounds || again.every(({ isTried }) => isTried)) {
+        this.#letWait(again);
+        return;
+      }
       this.#again = [];
-      if (round === rounds) throw unanswered(waiting);
-      const backoff = Math.min(firstDelayMs * 2 ** (round - 1), longestDelayMs);
-      const longest = waiting.reduce((first, next) => (next.afterMs > first.afterMs ? next : first));
-      if (longest.afterMs > maxAskedMs) throw asksTooLong(waiting.length, longest);
-      await clock.sleep(Math.max(backoff, longest.afterMs), signal);
-      for (const { record } of waiting) await this.#add(record, this.#task.capabilities);
-      await this.#flush();
-      await Promise.all(this.#underWay);
+      const longest = again.reduce((most, { afterMs }) => Math.max(most, afterMs), 0);
+      if (!this.#mustPause)
+        await clock.sleep(Math.max(Math.min(firstDelayMs * 2 ** (round - 1), longestDelayMs), longest), signal);
+      // Each round finds out anew whether the destination takes any.
+      this.#failedInRow = 0;
+      for (const { record } of again) await this.#add(record);
+      await this.#allSent();
     }
+  }
+
+  /** Records that failed in every round wait for the next delivery, if the destination takes others; else it is away. */
+  #letWait(again: readonly Again[]): void {
+    const { owed } = this.#task;
+    const waitedBefore = again.every(({ record }) => owed?.has(record.key));
+    if (this.#taken === 0 && !waitedBefore) {
+      this.#failure = unanswered(again);
+      return;
+    }
+    this.#noteRefused(again.map(({ record, reason }) => ({ ...refused(record, reason), is_waiting: true })));
+    this.#again = [];
+    this.#failedInRow = 0;
   }
 }
 
-function refused(record: StoredRecord, reason: string, column?: string): Reject & { readonly offset: number } {
+function refused(record: StoredRecord, reason: string, column?: string): Refusal {
   return {
     offset: record.offset,
     key: record.key,
@@ -155,9 +283,22 @@ function refused(record: StoredRecord, reason: string, column?: string): Reject 
   };
 }
 
-function asksTooLong(count: number, { reason, afterMs }: Again): CdsyncError {
-  return new CdsyncError(
-    `the destination asks cdsync to wait ${formatDuration(afterMs)} before it takes ${formatCounted(count, 'record')} again; a delivery waits at most ${formatDuration(maxAskedMs)}: ${reason}`,
+function allRefused(reason: string): CdsyncError {
+  return new CdsyncError(`the destination refused the first ${maxRefusedAtFirst} records, and took none: ${reason}`, {
+    code: 'records_refused',
+    hint: 'correct the template, the rights or the receiver; nothing was listed as a reject, and the next delivery sends them again',
+  });
+}
+
+/** The destination is away for so long that another attempt of this delivery could only find that out again. */
+export class AwayForLong extends CdsyncError {}
+
+function asksTooLong(count: number, { reason, afterMs }: Again, clock: Clock): CdsyncError {
+  const until = clock.now() + afterMs;
+  // A year that no date has is no help.
+  const moment = until < 253_402_300_800_000 ? `, until ${new Date(until).toISOString().slice(0, 19)}Z,` : '';
+  return new AwayForLong(
+    `the destination asks cdsync to wait ${formatDuration(afterMs)}${moment} before it takes ${formatCounted(count, 'record')} again; a delivery waits at most ${formatDuration(maxAskedMs)}: ${reason}`,
     {
       code: 'destination_unavailable',
       hint: 'acknowledged records are not sent again; the next delivery sends the rest: push again after that time',
@@ -166,8 +307,9 @@ function asksTooLong(count: number, { reason, afterMs }: Again): CdsyncError {
 }
 
 function unanswered(waiting: readonly Again[]): CdsyncError {
-  return new CdsyncError(
-    `${waiting.length} records were sent ${rounds} times, and the destination still asks for them again: ${waiting[0]?.reason}`,
+  const Unavailable = waiting.some(({ isTried }) => isTried) ? AwayForLong : CdsyncError;
+  return new Unavailable(
+    `${formatCounted(waiting.length, 'record')} were sent again and again, and the destination still asks for them: ${waiting[0]?.reason}`,
     {
       code: 'destination_unavailable',
       hint: 'acknowledged records are not sent again; the next delivery sends the rest',
@@ -177,8 +319,11 @@ function unanswered(waiting: readonly Again[]): CdsyncError {
 
 /**
  * Sends the remaining records of an outbox. Acknowledgements are noted even if it throws.
- * @throws the errors of the connector; {@link CdsyncError} `row_rejected`, `destination_unavailable`
+ * @returns the keys whose last record the destination did not take
+ * @throws the errors of the connector; {@link CdsyncError} `row_rejected`, `records_refused`, `destination_unavailable`
  */
-export function sendRecords(task: SendTask): Promise<void> {
-  return new Sender(task).all();
+export async function sendRecords(task: SendTask): Promise<ReadonlySet<string>> {
+  const sender = new RecordSender(task);
+  await sender.all();
+  return sender.owedKeys;
 }

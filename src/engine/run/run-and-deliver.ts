@@ -33,6 +33,7 @@ function notTried({ job, only }: RunContext): DestinationReport[] {
             why: '',
             rows: 0,
             refused: 0,
+            waiting: 0,
             seconds: 0,
             error: null,
           }) as const,

@@ -160,6 +160,7 @@ export interface BodyColumn extends NamedColumn {
 export class BodyTemplate {
   readonly columns: readonly BodyColumn[];
   readonly #json: (row: TemplateRow) => string;
+  readonly #lines: readonly Part[] | undefined;
   readonly #value: (row: TemplateRow) => TemplateValue;
 
   /** @param omitsNull members that are NULL are left out */
@@ -169,11 +170,17 @@ export class BodyTemplate {
     this.columns = columns;
     this.#json = json;
     this.#value = value;
+    this.#lines = Array.isArray(body) ? body.map((entry) => compileBody(entry, omitsNull, [], [])) : undefined;
   }
 
   /** The body for a row as JSON text, with all digits of its numbers. @throws {TemplateFailure} */
   json(row: TemplateRow): string {
     return this.#json(row);
+  }
+
+  /** The same for each entry of a list; of anything else, one. @throws {TemplateFailure} */
+  lines(row: TemplateRow): string[] {
+    return this.#lines?.map((part) => part.json(row)) ?? [this.#json(row)];
   }
 
   /** @throws {TemplateFailure} */

@@ -82,7 +82,7 @@ describe('check', () => {
       { name: 'no_folder', connector: 'files', path: './closed' },
       { name: 'fine', connector: 'files', path: './fine' },
       { name: 'file', connector: 'duckdb', path: './not/yet.duckdb' },
-      { name: 'hook', connector: 'webhook', url: `${space.service.url}/nothing` },
+      { name: 'hook', connector: 'http', url: `${space.service.url}/nothing` },
     ]);
     expect(checked.map(({ name, status, error }) => [name, status, error?.code])).toEqual([
       ['wrong', 'failed', 'destination_login'],
@@ -106,7 +106,7 @@ it('a check of a webhook sends an OPTIONS request, with no records and no signat
   const receiver = await Receiver.open();
   const url = `http://127.0.0.1:${receiver.port}/in`;
   const { checked } = await check('knocked', [
-    { name: 'hook', connector: 'webhook', url, signing_secret: 'x'.repeat(32) },
+    { name: 'hook', connector: 'http', url, signing_secret: 'x'.repeat(32) },
   ]);
   expect(checked).toMatchObject([{ status: 'ok', reached: expect.stringContaining('OPTIONS') }]);
   const asked = receiver.received.map(({ method, body, headers }) => [

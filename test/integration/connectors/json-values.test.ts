@@ -26,7 +26,7 @@ it('decimals without a digit before the point and values beyond JSON are JSON in
       job: {
         destinations: [
           { name: 'lines', connector: 'files', path: './lines', format: 'jsonl', streams: ['made'] },
-          { name: 'hook', connector: 'webhook', url: `http://127.0.0.1:${receiver.port}/hook`, streams: ['made'] },
+          { name: 'hook', connector: 'http', url: `http://127.0.0.1:${receiver.port}/hook`, streams: ['made'] },
         ],
       },
     },

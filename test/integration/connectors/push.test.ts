@@ -115,7 +115,7 @@ describe('webhook', () => {
       const url = `http://127.0.0.1:${receiver.port}/hook?token=\${HOOK_TOKEN}`;
       const signing_secret = '${HOOK_SECRET}';
       const env = { HOOK_TOKEN: 'hidden-token-of-the-test', HOOK_SECRET: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' };
-      await configure('hooked', [{ name: 'crm', connector: 'webhook', url, signing_secret, max_records: 50 }]);
+      await configure('hooked', [{ name: 'crm', connector: 'http', url, signing_secret, batch: { records: 50 } }]);
       let refused = '';
       receiver.behaviour = ({ body }, response, count) => {
         const { records } = JSON.parse(body) as { records: { id: string; key: string }[] };
@@ -283,7 +283,12 @@ describe('what destinations have', () => {
     let isDown = false;
     receiver.behaviour = (_, response) => void response.writeHead(isDown ? 401 : 204).end();
     try {
-      const hook = { name: 'hook', connector: 'webhook', url: `http://127.0.0.1:${receiver.port}/`, max_records: 50 };
+      const hook = {
+        name: 'hook',
+        connector: 'http',
+        url: `http://127.0.0.1:${receiver.port}/`,
+        batch: { records: 50 },
+      };
       const lake = { name: 'lake', connector: 'files', path: './exports/lagging' };
       await configure('lagging', [hook, lake]);
       expect((await notices(['run', 'lagging.json'])).code).toBe(0);

@@ -40,7 +40,7 @@ afterAll(async () => {
 /** A job whose members go to the receiver. */
 async function configure(job: string, rules: Record<string, object> = {}): Promise<void> {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-  const hook = { name: 'crm', connector: 'webhook', url, max_records: 10 };
+  const hook = { name: 'crm', connector: 'http', url, batch: { records: 10 } };
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members', columns: rules };
   await space.configure(job, [members], { job: { destinations: [hook], keep: { snapshots: 3 } } });
 }

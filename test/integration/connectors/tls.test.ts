@@ -5,9 +5,9 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import clickhouse from '../../../connectors/clickhouse/index.js';
+import http from '../../../connectors/http/index.js';
 import mysql from '../../../connectors/mysql/index.js';
 import postgres from '../../../connectors/postgres/index.js';
-import webhook from '../../../connectors/webhook/index.js';
 import { type DestinationContext, map } from '../../../src/sdk/index.js';
 import { LoadDriver } from '../../fixtures/load-driver.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
@@ -163,23 +163,24 @@ describe.runIf(outside)('a password to another machine', () => {
     ['a login', 'loader:geheim@', {}],
     ['a query', '', { path: '/?token=geheim' }],
   ] as [string, string, { path?: string; headers?: object }][])(
-    'is not sent to a webhook over http: %s',
+    'is not sent to an API over http: %s',
     async (_, login, { path = '/', ...more }) => {
       const listener = keep(await Listener.open(() => undefined));
       const open = (extra: object, host = `${outside}`) =>
-        webhook.open({
+        http.open({
           destination: 'target',
           job: 'nightly',
-          options: map(webhook.options).parse({
+          options: map(http.options).parse({
             url: `http://${login}${host}:${listener.port}${path}`,
             ...more,
             ...extra,
           }),
           folder: tmpdir(),
+          keptFolder: tmpdir(),
           service: { sendEvent: () => Promise.reject(new Error('no business with the service')) },
           signal: new AbortController().signal,
           notice: () => undefined,
-        } as DestinationContext<typeof webhook.options>);
+        } as DestinationContext<typeof http.options>);
       await expect(open({})).rejects.toMatchObject({ code: 'destination_plaintext' });
       await (await open({ allow_http: true })).close();
       await (await open({}, '127.0.0.1')).close();

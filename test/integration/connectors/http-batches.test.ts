@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import webhook from '../../../connectors/webhook/index.js';
+import http from '../../../connectors/http/index.js';
 import { CdsyncError, type OutgoingRecord, type RecordResult } from '../../../src/sdk/index.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
@@ -28,7 +28,7 @@ afterEach(async () => {
 async function open(options: Record<string, unknown> = {}): Promise<Driven> {
   await driven?.close();
   driven = undefined;
-  driven = await openRecords(webhook, { url: `http://127.0.0.1:${receiver.port}/hook?token=hidden-token`, ...options });
+  driven = await openRecords(http, { url: `http://127.0.0.1:${receiver.port}/hook?token=hidden-token`, ...options });
   return driven;
 }
 
@@ -60,12 +60,6 @@ async function isGenuine(headers: Readonly<Record<string, string>>, body: string
   return version === 'v1' && subtle.verify('HMAC', imported, Buffer.from(signature, 'base64'), signed);
 }
 
-it('is given batches as large as max_records may be', () => {
-  const { max_records } = webhook.options;
-  expect(max_records.safeParse(webhook.capabilities.batchRecords).success).toBe(true);
-  expect(max_records.safeParse((webhook.capabilities.batchRecords ?? 0) + 1).success).toBe(false);
-});
-
 describe('a delivery to a receiver', () => {
   it('sends every record once, in order, with numbers digit for digit', async () => {
     const records = someRecords(250).map((record) => ({ ...record, json: '{"big":123456789012345678901,"low":1e-7}' }));
@@ -86,7 +80,7 @@ describe('a delivery to a receiver', () => {
     const property = fc.asyncProperty(lengths, async (sizes) => {
       receiver.reset();
       const records = someRecords(sizes.length, (index) => ({ text: 'ü'.repeat((sizes[index] as number) / 2) }));
-      const { destination } = await open({ max_bytes: 2_000, max_records: 7 });
+      const { destination } = await open({ batch: { bytes: '2000', records: 7 } });
       const results = await deliver(destination, records, 500);
       for (const { body } of receiver.received) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(2_000);
       for (const { records: sent } of bodies()) expect(sent.length).toBeLessThanOrEqual(7);
@@ -114,7 +108,7 @@ describe('a delivery to a receiver', () => {
   });
 
   it("is verified by the five lines of the connector's page", async () => {
-    const page = await readFile(join(import.meta.dirname, '../../../connectors/webhook/README.md'), 'utf8');
+    const page = await readFile(join(import.meta.dirname, '../../../connectors/http/README.md'), 'utf8');
     const lines = /### Verifying a signature[\s\S]*?```js\n([\s\S]*?)```/.exec(page)?.[1];
     const names = ['headers', 'body', 'secret', 'createHmac', 'timingSafeEqual'];
     const verify = new Function(...names, `${lines}\nreturn genuine;`);
@@ -130,9 +124,9 @@ describe('a delivery to a receiver', () => {
   });
 
   it('has an idempotency key that the same records have again, and others do not', async () => {
-    const { destination } = await open({ max_records: 2 });
+    const { destination } = await open({ batch: { records: 2 } });
     await deliver(destination, someRecords(4), 500);
-    await open({ max_records: 2 }).then((again) => deliver(again.destination, someRecords(4), 500));
+    await open({ batch: { records: 2 } }).then((again) => deliver(again.destination, someRecords(4), 500));
     const keys = receiver.received.map(({ headers }) => headers['idempotency-key']);
     expect(keys.slice(0, 2)).toEqual(keys.slice(2));
     expect(new Set(keys).size).toBe(2);
@@ -165,7 +159,7 @@ describe('a receiver that has trouble', () => {
       if (count % 3 === 1) trouble(response);
       else response.writeHead(200).end();
     });
-    const { destination } = await open({ max_records: 2, timeout: '500ms' });
+    const { destination } = await open({ batch: { records: 2 }, timeout: '500ms' });
     expect(new Set(types(await deliver(destination, someRecords(5), 500)))).toEqual(new Set(['acknowledged']));
     const all = bodies();
     expect(new Set(all.flatMap((body) => body.records.map(({ key }) => key))).size).toBe(5);
@@ -178,7 +172,7 @@ describe('a receiver that has trouble', () => {
     receiver.reset((_, response) =>
       respond(response, 429, {}, { date: date.toUTCString(), 'retry-after': until.toUTCString() }),
     );
-    const { destination } = await open({ max_records: 1 });
+    const { destination } = await open({ batch: { records: 1 } });
     const results = await destination.send(someRecords(3), new AbortController().signal);
     expect(results.map((result) => result.type === 'again' && result.afterMs)).toEqual([90_000, 90_000, 90_000]);
     expect(receiver.received).toHaveLength(1);
@@ -297,13 +291,15 @@ describe.skipIf(!openssl)('with a private authority', () => {
 
   it('a receiver is trusted by its file, and by nothing else', async () => {
     const url = `https://localhost:${secure.port}/`;
-    const trusting = await open({ url, ca_file: join(folder, 'ca.pem') });
+    const trusting = await open({ url, tls: { ca_file: join(folder, 'ca.pem') } });
     expect(types(await deliver(trusting.destination, someRecords(1), 500))).toEqual(['acknowledged']);
     const wary = await open({ url });
     await expect(deliver(wary.destination, someRecords(1), 500)).rejects.toMatchObject({
       code: 'destination_tls',
       hint: expect.stringContaining('ca_file'),
     });
-    await expect(open({ url, ca_file: join(folder, 'gone.pem') })).rejects.toMatchObject({ kind: 'configuration' });
+    await expect(open({ url, tls: { ca_file: join(folder, 'gone.pem') } })).rejects.toMatchObject({
+      kind: 'configuration',
+    });
   });
 });

@@ -1,14 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
-import { z } from 'zod';
 import type { OutgoingRecord, Secret } from '../../src/sdk/index.js';
 
-/** A request's body, and its id, which is always the same for the same records. */
-interface Batch {
-  readonly id: string;
-  readonly body: string;
-}
-
-/** The sender, which every request names. */
+/** The sender, which every request in cdsync's own format names. */
 export interface Sender {
   readonly job: string;
   readonly destination: string;
@@ -23,25 +16,12 @@ export function recordText({ id, stream, op, key, syncedAt, json }: OutgoingReco
   return `${head.slice(0, -1)},"data":${json}}`;
 }
 
-/** Makes the request for some records. */
-export function batchOf(records: readonly string[], { job, destination }: Sender): Batch {
+/** The request for some records, and its id, which is always the same for the same records. */
+export function batchOf(records: readonly string[], { job, destination }: Sender): { id: string; body: string } {
   const content = `${JSON.stringify({ job, destination }).slice(1, -1)},"records":[${records.join(',')}]}`;
   const id = createHash('sha256').update(content).digest('hex').slice(0, 32);
   return { id, body: `{"id":"${id}",${content}` };
 }
-
-const result = z.object({
-  id: z.string(),
-  status: z.enum(['acknowledged', 'refused', 'again']),
-  reason: z.string().nullish(),
-  column: z.string().nullish(),
-  retry_after_ms: z.number().min(0).nullish(),
-});
-
-/** The results that a receiver may send with a status of 2xx. Records that it does not list are acknowledged. */
-export const responseSchema = z.object({ results: z.array(result) });
-
-export type ReceiverResult = z.infer<typeof result>;
 
 function keyOf(secret: Secret): Buffer {
   const text = secret.reveal();
@@ -53,7 +33,7 @@ function keyOf(secret: Secret): Buffer {
  * body, so that none of them can be changed and an old request cannot be played again.
  * @param now milliseconds since 1970
  */
-export function signatureHeaders({ id, body }: Batch, secret: Secret, now: number): Record<string, string> {
+export function signatureHeaders(id: string, body: string, secret: Secret, now: number): Record<string, string> {
   const timestamp = String(Math.floor(now / 1000));
   const signature = createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest('base64');
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };

@@ -1,0 +1,240 @@
+import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
+import {
+  type CdsyncError,
+  type HttpResponse,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  type RecordResult,
+} from '../../src/sdk/index.js';
+import type { Form, ResponseRules } from './form.js';
+import { entriesIn, valuesAt } from './results.js';
+
+/** The outcome of a request for its records. */
+export type Verdict =
+  /** One for each record; undefined: the answer does not say, and the record must be sent again without the others. */
+  | {
+      readonly type: 'results';
+      readonly results: readonly (RecordResult | undefined)[];
+      readonly notTaken?: number | undefined;
+    }
+  /** The receiver refuses at least one of the records. */
+  | { readonly type: 'refused'; readonly reason: string; readonly mayPassLast?: boolean }
+  | {
+      readonly type: 'again';
+      readonly reason: string;
+      readonly afterMs?: number | undefined;
+      readonly isForAll: boolean;
+    };
+
+/** Hints for statuses that mean a wrong endpoint, where the URL is the same for all records and the format is cdsync's own. */
+const endpointHints: Readonly<Record<number, string>> = {
+  404: 'is the path of `url` right?',
+  405: 'the receiver does not accept POST there: is `url` right?',
+  410: 'the receiver is no longer there: remove the destination, or give it another `url`',
+  411: 'something between cdsync and the receiver drops the length of requests',
+  415: 'the receiver does not accept JSON there: is `url` right?',
+  501: 'is `url` right?',
+  505: 'is `url` right?',
+};
+
+/** The results that a receiver of cdsync's own format may send with a status of 2xx. Records that it does not list are acknowledged. */
+const ownResults = z.object({
+  results: z.array(
+    z.object({
+      id: z.string(),
+      status: z.enum(['acknowledged', 'refused', 'again']),
+      reason: z.string().nullish(),
+      column: z.string().nullish(),
+      retry_after_ms: z.number().min(0).nullish(),
+    }),
+  ),
+});
+
+const defaultReasons = ['message', 'detail', 'error', 'title', 'error.message', 'errors.0.message'];
+
+/** What a request was for. */
+export interface Sent {
+  readonly form: Form;
+  /** What answers name the records by. */
+  readonly names: readonly string[];
+  /** Ids of the records. */
+  readonly ids: readonly string[];
+  /** For messages. */
+  readonly host: string;
+  /** Removes the values of the records from a text of the receiver. */
+  readonly clean: (words: string) => string;
+}
+
+const fits = (status: number, word: string) => word === String(status) || word === `${String(status)[0]}xx`;
+
+function said(status: number): string {
+  return `${status} ${STATUS_CODES[status] ?? ''}`.trim();
+}
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Milliseconds that an answer asks to wait. A date is compared with the answer's own `Date`. */
+export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 'status'>): number | undefined {
+  const header = (name: string) => (typeof headers[name] === 'string' ? (headers[name] as string).trim() : undefined);
+  const after = header('retry-after') ?? header('backoff');
+  const now = Date.parse(header('date') ?? '') || Date.now();
+  if (after !== undefined && /^\d+(\.\d+)?$/.test(after)) return Number(after) * 1000;
+  const until = after !== undefined && /^[a-z]{3}/i.test(after) ? Date.parse(after) : Number.NaN;
+  if (!Number.isNaN(until)) return Math.max(0, until - now);
+  const structured = /(?:^|;)\s*r=(\d+)[\s\S]*?;\s*t=(\d+)/i.exec(header('ratelimit') ?? '');
+  const remaining = structured?.[1] ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
+  const reset = structured?.[2] ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
+  // Until the limit is used up, what it says about its end does not matter.
+  if (reset === undefined || !/^\d+(\.\d+)?$/.test(reset) || (status !== 429 && Number(remaining ?? 1) > 0))
+    return undefined;
+  // A large number is a time, in seconds since 1970.
+  return Number(reset) > 1e9 ? Math.max(0, Number(reset) * 1000 - now) : Number(reset) * 1000;
+}
+
+function isAgain(status: number, answer: unknown, { again = [] }: ResponseRules): boolean {
+  if (status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505))
+    return true;
+  return again.some((rule) => {
+    if (typeof rule === 'string') return fits(status, rule);
+    return fits(status, rule.status) && valuesAt(answer, rule.path).some((value) => rule.in.includes(String(value)));
+  });
+}
+
+function isAccepted(status: number, { op, response }: Form): boolean {
+  if (op === 'delete' && (status === 404 || status === 410) && response.accepted === undefined) return true;
+  return (response.accepted ?? ['2xx']).some((word) => fits(status, word));
+}
+
+/** The receiver's reason, without values; empty if it gives none in a known place. */
+function reasonIn(answer: unknown, response: HttpResponse, { form, clean }: Sent): string {
+  const { reason } = form.response;
+  const paths = reason === undefined ? defaultReasons : typeof reason === 'string' ? [reason] : reason;
+  const words = paths.flatMap((path) => valuesAt(answer, path)).find((text) => typeof text === 'string' && text !== '');
+  if (typeof words === 'string') return `: ${clean(words)}`;
+  const isText = String(response.headers['content-type'] ?? '').startsWith('text/plain') && answer === undefined;
+  return isText && response.body.trim() !== '' ? `: ${clean(response.body.slice(0, 500))}` : '';
+}
+
+function endpointError({ status }: HttpResponse, { form, host }: Sent): CdsyncError | undefined {
+  const message = `${host} answered ${said(status)}`;
+  if (status === 401)
+    return loginRefused(message, { hint: 'check `auth`, or what `headers` or `url` give as credentials' });
+  if (status === 403)
+    return permissionMissing(message, {
+      hint: 'the receiver has to allow these credentials, or this machine, to do this',
+    });
+  if (status === 407) return loginRefused(message, { hint: 'a proxy in between wants credentials' });
+  if (status < 200 || (status >= 300 && status < 400))
+    return loadRefused(`${message}, and redirects are not followed`, { hint: 'give `url` the final address' });
+  const hint = form.isOwn && !form.hasUrlTemplate ? endpointHints[status] : undefined;
+  return hint === undefined ? undefined : loadRefused(message, { hint });
+}
+
+/** The result of one record, by its entry. */
+function entryResult(value: unknown, sent: Sent, answer: HttpResponse): RecordResult {
+  const { form, clean } = sent;
+  const { refused, ok, status, reason } = form.response.results as NonNullable<ResponseRules['results']>;
+  const words = valuesAt(value, reason ?? '').find((text) => typeof text === 'string' && text !== '');
+  const because = typeof words === 'string' ? clean(words) : 'the receiver gives no reason';
+  if (status !== undefined) {
+    const code = Number(valuesAt(value, status)[0]);
+    if (isAccepted(code, form)) return { type: 'acknowledged' };
+    const says = `${said(code)}${typeof words === 'string' ? `: ${because}` : ''}`;
+    if (isAgain(code, value, form.response))
+      return { type: 'again', reason: says, afterMs: askedWaitMs({ ...answer, status: code }) };
+    return { type: 'refused', reason: says, mayPassLast: code === 409 };
+  }
+  if (ok !== undefined && valuesAt(value, ok)[0] === true) return { type: 'acknowledged' };
+  const mark = refused === undefined ? undefined : valuesAt(value, refused)[0];
+  if (ok === undefined && refused !== undefined && (mark === undefined || mark === null || mark === false))
+    return { type: 'acknowledged' };
+  const own = typeof mark === 'string' && words === undefined ? clean(mark) : because;
+  return { type: 'refused', reason: own };
+}
+
+function ownFormatResults(answer: unknown, { ids, host, clean }: Sent): RecordResult[] {
+  if (typeof answer !== 'object' || answer === null || !('results' in answer))
+    return ids.map(() => ({ type: 'acknowledged' }));
+  const read = ownResults.safeParse(answer);
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    // Taken for a success, it could lose refused records.
+    const fault = `${issue?.path.join('.')}: ${issue?.message}`;
+    const hint = 'each result has an `id` and a `status` of acknowledged, refused or again';
+    throw loadRefused(`${host} answered with results that cannot be read: ${fault}`, { hint });
+  }
+  const byId = new Map(read.data.results.map((result) => [result.id, result]));
+  return ids.map((id): RecordResult => {
+    const result = byId.get(id);
+    if (result === undefined || result.status === 'acknowledged') return { type: 'acknowledged' };
+    const reason = clean(result.reason ?? '') || 'the receiver gives no reason';
+    if (result.status === 'again') return { type: 'again', reason, afterMs: result.retry_after_ms ?? undefined };
+    return { type: 'refused', reason, column: result.column ?? undefined };
+  });
+}
+
+/**
+ * The verdict of an answer about the records of its request.
+ * @throws {CdsyncError} for a failure that neither other records nor another attempt would repair
+ * @throws {ResultsMisfit} if its results are not about these records
+ */
+export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
+  const { status } = response;
+  const { form, names } = sent;
+  const answer = parsed(response.body);
+  const accepted = isAccepted(status, form);
+  const entries =
+    form.response.results === undefined || answer === undefined
+      ? undefined
+      : entriesIn(answer, form.response.results, names);
+  if (entries !== undefined && entries.length > 0 && status !== 429)
+    return namedResults(entries, accepted, response, sent);
+  if (!accepted && isAgain(status, answer, form.response)) {
+    const isForAll = status === 429 || status === 503 || askedWaitMs(response) !== undefined;
+    const reason = `${sent.host} answered ${said(status)}`;
+    return { type: 'again', reason, afterMs: askedWaitMs(response), isForAll };
+  }
+  if (accepted && status < 300 && /^\s*<(?:!doctype html|html)/i.test(response.body))
+    throw loadRefused(`${sent.host} answered ${said(status)} with a page for people, which acknowledges nothing`, {
+      hint: 'is `url` right, and is the login? Pages to log in are answered so',
+    });
+  const broken = accepted ? undefined : endpointError(response, sent);
+  if (broken !== undefined) throw broken;
+  const { success, count } = form.response;
+  const isSuccess =
+    success === undefined || valuesAt(answer, success.path).some((value) => String(value) === success.equals);
+  if (accepted && (isSuccess || status >= 400)) {
+    if (form.isOwn) return { type: 'results', results: ownFormatResults(answer, sent) };
+    const notTaken = count === undefined ? 0 : Number(valuesAt(answer, count)[0]);
+    return {
+      type: 'results',
+      results: names.map(() => ({ type: 'acknowledged' })),
+      notTaken: notTaken > 0 ? notTaken : undefined,
+    };
+  }
+  const reason = `the receiver answered ${said(status)}${names.length === 1 ? reasonIn(answer, response, sent) : ''}`;
+  return { type: 'refused', reason, mayPassLast: status === 409 };
+}
+
+function namedResults(
+  entries: ReturnType<typeof entriesIn> & object,
+  accepted: boolean,
+  response: HttpResponse,
+  sent: Sent,
+): Verdict {
+  const results: (RecordResult | undefined)[] = sent.names.map(() => (accepted ? { type: 'acknowledged' } : undefined));
+  for (const { index, value } of entries) {
+    const result = entryResult(value, sent, response);
+    // What one entry refuses, another does not acknowledge.
+    if (results[index]?.type !== 'refused') results[index] = result;
+  }
+  return { type: 'results', results };
+}

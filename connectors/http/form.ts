@@ -1,0 +1,233 @@
+import {
+  BodyTemplate,
+  type Finding,
+  type OptionValues,
+  type OutgoingRecord,
+  type Secret,
+  type StreamColumns,
+  TemplateFailure,
+  TemplateRow,
+  TextTemplate,
+  unknownColumns,
+} from '../../src/sdk/index.js';
+import { targetOf } from './exchange.js';
+import type { HttpShape } from './options.js';
+import { envelopeBytes, recordText } from './signed-batch.js';
+
+export type HttpOptions = OptionValues<HttpShape>;
+export type ResponseRules = NonNullable<HttpOptions['response']>;
+export type Op = OutgoingRecord['op'];
+type Variant = Exclude<NonNullable<HttpOptions['insert']>, 'skip'>;
+type Batch = NonNullable<HttpOptions['batch']>;
+
+/** The requests of one kind of change. */
+export interface Form {
+  readonly op: Op;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly format: 'json' | 'form' | 'ndjson' | 'text';
+  /** Whether the body is cdsync's own format. */
+  readonly isOwn: boolean;
+  readonly batch: { readonly records: number; readonly bytes: number; readonly body: BodyTemplate | undefined };
+  readonly response: ResponseRules;
+  /** Whether the URL may differ from record to record. */
+  readonly hasUrlTemplate: boolean;
+  /** @throws {TemplateFailure} */
+  render(record: OutgoingRecord): Rendered;
+  columns(stream: StreamColumns): Finding[];
+}
+
+/** What one record becomes. */
+export interface Rendered {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** What results are compared with. */
+  readonly equals: string;
+  /** Every text that was made of the record's values: none may be in a message. */
+  readonly values: readonly unknown[];
+}
+
+const contentTypes: Readonly<Record<Form['format'], string>> = {
+  json: 'application/json',
+  form: 'application/x-www-form-urlencoded',
+  ndjson: 'application/x-ndjson',
+  text: 'text/plain; charset=utf-8',
+};
+
+/** The forms for each kind of change; `skip` sends nothing. */
+export function compileForms(options: HttpOptions): Record<Op, Form | 'skip'> {
+  const compiled = (op: Op) => (options[op] === 'skip' ? ('skip' as const) : compileForm(op, options, options[op]));
+  return { insert: compiled('insert'), update: compiled('update'), delete: compiled('delete') };
+}
+
+function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions['insert'], 'skip'>): Form {
+  const changed: Partial<Variant> = variant ?? {};
+  const merged = { ...options, ...definedOf(changed) };
+  const isOwn =
+    options.body === undefined && changed.body === undefined && merged.method !== 'get' && merged.method !== 'delete';
+  const path = changed.url === undefined ? ['url'] : [op, 'url'];
+  const written = (merged.url ?? options.url).reveal();
+  const url = new TextTemplate(written, { isUrl: true });
+  const filled = filledSegments(written);
+  const headers = Object.entries(merged.headers ?? {}).map(
+    ([name, value]) => [name.toLowerCase(), new TextTemplate((value as Secret).reveal())] as const,
+  );
+  const hasBody = !isOwn && merged.body !== undefined && merged.body !== 'none' && merged.method !== 'get';
+  const body = hasBody ? new BodyTemplate(merged.body, { omitsNull: options.omitNull }) : undefined;
+  const format = merged.format ?? 'json';
+  const response = { ...options.response, ...definedOf(changed.response ?? {}) } as ResponseRules;
+  const { results } = response;
+  const equals = new BodyTemplate(results?.equals ?? '{{ _key }}');
+  const checked = {
+    required: merged.required ?? [],
+    isCompared: results?.key !== undefined && results.equals !== undefined,
+  };
+  const own = isOwn
+    ? { records: 100, bytes: 262_144 }
+    : { records: merged.batch === undefined ? 1 : 100, bytes: 16_000_000 };
+  const batch: Partial<Batch> = definedOf(merged.batch ?? {});
+  return {
+    ...{ op, format, isOwn, response, method: (merged.method ?? 'post').toUpperCase() as Form['method'] },
+    hasUrlTemplate: url.columns.length > 0,
+    batch: {
+      records: batch.records ?? own.records,
+      bytes: batch.bytes ?? own.bytes,
+      body: batch.body === undefined ? undefined : new BodyTemplate(batch.body),
+    },
+    render: (record) =>
+      rendered(record, { ...{ url, filled, headers, body, equals, format, isOwn }, ...checked }, [
+        url,
+        ...headers.map(([, value]) => value),
+        ...(body === undefined ? [] : [body]),
+      ]),
+    columns: (stream) => [
+      ...unknownColumns(url, stream, path),
+      ...headers.flatMap(([name, value]) =>
+        unknownColumns(value, stream, changed.headers === undefined ? ['headers', name] : [op, 'headers', name]),
+      ),
+      ...(body === undefined ? [] : unknownColumns(body, stream, changed.body === undefined ? ['body'] : [op, 'body'])),
+      ...unknownColumns(equals, stream, [
+        ...(changed.response === undefined ? [] : [op]),
+        'response',
+        'results',
+        'equals',
+      ]),
+    ],
+  };
+}
+
+function definedOf<T extends object>(part: T): Partial<T> {
+  return Object.fromEntries(Object.entries(part).filter(([, value]) => value !== undefined)) as Partial<T>;
+}
+
+interface Parts {
+  readonly url: TextTemplate;
+  readonly filled: readonly boolean[];
+  readonly headers: readonly (readonly [string, TextTemplate])[];
+  readonly body: BodyTemplate | undefined;
+  readonly equals: BodyTemplate;
+  readonly format: Form['format'];
+  readonly isOwn: boolean;
+  readonly required: readonly string[];
+  readonly isCompared: boolean;
+}
+
+function rendered(record: OutgoingRecord, parts: Parts, used: readonly (TextTemplate | BodyTemplate)[]): Rendered {
+  const row = TemplateRow.of(record);
+  if (record.isErasure)
+    for (const { name } of used.flatMap((template) => [...template.columns]))
+      if (row.json(name) === 'null') throw new TemplateFailure(`it cannot be erased there: column "${name}" is gone`);
+  const url = urlOf(parts.url.render(row), parts.filled);
+  const headers: Record<string, string> = {};
+  for (const [name, template] of parts.headers) {
+    const value = template.render(row);
+    if (/[\r\n\0]/.test(value) || /[^\t\x20-\x7e\x80-\xff]/.test(value))
+      throw new TemplateFailure(`the header "${name}" would have a line end, or a character that HTTP does not allow`);
+    headers[name] = value;
+  }
+  const value = parts.body?.value(row);
+  for (const name of parts.required) {
+    const member = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+    if (member === undefined || member === null || member === '')
+      throw new TemplateFailure(`"${name}" is required, and is empty`);
+  }
+  const compared = parts.equals.value(row);
+  if (parts.isCompared && (compared === null || compared === ''))
+    throw new TemplateFailure('the value that answers name the record by is empty');
+  const body = parts.isOwn
+    ? recordText(record)
+    : parts.body === undefined
+      ? ''
+      : bodyText(parts.body, value, row, parts.format);
+  return { url, headers, body, equals: String(compared), values: [value, url, ...Object.values(headers), compared] };
+}
+
+const origin = /^https?:\/\/[^/?#]*/;
+
+/** Which segments of a URL's path have a placeholder. */
+function filledSegments(text: string): boolean[] {
+  const marked = text.replace(origin, '').replace(/\{\{[\s\S]*?\}\}|\{%[\s\S]*?%\}/g, '\0');
+  return (marked.split(/[?#]/, 1)[0] ?? '').split('/').map((segment) => segment.includes('\0'));
+}
+
+/** A URL whose segments are all there: an empty one would mean another resource, such as the whole list. */
+function urlOf(url: string, filled: readonly boolean[]): string {
+  if (!filled.includes(true)) return url;
+  const segments = (url.replace(origin, '').split(/[?#]/, 1)[0] ?? '').split('/');
+  const isShifted = segments.length !== filled.length;
+  for (const [at, segment] of segments.entries()) {
+    if (/^(?:\.|%2e){1,2}$/i.test(segment)) throw new TemplateFailure('a segment of the path would be . or ..');
+    if (segment === '' && at > 0 && (isShifted || filled[at]))
+      throw new TemplateFailure('a segment of the path would be empty');
+  }
+  targetOf(url);
+  return url;
+}
+
+function bodyText(body: BodyTemplate, value: unknown, row: TemplateRow, format: Form['format']): string {
+  if (format === 'json') return body.json(row);
+  if (format === 'form') return formText(value);
+  if (format === 'text') return typeof value === 'string' ? value : body.json(row);
+  return body
+    .lines(row)
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+/** Form fields: members of maps as `a[b]`, items of lists as fields of one name, NULL as an empty field. */
+function formText(value: unknown): string {
+  const fields: [string, string][] = [];
+  const add = (name: string, part: unknown): void => {
+    if (Array.isArray(part)) for (const item of part) add(name, item);
+    else if (typeof part === 'object' && part !== null && !('compare' in part))
+      for (const [key, member] of Object.entries(part)) add(name === '' ? key : `${name}[${key}]`, member);
+    else fields.push([name, part === null || part === undefined ? '' : String(part)]);
+  };
+  add('', value);
+  return new URLSearchParams(fields).toString();
+}
+
+/** The body of a request for several records. */
+export function batchBody(form: Form, bodies: readonly string[], stream: string): string {
+  if (form.batch.records === 1 && form.batch.body === undefined) return bodies.join('');
+  if (form.format === 'ndjson' || form.format === 'text') return bodies.join('');
+  const list = `[${bodies.join(',')}]`;
+  if (form.batch.body === undefined) return form.format === 'form' ? bodies.join('&') : list;
+  return form.batch.body.json(
+    new TemplateRow(
+      new Map([
+        ['records', list],
+        ['_stream', JSON.stringify(stream)],
+      ]),
+    ),
+  );
+}
+
+/** The bytes that a request has besides its records. */
+export function envelopeBytesOf(form: Form, stream: string): number {
+  return form.isOwn ? envelopeBytes : Buffer.byteLength(batchBody(form, [], stream)) + 1;
+}
+
+export function contentTypeOf({ format }: Form): string {
+  return contentTypes[format];
+}

@@ -1,0 +1,128 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readStateIfUsable, sleep, writeFileAtomically } from '../../src/sdk/index.js';
+
+export interface RateLimit {
+  readonly requests?: number | undefined;
+  readonly records?: number | undefined;
+  /** Milliseconds. */
+  readonly per: number;
+}
+
+/** Spans of time that a window is counted in: what was sent in one of them counts until all of it is older than the window. */
+const spans = 100;
+/** Requests may arrive closer together than they were sent. */
+const margin = 1.02;
+const saveEveryMs = 250;
+
+type Counts = [span: number, count: number][];
+const keptSchema = z.array(z.tuple([z.string(), z.array(z.tuple([z.number(), z.number()]))]));
+
+/** One limit in any sliding window. */
+class Window {
+  readonly limit: RateLimit;
+  counts: Counts;
+  readonly #spanMs: number;
+
+  constructor(limit: RateLimit, counts: Counts) {
+    this.limit = limit;
+    this.counts = counts;
+    this.#spanMs = Math.max(1, (limit.per * margin) / spans);
+  }
+
+  /** How long a request of this many records must wait. */
+  waitMs(records: number, now: number): number {
+    const { requests, records: most, per } = this.limit;
+    // A batch larger than the limit goes alone.
+    const allowed = requests ?? Math.max(most ?? 1, records);
+    const current = Math.floor(now / this.#spanMs);
+    // A clock that was set back must not make a wait without end.
+    this.counts = this.counts.filter(([span]) => (span + 1) * this.#spanMs > now - per * margin && span <= current);
+    let used = this.counts.reduce((sum, [, count]) => sum + count, 0) + this.#cost(records) - allowed;
+    for (const [span, count] of this.counts) {
+      if (used <= 0) return 0;
+      used -= count;
+      if (used <= 0) return (span + 1) * this.#spanMs + per * margin - now;
+    }
+    return 0;
+  }
+
+  take(records: number, now: number): void {
+    const span = Math.floor(now / this.#spanMs);
+    const last = this.counts.at(-1);
+    if (last?.[0] === span) last[1] += this.#cost(records);
+    else this.counts.push([span, this.#cost(records)]);
+  }
+
+  #cost(records: number): number {
+    return this.limit.requests === undefined ? records : 1;
+  }
+}
+
+/** The limits of a destination. They count over retries and runs: what was sent is kept in a file. */
+export class Rate {
+  readonly #windows: readonly Window[];
+  readonly #path: string;
+  #turn: Promise<void> = Promise.resolve();
+  #pausedUntil = 0;
+  #savedAt = 0;
+
+  private constructor(windows: readonly Window[], path: string) {
+    this.#windows = windows;
+    this.#path = path;
+  }
+
+  /** @param folder that is kept over runs */
+  static async open(limits: readonly RateLimit[], folder: string): Promise<Rate> {
+    const path = join(folder, 'rate.json');
+    const kept = new Map(limits.length === 0 ? [] : await readStateIfUsable(path, keptSchema));
+    return new Rate(
+      limits.map((limit) => new Window(limit, kept.get(JSON.stringify(limit)) ?? [])),
+      path,
+    );
+  }
+
+  /** Nothing more is sent before a moment (of `Date.now`). */
+  pause(until: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, until);
+  }
+
+  /** Waits until a request of this many records may be sent, and counts it. Requests get their turns in order. */
+  take(records: number, signal: AbortSignal): Promise<void> {
+    const turn = this.#turn.then(async () => {
+      for (;;) {
+        const now = Date.now();
+        const waitMs = Math.max(
+          this.#pausedUntil - now,
+          ...this.#windows.map((window) => window.waitMs(records, now)),
+          0,
+        );
+        if (waitMs <= 0) break;
+        await sleep(Math.ceil(waitMs), signal);
+      }
+      for (const window of this.#windows) window.take(records, Date.now());
+      if (this.#windows.length > 0 && Date.now() - this.#savedAt > saveEveryMs) await this.#save();
+    });
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #save(): Promise<void> {
+    this.#savedAt = Date.now();
+    const kept = this.#windows.map(({ limit, counts }) => [JSON.stringify(limit), counts]);
+    await writeFileAtomically(this.#path, JSON.stringify(kept));
+  }
+
+  async close(): Promise<void> {
+    if (this.#windows.length > 0) await this.#save();
+  }
+}
+
+/** The shortest time in which some requests and records can be sent. */
+export function shortestMs(limits: readonly RateLimit[], requests: number, records: number): number {
+  const times = limits.map(({ requests: mostRequests, records: mostRecords, per }) => {
+    const windows = mostRequests === undefined ? records / (mostRecords ?? 1) : requests / mostRequests;
+    return Math.max(0, Math.ceil(windows) - 1) * per;
+  });
+  return Math.max(0, ...times);
+}

@@ -1,0 +1,320 @@
+import { createHash } from 'node:crypto';
+import {
+  CdsyncError,
+  NoResponse,
+  type OutgoingRecord,
+  parseExactly,
+  type RecordCapabilities,
+  type RecordDestination,
+  type RecordResult,
+  TemplateFailure,
+} from '../../src/sdk/index.js';
+import { askedWaitMs, type Sent, type Verdict, verdictOf } from './answer.js';
+import { cleaner } from './clean.js';
+import { type Exchange, targetOf } from './exchange.js';
+import {
+  batchBody,
+  compileForms,
+  contentTypeOf,
+  envelopeBytesOf,
+  type Form,
+  type HttpOptions,
+  type Op,
+  type Rendered,
+} from './form.js';
+import type { Login } from './login.js';
+import type { Rate } from './rate.js';
+import { ResultsMisfit } from './results.js';
+import { batchOf, type Sender, signatureHeaders } from './signed-batch.js';
+
+/** A record as it is sent, and its place in the batch. */
+interface Item extends Rendered {
+  readonly record: OutgoingRecord;
+  readonly at: number;
+  readonly form: Form;
+}
+
+/** So many records that went alone, all refused, mean that not the records are wrong. */
+const maxRefusedAtFirst = 20;
+/** A delivery does not wait longer for what a successful answer says about its limit. */
+const maxLimitWaitMs = 300_000;
+
+export interface HttpParts {
+  readonly exchange: Exchange;
+  readonly login: Login;
+  readonly rate: Rate;
+  readonly sender: Sender;
+  readonly notice: (line: string) => void;
+}
+
+/** Sends records as requests of the receiver's own form. */
+export class HttpDestination implements RecordDestination {
+  readonly capabilities: RecordCapabilities;
+  readonly #options: HttpOptions;
+  readonly #parts: HttpParts;
+  readonly #forms: Record<Op, Form | 'skip'>;
+  /** How often records failed in a request that was answered with 5xx, or not at all. */
+  readonly #failures = new Map<string, number>();
+  /** A new key of idempotency is needed after an answered failure. */
+  readonly #generations = new Map<string, number>();
+  #passed = 0;
+  #refusedAlone = 0;
+  #notTaken = 0;
+
+  constructor(options: HttpOptions, parts: HttpParts) {
+    this.#options = options;
+    this.#parts = parts;
+    this.#forms = compileForms(options);
+    const most = Object.values(this.#forms).map((form) => (form === 'skip' ? 1 : form.batch.records));
+    this.capabilities = { batchRecords: Math.max(...most), batchBytes: 16_000_000, batchesAtOnce: options.parallel };
+  }
+
+  async send(batch: readonly OutgoingRecord[], signal: AbortSignal): Promise<readonly RecordResult[]> {
+    const results: RecordResult[] = [];
+    const items = batch.flatMap((record, at) => {
+      const item = this.#item(record, at);
+      if ('type' in item) results[at] = item;
+      return 'type' in item ? [] : [item];
+    });
+    let stop: RecordResult | undefined;
+    for (const request of this.#requests(items)) {
+      // After the receiver asks to wait, send nothing more: later records must not overtake earlier ones.
+      if (stop !== undefined) {
+        for (const { at } of request) results[at] = stop;
+        continue;
+      }
+      try {
+        await this.#deliver(request, results, signal);
+      } catch (error) {
+        // Records that were taken must not be sent again. The next request meets the error again.
+        if (!items.some(({ at }) => results[at] !== undefined)) throw error;
+        const reason = error instanceof CdsyncError ? error.message : 'the request failed';
+        for (const { at } of items) results[at] ??= { type: 'again', reason };
+        signal.throwIfAborted();
+        return results;
+      }
+      const last = results[(request.at(-1) as Item).at];
+      stop = last?.type === 'again' && request.every(({ at }) => results[at]?.type === 'again') ? last : undefined;
+    }
+    return results;
+  }
+
+  async close(): Promise<void> {
+    if (this.#notTaken > 0)
+      this.#parts.notice(`the receiver says that it did not take ${this.#notTaken} records, and not which`);
+    await this.#parts.rate.close();
+    await this.#parts.exchange.close();
+  }
+
+  #item(record: OutgoingRecord, at: number): Item | RecordResult {
+    const form = this.#forms[record.op];
+    if (form === 'skip') return { type: 'acknowledged' };
+    try {
+      return { record, at, form, ...form.render(record) };
+    } catch (error) {
+      if (error instanceof TemplateFailure) return { type: 'refused', reason: error.message };
+      if (error instanceof CdsyncError && error.code === 'destination_url')
+        return { type: 'refused', reason: 'its URL would not be one' };
+      throw error;
+    }
+  }
+
+  /** Splits records into requests, in order: of one form, URL and headers each, none with two records of one name. */
+  #requests(items: readonly Item[]): Item[][] {
+    const open = new Map<string, { items: Item[]; bytes: number; names: Set<string> }>();
+    const requests: Item[][] = [];
+    for (const item of items) {
+      const { form } = item;
+      const place = JSON.stringify([form.op, item.url, item.headers]);
+      const length = Buffer.byteLength(item.body) + 1;
+      const envelope = envelopeBytesOf(form, item.record.stream);
+      let current = open.get(place);
+      const isFull =
+        current !== undefined &&
+        (current.items.length >= form.batch.records ||
+          current.bytes + length > form.batch.bytes ||
+          current.names.has(item.equals));
+      if (current === undefined || isFull) {
+        current = { items: [], bytes: envelope, names: new Set() };
+        open.set(place, current);
+        requests.push(current.items);
+      }
+      current.items.push(item);
+      current.bytes += length;
+      current.names.add(item.equals);
+    }
+    return requests;
+  }
+
+  /**
+   * Sends records together. If the receiver refuses them, sends each half, until the refused records are found.
+   * @param isKnownBad the request would fail: what was sent with it passed
+   * @returns whether all of them passed
+   */
+  async #deliver(
+    items: readonly Item[],
+    results: RecordResult[],
+    signal: AbortSignal,
+    isKnownBad = false,
+  ): Promise<boolean> {
+    const [first] = items as [Item];
+    const note = (result: RecordResult) => {
+      for (const { at } of items) results[at] = result;
+      return false;
+    };
+    const { records, bytes } = first.form.batch;
+    if (items.length === 1 && Buffer.byteLength(first.body) + envelopeBytesOf(first.form, first.record.stream) > bytes)
+      return note({ type: 'refused', reason: `longer than ${bytes} bytes (batch.bytes)` });
+    if (isKnownBad && items.length > 1) return this.#halves(items, results, signal);
+    const verdict = await this.#verdict(items, signal);
+    if (verdict.type === 'again') {
+      const times = this.#countFailures(items);
+      const { reason, afterMs, isForAll } = verdict;
+      if (isForAll || items.length === 1 || times < 2 || records === 1)
+        return note({ type: 'again', reason, afterMs, ...(isForAll ? { isForAll } : {}) });
+      return this.#halves(items, results, signal);
+    }
+    if (verdict.type === 'refused') {
+      if (items.length > 1) return this.#halves(items, results, signal);
+      if (!verdict.mayPassLast) this.#refuseAlone(verdict.reason);
+      return note(verdict);
+    }
+    const unnamed = items.filter((item, index) => {
+      const result = verdict.results[index];
+      if (result !== undefined) results[item.at] = result;
+      if (result?.type === 'acknowledged') this.#pass(item);
+      return result === undefined;
+    });
+    this.#notTaken += verdict.notTaken ?? 0;
+    if (unnamed.length > 0 && unnamed.length < items.length) return this.#deliver(unnamed, results, signal);
+    return verdict.results.every((result) => result?.type === 'acknowledged');
+  }
+
+  async #halves(items: readonly Item[], results: RecordResult[], signal: AbortSignal): Promise<boolean> {
+    const middle = Math.ceil(items.length / 2);
+    const [one, other] = [items.slice(0, middle), items.slice(middle)];
+    const passed = await this.#deliver(one, results, signal);
+    const last = one.map(({ at }) => results[at]).find((result) => result?.type === 'again' && result.isForAll);
+    if (last !== undefined) {
+      for (const { at } of other) results[at] = last;
+      return false;
+    }
+    await this.#deliver(other, results, signal, passed);
+    return false;
+  }
+
+  #pass({ record }: Item): void {
+    this.#passed += 1;
+    this.#failures.delete(record.id);
+  }
+
+  #countFailures(items: readonly Item[]): number {
+    let most = 0;
+    for (const { record } of items) {
+      const times = (this.#failures.get(record.id) ?? 0) + 1;
+      this.#failures.set(record.id, times);
+      most = Math.max(most, times);
+    }
+    return most;
+  }
+
+  #refuseAlone(reason: string): void {
+    this.#refusedAlone += 1;
+    if (this.#passed > 0 || this.#refusedAlone < maxRefusedAtFirst) return;
+    throw new CdsyncError(`the first ${maxRefusedAtFirst} records were all refused: ${reason}`, {
+      code: 'records_refused',
+      hint: 'correct the template, the login or the receiver: see what is sent with cdsync push --dry-run --show-values',
+    });
+  }
+
+  async #verdict(items: readonly Item[], signal: AbortSignal): Promise<Verdict> {
+    const [{ form, url }] = items as [Item];
+    const { host } = targetOf(url);
+    const clean = cleaner(() =>
+      items.flatMap(({ record, values }) => [parseExactly(record.json), record.key, ...values]),
+    );
+    const sent: Sent = {
+      ...{ form, host, clean },
+      names: items.map(({ equals }) => equals),
+      ids: items.map(({ record }) => record.id),
+    };
+    try {
+      const response = await this.#request(items, signal);
+      const verdict = verdictOf(response, sent);
+      const waitMs = askedWaitMs(response);
+      if (verdict.type === 'results' && waitMs !== undefined)
+        this.#parts.rate.pause(Date.now() + Math.min(waitMs, maxLimitWaitMs));
+      if (verdict.type === 'again') this.#nextGeneration(items);
+      return verdict;
+    } catch (error) {
+      if (error instanceof NoResponse) return { type: 'again', reason: error.message, isForAll: false };
+      if (error instanceof ResultsMisfit) return { type: 'refused', reason: error.message };
+      throw error;
+    }
+  }
+
+  /** One request, with one new login if the token was refused. */
+  async #request(items: readonly Item[], signal: AbortSignal) {
+    const [{ form, url, record }] = items as [Item];
+    const { login, rate, exchange, sender } = this.#parts;
+    const texts = items.map(({ body }) => body);
+    const own = form.isOwn ? batchOf(texts, sender) : undefined;
+    const body = own?.body ?? batchBody(form, texts, record.stream);
+    for (let isSecond = false; ; isSecond = true) {
+      const credentials = await login.credentials(signal);
+      await rate.take(items.length, signal);
+      const target = withQuery(url, credentials.query);
+      const headers = this.#headers(items, body, own?.id, credentials.headers);
+      const hasBody = form.method !== 'GET' && body !== '';
+      const response = await exchange.send(
+        target,
+        { method: form.method, headers, body: hasBody ? body : undefined },
+        signal,
+      );
+      if (response.status !== 401) login.worked(credentials);
+      if (response.status !== 401 || isSecond || !login.renew(credentials)) return response;
+    }
+  }
+
+  #headers(
+    items: readonly Item[],
+    body: string,
+    batchId: string | undefined,
+    credentials: Readonly<Record<string, string>>,
+  ) {
+    const [{ form, headers, url }] = items as [Item];
+    const { signingSecret, idempotency } = this.#options;
+    const key = batchId ?? (idempotency === undefined ? undefined : this.#idempotencyKey(items, url, body));
+    const name = idempotency?.header.toLowerCase() ?? 'idempotency-key';
+    const isSigned = batchId !== undefined && signingSecret !== undefined;
+    return {
+      'user-agent': 'cdsync',
+      ...(body === '' ? {} : { 'content-type': contentTypeOf(form) }),
+      ...(form.isOwn ? {} : { accept: 'application/json' }),
+      ...(key === undefined ? {} : { [name]: key }),
+      ...credentials,
+      ...headers,
+      ...(isSigned ? signatureHeaders(batchId, body, signingSecret, Date.now()) : {}),
+    };
+  }
+
+  #idempotencyKey(items: readonly Item[], url: string, body: string): string {
+    const ids = items.map(({ record }) => record.id);
+    const generation = Math.max(...ids.map((id) => this.#generations.get(id) ?? 0));
+    const [{ form }] = items as [Item];
+    const text = [...ids, form.method, url, body, ...(generation === 0 ? [] : [generation])].join('\n');
+    return createHash('sha256').update(text).digest('hex').slice(0, 32);
+  }
+
+  #nextGeneration(items: readonly Item[]): void {
+    if (this.#options.idempotency === undefined) return;
+    for (const { record } of items) this.#generations.set(record.id, (this.#generations.get(record.id) ?? 0) + 1);
+  }
+}
+
+function withQuery(url: string, query: readonly (readonly [string, string])[]): string {
+  if (query.length === 0) return url;
+  const more = new URLSearchParams(Object.fromEntries(query)).toString();
+  const [address = '', fragment] = url.split('#', 2);
+  return `${address}${address.includes('?') ? '&' : '?'}${more}${fragment === undefined ? '' : `#${fragment}`}`;
+}
