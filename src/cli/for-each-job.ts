@@ -1,5 +1,6 @@
 import type { JobConfig, StreamConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { mendsItself } from '../core/failures.js';
 import { formatCounted } from '../core/quantities.js';
 import type { RunReport, RunStatus } from '../core/run-report.js';
 import { nameHint } from '../core/suggestions.js';
@@ -13,6 +14,8 @@ import { type Ending, exitCodeOf, failureDocument, type Output, usageError } fro
 export interface CommandResult extends Omit<Ending, 'storage' | 'job'> {
   /** Whether something was committed or delivered. */
   readonly hasDone?: boolean;
+  /** Whether the same command alone may mend it. */
+  readonly retry?: boolean;
 }
 
 /** The work of a command on each of its jobs. `Result` is the job's entry in the document of --json. */
@@ -87,6 +90,11 @@ function withoutReport({ job, code, error }: JobResult) {
   return { job, ...none, status, error: reported };
 }
 
+/** Whether the same command alone may mend the end of a job. */
+function mayMend({ code, error, retry }: JobResult): boolean {
+  return retry ?? (error === undefined ? code === 75 || code === 130 : mendsItself(error));
+}
+
 /** Each job has its entry, also one that did not begin. With exits 2 and 75 there is `error` instead (contract). */
 export function documentOfJobs(
   ends: readonly JobResult[],
@@ -94,7 +102,9 @@ export function documentOfJobs(
   const code = exitCodeOfJobs(ends);
   const stopped = code === 2 || code === 75 ? ends.find((end) => end.code === code)?.error : undefined;
   if (stopped !== undefined) return { ...failureDocument(stopped), status: statusOf(code) };
-  return { status: statusOf(code), jobs: ends.map((end) => end.result ?? withoutReport(end)), error: null };
+  const failed = ends.filter((end) => end.code !== 0);
+  const retry = failed.length > 0 && failed.every(mayMend);
+  return { status: statusOf(code), retry, jobs: ends.map((end) => end.result ?? withoutReport(end)), error: null };
 }
 
 /** `4 jobs: 1 ok, 1 failed (b), 2 interrupted (c, d)`. */
@@ -115,13 +125,18 @@ function codeOf({ error, errorCode }: JobResult): string | undefined {
 
 /** The ends that the last line is about: those that need the same next command as the worst one. */
 export function worstEnds(ends: readonly JobResult[]): readonly JobResult[] {
-  const worst = [130, 5, 1, 4, 3, 75, 2].find((code) => ends.some((end) => end.code === code));
-  const [first, ...others] = ends.filter(({ code }) => code === worst);
+  const failed = ends.filter(({ code }) => code !== 0);
+  const forPerson = failed.filter((end) => !mayMend(end));
+  const isStopped = failed.some(({ code }) => code === 130);
+  const of = forPerson.length > 0 && !isStopped ? forPerson : failed;
+  const worst = [130, 5, 1, 4, 3, 75, 2].find((code) => of.some((end) => end.code === code));
+  const [first, ...others] = of.filter(({ code }) => code === worst);
   if (first === undefined) return [];
   // A run is approved alone.
   const alike = others.filter(
     (end) =>
       worst !== 3 &&
+      !first.isHeld &&
       (end.undelivered ?? false) === (first.undelivered ?? false) &&
       end.remedy === first.remedy &&
       (worst === 130 || codeOf(end) === codeOf(first)),

@@ -1,5 +1,5 @@
 import { errorType } from '../core/error-codes.js';
-import { formatDuration } from '../core/quantities.js';
+import { formatCounted } from '../core/quantities.js';
 import { JobLayout } from '../storage/layout.js';
 import { lastGoodRun } from '../storage/reports.js';
 import type { Ending } from './output.js';
@@ -7,6 +7,9 @@ import { stoppedService } from './own-command.js';
 
 const restoreFormat = 'write {"format":1} into .cdsync/format.json, if no newer cdsync wrote it; then: cdsync verify';
 const restoreStore = 'restore the store, as docs/recovery.md says, then: cdsync verify';
+
+/** The most streams whose reports are read for their age. */
+const mostStreams = 10;
 
 const ofQueries = new Set(['sql_failed', 'sql_not_allowed']);
 
@@ -21,13 +24,13 @@ const withoutWords = new Set(['run', 'push', 'plan', 'check', 'verify']);
 
 /** The next step after a command that did not succeed, by its error and its properties. */
 export function nextCommand(ending: Ending): string {
-  const { code, remedy, undelivered, next, command } = ending;
+  const { code, remedy, undelivered, next, command, isHeld, errorCode = '' } = ending;
   if (next !== undefined) return next;
-  if (code === 3) return nextForHeld(ending);
+  if (code === 3 || isHeld) return nextForHeld(ending);
   const words = nextForError(ending);
   if (words !== undefined) return words;
-  if (code === 2) return 'correct it, then: cdsync check';
-  if (code === 4) return 'see what the key may do: cdsync check';
+  if (code === 2 || errorType(errorCode).kind === 'configuration') return 'correct it, then: cdsync check';
+  if (code === 4 || errorType(errorCode).kind === 'auth') return 'see what the key may do: cdsync check';
   if (code === 75) return 'see who has it: cdsync status';
   if (undelivered) return 'next: cdsync push';
   if (code === 130 && command !== undefined) return `next: cdsync ${withoutWords.has(command) ? command : 'status'}`;
@@ -46,22 +49,36 @@ function nextForHeld({ held = 'RUN', heldStream: stream, errorCode }: Ending): s
   return `${look}; then: cdsync approve ${held}, or: cdsync discard ${held}`;
 }
 
+const hourMs = 3_600_000;
+
+/** In hours, or from two days on in nights: what people ask of a nightly job. */
 function shownAge(ms: number): string {
-  return ms < 0 ? 'of a run whose clock was ahead' : `${formatDuration(ms)} old`;
+  if (ms < 0) return 'of a run whose clock was ahead';
+  if (ms < hourMs) return 'less than an hour old';
+  const isOfDays = ms >= 48 * hourMs;
+  return `${formatCounted(Math.floor(ms / (isOfDays ? 24 : 1) / hourMs), isOfDays ? 'night' : 'hour')} old`;
+}
+
+/** How old the last good snapshot is: that of the streams that the failure is about, and of several the oldest. */
+async function lastGood({ storage = '', job = '', streams, isOneOfSeveral }: Ending): Promise<string | undefined> {
+  const layout = new JobLayout(storage, job);
+  const asked = streams?.slice(0, mostStreams) ?? [undefined];
+  const runs = await Promise.all(asked.map(async (stream) => ({ stream, run: await lastGoodRun(layout, stream) })));
+  const [oldest] = runs.sort((a, b) => (a.run?.startedAt ?? 0) - (b.run?.startedAt ?? 0));
+  if (oldest === undefined) return undefined;
+  const { stream, run } = oldest;
+  const ofJob = isOneOfSeveral ? ` of ${job}` : '';
+  const of = stream === undefined ? ofJob : ` of ${isOneOfSeveral ? `${job}, ` : ''}${stream}`;
+  if (run === undefined) return `there is no good snapshot${of} yet`;
+  return `the last good snapshot${of} is ${shownAge(Date.now() - run.startedAt)}`;
 }
 
 /** The last line of a command that did not succeed: what to do next, and how old the last good snapshot is. */
 export async function nextStep(ending: Ending): Promise<string> {
-  const { storage, job, isOneOfSeveral } = ending;
+  const { storage, job, errorCode = '' } = ending;
   const service = storage === undefined ? undefined : await stoppedService(storage, ending.errorCode);
   const command = service === undefined ? nextCommand(ending) : `start the service in a second terminal: ${service}`;
-  if (storage === undefined || job === undefined) return command;
-  const last = await lastGoodRun(new JobLayout(storage, job)).catch(() => 'unknown' as const);
-  if (last === 'unknown') return command;
-  const of = isOneOfSeveral ? ` of ${job}` : '';
-  const age =
-    last === undefined
-      ? `there is no good snapshot${of} yet`
-      : `the last good snapshot${of} is ${shownAge(Date.now() - last.startedAt)}`;
-  return `${command} (${age})`;
+  if (storage === undefined || job === undefined || errorType(errorCode).notify === false) return command;
+  const age = await lastGood(ending).catch(() => undefined);
+  return age === undefined ? command : `${command} (${age})`;
 }

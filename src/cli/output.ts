@@ -1,6 +1,9 @@
 import { ConfigError, type ConfigProblem, describeProblem } from '../config/problem.js';
 import { type CommandPlace, completed } from '../core/command-hints.js';
+import { errorType } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
+import { type Failure, mendsItself } from '../core/failures.js';
+import { formatNames } from '../core/quantities.js';
 import type { RunReport } from '../core/run-report.js';
 import { writeData, writeJson, writeLine } from './standard-streams.js';
 
@@ -8,6 +11,9 @@ import { writeData, writeJson, writeLine } from './standard-streams.js';
 export const logFormats = ['text', 'json'] as const;
 export type LogFormat = (typeof logFormats)[number];
 type LogLevel = 'debug' | 'info' | 'warning' | 'error';
+
+/** The most failures, and names of streams of one, that --quiet shows. */
+const mostFailures = 10;
 
 /** The variable that replaces --log-format. */
 export const logFormatVariable = 'CDSYNC_LOG_FORMAT';
@@ -169,10 +175,31 @@ export class Output {
       return;
     }
     const place = `${job === undefined ? '' : `job ${job}: `}${stream === undefined ? '' : `stream ${stream}: `}`;
-    this.#text(`error: ${place}${message} [${code}]`);
     const isSaidLast = error.hint !== undefined && last.startsWith(error.hint);
-    if (hint !== undefined && !isSaidLast) this.#text(`  ${hint}`);
+    const advice = hint === undefined || isSaidLast ? '' : `${this.#arguments.quiet ? ';' : '\n '} ${hint}`;
+    this.#text(`error: ${place}${message} [${code}]${advice}`);
     if (stack !== undefined) this.#text(`  cause: ${stack}`);
+  }
+
+  /** With --quiet, each failure of a job as one line, up to a number. @param isAlone whether the command has no other job */
+  failures(all: readonly Failure[], job: string, isAlone: boolean): void {
+    if (!this.#arguments.quiet) return;
+    for (const { streams, destination, error, isHeld } of all.slice(0, mostFailures)) {
+      const { code, message, request_id: requestId } = error;
+      const known = error.hint ?? (destination === undefined ? errorType(code).next : undefined);
+      const hint = known && this.hint(known, job);
+      const names = formatNames(streams, mostFailures);
+      if (this.logsJson) {
+        const details = { stream: names, destination, code, message, hint, request_id: requestId };
+        this.#log({ level: 'error', event: 'error', ...details });
+        continue;
+      }
+      const place = [...(isAlone ? [] : [`job ${job}`]), ...(destination === undefined ? [] : [destination]), names];
+      const line = `${place.join(': ')}: ${isHeld ? 'held' : 'failed'}: ${message} [${code}]${hint ? `; ${hint}` : ''}`;
+      this.#text(line.replaceAll(/\s*[\r\n]+\s*/g, ' '));
+    }
+    const more = all.length - mostFailures;
+    if (more > 0) this.#line(`and ${more} more`, { level: 'error', event: 'error' });
   }
 
   get showsValues(): boolean {
@@ -222,6 +249,7 @@ function problemEntry({ file, line, column, path, ...fault }: ConfigProblem) {
 export function failureDocument(error: CdsyncError): RunReport {
   return {
     status: error.kind === 'locked' ? 'locked' : error.kind === 'interrupted' ? 'interrupted' : 'failed',
+    retry: mendsItself(error),
     jobs: [],
     error: { code: error.code, message: error.message, hint: error.hint ?? null, request_id: error.requestId ?? null },
     ...(error instanceof ConfigError ? { problems: error.problems.map(problemEntry) } : {}),
@@ -233,6 +261,10 @@ export interface Ending {
   readonly code: number;
   /** The code of the error that ended the command, and the command. */
   readonly errorCode?: string | undefined;
+  /** What decides is a result that a guard holds. */
+  readonly isHeld?: boolean | undefined;
+  /** The streams that it is about; none if their age does not matter. Undefined for the job as a whole. */
+  readonly streams?: readonly string[] | undefined;
   readonly command?: string | undefined;
   /** Undefined if the command failed before it knew it. */
   readonly storage?: string | undefined;

@@ -1,6 +1,8 @@
 import { appendFile } from 'node:fs/promises';
 import { errorType } from '../core/error-codes.js';
+import { decisiveFailure, failuresOf, mayRetry } from '../core/failures.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
+import { errorWithoutKeys } from '../notify/result.js';
 import type { CommandResult, JobCommand } from './for-each-job.js';
 import type { Output } from './output.js';
 import { terminalWidth } from './standard-streams.js';
@@ -11,17 +13,6 @@ type Ended = JobReport['streams'][number] | JobReport['destinations'][number];
 function causesOf(ended: readonly Ended[]): string[] {
   const codes = ended.flatMap(({ error }) => (error === null ? [] : [error.code]));
   return codes.filter((code) => code !== 'dependency');
-}
-
-/** The ends that decide the next step: the streams that failed, else those that are held, else the destinations. */
-function decisive({ streams, destinations }: JobReport): readonly Ended[] {
-  const failed = streams.filter(
-    ({ status, error }) => error !== null && status !== 'held' && status !== 'ok' && error.code !== 'dependency',
-  );
-  if (failed.length > 0) return failed;
-  const held = streams.filter(({ status }) => status === 'held');
-  const wrong = destinations.filter(({ error }) => error !== null);
-  return wrong.length > 0 ? wrong : held;
 }
 
 /** The exit code of a finished run (contract: exit codes; the first that applies). */
@@ -40,11 +31,20 @@ export function exitCodeOfRun(report: JobReport): number {
 async function printReport(report: JobReport, output: Output, isAlone: boolean): Promise<CommandResult> {
   const { summarize } = await import('../output/summary.js');
   const code = exitCodeOfRun(report);
+  // Standard error is mailed: it has no key of a record.
+  const shown = { ...report, streams: report.streams.map((each) => ({ ...each, error: errorWithoutKeys(each) })) };
+  const failures = failuresOf(shown);
+  const decisive = decisiveFailure(failures);
   const heldStream = report.streams.find(({ status }) => status === 'held')?.name;
   // Of this stream, the last line says what to do.
   const withoutHint = code === 3 && isAlone ? heldStream : undefined;
   for (const line of summarize(report, { width: terminalWidth(), withoutHint })) output.advice(line);
   await writeStepSummary(report, output);
+  output.failures(
+    failures.filter(({ error }) => error.code !== 'interrupted'),
+    report.job,
+    isAlone,
+  );
   const { streams, destinations, job: _, ...counts } = report;
   for (const { name, ...of } of streams) {
     output.event('stream_finished', { stream: name, ...of }, of.error === null ? 'info' : 'error');
@@ -56,19 +56,25 @@ async function printReport(report: JobReport, output: Output, isAlone: boolean):
   // A delivery that was not tried waits for a run, not for a push.
   const undelivered = destinations.some(({ status }) => status !== 'ok' && status !== 'not_tried');
   const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
-  const cause = decisive(report);
-  const [errorCode] = causesOf(cause);
+  const errorCode = decisive?.error.code;
+  const isDelivery = decisive?.destination !== undefined;
   // The record of a table at a destination is not among the files that `verify` reads.
-  const isRecord = errorCode === 'state_unreadable' && cause.every((each) => 'action' in each);
-  const next = isRecord ? 'do what the message says, then: cdsync push' : undefined;
-  return { code, errorCode, held: report.run_id, heldStream, undelivered, hasDone, next };
+  const next =
+    isDelivery && errorCode === 'state_unreadable' ? 'do what the message says, then: cdsync push' : undefined;
+  const about = {
+    held: report.run_id,
+    heldStream,
+    isHeld: decisive?.isHeld,
+    streams: isDelivery ? [] : decisive?.streams,
+  };
+  return { code, errorCode, ...about, undelivered, hasDone, next, retry: mayRetry(report) };
 }
 
 /** The parts of a command that ends with a report. */
 export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'print' | 'document'> {
   return {
     print: (report, isAlone) => printReport(report, output, isAlone),
-    document: (report): RunReport => ({ status: report.status, jobs: [report], error: null }),
+    document: (report): RunReport => ({ status: report.status, retry: mayRetry(report), jobs: [report], error: null }),
   };
 }
 

@@ -167,7 +167,7 @@ const command = map({
 
 const after = option(z.array(option(command, { description: 'One command.' })), {
   description:
-    'Commands after each run, one after the other, in the folder of this file. A failure is a warning, and fails no run. They also get CDSYNC_JOB, CDSYNC_RUN_ID, CDSYNC_STATUS and CDSYNC_REPORT, but no variable that holds a secret of this file.',
+    'Commands after each run, one after the other, in the folder of this file. A failure is a warning, and fails no run. They also get CDSYNC_JOB, CDSYNC_RUN_ID, CDSYNC_STATUS, CDSYNC_REPORT and CDSYNC_RETRY (true if the same command alone may mend it), but no variable that holds a secret of this file.',
   allowed: 'a list, such as { run: ["./notify.sh", "{status}"] }',
 }).prefault([]);
 

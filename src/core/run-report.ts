@@ -135,6 +135,8 @@ export interface RunReport {
     Record<'file' | 'path' | 'message', string> & Record<'line' | 'column', number>
   >[];
   status: RunStatus;
+  /** Whether the same command alone may mend what went wrong. */
+  retry: boolean;
   jobs: JobReport[];
   error: ReportedError | null;
 }

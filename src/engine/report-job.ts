@@ -2,6 +2,7 @@ import { type Column, ColumnSet, columnPath, type StoredColumn } from '../column
 import type { Deprecation } from '../core/deprecation.js';
 import { writeFileAtomically } from '../core/durable.js';
 import type { CdsyncError } from '../core/errors.js';
+import { mayRetry } from '../core/failures.js';
 import type {
   DestinationReport,
   JobReport,
@@ -240,7 +241,7 @@ export async function keepReport(
     streams: outcome.streams.map(completed),
     destinations: outcome.destinations.map(completed),
   };
-  const document: RunReport = { status: report.status, jobs: [report], error: null };
+  const document: RunReport = { status: report.status, retry: mayRetry(report), jobs: [report], error: null };
   await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
   return report;
 }

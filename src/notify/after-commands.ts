@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import type { AfterCommand } from '../config/config.js';
 import { callAfter, sleep } from '../core/clock.js';
 import { formatDuration } from '../core/quantities.js';
-import type { RunResult } from './result.js';
+import { mayRetryResult, type RunResult } from './result.js';
 
 /** The most lines of one command that are shown, and the most characters of one line. */
 const mostLines = 500;
@@ -27,10 +27,8 @@ interface AfterSurroundings {
   readonly notice: (line: string) => void;
 }
 
-type EndedRun = Pick<RunResult, 'job' | 'runId' | 'status' | 'report'>;
-
 /** A word of a command, with its placeholders replaced. */
-function filledWord(word: string, { job, runId, status, report }: EndedRun): string {
+function filledWord(word: string, { job, runId, status, report }: RunResult): string {
   const placeholders: Record<string, string> = { job, run_id: runId ?? '', status, report: report ?? '' };
   return word.replace(/\{(job|run_id|status|report)\}/g, (_, name: string) => placeholders[name] as string);
 }
@@ -38,14 +36,16 @@ function filledWord(word: string, { job, runId, status, report }: EndedRun): str
 /** The environment of a command: that of cdsync without its secrets, and the run's variables. */
 function commandEnvironment(
   { env, secretVariables }: Pick<AfterSurroundings, 'env' | 'secretVariables'>,
-  { job, runId, status, report }: EndedRun,
+  run: RunResult,
 ): Record<string, string | undefined> {
+  const { job, runId, status, report } = run;
   const own = Object.entries(env).filter(([name]) => !secretVariables.includes(name));
   const variables = {
     CDSYNC_JOB: job,
     CDSYNC_RUN_ID: runId ?? '',
     CDSYNC_STATUS: status,
     CDSYNC_REPORT: report ?? '',
+    CDSYNC_RETRY: String(mayRetryResult(run)),
   };
   return { ...Object.fromEntries(own), ...variables };
 }
@@ -53,7 +53,7 @@ function commandEnvironment(
 /** Runs the commands one after the other. It never throws: what goes wrong with one is a notice. */
 export async function runAfter(
   commands: readonly AfterCommand[],
-  run: EndedRun,
+  run: RunResult,
   surroundings: AfterSurroundings,
 ): Promise<void> {
   const { signal, notice } = surroundings;
@@ -70,7 +70,7 @@ export async function runAfter(
 /** @returns what went wrong, to follow the name of the program */
 async function runCommand(
   { run: words, deadline }: AfterCommand,
-  run: EndedRun,
+  run: RunResult,
   surroundings: AfterSurroundings,
 ): Promise<string | undefined> {
   const { folder, signal, notice } = surroundings;

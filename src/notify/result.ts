@@ -1,4 +1,5 @@
 import type { Deprecation } from '../core/deprecation.js';
+import { mayRetry, mendsItself } from '../core/failures.js';
 import type { DestinationReport, JobReport, ReportedError, StreamReport } from '../core/run-report.js';
 
 /** How a run ended, for people and programs outside: its report, or the error that kept it from having one. */
@@ -21,6 +22,12 @@ export interface RunResult {
   readonly error: ReportedError | null;
   /** Path of the report; null if there is none. */
   readonly report: string | null;
+}
+
+/** Whether the same command alone may mend what went wrong. */
+export function mayRetryResult({ error, ...run }: RunResult): boolean {
+  if (error !== null) return mendsItself(error);
+  return mayRetry({ ...run, streams: [...run.streams], destinations: [...run.destinations] });
 }
 
 /** The end of a run that has a report. */

@@ -155,7 +155,11 @@ function destinationLines(
     lag(each, now),
   ]);
   const reasons = destinations.flatMap(({ name, stream, last_action: action, last_why: why }) =>
-    action === null || !why ? [] : [`  ${name}, ${stream}: the last load was a ${action}, because ${why}`],
+    action === null || !why
+      ? []
+      : [
+          `  ${name}, ${stream}: the last load was ${action === 'increment' || action === 'append' ? 'an' : 'a'} ${action}, because ${why}`,
+        ],
   );
   const lines = table(['destination', 'stream', 'snapshot', 'delivered', ''], cells, lineWidth).map(
     (line) => `  ${line}`,

@@ -1,6 +1,7 @@
 import { deprecationLine } from '../core/deprecation.js';
+import { causeOf } from '../core/failures.js';
 import { formatBytes, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
-import { type JobReport, type StreamReport, streamNotes, withoutTries } from '../core/run-report.js';
+import { type JobReport, type StreamReport, streamNotes } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
 import { errorWithoutKeys } from '../notify/result.js';
 import { table } from './table.js';
@@ -91,11 +92,9 @@ function footnotes(
       ...schemaLines(changes).map((line) => `${name}: ${line}`),
     );
     // One cause may fail every stream; it is shown once.
-    const cause = error === null ? '' : withoutTries(error.message);
+    const cause = error === null ? '' : causeOf(error);
     if (error !== null && !shown.has(cause)) {
-      const names = streams.flatMap((each) =>
-        each.error && withoutTries(each.error.message) === cause ? [each.name] : [],
-      );
+      const names = streams.flatMap((each) => (each.error && causeOf(each.error) === cause ? [each.name] : []));
       shown.add(cause);
       notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
       if (error.hint !== null && name !== withoutHint) notes.push(`  ${error.hint}`);

@@ -1,14 +1,8 @@
 import { type CommandPlace, completed } from '../core/command-hints.js';
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
 import { errorType } from '../core/error-codes.js';
-import {
-  type DestinationReport,
-  type JobReport,
-  type ReportedError,
-  type ReportedWarning,
-  type StreamReport,
-  withoutTries,
-} from '../core/run-report.js';
+import { causeOf } from '../core/failures.js';
+import type { DestinationReport, JobReport, ReportedError, ReportedWarning, StreamReport } from '../core/run-report.js';
 import { moment, oneLine, statusWords } from './format.js';
 import { Html, html, name } from './html.js';
 
@@ -43,7 +37,7 @@ function problems(
     if (error === null || error === undefined) continue;
     // `failed` unless it was left out: a delivery may also have failed in part.
     const shown = status === 'skipped' || status === 'not_tried' ? 'skipped' : 'failed';
-    const key = `${shown} ${error.code} ${withoutTries(String(error.message))}`;
+    const key = `${shown} ${isDelivery ? who : ''} ${causeOf(error)}`;
     const cause = causes.get(key) ?? { who: new Set(), status: shown, error, isDelivery };
     cause.who.add(who);
     causes.set(key, cause);

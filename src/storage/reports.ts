@@ -60,11 +60,12 @@ export function runStartedAt(runId: string): number {
 }
 
 /**
- * The last run that committed or confirmed a snapshot of at least one stream.
+ * The last run that committed or confirmed a snapshot of a stream, or of at least one.
  * @throws the error of the file system if the reports may not be read
  */
 export async function lastGoodRun(
   layout: JobLayout,
+  stream?: string,
 ): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
   await access(layout.reports, constants.R_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
@@ -76,6 +77,7 @@ export async function lastGoodRun(
     const isGood = job?.status === 'ok' || job?.status === 'partial';
     // A run with a held stream, or one that was interrupted after its commit, may have streams that are ok.
     const isInPart = job?.status === 'interrupted' || job?.status === 'held';
+    if (stream !== undefined && !job?.streams?.some(({ name, status }) => name === stream && status === 'ok')) continue;
     if (isGood || (isInPart && job.streams.some(({ status }) => status === 'ok')))
       return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
   }

@@ -49,9 +49,52 @@ it.each([
 ])('with exit code 75 the document has no jobs and an error, if another run has locked %s', (_, all) => {
   expect(documentOfJobs(all)).toEqual({
     status: 'locked',
+    retry: true,
     jobs: [],
     error: { code: 'locked', message: 'job "b" is being run', hint: 'wait', request_id: null },
   });
+});
+
+it.each<[boolean, number, JobResult[]]>([
+  [
+    true,
+    1,
+    [
+      { job: 'a', code: 0 },
+      { job: 'b', code: 1, retry: true },
+    ],
+  ],
+  [
+    true,
+    130,
+    [
+      { job: 'a', code: 0 },
+      { job: 'b', code: 130, error: notBegun },
+    ],
+  ],
+  [true, 1, [{ job: 'a', code: 1, retry: true }, { ...lockedEnd }]],
+  [
+    false,
+    1,
+    [
+      { job: 'a', code: 1, retry: true },
+      { job: 'b', code: 4, retry: false },
+    ],
+  ],
+  [false, 3, [{ job: 'a', code: 3, retry: false }]],
+  [false, 0, [{ job: 'a', code: 0 }]],
+])('retry is %s if the command alone may mend every job (exit code %i)', (retry, code, all) => {
+  expect([documentOfJobs(all).retry, exitCodeOfJobs(all)]).toEqual([retry, code]);
+});
+
+it('the next command is about a job that needs a person, before one that a repetition may mend', () => {
+  const all: JobResult[] = [
+    { job: 'away', code: 1, retry: true },
+    { job: 'refused', code: 4, retry: false },
+    { job: 'held', code: 3, retry: false },
+  ];
+  expect(worstEnds(all).map(({ job }) => job)).toEqual(['refused']);
+  expect(worstEnds(all.filter(({ job }) => job !== 'refused')).map(({ job }) => job)).toEqual(['held']);
 });
 
 it('the line about all jobs has the statuses of --json, and the names of jobs that are not ok', () => {

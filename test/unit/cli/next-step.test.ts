@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { nextStep } from '../../../src/cli/next-step.js';
+import { newRunId } from '../../../src/core/run-report.js';
 
 const runId = '20261103T021500Z-9f3a1c';
 
@@ -16,7 +17,7 @@ function jobWith(status: string, streams: string[]): { storage: string; reports:
     run_id: runId,
     sequence: 1,
     status,
-    streams: streams.map((each) => ({ status: each })),
+    streams: streams.map((each, index) => ({ name: `s${index}`, status: each })),
   };
   writeFileSync(join(reports, `${runId}.json`), JSON.stringify({ status, jobs: [job], error: null }));
   return { storage, reports };
@@ -43,6 +44,30 @@ describe('the last line of a failure', () => {
     expect(await next(storage)).toBe('next: cdsync run (there is no good snapshot yet)');
   });
 
+  it('is about the stream that is meant, in hours or nights, and says no age after a usage error', async () => {
+    const hour = 3_600_000;
+    const { storage, reports } = jobWith('ok', ['ok', 'ok']);
+    for (const [hours, statuses] of [
+      [80, ['ok', 'ok']],
+      [30, ['ok', 'failed']],
+      [5, ['ok', 'failed']],
+    ] as const) {
+      const id = newRunId(Date.now() - hours * hour - 60_000);
+      const streams = statuses.map((status, index) => ({ name: `s${index}`, status, error: null }));
+      const job = { job: 'nightly', run_id: id, sequence: 1, status: 'partial', streams };
+      writeFileSync(join(reports, `${id}.json`), JSON.stringify({ status: 'partial', jobs: [job], error: null }));
+    }
+    const of = (streams: string[] | undefined, errorCode = 'forbidden') =>
+      nextStep({ code: 5, errorCode, storage, job: 'nightly', streams });
+    expect(await of(['s1'])).toMatch(/\(the last good snapshot of s1 is 3 nights old\)$/);
+    expect(await of(['s0'])).toMatch(/\(the last good snapshot of s0 is 5 hours old\)$/);
+    expect(await of(['s0', 's1'])).toMatch(/\(the last good snapshot of s1 is 3 nights old\)$/);
+    expect(await of(['s2'])).toMatch(/\(there is no good snapshot of s2 yet\)$/);
+    expect(await of(undefined)).toMatch(/\(the last good snapshot is 5 hours old\)$/);
+    for (const code of ['usage', 'stream_not_found']) expect(await of(undefined, code)).not.toMatch(/good snapshot/);
+    expect(await of([])).not.toMatch(/good snapshot/);
+  });
+
   it.skipIf(process.getuid?.() === 0)('says nothing of reports that this user may not read', async () => {
     const { storage } = jobWith('ok', ['ok']);
     chmodSync(join(storage, 'nightly'), 0);
@@ -60,6 +85,8 @@ describe('the last line of a failure', () => {
     ['unreachable', 'run', 5, 'correct `base_url` or the network, then: cdsync check'],
     ['column_unknown', 'run', 3, /^correct the name under `columns:`, then: cdsync run; /],
     ['column_unknown', 'push', 5, 'correct the name under `columns:`, then: cdsync check'],
+    ['forbidden', 'run', 5, 'see what the key may do: cdsync check'],
+    ['destination_permission', 'run', 5, 'see what the key may do: cdsync check'],
     ['config_invalid', 'run', 2, 'correct the file, then: cdsync check'],
     ['partition_not_found', 'state reset', 2, 'see the parts: cdsync state show'],
     ['interrupted', 'plan', 130, 'next: cdsync plan'],

@@ -65,6 +65,7 @@ describe('a command after the run', () => {
         'a b',
         'CDSYNC_JOB=nightly',
         `CDSYNC_REPORT=${report}`,
+        'CDSYNC_RETRY=false',
         'CDSYNC_RUN_ID=20261103T021500Z-9f3a1c',
         'CDSYNC_STATUS=held',
       ].map((line) => `show.sh: ${line}`),
