@@ -66,7 +66,7 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
     mergesState: true,
     stagesAll: true,
     hashing: {
-      md5: (text) => `TO_HEX(MD5(${text}))`,
+      hash: (text) => `TO_HEX(MD5(${text}))`,
       number: (hex) => `CAST(CONCAT('0x', SUBSTR(${hex}, 1, 15)) AS INT64)`,
       sum: (number) => `CAST(COALESCE(SUM(CAST(${number} AS NUMERIC)), 0) AS STRING)`,
       marks: { between: 'CHR(31)', nothing: 'CHR(30)' },

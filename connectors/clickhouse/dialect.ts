@@ -96,7 +96,7 @@ export function clickhouseDialect(keepsLast: (table: string) => boolean, attempt
     addsState: true,
     foldsTables: false,
     hashing: {
-      md5: (text) => `lower(hex(MD5(${text})))`,
+      hash: (text) => `lower(hex(MD5(${text})))`,
       number: (hex) => `bitShiftRight(reinterpretAsUInt64(reverse(unhex(substring(${hex}, 1, 16)))), 4)`,
       sum: (number) => `toString(sum(toUInt128(${number})))`,
     },

@@ -6,6 +6,7 @@ import {
   isOp,
   type MergeTask,
   nameList,
+  type RowHashing,
   type SqlDialect,
   sameKey,
   stagedColumns,
@@ -35,6 +36,12 @@ const canonical = canonicalTexts((column) => `cast(${column} AS char)`, {
   text: (column) => column,
   ...{ double: null, json: null },
 });
+
+/** MySQL 9.6 and later have md5() only as a component, which is not there by default; MariaDB has no such limit, and md5 costs less. */
+export function hashOf(collation: string): Pick<RowHashing, 'digest' | 'hash'> {
+  if (collation !== 'utf8mb4_0900_bin') return { digest: 'md5', hash: (text) => `md5(${text})` };
+  return { digest: 'sha256', hash: (text) => `sha2(${text}, 256)` };
+}
 
 /** A merge by joins: a statement may name a temporary table only once. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
@@ -93,7 +100,7 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
     foldsTables,
     hashing: {
       join: (texts) => (texts.length === 1 ? (texts[0] as string) : `concat(${texts.join(', ')})`),
-      md5: (text) => `md5(${text})`,
+      ...hashOf(collation),
       number: (hex) => `cast(conv(substr(${hex}, 1, 15), 16, 10) AS unsigned)`,
       sum: (number) => `cast(coalesce(sum(${number}), 0) AS char)`,
     },

@@ -29,7 +29,7 @@ export function postgresDialect(schema: string): SqlDialect {
     stamps: 'load',
     foldsTables: false,
     hashing: {
-      md5: (text) => `md5(${text})`,
+      hash: (text) => `md5(${text})`,
       number: (hex) => `('x0' || substr(${hex}, 1, 15))::bit(64)::bigint`,
       sum: (number) => `coalesce(sum(${number}), 0)::text`,
     },

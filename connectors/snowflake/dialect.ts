@@ -54,7 +54,7 @@ export function snowflakeDialect(session: string): SqlDialect {
     mergesState: true,
     stagesAll: true,
     hashing: {
-      md5: (value) => `MD5(${value})`,
+      hash: (value) => `MD5(${value})`,
       number: (hex) => `TO_NUMBER(SUBSTR(${hex}, 1, 15), '${'X'.repeat(15)}')`,
       sum: (number) => `TO_VARCHAR(COALESCE(SUM(${number}), 0))`,
       marks: { between: 'CHR(31)', nothing: 'CHR(30)' },

@@ -94,7 +94,7 @@ export function trinoDialect(
     hashing: {
       // `||` makes no text of more than 1 MB.
       join: (texts) => `array_join(ARRAY[${texts.join(', ')}], '')`,
-      md5: (text) => `lower(to_hex(md5(to_utf8(${text}))))`,
+      hash: (text) => `lower(to_hex(md5(to_utf8(${text}))))`,
       number: (hex) => `from_base(substr(${hex}, 1, 15), 16)`,
       sum: (number) => `CAST(coalesce(sum(CAST(${number} AS decimal(38,0))), 0) AS varchar)`,
       marks: { between: 'chr(31)', nothing: 'chr(30)' },

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { ColumnType, StreamColumn } from './column-type.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
 import type { Camel, Finding, OptionInfo } from './option.js';
+import type { Digest } from './sql/row-sum.js';
 
 /**
  * How a destination stores a stream:
@@ -260,6 +261,8 @@ export interface TableSums {
   readonly sum: string;
   /** Names of the columns whose texts are in the sum. */
   readonly hashed: readonly string[];
+  /** The hash of the rows. Default: `md5`. */
+  readonly digest?: Digest | undefined;
   /** The sum for each column alone. */
   sums(): Promise<ReadonlyMap<string, string>>;
 }

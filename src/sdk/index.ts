@@ -156,7 +156,14 @@ export {
 } from './sql/dialect.js';
 export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens } from './sql/duckdb-dialect.js';
 export { connectDuckdb, DuckdbSession, keepSignOfZero } from './sql/duckdb-session.js';
-export { canonicalText, canonicalTexts, duckdbHashing, type RowHashing, rowNumber } from './sql/row-sum.js';
+export {
+  canonicalText,
+  canonicalTexts,
+  type Digest,
+  duckdbHashing,
+  type RowHashing,
+  rowNumber,
+} from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
 export {
   isSameStream,

@@ -1,5 +1,6 @@
 import type { RecordBatch } from 'apache-arrow';
 import type { ColumnType, StreamColumn } from './column-type.js';
+import type { Digest } from './sql/row-sum.js';
 
 /** Limits of a column of the destination. Rows with values beyond them are refused before they are sent. */
 export interface ValueLimits {
@@ -174,9 +175,10 @@ export interface ReadBack {
   /**
    * Compares the rows that the destination finds with those that were handed over, which are summed at the same time.
    * @param hashed names of the columns whose texts are in the sum, in the order of {@link columns}; the others have no text
+   * @param digest the hash of the rows; default `md5`
    * @throws {CdsyncError} `delivery_differs`: the load must be rolled back
    */
-  check(hashed: readonly string[], find: () => Promise<FoundRows>): Promise<void>;
+  check(hashed: readonly string[], find: () => Promise<FoundRows>, digest?: Digest): Promise<void>;
 }
 
 /** The rows of a load as they were found in the table. */

@@ -1,7 +1,7 @@
 import { CdsyncError } from '../../core/errors.js';
 import type { TableConnector, TableDestination } from '../../sdk/destination.js';
 import type { ReadBack } from '../../sdk/load.js';
-import { canonicalText, duckdbHashing, rowNumber } from '../../sdk/sql/row-sum.js';
+import { canonicalText, type Digest, duckdbHashing, rowNumber } from '../../sdk/sql/row-sum.js';
 import type { Row } from '../../storage/duckdb.js';
 import type { DeliveryRequest, StreamTask } from '../delivery.js';
 import { handedOver } from '../handover.js';
@@ -24,11 +24,12 @@ function comparedColumns(columns: readonly DeliveredColumn[]): DeliveredColumn[]
 }
 
 /** SQL of the aggregates over rows with columns `c0`, `c1` …: `n`, the sum of the whole rows, and `s0`, `s1` … of each column. */
-function sumsSql(indexes: readonly number[], each: boolean): string {
+function sumsSql(indexes: readonly number[], each: boolean, digest: Digest | undefined): string {
+  const hashing = duckdbHashing(digest);
   const sum = (of: readonly number[]) =>
-    duckdbHashing.sum(
+    hashing.sum(
       rowNumber(
-        duckdbHashing,
+        hashing,
         of.map((index) => `c${index}`),
       ),
     );
@@ -83,12 +84,11 @@ interface ReadBackTask {
 async function expectedSum(
   data: PieceData,
   columns: readonly DeliveredColumn[],
-  names: readonly string[],
-  each = false,
+  { names, digest, each = false }: { names: readonly string[]; digest: Digest | undefined; each?: boolean },
 ): Promise<Total> {
   const indexes = names.map((name) => columns.findIndex((column) => column.name === name));
   const total = new Total();
-  for await (const row of data.expected(sumsSql(indexes, each), comparedText)) total.add(row, indexes);
+  for await (const row of data.expected(sumsSql(indexes, each, digest), comparedText)) total.add(row, indexes);
   return total;
 }
 
@@ -103,9 +103,9 @@ export function readBackOf(task: ReadBackTask): ReadBack {
   const columns = comparedColumns(all);
   return {
     columns: columns.map(targetColumn),
-    check: async (hashed, find) => {
+    check: async (names, find, digest) => {
       // Two engines do most of the work of a comparison: neither waits for the other.
-      const [sums, rows] = await Promise.allSettled([expectedSum(data, all, hashed), find()]);
+      const [sums, rows] = await Promise.allSettled([expectedSum(data, all, { names, digest }), find()]);
       const [expected, found] = [settled(sums), settled(rows)];
       const wanted = live();
       if (found.rows !== expected.rows)
@@ -116,8 +116,8 @@ export function readBackOf(task: ReadBackTask): ReadBack {
       if (found.differing.length > 0)
         throw differs(task, `values of ${found.differing.map((name) => `"${name}"`).join(', ')}`);
       if (BigInt(found.sum) === expected.sum) return;
-      const each = await expectedSum(data, all, hashed, true);
-      throw differs(task, differing(hashed, each, await found.sums()));
+      const each = await expectedSum(data, all, { names, digest, each: true });
+      throw differs(task, differing(names, each, await found.sums()));
     },
   };
 }
@@ -171,7 +171,7 @@ export async function lookAtWholeTable({ task, destination, plan, record, data }
   const isSoft = mode === 'mirror' && deletes === 'soft';
   const found = await destination.sums(plan.table.name, columns.map(targetColumn), isSoft);
   const uncompared = columns.map(({ name }) => name).filter((name) => !found.hashed.includes(name));
-  const expected = await expectedSum(data, plan.columns, found.hashed);
+  const expected = await expectedSum(data, plan.columns, { names: found.hashed, digest: found.digest });
   if (mode === 'upsert' && found.rows > expected.rows) return { type: 'unknown' };
   if (found.rows !== expected.rows)
     return { type: 'different', how: `it has ${found.rows} rows, the snapshot ${expected.rows}`, uncompared };

@@ -19,7 +19,7 @@ export function duckdbDialect(schema: string, database?: string): SqlDialect {
     commit: 'transaction_with_ddl',
     stamps: 'load',
     foldsTables: true,
-    hashing: duckdbHashing,
+    hashing: duckdbHashing(),
     own: { text: 'VARCHAR', integer: 'BIGINT', stateTail: ', PRIMARY KEY (destination, stream, table_name)' },
     ...duckdbNames,
     table,

@@ -1,11 +1,16 @@
 import { type ColumnType, decimalText, isNested, jsonValueSql } from '../column-type.js';
 
+/** A hash that both DuckDB and a server compute. */
+export type Digest = 'md5' | 'sha256';
+
 /** How one SQL dialect computes the hash of a row from the texts of its values. Nothing here runs a statement. */
 export interface RowHashing {
   /** SQL of texts one after the other; none of them is NULL. Default: with `||`. */
   join?(texts: readonly string[]): string;
-  /** SQL of the MD5 of a text in UTF-8, as lower-case hex digits. */
-  md5(text: string): string;
+  /** The hash of a text that the server is sure to have. Default: `md5`. */
+  readonly digest?: Digest | undefined;
+  /** SQL of this hash of a text in UTF-8, as lower-case hex digits. */
+  hash(text: string): string;
   /** SQL of the first 15 of these digits as an integer. */
   number(hex: string): string;
   /** SQL of a sum of such integers, as text; it may exceed 64 bits. */
@@ -25,7 +30,7 @@ function join({ join: own }: RowHashing, texts: readonly string[]): string {
 function hexOf(hashing: RowHashing, texts: readonly string[]): string {
   const { between } = hashing.marks ?? { between: "'\x1f'" };
   const parted = texts.flatMap((text, index) => (index === 0 ? [text] : [between, text]));
-  if (texts.length <= mostJoined) return hashing.md5(join(hashing, parted));
+  if (texts.length <= mostJoined) return hashing.hash(join(hashing, parted));
   const groups: string[] = [];
   for (let from = 0; from < texts.length; from += mostJoined) {
     groups.push(hexOf(hashing, texts.slice(from, from + mostJoined)));
@@ -34,7 +39,7 @@ function hexOf(hashing: RowHashing, texts: readonly string[]): string {
 }
 
 /**
- * SQL of a number of 60 bits for a row: from the MD5 of the texts of its values, in order. The sum over rows shows if two sets
+ * SQL of a number of 60 bits for a row: from the hash of the texts of its values, in order. The sum over rows shows if two sets
  * of rows are the same; it does not depend on their order.
  * @param texts SQL of the texts; each may be NULL
  */
@@ -88,11 +93,12 @@ export function canonicalTexts(
   };
 }
 
-/** The hash of a row in DuckDB. */
-export const duckdbHashing: RowHashing = {
+/** The hash of a row in DuckDB, by the digest of the server that it is compared with. */
+export const duckdbHashing = (digest: Digest = 'md5'): RowHashing => ({
+  digest,
   // Of `||`, DuckDB keeps the texts of each step, so the memory would grow with the square of the number of columns.
   join: (texts) => `concat(${texts.join(', ')})`,
-  md5: (text) => `md5(${text})`,
+  hash: (text) => `${digest}(${text})`,
   number: (hex) => `('0x' || substr(${hex}, 1, 15))::BIGINT`,
   sum: (number) => `coalesce(sum(${number}), 0)::VARCHAR`,
-};
+});

@@ -86,11 +86,15 @@ export class RowWriter {
     const before = readBack && (await sumRows(this.#store, summed, readBack.columns));
     await this.#insertStaged();
     if (readBack !== undefined && before !== undefined) {
-      await readBack.check(before.hashed, async () => {
-        const after = await sumRows(this.#store, summed, readBack.columns);
-        const sum = String(BigInt(after.sum) - BigInt(before.sum));
-        return { rows: after.rows - before.rows, sum, sums: async () => new Map(), ...unmerged };
-      });
+      await readBack.check(
+        before.hashed,
+        async () => {
+          const after = await sumRows(this.#store, summed, readBack.columns);
+          const sum = String(BigInt(after.sum) - BigInt(before.sum));
+          return { rows: after.rows - before.rows, sum, sums: async () => new Map(), ...unmerged };
+        },
+        before.digest,
+      );
     }
     return rows + data.handedOver;
   }
@@ -146,9 +150,13 @@ export class RowWriter {
     const { readBack } = this.#load;
     if (readBack === undefined) return;
     const { columns } = readBack;
-    await readBack.check(hashedColumns(this.#store.dialect, columns), async () => {
-      if (staged !== undefined) return foundRows(this.#store, this.#load, staged, columns);
-      return { ...(await sumRows(this.#store, { from: this.#target, alias: '' }, columns)), ...unmerged };
-    });
+    await readBack.check(
+      hashedColumns(this.#store.dialect, columns),
+      async () => {
+        if (staged !== undefined) return foundRows(this.#store, this.#load, staged, columns);
+        return { ...(await sumRows(this.#store, { from: this.#target, alias: '' }, columns)), ...unmerged };
+      },
+      this.#store.dialect.hashing.digest,
+    );
   }
 }

@@ -44,6 +44,7 @@ export async function sumRows(
     rows: Number(field(row, 'n') ?? 0),
     sum: String(field(row, 's') ?? 0),
     hashed: texts.map(({ name }) => name),
+    digest: dialect.hashing.digest,
     sums: async () => {
       const each = await read(texts.map(({ text }, index) => `${sumOf([text])} AS s${index}`).join(', '));
       return new Map(texts.map(({ name }, index) => [name, String(field(each, `s${index}`) ?? 0)]));
