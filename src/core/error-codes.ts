@@ -186,6 +186,7 @@ const errorCodes = {
   storage_unsuitable: toStorage,
   storage_link: toStorage,
   storage_owner: toStorage,
+  storage_altered: { resumable: false, next: 'find out who can write the storage folder' },
   storage_newer: { next: 'update cdsync, then: cdsync status' },
   state_unreadable: { next: 'do what the message says (docs/recovery.md has more), then: cdsync verify' },
   manifest_unreadable: {},

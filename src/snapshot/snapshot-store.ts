@@ -9,6 +9,7 @@ import { isCorruption } from '../sdk/duckdb/errors.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { defineHistory } from './history-views.js';
+import { assertOwnDefinitions, assertPlainTables } from './store-integrity.js';
 import { createStore, schemaVersion, upgradableVersion, upgradeStore, versionOf } from './store-schema.js';
 import { storeName, storeTable, streamsTable } from './store-tables.js';
 import { type StreamState, stateSchema } from './stream-state.js';
@@ -90,6 +91,9 @@ export class SnapshotStore {
 
   async #prepare(layout: JobLayout): Promise<void> {
     const found = await versionOf(this.session);
+    const isNew = !this.#database.wasChecked(layout.store);
+    if (isNew && found !== undefined && (found.version === schemaVersion || found.version === upgradableVersion))
+      await assertPlainTables(this.session, layout.store);
     const { version, id } = found ?? (await this.session.transaction(() => createStore(this.session)));
     this.#id = id;
     if (version > schemaVersion) {
@@ -109,6 +113,8 @@ export class SnapshotStore {
         hint: 'move the folder of the job away; the next run reads everything',
       });
     }
+    if (isNew) await assertOwnDefinitions(this.session, layout.store, [...(await this.state()).streams.values()]);
+    this.#database.noteChecked(layout.store);
     if (await holdsLargeTexts(this.session)) await this.expectLargeTexts();
   }
 

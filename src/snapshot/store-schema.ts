@@ -108,7 +108,8 @@ async function commentOn(session: Session, table: string, comment: string, colum
     await session.run(`COMMENT ON COLUMN ${storeTable(table, 'cdsync')}.${column} IS ${sqlText(text)}`);
 }
 
-async function defineFreshness(session: Session): Promise<void> {
+/** Defines the view of the freshness of each stream. */
+export async function defineFreshness(session: Session): Promise<void> {
   await session.run(`USE ${storeName}`);
   try {
     await session.run(

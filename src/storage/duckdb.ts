@@ -210,6 +210,7 @@ export class Database {
   #resources: DuckdbLimits;
   readonly #uses = new Set<{ readonly phase: Phase; readonly needs: MemoryNeeds }>([{ phase: 'other', needs: {} }]);
   readonly #salts = new Map<string, SaltFingerprint>();
+  readonly #checked = new Set<string>();
   #widestColumns = 0;
   #limits: DuckdbLimits;
   #applied: Promise<void> = Promise.resolve();
@@ -237,6 +238,15 @@ export class Database {
     // RLE takes -0.0 and 0.0 in a row for a run of one value. As an option of the instance, DuckDB forgets this setting.
     await session.run("SET GLOBAL disabled_compression_methods = 'rle'").finally(() => session.close());
     return database;
+  }
+
+  /** Whether this process has checked what the file at this path would run. Since then, only this process has written to it. */
+  wasChecked(path: string): boolean {
+    return this.#checked.has(path);
+  }
+
+  noteChecked(path: string): void {
+    this.#checked.add(path);
   }
 
   async connect(): Promise<Session> {
