@@ -1,9 +1,13 @@
+import { existsSync } from 'node:fs';
+import { relative } from 'node:path';
 import type { JobConfig, StreamConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { mendsItself } from '../core/failures.js';
 import { formatCounted } from '../core/quantities.js';
 import type { RunReport, RunStatus } from '../core/run-report.js';
 import { nameHint } from '../core/suggestions.js';
+import { JobLayout } from '../storage/layout.js';
+import { recentReports } from '../storage/reports.js';
 import type { JobsArguments } from './arguments.js';
 import type { Interruption } from './interruption.js';
 import { asksForSeveral, inJob } from './load.js';
@@ -144,10 +148,23 @@ export function worstEnds(ends: readonly JobResult[]): readonly JobResult[] {
   return [first, ...alike];
 }
 
+/** Commands that need the variables of the service themselves. Of the others, hints name the env file of the last run. */
+const withVariables = new Set(['run', 'push', 'plan', 'check']);
+
+/** From now on, commands in hints have the env file with which the last run of the job was started. */
+async function nameEnvFile({ command, args, output, storage }: JobsTask, job: string): Promise<void> {
+  if (args.envFile !== undefined || withVariables.has(command)) return;
+  const [last] = await recentReports(new JobLayout(storage, job), 1);
+  const path = last?.jobs[0]?.env_file;
+  const near = path !== undefined && existsSync(path) ? relative('.', path) : undefined;
+  output.at({ envFile: near?.startsWith('..') ? path : near });
+}
+
 async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<R>): Promise<number> {
   const { output, storage, only = {} } = task;
   const at = { storage, job: job.name };
   return inJob(at, async () => {
+    await nameEnvFile(task, job.name);
     const result = await command.work(job, only);
     output.document(command.document(result));
     const verdict = await command.print(result, true);
@@ -156,11 +173,8 @@ async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<
   });
 }
 
-async function endOf<R>(
-  { output, stop }: JobsTask,
-  { job, ...only }: SelectedJob,
-  command: JobCommand<R>,
-): Promise<JobResult> {
+async function endOf<R>(task: JobsTask, { job, ...only }: SelectedJob, command: JobCommand<R>): Promise<JobResult> {
+  const { output, stop } = task;
   const { name } = job;
   if (stop?.signal.aborted) {
     const error = new CdsyncError('not begun, because the command was interrupted', {
@@ -170,6 +184,7 @@ async function endOf<R>(
   }
   output.about({ job: name });
   try {
+    await nameEnvFile(task, name);
     const result = await command.work(job, only);
     return { job: name, result, ...(await command.print(result, false)) };
   } catch (thrown) {

@@ -1,7 +1,7 @@
 import type { Config, JobConfig, JobSummary, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
-import type { Needs } from '../config/parse.js';
+import type { Needs, ParseOptions } from '../config/parse.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatNames } from '../core/quantities.js';
 import { redactor, type Secret, secretsIn } from '../core/secret.js';
@@ -24,6 +24,11 @@ export const defaultFile = 'cdsync.yaml';
 /** The variables that a configuration may name. */
 export async function environment({ envFile }: CommonArguments): Promise<Record<string, string | undefined>> {
   return envFile === undefined ? process.env : { ...process.env, ...(await readEnvFile(envFile)) };
+}
+
+/** The same for the reader of a configuration, with the file that gave them. */
+async function variables(args: CommonArguments): Promise<Pick<ParseOptions, 'env' | 'envFile'>> {
+  return { env: await environment(args), envFile: args.envFile };
 }
 
 /** Whether a command line asks for several jobs: then the document of --json has an entry for each, even if there is one. */
@@ -86,7 +91,7 @@ type Parts = Pick<Needs, 'destinations' | 'outcome'>;
 export async function loadJobs(args: AnyArguments, output: Output, parts: Parts = {}): Promise<Loaded<Config>> {
   const needs = { ...parts, job: namedJobs(args) };
   output.at({ config: args.config });
-  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
+  const config = await loadConfig(args.config ?? defaultFile, { ...(await variables(args)), needs });
   applyConfigToOutput(config, output);
   return chosenJobs(config, args, output);
 }
@@ -95,7 +100,7 @@ export async function loadJobs(args: AnyArguments, output: Output, parts: Parts 
 export async function loadLocalJobs(args: AnyArguments, output: Output, parts: Parts = {}): Promise<Loaded> {
   const needs = { ...parts, service: false, job: namedJobs(args) } as const;
   output.at({ config: args.config });
-  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
+  const config = await loadConfig(args.config ?? defaultFile, { ...(await variables(args)), needs });
   const hide = redactor([...config.secrets, ...secretsIn(config.bucket)]);
   output.redactWith((text) => inBucket(hide(text), config));
   return chosenJobs(config, args, output);

@@ -150,7 +150,7 @@ export async function loadService(args: ServiceArguments & { config?: string | u
     throw usageError('a configuration and flags both say where the service is', 'leave out --base-url and --tenant-id');
   }
   if (config !== undefined || (flags === undefined && existsSync(defaultFile))) {
-    return loadConfig(config ?? defaultFile, { env, needs: { jobs: false } });
+    return loadConfig(config ?? defaultFile, { env, envFile: args.envFile, needs: { jobs: false } });
   }
   return parseService(servicePart(args, env), env);
 }

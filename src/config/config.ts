@@ -118,6 +118,8 @@ export interface JobSummary {
 export interface LocalConfig {
   /** Absolute path of the file. */
   readonly file: string;
+  /** Absolute path of the file that gave some of its variables. */
+  readonly envFile?: string | undefined;
   readonly version: 1;
   /** Absolute path of the folder that holds everything kept and published; with a {@link bucket}, of its cache. */
   readonly storage: string;

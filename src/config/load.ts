@@ -20,7 +20,13 @@ export function loadConfig(
 ): Promise<LocalConfig>;
 export function loadConfig(path: string, options: ParseOptions): Promise<Config>;
 export async function loadConfig(path: string, options: ParseOptions): Promise<LocalConfig | Config> {
-  return withConnectors(path, options, parseConfig);
+  const { envFile } = options;
+  if (envFile === undefined) return withConnectors(path, options, parseConfig);
+  try {
+    return { ...(await withConnectors(path, options, parseConfig)), envFile: resolve(envFile) };
+  } catch (error) {
+    throw error instanceof ConfigError ? error.withEnvFile(envFile) : error;
+  }
 }
 
 /**

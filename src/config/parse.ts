@@ -36,6 +36,8 @@ export interface Needs {
 
 export interface ParseOptions {
   readonly env: Variables;
+  /** The file that gave some of them, for messages. */
+  readonly envFile?: string | undefined;
   readonly needs?: Needs;
   /** Messages name the file relative to this folder if that is shorter. Default: the working directory. */
   readonly cwd?: string;

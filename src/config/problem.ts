@@ -63,14 +63,24 @@ export class ConfigError extends CdsyncError {
     this.name = 'ConfigError';
     this.problems = sorted;
   }
+
+  /** The same error of a command that was given this env file. */
+  withEnvFile(envFile: string): ConfigError {
+    const hint = setThem(this.problems, envFile);
+    if (hint === undefined) return this;
+    return new ConfigError(this.problems, { code: this.code as ErrorCode, hint, cause: this.cause });
+  }
 }
 
-/** How to set the variables that are missing; undefined without any. */
-function setThem(problems: readonly ConfigProblem[]): string | undefined {
+/** How to set the variables that are missing, in the env file if one was given; undefined without any. */
+function setThem(problems: readonly ConfigProblem[], envFile?: string): string | undefined {
   const names = [...new Set(problems.flatMap(({ unset = [] }) => unset))];
-  const [first] = names;
-  if (first === undefined) return undefined;
-  return `set ${names.length === 1 ? 'it' : 'them'}: export ${first}=…, or --env-file .env`;
+  if (names.length === 0) return undefined;
+  const them = names.length === 1 ? 'it' : 'them';
+  const values = names.map((name) => `${name}=…`).join(' ');
+  return envFile === undefined
+    ? `set ${them}: export ${values}, or --env-file .env`
+    : `set ${them} in ${envFile}: ${values}`;
 }
 
 function inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {

@@ -116,6 +116,8 @@ export interface JobReport {
   /** What needs attention and concerns no single stream. */
   warnings?: ReportedWarning[];
   seconds: number;
+  /** Absolute path of the file of variables that the run was given: commands that are pasted need it too. */
+  env_file?: string;
   /** Of a job that is kept in a bucket: the transfers until its result was uploaded. */
   bucket?: BucketTraffic;
 }

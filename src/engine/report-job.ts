@@ -229,7 +229,7 @@ export function withDestinations(report: JobReport, destinations: readonly Desti
 
 /** Writes the report of a run as the document of `--json`. @returns the written report: the commands in its hints can be pasted */
 export async function keepReport(
-  { layout, hinted = (hint) => hint }: Pick<RunContext, 'layout' | 'hinted'>,
+  { layout, config, hinted = (hint) => hint }: Pick<RunContext, 'layout' | 'hinted' | 'config'>,
   outcome: JobReport,
 ): Promise<JobReport> {
   const completed = <E extends { readonly error: ReportedError | null }>(each: E): E =>
@@ -238,6 +238,7 @@ export async function keepReport(
       : { ...each, error: { ...each.error, hint: hinted(each.error.hint, outcome.job) } };
   const report = {
     ...outcome,
+    ...(config.envFile === undefined ? {} : { env_file: config.envFile }),
     streams: outcome.streams.map(completed),
     destinations: outcome.destinations.map(completed),
   };

@@ -129,7 +129,7 @@ interface About {
 
 /** The message about a run that has ended. */
 export function endMessage(end: RunResult, { previous, found, file }: About): MessageBody {
-  const place = file === undefined ? {} : { config: file, jobs: [end.job] };
+  const place = file === undefined ? {} : { config: file, envFile: end.envFile, jobs: [end.job] };
   const errors = [
     ...errorOf(end.error),
     ...end.streams.flatMap((of) => errorOf(errorWithoutKeys(of), { stream: of.name })),

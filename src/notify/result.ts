@@ -20,6 +20,8 @@ export interface RunResult {
   readonly warnings?: JobReport['warnings'] | undefined;
   /** What ended the run before it had a report. */
   readonly error: ReportedError | null;
+  /** Absolute path of the file of variables that the run was given. */
+  readonly envFile?: string | undefined;
   /** Path of the report; null if there is none. */
   readonly report: string | null;
 }
@@ -39,7 +41,7 @@ export function resultOfReport(
   // A run that meets another one has no report.
   const ended = status === 'locked' ? 'failed' : status;
   const about = { job, runId, status: ended, sequence, resumed, deprecations, warnings };
-  return { ...about, streams, destinations, error: null, ...times };
+  return { ...about, streams, destinations, error: null, envFile: report.env_file, ...times };
 }
 
 /**

@@ -53,7 +53,7 @@ export async function makeRunPage(task: PagesTask, runId: string): Promise<strin
     figures: await readColumnFigures(layout, runId),
     held: await stillHeld(layout, run),
     destinations: statuses,
-    place: { config: file, jobs: [layout.job] },
+    place: { config: file, envFile: run.report.env_file, jobs: [layout.job] },
     now,
   });
 }

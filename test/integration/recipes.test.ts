@@ -168,11 +168,15 @@ describe('docs/deployment.md, cron and systemd', () => {
       await space.control('faults', { kind: 'status', match: '/api/', status: 401 });
       const refused = await sh(script);
       await space.clearFaults();
-      expect([refused.code, refused.stdout]).toMatchObject([4, expect.stringMatching(/^It will fail every night/)]);
+      expect([refused.code, refused.stdout]).toMatchObject([100, expect.stringMatching(/^It will fail every night/)]);
       await space.control('faults', { kind: 'status', match: '/segments', status: 400 });
       const partly = await sh(script);
       await space.clearFaults();
-      expect([partly.code, partly.stdout]).toMatchObject([5, expect.stringMatching(/^It failed; the next run/)]);
+      expect([partly.code, partly.stdout]).toMatchObject([100, expect.stringMatching(/^It will fail every night/)]);
+      await space.control('faults', { kind: 'status', match: '/segments', status: 503 });
+      const away = await sh(script);
+      await space.clearFaults();
+      expect([away.code, away.stdout]).toMatchObject([5, expect.stringMatching(/^It failed; the next run/)]);
       const both = await shell(
         space,
         `/bin/sh nightly.sh & while [ ! -f data/nightly/.cdsync/locks/job.json ]; do sleep 0.02; done; /bin/sh nightly.sh; echo $?; wait $!; echo $?`,
@@ -180,7 +184,7 @@ describe('docs/deployment.md, cron and systemd', () => {
       );
       expect(both.stdout).toMatch(/^(75|0)\n0\n$/);
       expect(
-        (await readFile(join(space.folder, 'nightly.log'), 'utf8')).match(/job nightly: ok/g)?.length,
+        (await readFile(join(space.folder, 'nightly.log'), 'utf8')).match(/"status":"ok","retry":false/g)?.length,
       ).toBeGreaterThan(2);
     },
     timeout,

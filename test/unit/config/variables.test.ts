@@ -131,6 +131,10 @@ jobs:
     expect(() => parse(named, {})).toThrow(
       expect.objectContaining({ hint: 'set it: export NAME=…, or --env-file .env' }),
     );
+    const both = named.replace('version: 1', `version: 1\nstorage: ${open}FOLDER}`);
+    expect(() => parse(both, {})).toThrow(
+      expect.objectContaining({ hint: 'set them: export FOLDER=… NAME=…, or --env-file .env' }),
+    );
     const wrong = withStream(...members).replace('name: members', 'nam: members');
     expect(() => parse(wrong, {})).toThrow(expect.objectContaining({ hint: undefined }));
   });
