@@ -201,7 +201,7 @@ describe('cdsync verify', () => {
     const { mismatches } = (await verify('changed')).found;
     expect(mismatches.map(({ problem }) => problem)).toEqual([
       expect.stringMatching(
-        /^members__changes has insert \d+, update 0, .* of run .*, which counted insert \d+, update \d\d/,
+        /^members__changes has insert \d+, update 0, .* of run .*, which counted insert \d+, update [1-9]\d*/,
       ),
     ]);
   });
