@@ -154,7 +154,7 @@ describe('a log for people', () => {
     const { stderr } = await space.cdsync(['run', 'job.json']);
     await space.clearFaults();
     expect(stderr).toMatch(
-      /^correct the stream in the configuration, then: cdsync check job.json \(the last good snapshot is .* old\)\n$/,
+      /^correct the stream in the configuration, then: cdsync check job.json \(the last good snapshot of members is .* old\)\n$/,
     );
   });
 });
