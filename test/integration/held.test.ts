@@ -74,7 +74,9 @@ describe('held changes', () => {
     const all = stdout + stderr;
     const times = ['diff', 'approve', 'discard'].map((name) => all.split(`cdsync ${name} once.json`).length - 1);
     expect([code, times]).toEqual([3, [1, 1, 1]]);
-    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^look at it: cdsync diff .* \(the last good snapshot(?: of \w+)? is /);
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(
+      /^look at it: cdsync diff .* \(the last good snapshot(?: of \w+)? is /,
+    );
   });
 
   it('is in status, and each command of its hints works when it is pasted into a shell', async () => {
