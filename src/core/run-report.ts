@@ -79,7 +79,8 @@ export interface ReportedWarning {
 
 /**
  * How one stream ended at one destination. `skipped`: another process has the destination, or the user interrupted. `not_tried`: there
- * was nothing to deliver, because the stream or the run did not get so far. Neither counts as ok.
+ * was nothing to deliver, because the stream or the run did not get so far, or the destination could not be reached for an earlier
+ * stream. Neither counts as ok.
  */
 type DestinationStatus = 'ok' | 'partial' | 'failed' | 'skipped' | 'not_tried';
 

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { countLeaves } from '../columns/columns.js';
 import { abortAfter } from '../core/clock.js';
 import { errorType } from '../core/error-codes.js';
-import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
+import { asCdsyncError, CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
-import type { DestinationContext } from '../sdk/destination.js';
+import type { Connector, DestinationContext } from '../sdk/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
@@ -34,6 +34,8 @@ export function isRefusal({ code }: CdsyncError): boolean {
 const attempts = 5;
 const firstDelayMs = 1_000;
 const longestDelayMs = 30_000;
+/** After this time no further attempt is made to reach a destination: a silent one costs the time-out of each. */
+const reachingMs = 25_000;
 /** How long an interrupted delivery may take to ask the destination for its state. */
 const askingMs = 10_000;
 
@@ -56,6 +58,10 @@ class Delivering {
   readonly #folder: string;
   /** Of the connector, for the present stream. */
   #memoryMb = 0;
+  /** The errors with which the destination could not be opened. */
+  readonly #openFailures = new WeakSet<CdsyncError>();
+  /** Why no stream can be delivered: the destination could not be opened for an earlier one. */
+  #outage: CdsyncError | undefined;
 
   constructor(
     context: DeliveryContext,
@@ -96,6 +102,8 @@ class Delivering {
       const result = { action, why, rows, refused, waiting, seconds, variants };
       return { name: this.#request.destination.name, stream, status, ...result, error };
     };
+    if (this.#outage !== undefined)
+      return ended('not_tried', reworded(this.#outage, this.#outage.message, { hint: this.#outage.hint, stream }));
     try {
       const delivered = await this.#newest(stream, progress);
       if (delivered === undefined) return ended('not_tried', nothingPublished(stream));
@@ -108,6 +116,7 @@ class Delivering {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= stream;
+      if (this.#openFailures.has(error) && (error.kind === 'retryable' || error.kind === 'auth')) this.#outage = error;
       const status = error.kind === 'interrupted' ? 'skipped' : 'failed';
       const refused = { action: 'refused', why: error.message } as const;
       return { ...ended(status, error), ...(isRefusal(error) ? refused : {}) };
@@ -169,20 +178,35 @@ class Delivering {
   #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
     const task = { context: this.#context, request: this.#request, feed, session, folder, progress };
     const { connector: unguarded, options } = this.#request.destination;
-    const connector = guardConnector(unguarded, options);
+    const guarded = guardConnector(unguarded, options);
+    const connector = {
+      ...guarded,
+      open: (opened: DestinationContext) => this.#opened(guarded, opened),
+    } as typeof guarded;
     return connector.kind === 'tables'
       ? new TableDelivery({ ...task, connector })
       : new RecordDelivery({ ...task, connector });
   }
 
+  async #opened(connector: Connector, options: DestinationContext): Promise<unknown> {
+    try {
+      return await connector.open(options);
+    } catch (error) {
+      if (error instanceof CdsyncError) this.#openFailures.add(error);
+      throw error;
+    }
+  }
+
   async #retried(delivery: Attempts, folder: string, progress: DeliveryProgress): Promise<Delivered> {
     const { clock, signal, notice } = this.#context;
+    const began = clock.monotonic();
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await delivery.attempt(this.#options(folder, signal));
       } catch (thrown) {
         const error = asCdsyncError(thrown);
-        const isLast = attempt === attempts || error instanceof AwayForLong;
+        const isSilent = this.#openFailures.has(error) && clock.monotonic() - began > reachingMs;
+        const isLast = attempt === attempts || isSilent || error instanceof AwayForLong;
         if (signal.aborted || error.kind !== 'retryable' || isLast) throw error;
         progress.phase = 'retrying';
         const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), longestDelayMs);

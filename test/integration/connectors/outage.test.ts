@@ -1,0 +1,71 @@
+import type { AddressInfo } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Workspace } from '../../fixtures/workspace.js';
+
+const streams = 20;
+
+let space: Workspace;
+/** Takes connections, and never answers. */
+let silent: Server;
+const sockets: Socket[] = [];
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 20 });
+  silent = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => undefined);
+  });
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+});
+afterAll(async () => {
+  for (const socket of sockets) socket.destroy();
+  silent.close();
+  await space.close();
+});
+
+async function closedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A job of many small streams, with a destination at this port beside one that works. */
+async function runWith(job: string, port: number) {
+  const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+  const more = Array.from({ length: streams - 1 }, (_, at) => ({
+    name: `s${at}`,
+    source: 'sql',
+    key: ['id'],
+    query: `select id, ${at} as n from members`,
+  }));
+  const warehouse = {
+    name: 'warehouse',
+    connector: 'postgres',
+    url: `postgres://u:p@127.0.0.1:${port}/d?sslmode=disable`,
+  };
+  const near = { name: 'near', connector: 'duckdb', path: `./${job}.duckdb` };
+  await space.configure(job, [members, ...more] as never, { job: { destinations: [warehouse, near] } as never });
+  return space.run(job);
+}
+
+describe('a destination that cannot be reached', () => {
+  it.each([
+    ['that refuses', closedPort],
+    ['that is silent', async () => (silent.address() as AddressInfo).port],
+  ])('%s is looked for with the first stream only, and told once', { timeout: 180_000 }, async (name, port) => {
+    const { code, report, stderr } = await runWith(name.includes('silent') ? 'silent' : 'refusing', await port());
+    const [job] = report.jobs;
+    const at = (destination: string) => job?.destinations.filter((one) => one.name === destination) ?? [];
+    expect(code).toBe(5);
+    expect(at('near').map(({ status }) => status)).toEqual(Array.from({ length: streams }, () => 'ok'));
+    expect(at('warehouse').map(({ status }) => status)).toEqual([
+      'failed',
+      ...Array.from({ length: streams - 1 }, () => 'not_tried'),
+    ]);
+    expect(new Set(at('warehouse').map(({ error }) => `${error?.code} ${error?.message}`)).size).toBe(1);
+    expect(stderr.split('\n').filter((line) => line.includes('next attempt')).length).toBeLessThan(5);
+    expect(sockets.length).toBeLessThan(4);
+  });
+});
