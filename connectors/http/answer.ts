@@ -9,7 +9,7 @@ import {
   type RecordResult,
 } from '../../src/sdk/index.js';
 import type { Form, ResponseRules } from './form.js';
-import { entriesIn, valuesAt } from './results.js';
+import { type Entry, entriesIn, ResultsMisfit, valuesAt } from './results.js';
 
 /** The outcome of a request for its records. */
 export type Verdict =
@@ -99,9 +99,12 @@ export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 
   return Number(reset) > 1e9 ? Math.max(0, Number(reset) * 1000 - now) : Number(reset) * 1000;
 }
 
-function isAgain(status: number, answer: unknown, { again = [] }: ResponseRules): boolean {
-  if (status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505))
-    return true;
+function isUsuallyAgain(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
+}
+
+/** Whether `again` names a status, of whatever kind: APIs tell of their limits with 200, too. */
+function isNamedAgain(status: number, answer: unknown, { again = [] }: ResponseRules): boolean {
   return again.some((rule) => {
     if (typeof rule === 'string') return fits(status, rule);
     return fits(status, rule.status) && valuesAt(answer, rule.path).some((value) => rule.in.includes(String(value)));
@@ -146,9 +149,10 @@ function entryResult(value: unknown, sent: Sent, answer: HttpResponse): RecordRe
   const because = typeof words === 'string' ? clean(words) : 'the receiver gives no reason';
   if (status !== undefined) {
     const code = Number(valuesAt(value, status)[0]);
-    if (isAccepted(code, form)) return { type: 'acknowledged' };
+    const isAsked = isNamedAgain(code, value, form.response);
+    if (!isAsked && isAccepted(code, form)) return { type: 'acknowledged' };
     const says = `${said(code)}${typeof words === 'string' ? `: ${because}` : ''}`;
-    if (isAgain(code, value, form.response))
+    if (isAsked || isUsuallyAgain(code))
       return { type: 'again', reason: says, afterMs: askedWaitMs({ ...answer, status: code }) };
     return { type: 'refused', reason: says, mayPassLast: code === 409 };
   }
@@ -190,14 +194,13 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   const { status } = response;
   const { form, names } = sent;
   const answer = parsed(response.body);
-  const accepted = isAccepted(status, form);
-  const entries =
-    form.response.results === undefined || answer === undefined
-      ? undefined
-      : entriesIn(answer, form.response.results, names);
+  const isAsked = isNamedAgain(status, answer, form.response);
+  const accepted = !isAsked && isAccepted(status, form);
+  const again = isAsked || (!accepted && isUsuallyAgain(status));
+  const entries = resultsIn(answer, accepted, sent);
   if (entries !== undefined && entries.length > 0 && status !== 429)
-    return namedResults(entries, accepted, response, sent);
-  if (!accepted && isAgain(status, answer, form.response)) {
+    return namedResults(entries, { accepted, again }, response, sent);
+  if (again) {
     const isForAll = status === 429 || status === 503 || askedWaitMs(response) !== undefined;
     const reason = `${sent.host} answered ${said(status)}`;
     return { type: 'again', reason, afterMs: askedWaitMs(response), isForAll };
@@ -211,6 +214,9 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   const { success, count } = form.response;
   const isSuccess =
     success === undefined || valuesAt(answer, success.path).some((value) => String(value) === success.equals);
+  const { results } = form.response;
+  if (accepted && isSuccess && isByOrder(results) && entries === undefined)
+    throw new ResultsMisfit('the answer has no list of results');
   if (accepted && (isSuccess || status >= 400)) {
     if (form.isOwn) return { type: 'results', results: ownFormatResults(answer, sent) };
     const notTaken = count === undefined ? 0 : Number(valuesAt(answer, count)[0]);
@@ -224,13 +230,34 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   return { type: 'refused', reason, mayPassLast: status === 409 };
 }
 
+function isByOrder(results: ResponseRules['results']): boolean {
+  return results !== undefined && results.index === undefined && results.key === undefined;
+}
+
+/** The results of an answer. Of one that refuses the request, results that are about something else do not count. */
+function resultsIn(answer: unknown, accepted: boolean, { form, names }: Sent): readonly Entry[] | undefined {
+  const { results } = form.response;
+  if (results === undefined || answer === undefined) return undefined;
+  try {
+    return entriesIn(answer, results, names);
+  } catch (error) {
+    if (accepted || !(error instanceof ResultsMisfit)) throw error;
+    return undefined;
+  }
+}
+
 function namedResults(
-  entries: ReturnType<typeof entriesIn> & object,
-  accepted: boolean,
+  entries: readonly Entry[],
+  { accepted, again }: { readonly accepted: boolean; readonly again: boolean },
   response: HttpResponse,
   sent: Sent,
 ): Verdict {
-  const results: (RecordResult | undefined)[] = sent.names.map(() => (accepted ? { type: 'acknowledged' } : undefined));
+  const unnamed: RecordResult | undefined = accepted
+    ? { type: 'acknowledged' }
+    : again
+      ? { type: 'again', reason: `${sent.host} answered ${said(response.status)}` }
+      : undefined;
+  const results: (RecordResult | undefined)[] = sent.names.map(() => unnamed);
   for (const { index, value } of entries) {
     const result = entryResult(value, sent, response);
     // What one entry refuses, another does not acknowledge.

@@ -47,6 +47,14 @@ export function targetOf(url: string): URL {
   }
 }
 
+/** A URL with more parameters. */
+export function withQuery(url: string, query: readonly (readonly [string, string])[]): string {
+  if (query.length === 0) return url;
+  const more = new URLSearchParams(Object.fromEntries(query)).toString();
+  const [address = '', fragment] = url.split('#', 2);
+  return `${address}${address.includes('?') ? '&' : '?'}${more}${fragment === undefined ? '' : `#${fragment}`}`;
+}
+
 interface Certificates {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;

@@ -86,13 +86,14 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
     ? { records: 100, bytes: 262_144 }
     : { records: merged.batch === undefined ? 1 : 100, bytes: 16_000_000 };
   const batch: Partial<Batch> = definedOf(merged.batch ?? {});
+  const batchTemplate = batch.body === undefined ? undefined : new BodyTemplate(batch.body);
   return {
     ...{ op, format, isOwn, response, method: (merged.method ?? 'post').toUpperCase() as Form['method'] },
     hasUrlTemplate: url.columns.length > 0,
     batch: {
       records: batch.records ?? own.records,
       bytes: batch.bytes ?? own.bytes,
-      body: batch.body === undefined ? undefined : new BodyTemplate(batch.body),
+      body: batchTemplate,
     },
     render: (record) =>
       rendered(record, { ...{ url, filled, headers, body, equals, format, isOwn }, ...checked }, [
@@ -106,6 +107,12 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
         unknownColumns(value, stream, changed.headers === undefined ? ['headers', name] : [op, 'headers', name]),
       ),
       ...(body === undefined ? [] : unknownColumns(body, stream, changed.body === undefined ? ['body'] : [op, 'body'])),
+      ...(batchTemplate === undefined
+        ? []
+        : unknownColumns(batchTemplate, { name: stream.name, columns: ['records'] }, [
+            ...(changed.batch === undefined ? [] : [op]),
+            ...['batch', 'body'],
+          ])),
       ...unknownColumns(equals, stream, [
         ...(changed.response === undefined ? [] : [op]),
         'response',
@@ -173,7 +180,13 @@ function filledSegments(text: string): boolean[] {
 /** A URL whose segments are all there: an empty one would mean another resource, such as the whole list. */
 function urlOf(url: string, filled: readonly boolean[]): string {
   if (!filled.includes(true)) return url;
-  const segments = (url.replace(origin, '').split(/[?#]/, 1)[0] ?? '').split('/');
+  // As parsers of URLs read it: without tabs and line ends, and with \ as /.
+  const path =
+    url
+      .replace(/[\t\r\n]/g, '')
+      .replace(origin, '')
+      .split(/[?#]/, 1)[0] ?? '';
+  const segments = path.replaceAll('\\', '/').split('/');
   const isShifted = segments.length !== filled.length;
   for (const [at, segment] of segments.entries()) {
     if (/^(?:\.|%2e){1,2}$/i.test(segment)) throw new TemplateFailure('a segment of the path would be . or ..');
@@ -187,7 +200,7 @@ function urlOf(url: string, filled: readonly boolean[]): string {
 function bodyText(body: BodyTemplate, value: unknown, row: TemplateRow, format: Form['format']): string {
   if (format === 'json') return body.json(row);
   if (format === 'form') return formText(value);
-  if (format === 'text') return typeof value === 'string' ? value : body.json(row);
+  if (format === 'text') return value === null ? '' : typeof value === 'string' ? value : body.json(row);
   return body
     .lines(row)
     .map((line) => `${line}\n`)

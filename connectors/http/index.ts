@@ -1,10 +1,27 @@
-import { CdsyncError, type Finding, recordConnector, unavailable } from '../../src/sdk/index.js';
-import { compileForms } from './form.js';
+import {
+  CdsyncError,
+  type Finding,
+  recordConnector,
+  TemplateRow,
+  TextTemplate,
+  unavailable,
+} from '../../src/sdk/index.js';
+import { compileForms, type HttpOptions } from './form.js';
 import { httpOptions, httpRules } from './options.js';
 
 /** The URL that a check asks: what stands before the first placeholder. */
 function plainPart(url: string): string {
   return url.replace(/[^/?#]*(?:\{\{|\{%)[\s\S]*$/, '');
+}
+
+/** The headers without placeholders: some of them may be a login. */
+function plainHeaders(headers: HttpOptions['headers'] = {}): Record<string, string> {
+  const written = Object.entries(headers).map(([name, value]) => [
+    name.toLowerCase(),
+    new TextTemplate(value.reveal()),
+  ]);
+  const plain = (written as [string, TextTemplate][]).filter(([, { columns }]) => columns.length === 0);
+  return Object.fromEntries(plain.map(([name, value]) => [name, value.render(new TemplateRow(new Map()))]));
 }
 
 export default recordConnector({
@@ -25,15 +42,20 @@ export default recordConnector({
     ];
   },
 
-  async check({ options, folder, signal, notice }) {
-    const [{ Exchange }, { Login }] = await Promise.all([import('./exchange.js'), import('./login.js')]);
+  async check({ options, folder, keptFolder = folder, signal, notice }) {
+    const [{ Exchange, withQuery }, { Login }] = await Promise.all([import('./exchange.js'), import('./login.js')]);
     const exchange = await Exchange.open(options);
     try {
-      const { headers } = await new Login(options.auth, exchange, folder, notice).credentials(signal);
+      // In the folder that deliveries use: a server that replaces the refresh token takes the old one no more.
+      const credentials = await new Login(options.auth, exchange, keptFolder, notice).credentials(signal);
       const { test, auth } = options;
       const asked = test?.url ?? plainPart(options.url.reveal());
       const method = test === undefined ? 'OPTIONS' : (test.method.toUpperCase() as 'GET');
-      const { status } = await exchange.send(asked, { method, headers: test === undefined ? {} : headers }, signal);
+      const headers = { ...credentials.headers, ...plainHeaders(options.headers) };
+      const { status } =
+        test === undefined
+          ? await exchange.send(asked, { method, headers: {} }, signal)
+          : await exchange.send(withQuery(asked, credentials.query), { method, headers }, signal);
       const { host } = new URL(asked);
       const lacks =
         test === undefined || (status >= 200 && status < 300)

@@ -1,3 +1,4 @@
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import {
@@ -132,8 +133,10 @@ export class Login {
     const answer = tokenIn(response);
     if (answer === undefined) throw refusedLogin(oauth2, response);
     const { access_token: text, expires_in: seconds, refresh_token: next, scope: got } = answer;
-    if (typeof next === 'string' && next !== refresh && grant === 'refresh_token')
+    if (typeof next === 'string' && next !== refresh && grant === 'refresh_token') {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       await writeFileAtomically(this.#kept, JSON.stringify([given, next]));
+    }
     const missing = scope?.split(' ').filter((word) => typeof got === 'string' && !got.split(' ').includes(word)) ?? [];
     if (missing.length > 0)
       this.#notice(`the login was given less than \`scope\` asks for: ${missing.join(' ')} is missing`);

@@ -1,4 +1,5 @@
-import { join } from 'node:path';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { readStateIfUsable, sleep, writeFileAtomically } from '../../src/sdk/index.js';
 
@@ -110,6 +111,7 @@ export class Rate {
   async #save(): Promise<void> {
     this.#savedAt = Date.now();
     const kept = this.#windows.map(({ limit, counts }) => [JSON.stringify(limit), counts]);
+    await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
     await writeFileAtomically(this.#path, JSON.stringify(kept));
   }
 

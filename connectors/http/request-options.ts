@@ -131,7 +131,7 @@ const anyBody = (description: string, example: unknown) =>
 
 /** What the requests of one kind of change are made of. */
 export const requestShape = {
-  url: secret(/^https?:\/\/[^\s/?#{]+[\s\S]*$/, {
+  url: secret(/^https?:\/\/[^\s/?#{]+(?:[/?#][\s\S]*)?$/, {
     description:
       'Where to send. Values of placeholders are percent-encoded; `| raw` leaves them as they are. Outputs show only its host. Redirects are not followed.',
     example: 'https://api.example.com/v3/contacts/{{ id }}',

@@ -11,7 +11,7 @@ import {
 } from '../../src/sdk/index.js';
 import { askedWaitMs, type Sent, type Verdict, verdictOf } from './answer.js';
 import { cleaner } from './clean.js';
-import { type Exchange, targetOf } from './exchange.js';
+import { type Exchange, targetOf, withQuery } from './exchange.js';
 import {
   batchBody,
   compileForms,
@@ -36,6 +36,8 @@ interface Item extends Rendered {
 
 /** So many records that went alone, all refused, mean that not the records are wrong. */
 const maxRefusedAtFirst = 20;
+/** So many requests in a row that failed mean that the receiver is away: more than halves of the longest batch find one record in. */
+const maxFailedInRow = 20;
 /** A delivery does not wait longer for what a successful answer says about its limit. */
 const maxLimitWaitMs = 300_000;
 
@@ -57,6 +59,10 @@ export class HttpDestination implements RecordDestination {
   readonly #failures = new Map<string, number>();
   /** A new key of idempotency is needed after an answered failure. */
   readonly #generations = new Map<string, number>();
+  /** Requests in a row that the receiver failed on, or did not answer. */
+  #failedInRow = 0;
+  /** What logins gave, which no message may show. */
+  #loginTexts: readonly string[] = [];
   #passed = 0;
   #refusedAlone = 0;
   #notTaken = 0;
@@ -77,8 +83,9 @@ export class HttpDestination implements RecordDestination {
       return 'type' in item ? [] : [item];
     });
     let stop: RecordResult | undefined;
+    this.#failedInRow = 0;
     for (const request of this.#requests(items)) {
-      // After the receiver asks to wait, send nothing more: later records must not overtake earlier ones.
+      // After the receiver asks to wait, or while it is away, send nothing more.
       if (stop !== undefined) {
         for (const { at } of request) results[at] = stop;
         continue;
@@ -94,7 +101,7 @@ export class HttpDestination implements RecordDestination {
         return results;
       }
       const last = results[(request.at(-1) as Item).at];
-      stop = last?.type === 'again' && request.every(({ at }) => results[at]?.type === 'again') ? last : undefined;
+      if (last?.type === 'again' && (last.isForAll || this.#failedInRow >= maxFailedInRow)) stop = last;
     }
     return results;
   }
@@ -112,9 +119,9 @@ export class HttpDestination implements RecordDestination {
     try {
       return { record, at, form, ...form.render(record) };
     } catch (error) {
-      if (error instanceof TemplateFailure) return { type: 'refused', reason: error.message };
+      if (error instanceof TemplateFailure) return { type: 'refused', reason: error.message, isUnsent: true };
       if (error instanceof CdsyncError && error.code === 'destination_url')
-        return { type: 'refused', reason: 'its URL would not be one' };
+        return { type: 'refused', reason: 'its URL would not be one', isUnsent: true };
       throw error;
     }
   }
@@ -143,7 +150,9 @@ export class HttpDestination implements RecordDestination {
       current.bytes += length;
       current.names.add(item.equals);
     }
-    return requests;
+    // What failed before comes last, and keeps nothing from the others.
+    const failures = ([first]: Item[]) => this.#failures.get((first as Item).record.id) ?? 0;
+    return requests.sort((one, other) => failures(one) - failures(other));
   }
 
   /**
@@ -170,10 +179,13 @@ export class HttpDestination implements RecordDestination {
     if (verdict.type === 'again') {
       const times = this.#countFailures(items);
       const { reason, afterMs, isForAll } = verdict;
-      if (isForAll || items.length === 1 || times < 2 || records === 1)
+      this.#failedInRow += 1;
+      const isAway = this.#failedInRow >= maxFailedInRow;
+      if (isForAll || items.length === 1 || times < 2 || records === 1 || isAway)
         return note({ type: 'again', reason, afterMs, ...(isForAll ? { isForAll } : {}) });
       return this.#halves(items, results, signal);
     }
+    this.#failedInRow = 0;
     if (verdict.type === 'refused') {
       if (items.length > 1) return this.#halves(items, results, signal);
       if (!verdict.mayPassLast) this.#refuseAlone(verdict.reason);
@@ -230,9 +242,10 @@ export class HttpDestination implements RecordDestination {
   async #verdict(items: readonly Item[], signal: AbortSignal): Promise<Verdict> {
     const [{ form, url }] = items as [Item];
     const { host } = targetOf(url);
-    const clean = cleaner(() =>
-      items.flatMap(({ record, values }) => [parseExactly(record.json), record.key, ...values]),
-    );
+    const clean = cleaner(() => [
+      ...items.flatMap(({ record, values }) => [parseExactly(record.json), record.key, ...values]),
+      ...this.#loginTexts,
+    ]);
     const sent: Sent = {
       ...{ form, host, clean },
       names: items.map(({ equals }) => equals),
@@ -244,7 +257,10 @@ export class HttpDestination implements RecordDestination {
       const waitMs = askedWaitMs(response);
       if (verdict.type === 'results' && waitMs !== undefined)
         this.#parts.rate.pause(Date.now() + Math.min(waitMs, maxLimitWaitMs));
-      if (verdict.type === 'again') this.#nextGeneration(items);
+      // A gateway answers 502 or 504 although the receiver may have done it: then only the same key is safe.
+      if (verdict.type === 'again' && response.status !== 502 && response.status !== 504) this.#nextGeneration(items);
+      if (verdict.type === 'results')
+        this.#nextGeneration(items.filter((_, index) => verdict.results[index]?.type === 'again'));
       return verdict;
     } catch (error) {
       if (error instanceof NoResponse) return { type: 'again', reason: error.message, isForAll: false };
@@ -262,6 +278,7 @@ export class HttpDestination implements RecordDestination {
     const body = own?.body ?? batchBody(form, texts, record.stream);
     for (let isSecond = false; ; isSecond = true) {
       const credentials = await login.credentials(signal);
+      this.#loginTexts = [...Object.values(credentials.headers), ...credentials.query.map(([, value]) => value)];
       await rate.take(items.length, signal);
       const target = withQuery(url, credentials.query);
       const headers = this.#headers(items, body, own?.id, credentials.headers);
@@ -310,11 +327,4 @@ export class HttpDestination implements RecordDestination {
     if (this.#options.idempotency === undefined) return;
     for (const { record } of items) this.#generations.set(record.id, (this.#generations.get(record.id) ?? 0) + 1);
   }
-}
-
-function withQuery(url: string, query: readonly (readonly [string, string])[]): string {
-  if (query.length === 0) return url;
-  const more = new URLSearchParams(Object.fromEntries(query)).toString();
-  const [address = '', fragment] = url.split('#', 2);
-  return `${address}${address.includes('?') ? '&' : '?'}${more}${fragment === undefined ? '' : `#${fragment}`}`;
 }

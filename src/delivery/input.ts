@@ -160,7 +160,7 @@ export class DeliveryInput {
     const key = rowKey(feed.key);
     const { list } = ColumnSet.restore(feed.columns);
     const stamped = ['_op', '_run_id', '_synced_at', sequenceColumn];
-    const all = [...stamped, ...list.map(({ name }) => quoteIdentifier(name))].join(', ');
+    const all = [...stamped.slice(1), ...list.map(({ name }) => quoteIdentifier(name))].join(', ');
     // Parquet has no integers of 128 bits: DuckDB would write doubles.
     const cast = (to: 'type' | 'fileType') =>
       list.map((column) => {
@@ -176,9 +176,13 @@ export class DeliveryInput {
     );
     // Without deletes, the last image of a key that is now deleted must be sent.
     const counted = deletes ? 'true' : "_op <> 'delete'";
-    const latest = `SELECT (${keyColumn}, max(${sequenceColumn})) FROM changed WHERE ${counted} GROUP BY ${keyColumn}`;
-    const last = `WHERE ${counted} AND (${keyColumn}, ${sequenceColumn}) IN (${latest})`;
-    const query = `${written} FROM (WITH changed AS (${changed}) SELECT ${all} FROM changed ${last})`;
+    const [firstOp, lastSequence] = [internalName('first_op'), internalName('last_sequence')];
+    const ends = `SELECT ${keyColumn}, arg_min(_op, ${sequenceColumn}) AS ${firstOp}, max(${sequenceColumn}) AS ${lastSequence}
+      FROM changed WHERE ${counted} GROUP BY ${keyColumn}`;
+    // What was new at first is new to a destination that has none of these changes; what it had, it still has.
+    const op = `CASE WHEN _op = 'delete' THEN _op WHEN ${firstOp} = 'insert' THEN 'insert' ELSE 'update' END AS _op`;
+    const last = `JOIN ends USING (${keyColumn}) WHERE ${counted} AND ${sequenceColumn} = ${lastSequence}`;
+    const query = `${written} FROM (WITH changed AS (${changed}), ends AS (${ends}) SELECT ${op}, ${all} FROM changed ${last})`;
     const target = join(folder, 'folded');
     await mkdir(target, { mode: 0o700 });
     const options = `FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE ${pieceRows}, ROW_GROUPS_PER_FILE 1`;

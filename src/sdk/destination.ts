@@ -302,13 +302,15 @@ export type RecordResult =
   | { readonly type: 'acknowledged' }
   /**
    * It would be refused again. It is kept as a reject, and the next delivery sends the record as it then is.
-   * `mayPassLast`: it is sent once more after all others, which may free what it needs.
+   * `mayPassLast`: it is sent once more after all others, which may free what it needs. `isUnsent`: the connector could not make a
+   * request of it.
    */
   | {
       readonly type: 'refused';
       readonly reason: string;
       readonly column?: string | undefined;
       readonly mayPassLast?: boolean | undefined;
+      readonly isUnsent?: boolean | undefined;
     }
   /**
    * It is sent again, after `afterMs` milliseconds or later; with `isForAll` the destination asks to wait with all records. `isTried`:

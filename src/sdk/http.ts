@@ -1,4 +1,4 @@
-import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
+import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import type { Pool } from 'undici';
 import { CdsyncError } from '../core/errors.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
@@ -63,7 +63,9 @@ function decode(body: Buffer, { headers }: Pick<HttpResponse, 'headers'>, maxByt
   const encoding = String(headers['content-encoding'] ?? '')
     .trim()
     .toLowerCase();
-  const unpack = { gzip: gunzipSync, 'x-gzip': gunzipSync, deflate: inflateSync, br: brotliDecompressSync }[encoding];
+  // Some servers send `deflate` without the header of zlib.
+  const inflate = ((body[0] ?? 0) & 0x0f) === 8 ? inflateSync : inflateRawSync;
+  const unpack = { gzip: gunzipSync, 'x-gzip': gunzipSync, deflate: inflate, br: brotliDecompressSync }[encoding];
   if (unpack === undefined || body.length === 0) return body;
   try {
     return unpack(body, Number.isFinite(maxBytes) ? { maxOutputLength: maxBytes } : {});

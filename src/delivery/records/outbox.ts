@@ -107,8 +107,12 @@ export class StoredOutbox {
     return found && new StoredOutbox(found.path, found.mark);
   }
 
+  protected pathOf(name: string): string {
+    return join(this.#path, name);
+  }
+
   protected file(name: string): string {
-    return fileText(join(this.#path, name));
+    return fileText(this.pathOf(name));
   }
 
   /**
@@ -242,11 +246,18 @@ export class Outbox extends StoredOutbox {
     return new Outbox(session, path, mark, await openAcknowledged(path));
   }
 
-  /** The records without an acknowledgement, those of earlier commits first. */
+  /** The records without an acknowledgement, those of earlier commits first, and the deletes of each before its other records. */
   async *records(stream: string): AsyncGenerator<StoredRecord> {
-    for (const { name } of this.mark.files) {
+    if (this.mark.files.length === 0) return;
+    const all = `FROM read_parquet(${fileTexts(this.mark.files.map(({ name }) => this.pathOf(name)))})`;
+    const parts = await this.#session.rows(
+      `SELECT DISTINCT sequence, op = 'delete' AS is_gone ${all} ORDER BY sequence, is_gone DESC`,
+    );
+    for (const { sequence, is_gone: isGone } of parts) {
+      const part =
+        parts.length === 1 ? '' : `WHERE sequence = ${sequence} AND op ${isGone === true ? '=' : '<>'} 'delete'`;
       const rows = this.#session.stream(
-        `SELECT "offset", sequence, id, op, key, json, synced_at, run_id FROM read_parquet(${this.file(name)})`,
+        `SELECT "offset", sequence, id, op, key, json, synced_at, run_id ${all} ${part}`,
       );
       for await (const row of rows) {
         const record = outgoing(row, stream);

@@ -339,8 +339,9 @@ function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
 }
 
 /** A record that was refused, to be sent as it is now. */
-function asWanted({ key, op = 'update', run_id: runId }: Reject): WantedKey[] {
-  return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' }];
+function asWanted({ key, op = 'update', run_id: runId, is_waiting: isWaiting = false }: Reject): WantedKey[] {
+  // A receiver that fails may have stored the row.
+  return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' || isWaiting }];
 }
 
 /** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */

@@ -17,6 +17,8 @@ const maxFailedInRow = 4;
 const maxAgain = 10_000;
 /** So many records that were refused before any was taken end the delivery: not the records are wrong. */
 const maxRefusedAtFirst = 20;
+/** So many rows of which no request could be made are kept until one record is taken: a stream may begin with rows that lack a value. */
+const maxUnsentAtFirst = 10_000;
 
 type Refusal = Reject & { readonly offset: number };
 
@@ -65,6 +67,7 @@ class RecordSender {
   /** Refused before any record was taken: they count once one is, or once all are through. */
   #refusedAtFirst: Refusal[] = [];
   #newlyRefused = 0;
+  #newlyUnsent = 0;
   #failedInRow = 0;
   #pauses = 0;
   #askedMs = 0;
@@ -91,6 +94,8 @@ class RecordSender {
         if (this.#failure !== undefined) break;
       }
       await this.#settle();
+      if (this.#failure === undefined && this.#newlyUnsent >= maxRefusedAtFirst && this.#taken === 0)
+        this.#failure = allRefused(this.#refusedAtFirst[0]?.reason ?? '');
       if (this.#failure === undefined) this.#noteRefused(this.#refusedAtFirst);
     } finally {
       await Promise.allSettled(this.#underWay);
@@ -166,6 +171,7 @@ class RecordSender {
       throw new Error(`the connector returned ${results.length} results for ${batch.length} records`);
     const acknowledged: number[] = [];
     const rejects: Refusal[] = [];
+    const unsent = new Set<Refusal>();
     let again = 0;
     for (const [index, record] of batch.entries()) {
       const result = results[index] as RecordResult;
@@ -176,11 +182,15 @@ class RecordSender {
         again += 1;
         this.#tryAgain(record, result);
       } else if (result.mayPassLast && !this.#isLastTurn) this.#last.push(record);
-      else rejects.push(refused(record, result.reason, result.column));
+      else {
+        const reject = refused(record, result.reason, result.column);
+        rejects.push(reject);
+        if (result.isUnsent) unsent.add(reject);
+      }
     }
     this.#failedInRow = again === batch.length ? this.#failedInRow + 1 : 0;
     if (again < batch.length) this.#pauses = 0;
-    this.#note(acknowledged, rejects);
+    this.#note(acknowledged, rejects, unsent);
   }
 
   #tryAgain(
@@ -193,7 +203,7 @@ class RecordSender {
     else if (isForAll) this.#askedMs = Math.max(this.#askedMs, afterMs, firstDelayMs);
   }
 
-  #note(acknowledged: readonly number[], rejects: readonly Refusal[]): void {
+  #note(acknowledged: readonly number[], rejects: readonly Refusal[], unsent: ReadonlySet<Refusal> = new Set()): void {
     const { outbox, onReject, progress, owed } = this.#task;
     const [first] = rejects;
     if (first !== undefined && onReject === 'fail') {
@@ -204,10 +214,15 @@ class RecordSender {
       });
     }
     this.#taken += acknowledged.length;
-    this.#newlyRefused += rejects.filter(({ key }) => key === null || owed?.has(key) !== true).length;
+    for (const reject of rejects) {
+      if (reject.key !== null && owed?.has(reject.key) === true) continue;
+      if (unsent.has(reject)) this.#newlyUnsent += 1;
+      else this.#newlyRefused += 1;
+    }
     if (this.#taken === 0) {
       this.#refusedAtFirst.push(...rejects);
-      if (this.#newlyRefused >= maxRefusedAtFirst) throw allRefused(first?.reason ?? '');
+      if (this.#newlyRefused >= maxRefusedAtFirst || this.#newlyUnsent >= maxUnsentAtFirst)
+        throw allRefused(first?.reason ?? '');
       return;
     }
     outbox.acknowledged.note(acknowledged, []);

@@ -81,9 +81,21 @@ export class RowsToSend {
     const changes = chunks.map(({ query }) => query);
     await this.#noteWanted(changes);
     const filter = await this.#filter();
-    const kept = changes.map((query) => (filter === undefined ? query : `SELECT * FROM (${query}) WHERE ${filter}`));
+    const kept = changes.map((query) =>
+      this.#asHeld(filter === undefined ? query : `SELECT * FROM (${query}) WHERE ${filter}`),
+    );
     const results = [...kept, ...(await this.#deletesSince())];
-    return [...results, ...(await this.#wanted(results))];
+    return [...(await this.#wanted(results)), ...results];
+  }
+
+  /** A row that an outbox of another storage folder has sent is not new to the destination. */
+  #asHeld(query: string): string {
+    const { again } = this.#selection;
+    if (again === undefined || again.from === 'from_outbox') return query;
+    const { outbox } = again;
+    const isHeld = `${this.#key} IN (${outbox.sentKeys()}) AND ${this.#key} NOT IN
+      (SELECT key FROM (${outbox.sent()}) WHERE op = 'delete' AND key IS NOT NULL)`;
+    return `SELECT * REPLACE (CASE WHEN _op = 'insert' AND ${isHeld} THEN 'update' ELSE _op END AS _op) FROM (${query})`;
   }
 
   async #deletesSince(): Promise<string[]> {
@@ -109,8 +121,8 @@ export class RowsToSend {
       await this.#want(`FROM ${unsentTable}`);
     }
     if (isPresent && changes.length > 0)
-      await this.#want(`SELECT ${this.#key} AS k, arg_max(_op, ${sequenceColumn}), arg_max(_run_id, ${sequenceColumn}), true
-        FROM (${allOf(changes)}) WHERE _op <> 'delete' AND ${this.#key} IS NOT NULL GROUP BY k`);
+      await this.#want(`SELECT ${this.#key} AS k, arg_min(_op, ${sequenceColumn}), arg_max(_run_id, ${sequenceColumn}), true
+        FROM (${allOf(changes)}) WHERE ${this.#key} IS NOT NULL GROUP BY k HAVING bool_or(_op <> 'delete')`);
     if (again !== undefined && again.from !== 'from_outbox')
       await this.#want(`SELECT key, 'update', ${sqlText(feed.run_id)}, true FROM (${again.outbox.storedKeys()})`);
     for (const list of [refused, erased]) {

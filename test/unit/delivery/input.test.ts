@@ -78,7 +78,7 @@ it('are in mode upsert the last image of a key that a later commit deleted', asy
   await published.commit([update('d', 3)]);
   await published.commit([remove('a', 2), remove('b', 1), remove('d', 3)]);
   const input = await open();
-  expect((await briefly(input.changes(1, 'upsert'))).sort()).toEqual(['update a 2 of run-2', 'update d 3 of run-3']);
+  expect((await briefly(input.changes(1, 'upsert'))).sort()).toEqual(['insert d 3 of run-3', 'update a 2 of run-2']);
 });
 
 const commits = fc.array(

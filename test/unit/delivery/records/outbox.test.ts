@@ -53,14 +53,14 @@ async function listed(outbox: Outbox | undefined): Promise<(OutgoingRecord & { o
 }
 
 describe('an outbox', () => {
-  it('has its records in the order of the commits, numbered, each with the values of its row', async () => {
+  it('has its records in the order of the commits, deletes first, numbered, each with the values of its row', async () => {
     const outbox = await fill();
     const records = await listed(outbox);
     expect(records.map(({ offset, op, key, json }) => [offset, op, key, json])).toEqual([
       [0, 'insert', 'a', `{"id":"a","it's n":1}`],
       [1, 'insert', 'b', `{"id":"b","it's n":1}`],
-      [2, 'update', 'a', `{"id":"a","it's n":2}`],
       [3, 'delete', 'b', `{"id":"b","it's n":1}`],
+      [2, 'update', 'a', `{"id":"a","it's n":2}`],
     ]);
     expect(records.map(({ syncedAt, stream }) => [syncedAt, stream])).toEqual(
       ['01', '01', '02', '02'].map((day) => [`2026-01-${day}T00:00:00.000Z`, 'members']),
@@ -151,8 +151,8 @@ describe('keys that are erased from an outbox', () => {
     const outbox = (await Outbox.left(published.session, folder)) as Outbox;
     await outbox.assertWhole();
     expect((await listed(outbox)).map(({ key, json }) => [key, json])).toEqual([
-      ['a', `{"id":"a","it's n":2}`],
       ['null', '{}'],
+      ['a', `{"id":"a","it's n":2}`],
     ]);
     await outbox.close();
   });

@@ -19,6 +19,11 @@ class Receiver {
   readonly got: (OutgoingRecord & { data: Record<string, unknown> })[] = [];
   readonly rows = new Map<string, Record<string, unknown>>();
   refused: ReadonlySet<string> = new Set();
+  /** Keys that it fails on. */
+  failing: ReadonlySet<string> = new Set();
+  /** Keys of which its connector can make no request. */
+  unsent: ReadonlySet<string> = new Set();
+  batches = 0;
   /** How many records it takes before it is gone. */
   takes = Number.POSITIVE_INFINITY;
 
@@ -28,7 +33,10 @@ class Receiver {
     options: { url: z.string() },
     capabilities: { batchRecords: 2 },
     open: async () => ({
-      send: async (batch) => batch.map((record) => this.#take(record)),
+      send: async (batch) => {
+        this.batches += 1;
+        return batch.map((record) => this.#take(record));
+      },
       close: async () => undefined,
     }),
   });
@@ -36,6 +44,8 @@ class Receiver {
   #take(record: OutgoingRecord) {
     if (this.takes <= 0) throw new Error('the receiver is gone');
     this.takes -= 1;
+    if (this.failing.has(record.key)) return { type: 'again', reason: 'it failed' } as const;
+    if (this.unsent.has(record.key)) return { type: 'refused', reason: 'id is empty', isUnsent: true } as const;
     if (this.refused.has(record.key)) return { type: 'refused', reason: 'unknown' } as const;
     const data = JSON.parse(record.json) as Record<string, unknown>;
     this.got.push({ ...record, data });
@@ -108,7 +118,7 @@ describe('a delivery of records', () => {
     await stream.commit([insert('a', 1), insert('b', 1)]);
     expect([(await deliver()).status, said()]).toEqual(['ok', ['insert a 1', 'insert b 1']]);
     await stream.commit([update('a', 2), gone('b', 1)]);
-    expect([(await deliver()).action, said()]).toEqual(['append', ['update a 2', 'delete b 1']]);
+    expect([(await deliver()).action, said()]).toEqual(['append', ['delete b 1', 'update a 2']]);
     expect([(await deliver()).action, said()]).toEqual(['nothing', []]);
   });
 
@@ -141,6 +151,80 @@ describe('a delivery of records', () => {
       why: expect.stringContaining('rules have changed'),
     });
     expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c -', 'insert d -']);
+  });
+
+  it('says insert of what the receiver never had, and update of what it has, whatever the runs before the delivery saw', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1)]);
+    await deliver();
+    said();
+    await stream.commit([insert('c', 1), gone('a', 1), insert('d', 1)]);
+    await stream.commit([update('c', 2), insert('a', 2), update('b', 2), gone('d', 1)]);
+    expect((await deliver()).status).toBe('ok');
+    expect(said().sort()).toEqual(['delete d 1', 'insert c 2', 'update a 2', 'update b 2']);
+  });
+
+  it('says the same if a rule has changed since', async () => {
+    await stream.commit([insert('a', 1)]);
+    await deliver();
+    said();
+    await stream.commit([insert('b', 1), update('a', 2)]);
+    await stream.commit([update('b', 2)]);
+    columns = new Map([['n', dropped]]);
+    expect((await deliver()).status).toBe('ok');
+    expect(said().sort()).toEqual(['insert b -', 'update a -']);
+  });
+
+  it('sends the changes of several runs in as few batches as those of one', async () => {
+    const ids = Array.from({ length: 60 }, (_, index) => `k${index}`);
+    await stream.commit(ids.map((id) => insert(id, 1)));
+    await deliver();
+    await stream.commit(ids.map((id) => update(id, 2)));
+    await stream.commit(ids.filter((_, index) => index % 2 === 0).map((id) => update(id, 3)));
+    receiver.batches = 0;
+    expect((await deliver()).status).toBe('ok');
+    expect(receiver.batches).toBeLessThanOrEqual(31);
+  });
+
+  it('lets a record wait that fails always, and sends it first next time, with its newest values', async () => {
+    await stream.commit(['a', 'b', 'c'].map((id) => insert(id, 1)));
+    receiver.failing = new Set(['b']);
+    const waits = await deliver();
+    expect([waits.status, waits.waiting, waits.error?.code]).toEqual(['partial', 1, 'records_waiting']);
+    expect(said()).toEqual(['insert a 1', 'insert c 1']);
+    await stream.commit([update('b', 2), insert('d', 1)]);
+    expect(await deliver()).toMatchObject({ status: 'partial', waiting: 1 });
+    receiver.failing = new Set();
+    await stream.commit([insert('e', 1)]);
+    said();
+    expect(await deliver()).toMatchObject({ status: 'ok', waiting: 0 });
+    expect(said()).toEqual(['insert b 2', 'insert e 1']);
+    expect(receiver.rows.get('b')).toMatchObject({ n: 2 });
+  });
+
+  it('deletes what waited as an insert and is gone: the receiver may have it', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1)]);
+    receiver.failing = new Set(['b']);
+    await deliver();
+    await stream.commit([gone('b', 1)]);
+    receiver.failing = new Set();
+    said();
+    await deliver();
+    expect(said()).toEqual(['delete b 1']);
+  });
+
+  it('does not end for rows at its beginning that cannot be made requests of', async () => {
+    const ids = Array.from({ length: 40 }, (_, index) => `k${String(index).padStart(2, '0')}`);
+    receiver.unsent = new Set(ids.slice(0, 30));
+    await stream.commit(ids.map((id) => insert(id, 1)));
+    expect(await deliver()).toMatchObject({ status: 'partial', refused: 30 });
+    expect(said()).toHaveLength(10);
+  });
+
+  it('ends if no request could be made of any row', async () => {
+    const ids = Array.from({ length: 40 }, (_, index) => `k${index}`);
+    receiver.unsent = new Set(ids);
+    await stream.commit(ids.map((id) => insert(id, 1)));
+    expect((await deliver()).error?.code).toBe('records_refused');
   });
 
   it('sends nothing of an outbox with a flipped bit, and keeps it', async () => {
@@ -188,7 +272,7 @@ describe('a delivery of records', () => {
     await forget('d');
     receiver.takes = Number.POSITIVE_INFINITY;
     expect((await deliver()).status).toBe('ok');
-    expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c 1', 'delete d -']);
+    expect(said()).toEqual(['insert a 1', 'insert b 1', 'delete d -', 'insert c 1']);
   });
 
   it('a refused delete waits as a delete', async () => {

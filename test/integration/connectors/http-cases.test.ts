@@ -1,0 +1,434 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import http from '../../../connectors/http/index.js';
+import type { HttpShape } from '../../../connectors/http/options.js';
+import type { DestinationContext, OutgoingRecord, RecordResult } from '../../../src/sdk/index.js';
+import { map } from '../../../src/sdk/option.js';
+import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
+import { Receiver } from '../../fixtures/webhook-server.js';
+
+let receiver: Receiver;
+let driven: Driven | undefined;
+beforeAll(async () => {
+  receiver = await Receiver.open();
+});
+afterAll(() => receiver.close());
+beforeEach(() => receiver.reset());
+afterEach(async () => {
+  await driven?.close();
+  driven = undefined;
+});
+
+const base = () => `http://127.0.0.1:${receiver.port}`;
+const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+
+async function open(options: Record<string, unknown>): Promise<Driven['destination']> {
+  driven = await openRecords(http, { url: `${base()}/x`, body: { id: '{{ id }}' }, ...options });
+  return driven.destination;
+}
+
+const once = async (options: Record<string, unknown>, records: readonly OutgoingRecord[]) =>
+  (await open(options)).send(records, new AbortController().signal);
+const types = (results: readonly (RecordResult | undefined)[]) => results.map((result) => result?.type);
+const idsOf = (body: string) => (JSON.parse(body) as { id: string }[]).map(({ id }) => id);
+
+describe('a login', () => {
+  it.each([
+    [{ bearer: 'token-1' }, 'authorization', 'Bearer token-1'],
+    [{ basic: { user: 'u', password: 'p:ä' } }, 'authorization', `Basic ${Buffer.from('u:p:ä').toString('base64')}`],
+    [{ header: { name: 'X-Key', value: 'secret-key' } }, 'x-key', 'secret-key'],
+  ])('%j goes out in its header', async (auth, name, value) => {
+    expect(types(await once({ auth }, someRecords(1)))).toEqual(['acknowledged']);
+    expect(receiver.received[0]?.headers[name]).toBe(value);
+  });
+
+  it('as a parameter of the URL is encoded, after those that it has', async () => {
+    await once({ url: `${base()}/x?a=1`, auth: { query: { name: 'api_key', value: 'a&b' } } }, someRecords(1));
+    expect(receiver.received[0]?.path).toBe('/x?a=1&api_key=a%26b');
+  });
+
+  it('that an answer repeats is in no reason', async () => {
+    receiver.reset((_, response) => json(response, 400, { message: 'the key secret-key-77 may not do this' }));
+    const [result] = await once({ auth: { header: { name: 'x-key', value: 'secret-key-77' } } }, someRecords(1));
+    expect(result).toMatchObject({ type: 'refused' });
+    expect(JSON.stringify(result)).not.toContain('secret-key-77');
+  });
+});
+
+describe('oauth2', () => {
+  const auth = (more: object = {}) => ({
+    oauth2: { token_url: `${base()}/token`, client_id: 'c:1', client_secret: 's/1', scope: 'a b', ...more },
+  });
+  /** Issues tokens; the API takes the newest only. */
+  function server({ expires = 3600 as number | undefined, takesRaw = false } = {}) {
+    const state = { issued: 0, revoked: false };
+    receiver.reset(({ path, headers, body }, response) => {
+      if (path !== '/token') {
+        const isGood = headers.authorization === `Bearer token-${state.issued}` && !state.revoked;
+        return response.writeHead(isGood ? 204 : 401).end();
+      }
+      const login = Buffer.from((headers.authorization ?? '').slice(6), 'base64').toString();
+      if (takesRaw && login !== 'c:1:s/1') return json(response, 401, { error: 'invalid_client' });
+      state.issued += 1;
+      state.revoked = false;
+      const refresh = new URLSearchParams(body).get('refresh_token');
+      return json(response, 200, {
+        access_token: `token-${state.issued}`,
+        ...(expires === undefined ? {} : { expires_in: expires }),
+        scope: 'a',
+        ...(refresh === null ? {} : { refresh_token: `${refresh}+` }),
+      });
+    });
+    return state;
+  }
+  const logins = () => receiver.received.filter(({ path }) => path === '/token');
+
+  it('logs in once for all, with id and secret form-encoded in the header, and says which scope is missing', async () => {
+    server();
+    expect(new Set(types(await once({ auth: auth() }, someRecords(5))))).toEqual(new Set(['acknowledged']));
+    expect(logins()).toHaveLength(1);
+    const { headers, body } = logins()[0] ?? {};
+    expect(Buffer.from(String(headers?.authorization).slice(6), 'base64').toString()).toBe('c%3A1:s%2F1');
+    expect(Object.fromEntries(new URLSearchParams(body))).toEqual({ grant_type: 'client_credentials', scope: 'a b' });
+    expect(driven?.notices.join()).toContain('b is missing');
+  });
+
+  it('sends them once more as they are after 401', async () => {
+    server({ takesRaw: true });
+    expect(types(await once({ auth: auth() }, someRecords(1)))).toEqual(['acknowledged']);
+    expect(logins()).toHaveLength(2);
+  });
+
+  it('sends them in the body if asked to', async () => {
+    server();
+    await once({ auth: auth({ send: 'body', audience: 'x', params: { account: '7' } }) }, someRecords(1));
+    expect(logins()[0]?.headers.authorization).toBeUndefined();
+    expect(Object.fromEntries(new URLSearchParams(logins()[0]?.body))).toMatchObject({
+      ...{ client_id: 'c:1', client_secret: 's/1', audience: 'x', account: '7' },
+    });
+  });
+
+  it('logs in anew after the first 401, once for requests at the same time, and ends if that does not help', async () => {
+    const state = server({ expires: undefined });
+    const destination = await open({ auth: auth() });
+    await destination.send(someRecords(1), new AbortController().signal);
+    state.revoked = true;
+    const results = await Promise.all(
+      someRecords(4).map((record) => destination.send([record], new AbortController().signal)),
+    );
+    expect(types(results.flat())).toEqual(Array(4).fill('acknowledged'));
+    expect(logins()).toHaveLength(2);
+    receiver.reset(({ path }, response) =>
+      path === '/token' ? json(response, 200, { access_token: 'token-x' }) : response.writeHead(401).end(),
+    );
+    await expect(destination.send(someRecords(1), new AbortController().signal)).rejects.toMatchObject({
+      code: 'destination_login',
+    });
+    expect(receiver.received.length).toBeLessThan(6);
+  });
+
+  it('keeps a refresh token that the server replaces, also one that a check got', async () => {
+    server();
+    const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
+    try {
+      const given = { url: `${base()}/x`, auth: auth({ grant: 'refresh_token', refresh_token: 'r' }) };
+      const context = {
+        ...{ destination: 'target', job: 'nightly', folder, keptFolder: join(folder, 'kept') },
+        options: z.parse(map(http.options), { ...given, body: { id: '{{ id }}' } }),
+        service: { sendEvent: () => Promise.reject(new Error('none')) },
+        signal: new AbortController().signal,
+        notice: () => undefined,
+      } as unknown as DestinationContext<HttpShape>;
+      await http.check?.(context, []);
+      const destination = await http.open(context);
+      await destination.send(someRecords(1), context.signal);
+      await destination.close();
+      const tokens = logins().map(({ body }) => new URLSearchParams(body).get('refresh_token'));
+      expect(tokens).toEqual(['r', 'r+']);
+      expect(await readFile(join(folder, 'kept', 'refresh-token'), 'utf8')).toContain('r++');
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+});
+
+describe('a check', () => {
+  it('sends `test` with the whole login, and no row', async () => {
+    receiver.reset(({ path, headers }, response) =>
+      response.writeHead(path === '/me?api_key=k' && headers['x-team'] === 'crm' ? 200 : 403).end(),
+    );
+    const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
+    const given = {
+      ...{ url: `${base()}/{{ id }}`, body: { id: '{{ id }}' }, headers: { 'X-Team': 'crm', 'x-row': '{{ id }}' } },
+      ...{ auth: { query: { name: 'api_key', value: 'k' } }, test: { url: `${base()}/me` } },
+    };
+    const context = { folder, keptFolder: folder, signal: new AbortController().signal, notice: () => undefined };
+    const options = z.parse(map(http.options), given);
+    const result = await http.check?.({ ...context, options } as unknown as DestinationContext<HttpShape>, []);
+    await rm(folder, { recursive: true });
+    expect(result?.lacks).toEqual([]);
+    expect(receiver.received).toHaveLength(1);
+  });
+
+  it.each(['https://api.{{ x }}.com/', 'https://api.example.com{{ x }}', 'https://{{ x }}'])(
+    'a URL whose host a row could choose is refused: %s',
+    (url) => {
+      expect(z.safeParse(map(http.options), { url, body: { a: 1 } }).success).toBe(false);
+    },
+  );
+});
+
+describe('rate', () => {
+  it('counts in any span, over several limits, and over deliveries', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
+    const times: number[] = [];
+    receiver.reset((_, response) => {
+      times.push(performance.now());
+      response.writeHead(204).end();
+    });
+    const context = {
+      ...{ destination: 'target', job: 'nightly', folder, keptFolder: join(folder, 'kept') },
+      options: z.parse(map(http.options), {
+        ...{ url: `${base()}/x`, body: { id: '{{ id }}' } },
+        rate: [
+          { requests: 4, per: '1s' },
+          { records: 6, per: '2s' },
+        ],
+      }),
+      ...{ signal: new AbortController().signal, notice: () => undefined },
+    } as unknown as DestinationContext<HttpShape>;
+    for (const part of [someRecords(9).slice(0, 5), someRecords(9).slice(5)]) {
+      const destination = await http.open(context);
+      await destination.send(part, context.signal);
+      await destination.close();
+    }
+    await rm(folder, { recursive: true });
+    const most = (per: number) => Math.max(...times.map((at) => times.filter((t) => t >= at && t < at + per).length));
+    expect([times.length, most(1000) <= 4, most(2000) <= 6]).toEqual([9, true, true]);
+  });
+});
+
+describe('bodies', () => {
+  const row = [{ ...someRecords(1)[0], json: '{"id":"a b","n":12345678901234567890,"x":null,"l":["p","q"]}' } as never];
+
+  it('as a form have members, lists and NULL', async () => {
+    await once({ format: 'form', body: { id: '{{ id }}', m: { n: '{{ n }}' }, x: '{{ x }}', l: '{{ l }}' } }, row);
+    const { body = '', headers } = receiver.received[0] ?? {};
+    expect(headers?.['content-type']).toBe('application/x-www-form-urlencoded');
+    expect([...new URLSearchParams(body)]).toEqual([
+      ...[
+        ['id', 'a b'],
+        ['m[n]', '12345678901234567890'],
+        ['x', ''],
+        ['l', 'p'],
+        ['l', 'q'],
+      ],
+    ]);
+  });
+
+  it('as a form or JSON leave NULL out with omit_null', async () => {
+    const body = { id: '{{ id }}', x: '{{ x }}', z: 'no {{ x }}' };
+    await once({ format: 'form', omit_null: true, body }, row);
+    await driven?.close();
+    await once({ omit_null: true, body }, row);
+    expect(receiver.received.map((sent) => sent.body)).toEqual(['id=a+b&z=no+', '{"id":"a b","z":"no "}']);
+  });
+
+  it('as text are that text; NULL is nothing', async () => {
+    await once({ format: 'text', body: 'Hello {{ id }}: {{ l }}' }, row);
+    await driven?.close();
+    await once({ format: 'text', body: '{{ x }}' }, row);
+    expect(receiver.received.map((sent) => sent.body)).toEqual(['Hello a b: ["p","q"]', '']);
+  });
+});
+
+describe('a row is set aside, and nothing is sent', () => {
+  const methods = ['post', 'put', 'patch', 'delete', 'get'];
+  const values = [null, '', '.', '..'];
+  it.each(methods.flatMap((method) => values.map((id) => [method, id] as const)))('%s of %j', async (method, id) => {
+    const body = method === 'delete' || method === 'get' ? 'none' : { a: 1 };
+    const rows = [{ ...someRecords(1)[0], json: JSON.stringify({ id }) } as never];
+    expect(types(await once({ url: `${base()}/idx/{{ id }}`, method, body }, rows))).toEqual(['refused']);
+    await driven?.close();
+    expect(types(await once({ url: `${base()}/{{ id }}/y?q=1`, method, body }, rows))).toEqual(['refused']);
+    expect(receiver.received).toEqual([]);
+  });
+
+  it.each(['..\\..', '.\t.', '..\n', 'a/../../b'])('with | raw, for %j', async (id) => {
+    const rows = [{ ...someRecords(1)[0], json: JSON.stringify({ id }) } as never];
+    expect(types(await once({ url: `${base()}/idx/{{ id | raw }}`, method: 'delete', body: 'none' }, rows))).toEqual([
+      'refused',
+    ]);
+    expect(receiver.received).toEqual([]);
+  });
+
+  it.each(['a\nb', 'a\r\nx: y', 'a\0', '日'])('whose header would be %j', async (id) => {
+    const rows = [{ ...someRecords(1)[0], json: JSON.stringify({ id }) } as never];
+    expect(types(await once({ headers: { 'x-id': '{{ id }}' } }, rows))).toEqual(['refused']);
+    expect(receiver.received).toEqual([]);
+  });
+});
+
+describe('answers', () => {
+  const packed = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync } as const;
+  it.each([...Object.entries(packed), ['deflate', deflateRawSync] as const])(
+    'packed with %s are read',
+    async (encoding, pack) => {
+      receiver.reset((_, response) =>
+        response.writeHead(200, { 'content-encoding': encoding }).end(pack(JSON.stringify({ errors: [{ index: 1 }] }))),
+      );
+      const results = await once(
+        { batch: {}, response: { results: { path: 'errors', index: 'index' } } },
+        someRecords(3),
+      );
+      expect(types(results)).toEqual(['acknowledged', 'refused', 'acknowledged']);
+    },
+  );
+
+  it('with a page for people acknowledge nothing', async () => {
+    receiver.reset((_, response) => response.writeHead(200).end('\uFEFF <!DOCTYPE html><html>Log in</html>'));
+    await expect(once({}, someRecords(1))).rejects.toMatchObject({ code: 'destination_refused' });
+  });
+
+  it('by key name records as text, exactly, then without case; a list missing refuses none', async () => {
+    receiver.reset(({ body }, response) =>
+      json(response, 207, body.includes('K-') ? {} : { failed: [{ ids: ['K-1'], why: 'bad k-1' }, { ids: 'k-3' }] }),
+    );
+    const response = { results: { path: 'failed', key: 'ids', reason: 'why' } };
+    const results = await once({ batch: {}, response }, someRecords(4));
+    expect(types(results)).toEqual(['acknowledged', 'refused', 'acknowledged', 'refused']);
+    expect(JSON.stringify(results[1])).not.toContain('k-1');
+  });
+
+  it('about records that were not sent acknowledge nothing: halves', async () => {
+    receiver.reset(({ body }, response) => {
+      const ids = idsOf(body);
+      json(response, 200, { failed: ids.includes('k-2') ? [{ id: 'someone-else' }] : [] });
+    });
+    const response = { results: { path: 'failed', key: 'id' } };
+    const results = await once({ batch: {}, response }, someRecords(4));
+    expect(types(results)).toEqual(['acknowledged', 'acknowledged', 'refused', 'acknowledged']);
+  });
+
+  it('by order without their list acknowledge nothing', async () => {
+    receiver.reset((_, response) => json(response, 200, { ok: true }));
+    const results = await once(
+      { batch: {}, response: { results: { path: 'items', status: 'status' } } },
+      someRecords(2),
+    );
+    expect(types(results)).toEqual(['refused', 'refused']);
+  });
+
+  it('of a receiver that is away, in the form of results, are no rejects', async () => {
+    receiver.reset((_, response) => json(response, 503, { errors: ['overloaded'], items: [] }));
+    for (const results of [
+      { path: 'errors', index: 'index' },
+      { path: 'items', status: 'status' },
+    ]) {
+      expect(new Set(types(await once({ batch: {}, response: { results } }, someRecords(3))))).toEqual(
+        new Set(['again']),
+      );
+      await driven?.close();
+    }
+    expect(receiver.received).toHaveLength(2);
+  });
+
+  it('of 200 that `again` names are tried again, and `success` refuses others', async () => {
+    receiver.reset((_, response, count) =>
+      json(response, 200, count === 1 ? { ok: false, error: 'ratelimited' } : { ok: count > 2, error: 'no_user' }),
+    );
+    const response = {
+      ...{ success: { path: 'ok', equals: 'true' }, reason: 'error' },
+      again: [{ status: '200', path: 'error', in: ['ratelimited'] }],
+    };
+    const results = await deliver(await open({ response }), someRecords(2), 1);
+    expect(types([...results.values()]).sort()).toEqual(['acknowledged', 'refused']);
+    expect(receiver.received).toHaveLength(3);
+  });
+
+  it('with a count are a notice, and no reject', async () => {
+    receiver.reset((_, response) => json(response, 200, { num_invalid: 2 }));
+    const destination = await open({ batch: {}, response: { count: 'num_invalid' } });
+    expect(new Set(types(await destination.send(someRecords(3), new AbortController().signal)))).toEqual(
+      new Set(['acknowledged']),
+    );
+    const { notices } = driven as Driven;
+    await driven?.close();
+    driven = undefined;
+    expect(notices.join()).toContain('did not take 2 records');
+  });
+});
+
+describe('one bad record', () => {
+  it.each([409, 400, 422])(
+    'answered %i as a whole, after those before it were stored, costs the others nothing',
+    async (status) => {
+      const stored = new Map<string, number>();
+      receiver.reset(({ body }, response) => {
+        for (const id of idsOf(body)) {
+          if (id === 'k-36') return json(response, status, { message: 'k-36 is a duplicate' });
+          stored.set(id, (stored.get(id) ?? 0) + 1);
+        }
+        return response.writeHead(200).end();
+      });
+      const results = await once({ batch: { records: 100 } }, someRecords(100));
+      const refused = results.filter(({ type }) => type === 'refused');
+      expect([refused.length, stored.size]).toEqual([1, 99]);
+      expect(refused[0]).toMatchObject({ reason: expect.stringContaining(String(status)) });
+      expect(JSON.stringify(refused)).not.toContain('k-36');
+      expect(receiver.received.length).toBeLessThanOrEqual(15);
+    },
+  );
+
+  it('that gets 500 does not keep the others of its batch back, each with a URL of its own', async () => {
+    const taken = new Set<string>();
+    receiver.reset(({ path }, response) => {
+      if (path === '/c/k-0') return response.writeHead(500).end();
+      taken.add(path);
+      return response.writeHead(204).end();
+    });
+    const destination = await open({ url: `${base()}/c/{{ id }}`, method: 'put', batch: { records: 100 } });
+    const results = await destination.send(someRecords(100), new AbortController().signal);
+    expect([types(results)[0], taken.size]).toEqual(['again', 99]);
+  });
+
+  it('a receiver that is away gets few requests, however long the batch is', async () => {
+    receiver.reset((_, response) => response.writeHead(500).end());
+    const destination = await open({ batch: { records: 1000 } });
+    for (let round = 0; round < 5; round += 1)
+      expect(new Set(types(await destination.send(someRecords(1000), new AbortController().signal)))).toEqual(
+        new Set(['again']),
+      );
+    expect(receiver.received.length).toBeLessThan(110);
+  });
+});
+
+describe('a request that may have been done', () => {
+  it.each(['no answer', '504'])('goes out again with the same bytes and key: %s', async (how) => {
+    receiver.reset((_, response, count) => {
+      if (count > 1) return response.writeHead(204).end();
+      return how === '504' ? response.writeHead(504).end() : response.destroy();
+    });
+    await deliver(await open({ idempotency: { header: 'Idempotency-Key' } }), someRecords(1), 1);
+    const [first, second] = receiver.received.map(({ body, headers }) => [body, headers['idempotency-key']]);
+    expect(first?.[1]).toMatch(/^[0-9a-f]{32}$/);
+    expect(second).toEqual(first);
+  });
+
+  it('has a new key after an answer of 500, and for an item that is to come again', async () => {
+    receiver.reset((_, response, count) =>
+      count === 1
+        ? response.writeHead(500).end()
+        : json(response, 200, { items: [{ status: count === 2 ? 429 : 200 }] }),
+    );
+    const response = { results: { path: 'items', status: 'status' } };
+    await deliver(await open({ idempotency: { header: 'k' }, response, batch: { records: 1 } }), someRecords(1), 1);
+    expect(new Set(receiver.received.map(({ headers }) => headers.k)).size).toBe(3);
+  });
+});
