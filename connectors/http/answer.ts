@@ -26,6 +26,7 @@ export type Verdict =
       readonly reason: string;
       readonly afterMs?: number | undefined;
       readonly isForAll: boolean;
+      readonly isUnanswered?: boolean;
     };
 
 /** Hints for statuses that mean a wrong endpoint, where the URL is the same for all records and the format is cdsync's own. */

@@ -61,6 +61,8 @@ export class HttpDestination implements RecordDestination {
   readonly #generations = new Map<string, number>();
   /** Requests in a row that the receiver failed on, or did not answer. */
   #failedInRow = 0;
+  /** Whether the present request was not answered, for the first time. */
+  #isSilent = false;
   /** What logins gave, which no message may show. */
   #loginTexts: readonly string[] = [];
   #passed = 0;
@@ -90,6 +92,7 @@ export class HttpDestination implements RecordDestination {
         for (const { at } of request) results[at] = stop;
         continue;
       }
+      this.#isSilent = false;
       try {
         await this.#deliver(request, results, signal);
       } catch (error) {
@@ -101,7 +104,8 @@ export class HttpDestination implements RecordDestination {
         return results;
       }
       const last = results[(request.at(-1) as Item).at];
-      if (last?.type === 'again' && (last.isForAll || this.#failedInRow >= maxFailedInRow)) stop = last;
+      const isAway = this.#isSilent || this.#failedInRow >= maxFailedInRow;
+      if (last?.type === 'again' && (last.isForAll || isAway)) stop = last;
     }
     return results;
   }
@@ -150,9 +154,9 @@ export class HttpDestination implements RecordDestination {
       current.bytes += length;
       current.names.add(item.equals);
     }
-    // What failed before comes last, and keeps nothing from the others.
+    // What failed again comes last, and keeps nothing from the others.
     const failures = ([first]: Item[]) => this.#failures.get((first as Item).record.id) ?? 0;
-    return requests.sort((one, other) => failures(one) - failures(other));
+    return requests.sort((one, other) => Number(failures(one) > 1) - Number(failures(other) > 1));
   }
 
   /**
@@ -179,6 +183,7 @@ export class HttpDestination implements RecordDestination {
     if (verdict.type === 'again') {
       const times = this.#countFailures(items);
       const { reason, afterMs, isForAll } = verdict;
+      this.#isSilent = verdict.isUnanswered === true && times < 2;
       this.#failedInRow += 1;
       const isAway = this.#failedInRow >= maxFailedInRow;
       if (isForAll || items.length === 1 || times < 2 || records === 1 || isAway)
@@ -263,7 +268,8 @@ export class HttpDestination implements RecordDestination {
         this.#nextGeneration(items.filter((_, index) => verdict.results[index]?.type === 'again'));
       return verdict;
     } catch (error) {
-      if (error instanceof NoResponse) return { type: 'again', reason: error.message, isForAll: false };
+      if (error instanceof NoResponse)
+        return { type: 'again', reason: error.message, isForAll: false, isUnanswered: true };
       if (error instanceof ResultsMisfit) return { type: 'refused', reason: error.message };
       throw error;
     }
