@@ -88,7 +88,11 @@ beforeAll(async () => {
   ]);
   const { port } = new URL(space.service.url);
   await space.configure('job', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }], {
-    service: { base_url: `http://service.inside.test:${port}`, retry: { patience: '1s', max_delay_ms: 50 } },
+    service: {
+      base_url: `http://service.inside.test:${port}`,
+      allow_http: true,
+      retry: { patience: '1s', max_delay_ms: 50 },
+    },
     job: {
       destinations: [
         {
@@ -200,7 +204,7 @@ describe.skipIf(!openssl)('a tunnel of the proxy (skipped: openssl is not instal
       name: 'hook',
       connector: 'http',
       url: `https://hook.inside.test:${hook?.()}/in?key=secret-of-query`,
-      ca_file: './authority.pem',
+      tls: { ca_file: './authority.pem' },
       signing_secret: 'x'.repeat(32),
     };
     const { code, stderr, job } = await run('tls', [events, webhook]);
