@@ -80,10 +80,8 @@ const limit = option(
   }),
   {
     description: 'A limit.',
-    forms: [
-      ['requests', 'per'],
-      ['records', 'per'],
-    ],
+    // `per` belongs to both: a form is told by what only it has.
+    forms: [['requests'], ['records']],
   },
 );
 

@@ -7,10 +7,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { z } from 'zod';
 import http from '../../../connectors/http/index.js';
 import type { HttpShape } from '../../../connectors/http/options.js';
+import type { RunReport } from '../../../src/core/run-report.js';
 import type { DestinationContext, OutgoingRecord, RecordResult } from '../../../src/sdk/index.js';
 import { map } from '../../../src/sdk/option.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
 import { Receiver } from '../../fixtures/webhook-server.js';
+import { Workspace } from '../../fixtures/workspace.js';
 
 let receiver: Receiver;
 let driven: Driven | undefined;
@@ -430,5 +432,59 @@ describe('a request that may have been done', () => {
     const response = { results: { path: 'items', status: 'status' } };
     await deliver(await open({ idempotency: { header: 'k' }, response, batch: { records: 1 } }), someRecords(1), 1);
     expect(new Set(receiver.received.map(({ headers }) => headers.k)).size).toBe(3);
+  });
+});
+
+describe('the whole program', () => {
+  let space: Workspace;
+  beforeAll(async () => {
+    space = await Workspace.open({ profiles: 2000 });
+  });
+  afterAll(() => space.close());
+
+  async function cdsync(...words: string[]) {
+    const { code, stdout } = await space.cdsync([...words, '--json', '--quiet']);
+    return { code, delivery: (JSON.parse(stdout) as RunReport).jobs?.[0]?.destinations[0] };
+  }
+  const configure = (job: string, more: object) =>
+    space.configure(job, [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }], {
+      job: { destinations: [{ name: 'crm', connector: 'http', url: `${base()}/x`, ...more }] },
+    });
+
+  it('sends nothing if a template names a column that is not there', async () => {
+    await configure('unknown', { body: { id: '{{ id }}', mail: '{{ emial }}' } });
+    const { code, delivery } = await cdsync('run', 'unknown.json');
+    expect([code, delivery?.error?.code, receiver.received.length]).toEqual([5, 'template_invalid', 0]);
+    expect(delivery?.error?.message).toContain('"email"');
+  });
+
+  it('delivers all but a record that gets 500 for ever, which waits with exit code 5, and goes first next time', async () => {
+    await configure('waits', {
+      body: { id: '{{ id }}' },
+      batch: { records: 500 },
+      rate: [
+        { requests: 1000, per: '1s' },
+        { records: 90000, per: '1m' },
+      ],
+    });
+    await cdsync('run', 'waits.json', '--no-push');
+    const ids = (await space.query('waits', 'select id from members order by id')).map(({ id }) => String(id));
+    const bad = ids[700] as string;
+    const taken = new Set<string>();
+    receiver.reset(({ body }, response) => {
+      const sent = idsOf(body);
+      if (sent.includes(bad)) return response.writeHead(500).end();
+      for (const id of sent) taken.add(id);
+      return response.writeHead(204).end();
+    });
+    const waits = await cdsync('push', 'waits.json');
+    expect([waits.code, waits.delivery?.status, waits.delivery?.waiting, waits.delivery?.error?.code]).toEqual([
+      ...[5, 'partial', 1, 'records_waiting'],
+    ]);
+    expect(taken.size).toBe(ids.length - 1);
+    expect(receiver.received.length).toBeLessThan(60);
+    receiver.reset();
+    expect(await cdsync('push', 'waits.json')).toMatchObject({ code: 0, delivery: { status: 'ok', waiting: 0 } });
+    expect(receiver.received.map(({ body }) => idsOf(body))).toEqual([[bad]]);
   });
 });
