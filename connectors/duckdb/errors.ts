@@ -18,7 +18,9 @@ export function refusal(cause: unknown): CdsyncError {
     });
   }
   if (
-    /Conflicting lock|set lock on file|database is locked|being used by|write-write conflict|Conflict on/i.test(message)
+    /Conflicting lock|set lock on file|database is locked|being used by|different configuration than existing|write-write conflict|Conflict on/i.test(
+      message,
+    )
   )
     return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
   const [, object] = /Cannot alter entry "([^"]*)"/.exec(message) ?? [];

@@ -176,7 +176,7 @@ export class Output {
     }
     const place = `${job === undefined ? '' : `job ${job}: `}${stream === undefined ? '' : `stream ${stream}: `}`;
     const isSaidLast = error.hint !== undefined && last.startsWith(error.hint);
-    const advice = hint === undefined || isSaidLast ? '' : `${this.#arguments.quiet ? ';' : '\n '} ${hint}`;
+    const advice = hint === undefined || isSaidLast ? '' : `${this.#arguments.quiet ? '; ' : '\n'}${hint}`;
     this.#text(`error: ${place}${message} [${code}]${advice}`);
     if (stack !== undefined) this.#text(`  cause: ${stack}`);
   }
