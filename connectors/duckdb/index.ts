@@ -9,6 +9,7 @@ export default tableConnector({
   options: duckdbOptions,
   capabilities: { format: 'parquet', identifiers: { maxBytes: 1000 } },
   place: ({ path, schema }) => `${path} ${schema}`,
+  files: ({ path }) => [path],
   // Parquet has no integers of 128 bits, but decimals of 38 digits.
   ...duckdbTypes('HUGEINT', (from, to) => widensInteger(from, to) || widensDecimal(from, to)),
   check: async (context, tables) => (await import('./check.js')).checkDuckdb(context, tables),

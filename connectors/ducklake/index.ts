@@ -1,5 +1,5 @@
 import { duckdbTypes, tableConnector } from '../../src/sdk/index.js';
-import { catalogPlace } from './catalog.js';
+import { catalogOf, catalogPlace } from './catalog.js';
 import { checkDucklake, ducklakeOptions } from './options.js';
 
 /** Loads tables of a lake of DuckLake. */
@@ -13,6 +13,7 @@ export default tableConnector({
   optionRules: { check: checkDucklake },
   capabilities: { format: 'parquet', identifiers: { maxBytes: 200 } },
   place: (options) => `${catalogPlace(options)} ${options.schema}`,
+  files: (options) => (catalogOf(options).type === 'postgres' ? [] : [catalogPlace(options)]),
   // DuckLake writes integers of 128 bits as doubles.
   ...duckdbTypes('DECIMAL(38,0)'),
   check: async (context, tables) => (await import('./check.js')).checkLake(context, tables),

@@ -16,14 +16,23 @@ export function commandText(words: readonly string[], env: NodeJS.ProcessEnv = p
   );
 }
 
-/** Starts another cdsync, of the same program as this process. */
+interface StartOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  readonly stdout: 'inherit' | 'pipe';
+  readonly isConnected?: boolean;
+}
+
+/**
+ * Starts another cdsync, of the same program as this process.
+ * @param isConnected whether it has a channel to this process, and so learns of the end of it, however that comes
+ */
 export function startCommand(
   words: readonly string[],
-  { env = {}, stdout }: { env?: NodeJS.ProcessEnv; stdout: 'inherit' | 'pipe' },
+  { env = {}, stdout, isConnected = false }: StartOptions,
 ): ChildProcess {
   const [, program = ''] = process.argv;
   return spawn(process.execPath, [...process.execArgv, program, ...words], {
-    stdio: ['ignore', stdout, 'inherit'],
+    stdio: ['ignore', stdout, 'inherit', ...(isConnected ? (['ipc'] as const) : [])],
     env: { ...process.env, ...env },
   });
 }

@@ -112,7 +112,7 @@ class Quickstart {
     // The address of the configuration, if it is free: to a job, a service at another one may have other records.
     const port = String(await freePort(servicePort));
     const words = ['--port', port, '--profiles', String(this.#profiles), '--state', this.#folder.state];
-    const child = startCommand(['serve', '--json', '--quiet', ...words], { stdout: 'pipe' });
+    const child = startCommand(['serve', '--json', '--quiet', ...words], { stdout: 'pipe', isConnected: true });
     const end = ended(child);
     const lines = createInterface(child.stdout as NodeJS.ReadableStream);
     const [line] = (await Promise.race([once(lines, 'line'), end.then(() => [undefined])])) as [string | undefined];

@@ -67,17 +67,19 @@ async function behavioursOf(texts: readonly string[]): Promise<Fault[]> {
   });
 }
 
-/** Resolves with the first SIGINT or SIGTERM. */
+/** Resolves with the first SIGINT or SIGTERM, or when the process that started this one as its own has ended. */
 function untilStopped(): Promise<void> {
   leaveSignals();
+  const ends = ['SIGINT', 'SIGTERM', 'disconnect'] as const;
   return new Promise((resolve) => {
     const stop = () => {
-      process.off('SIGINT', stop);
-      process.off('SIGTERM', stop);
+      for (const end of ends) process.off(end, stop);
+      if (process.connected) process.disconnect();
       resolve();
     };
-    process.on('SIGINT', stop);
-    process.on('SIGTERM', stop);
+    for (const end of ends) process.on(end, stop);
+    // It may have ended before this process listened.
+    if (process.channel === null) stop();
   });
 }
 

@@ -115,7 +115,7 @@ export function checkStreamNames(
 
 /**
  * The destinations of a job, each already checked by the reader. Problems between them go to `findings`.
- * @param taken which destination writes which table, over all jobs of the file
+ * @param taken which destination writes which file and table, over all jobs of the configuration
  */
 export function destinationConfigs(
   parts: readonly DestinationPart[],
@@ -162,11 +162,19 @@ function checkPlace(
 ): void {
   const place = connector.place?.(options as never);
   if (place === undefined) return;
+  const writer = `jobs.${job}.destinations, "${name}"`;
+  for (const file of connector.files?.(options as never) ?? []) {
+    const other = taken.get(file);
+    taken.set(file, other ?? writer);
+    if (other === undefined) continue;
+    findings.refuseAt(path, { message: `${other} already writes the file ${file}`, allowed: 'a file of its own' });
+    return;
+  }
   for (const stream of streams) {
     const target = tableName(table, job, stream);
     const key = JSON.stringify([connector.name, place, target.toLowerCase()]);
     const other = taken.get(key);
-    taken.set(key, other ?? `jobs.${job}.destinations, "${name}"`);
+    taken.set(key, other ?? writer);
     if (other === undefined) continue;
     findings.refuseAt(path, { message: `${other} already writes table "${target}" of the same place` });
   }

@@ -5,7 +5,6 @@ import { connectors as builtIn } from '../../connectors/index.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Connector } from '../sdk/destination.js';
-import { windowsPath } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources } from '../sources/sources.js';
 import { deepMerge, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
@@ -311,9 +310,6 @@ function build(
     const surroundings = { name, streams, publishes, folder, jobFolders, connectors: schemas.connectors };
     return { ...job, destinations: destinationConfigs(part.destinations ?? [], surroundings, taken, findings) };
   });
-  if (typeof parts.storage === 'string')
-    for (const { message } of windowsPath(parts.storage))
-      findings.refuseAt(['storage'], { message, found: parts.storage });
   // DuckDB would write the log of the store to another place, and never find it again.
   if (storage.includes('?'))
     findings.refuseAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });

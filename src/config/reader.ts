@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import { allowedWords, type OptionInfo, option as optionOf, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
-import type { ConfigProblem, ConfigProblems, SourceLocation } from './problem.js';
+import { ConfigError, type ConfigProblem, type ConfigProblems, type SourceLocation } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';
@@ -38,8 +38,9 @@ export class YamlSchemaReader {
   constructor(parsed: YamlDocument, findings: ConfigProblems, replacements: Replacements) {
     this.#findings = findings;
     this.#replacements = replacements;
-    this.#entries = new YamlEntries(parsed, (site, message) => {
-      findings.refuse(site, { message });
+    const refuse = (site: SourceLocation, message: string) => findings.refuse(site, { message });
+    this.#entries = new YamlEntries(parsed, refuse, (site, message) => {
+      throw new ConfigError([findings.problem(site, { message })]);
     });
   }
 

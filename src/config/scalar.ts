@@ -91,6 +91,8 @@ export function readScalar(
   if (missing.length > 0) return { fault: { message: unset(missing), unset: missing }, variables: used };
   if (unread.length > 0)
     return { fault: { message: [...new Set(unread)].join('; '), isUnread: true }, variables: used };
+  if (text.includes('\0'))
+    return { fault: { message: 'holds the character U+0000, which no option may have' }, variables: used };
   if (holdsBareVariable(option, source)) return { fault: { message: bareVariable }, variables: [] };
   const read = scalarValue(option, node, used.length > 0, text, alone);
   const value = alone && typeof read === 'string' ? (literal?.(read) ?? read) : read;

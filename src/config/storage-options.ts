@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { S3Options } from '../sdk/index.js';
-import { duration, type Finding, flag, map, option, path } from '../sdk/option.js';
+import { checkPath, duration, type Finding, flag, map, option, path } from '../sdk/option.js';
 import { s3Options, s3Rules } from '../sdk/s3/index.js';
 
 const bucket = map({
@@ -65,6 +65,7 @@ export const storageSchema = option(
       'Folder for everything that cdsync keeps and publishes, with a folder for each job. Relative paths are relative to the YAML file. A map with `url` keeps it in a bucket instead.',
     example: './data',
     allowed: 'a folder, or a map: { url: s3://bucket/prefix }',
+    check: (storage) => (typeof storage === 'string' ? checkPath(storage) : []),
   },
 );
 

@@ -140,6 +140,21 @@ function misleadingStart(document: Document): SyntaxFault | undefined {
   return found;
 }
 
+/** The first value with a tag of YAML's own, such as `!!str`. The parser refuses the others itself. */
+function standardTag(document: Document): SyntaxFault | undefined {
+  let offset: number | undefined;
+  visit(document, {
+    Node: (_, { tag, range }) => {
+      if (tag === undefined) return;
+      offset = range?.[0] ?? 0;
+      return visit.BREAK;
+    },
+  });
+  return offset === undefined
+    ? undefined
+    : { offset, message: 'tags such as !!str are not read here; quotes make text' };
+}
+
 const unquotedSql = 'inside { }, put the whole SQL in double quotes: "select …"';
 const unquotedVariable = `inside […] and {…} a variable needs quotes: "\${NAME}"`;
 
@@ -222,7 +237,7 @@ export function parseYaml(text: string): YamlDocument {
   const faults = consequential([...first.errors, ...first.warnings], (offset) => position(offset).line).map((error) =>
     syntaxFault(error, text, first),
   );
-  const odd = faults.length === 0 ? misleadingStart(first) : undefined;
+  const odd = faults.length === 0 ? (standardTag(first) ?? misleadingStart(first)) : undefined;
   if (odd !== undefined) faults.push(odd);
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };

@@ -1,4 +1,16 @@
-import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from 'yaml';
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  type Scalar,
+  visit,
+  type YAMLMap,
+} from 'yaml';
 import type { Path, SourceLocation } from './problem.js';
 import type { YamlDocument } from './yaml-document.js';
 
@@ -16,6 +28,9 @@ export interface Entry {
 }
 
 type Refuse = (site: SourceLocation, message: string) => void;
+type Abandon = (site: SourceLocation, message: string) => never;
+
+type Anchored = Exclude<Node, Alias>;
 
 /** What helps where YAML reads a placeholder as a map. */
 export const quotePlaceholders = 'put a placeholder in quotes: "{{ column }}"';
@@ -46,11 +61,15 @@ export function isNothing(node: Scalar): boolean {
 export class YamlEntries {
   readonly #parsed: YamlDocument;
   readonly #refuse: Refuse;
+  readonly #abandon: Abandon;
+  #anchors: readonly Anchored[] | undefined;
   #aliases = 0;
 
-  constructor(parsed: YamlDocument, refuse: Refuse) {
+  /** @param abandon refuses the file as a whole: what else is wrong with it would only follow */
+  constructor(parsed: YamlDocument, refuse: Refuse, abandon: Abandon) {
     this.#parsed = parsed;
     this.#refuse = refuse;
+    this.#abandon = abandon;
   }
 
   /** The node that an alias refers to; any other node is returned as it is. Undefined if the alias was refused. */
@@ -58,19 +77,25 @@ export class YamlEntries {
     if (!isAlias(node)) return node;
     this.#aliases += 1;
     const offset = offsetOf(node, 0);
-    if (this.#aliases > maxAliases) {
-      if (this.#aliases === maxAliases + 1)
-        this.#refuse({ path, offset }, `more than ${maxAliases} aliases are followed`);
-      return undefined;
-    }
+    if (this.#aliases > maxAliases) this.#abandon({ path, offset }, `more than ${maxAliases} aliases are followed`);
     const target = this.#target(node);
     if (target === undefined) this.#refuse({ path, offset }, 'no anchor of this name precedes the alias');
     return target;
   }
 
+  /** The last node before the alias that has its name as an anchor. The anchors are collected once, for a file may have many aliases. */
   #target(alias: Alias): Node | undefined {
-    const { document } = this.#parsed;
-    return document === undefined ? undefined : alias.resolve(document);
+    if (this.#anchors === undefined) {
+      const anchors: Anchored[] = [];
+      visit(this.#parsed.document as Document, {
+        Node: (_, node) => {
+          if (!isAlias(node) && node.anchor !== undefined) anchors.push(node);
+        },
+      });
+      this.#anchors = anchors;
+    }
+    const before = offsetOf(alias, 0);
+    return this.#anchors.findLast((node) => node.anchor === alias.source && offsetOf(node, 0) < before);
   }
 
   /** The entries of a map, its own first, then those that merge keys (`<<`) add. */

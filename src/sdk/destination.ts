@@ -169,6 +169,11 @@ interface ConnectorBase<S extends OptionShape> {
    * configuration file with two such destinations is refused. Left out: nothing is refused.
    */
   place?(options: OptionValues<S>): string;
+  /**
+   * Files that one process at a time may have open to write: a configuration in which two destinations have the same one is refused,
+   * whatever their connectors and tables are. Left out: there are none.
+   */
+  files?(options: OptionValues<S>): readonly string[];
 }
 
 /**

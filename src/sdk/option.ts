@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { visible } from '../core/printable.js';
 import { parseDurationMs } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
 
@@ -126,15 +127,29 @@ export function verbatim(info: OptionInfo) {
 
 /** A path of a file or a folder. The YAML gives it relative to its own folder; code gets it absolute. */
 export function path(info: OptionInfo) {
-  return text({ allowed: 'a path', check: windowsPath, ...info, path: true, verbatim: true });
+  return text({ allowed: 'a path', check: checkPath, ...info, path: true, verbatim: true });
 }
 
-/** A path with a drive letter would make a folder of that name on other systems. */
-export function windowsPath(value: unknown): readonly Finding[] {
-  if (process.platform === 'win32' || !/^[A-Za-z]:[\\/]/.test(String(value))) return [];
-  return [
-    { path: [], message: 'a path of Windows, and this is another system: write /srv/data, or ./data beside this file' },
-  ];
+/** The most bytes that Linux and macOS take for a name in a folder, and for a whole path. */
+const maxNameBytes = 255;
+const maxPathBytes = 1023;
+
+function pathFault(path: string): string | undefined {
+  if (process.platform === 'win32') return undefined;
+  if (/^[A-Za-z]:[\\/]/.test(path))
+    return 'a path of Windows, and this is another system: write /srv/data, or ./data beside this file';
+  if (/^~(?:\/|$)/.test(path)) return 'only a shell knows ~ as a folder: write ${HOME} in its place';
+  if (path !== visible(path)) return `has a character that no output shows: ${visible(path)}`;
+  if (Buffer.byteLength(path) > maxPathBytes) return `a path of more than ${maxPathBytes} bytes`;
+  if (path.split('/').some((name) => Buffer.byteLength(name) > maxNameBytes))
+    return `a name of more than ${maxNameBytes} bytes, which file systems refuse`;
+  return undefined;
+}
+
+/** A path that would be another one than is meant, or that no file can have. */
+export function checkPath(value: unknown): readonly Finding[] {
+  const message = pathFault(String(value));
+  return message === undefined ? [] : [{ path: [], message }];
 }
 
 /** A whole number within bounds, both included. */

@@ -173,7 +173,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   };
   async function query(sql: string): Promise<StreamedResult> {
     try {
-      return await StreamedResult.begin(connection, sql, allowFiles ? undefined : await readOnly(connection, sql));
+      return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
     } catch (error) {
       throw asError(error, sql);
     }
@@ -254,19 +254,44 @@ async function publishedPath(layout: JobLayout): Promise<string> {
   });
 }
 
-/** Runs statements of the allowed kinds, but the last. @returns the last */
-async function readOnly(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
+/** Statements whose rows are what a query is for. */
+const queries: ReadonlySet<StatementType> = new Set([StatementType.SELECT, StatementType.EXPLAIN]);
+
+/**
+ * Runs the statements of a query, but the last.
+ * @param isConfined whether only statements of the allowed kinds may run
+ * @returns the last
+ * @throws {CdsyncError} `sql_not_allowed`; `sql_failed` if one before the last has rows, which nobody would see
+ */
+async function lastStatement(
+  connection: DuckDBConnection,
+  sql: string,
+  isConfined: boolean,
+): Promise<DuckDBPreparedStatement> {
   // Before anything is prepared: a table function may act as soon as it is bound.
-  const called = calledFunction(sql, await refusedFunctions(connection));
+  const called = isConfined ? calledFunction(sql, await refusedFunctions(connection)) : undefined;
   if (called !== undefined) throw notAllowedError(called);
   const statements = await connection.extractStatements(sql);
+  if (statements.count === 0) throw new CdsyncError('the SQL has no statement', { code: 'sql_failed' });
+  let unseen: CdsyncError | undefined;
   for (let at = 0; ; at += 1) {
     const statement = await statements.prepare(at);
-    const refused = refusedStatement(statement.statementType);
+    const refused = isConfined ? refusedStatement(statement.statementType) : undefined;
     if (refused !== undefined) throw notAllowedError(refused);
-    if (at === statements.count - 1) return statement;
-    await statement.run();
+    if (at === statements.count - 1) {
+      if (unseen !== undefined) throw unseen;
+      return statement;
+    }
+    if (queries.has(statement.statementType)) unseen ??= severalQueries(at + 1, statements.count);
+    else if (unseen === undefined) await statement.run();
   }
+}
+
+function severalQueries(number: number, count: number): CdsyncError {
+  return new CdsyncError(`statement ${number} of ${count} is a query too, and only the rows of the last are shown`, {
+    code: 'sql_failed',
+    hint: 'run one query at a time; statements before it may prepare it: SET VARIABLE, CREATE TEMP TABLE, CREATE MACRO',
+  });
 }
 
 /** DuckDB's words for what its settings forbid. */

@@ -141,4 +141,19 @@ describe('cdsync quickstart', () => {
     },
     timeout,
   );
+
+  it(
+    'leaves no service if it is killed',
+    async () => {
+      const child = start(['quickstart', 'killed', '--profiles', '300']);
+      const end = ended(child);
+      child.stdout?.on('data', (text) => {
+        if (String(text).includes('$ npx --no-install cdsync run killed/cdsync.yaml')) child.kill('SIGKILL');
+      });
+      // The service has the same pipes: they close when it is gone, too.
+      expect((await end).stdout).toContain('The first run reads everything.');
+      await expect(readFile(join(folder, 'killed', 'cdsync.yaml'), 'utf8')).resolves.toContain('jobs:');
+    },
+    timeout,
+  );
 });

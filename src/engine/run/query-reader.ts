@@ -146,7 +146,7 @@ export class QueryReader implements StreamReader {
     const inFile = columns.store().filter(({ field }) => selectedNames.has(field));
     const { list } = ColumnSet.restore(inFile);
     await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
-    await this.#checkKeys(keysPath);
+    await this.#checkKeys(file.path, keysPath);
     this.live.read = file.rows;
     this.live.kept = file.rows;
     this.live.milliseconds = Math.round(monotonic() - began);
@@ -305,9 +305,12 @@ export class QueryReader implements StreamReader {
     return common;
   }
 
-  async #checkKeys(keys: string): Promise<void> {
+  /** No part of a key may be NULL: no table of a destination takes such a row. */
+  async #checkKeys(rows: string, keys: string): Promise<void> {
+    const isMissing = this.key.map((name) => `${quoteIdentifier(name)} IS NULL`).join(' OR ');
     const [row] = await this.#options.session.rows(
-      `SELECT count(*) - count(key) AS missing, count(key) - count(DISTINCT key) AS twice FROM read_parquet(${fileText(keys)})`,
+      `SELECT (SELECT count(*) FROM read_parquet(${fileText(rows)}) WHERE ${isMissing}) AS missing,
+         count(key) - count(DISTINCT key) AS twice FROM read_parquet(${fileText(keys)})`,
     );
     const named = this.key.join(', ');
     const details = { stream: this.#options.config.name, hint: 'choose a unique key' };

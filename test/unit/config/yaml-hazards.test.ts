@@ -48,6 +48,14 @@ const refused: [name: string, text: string, lines: string[]][] = [
   ],
   ['a tab that indents', 'service:\n\tbase_url: x\n', ['cdsync.yaml:2:1  a tab indents here; use spaces']],
   ['a tag', `version: !secret 1\n`, ['cdsync.yaml:1:10  tags such as !name are not read here']],
+  ...['!!str x', '!!int 1', '!!binary aGk=', '!!timestamp 2024-01-01', '!!map { a: 1 }', '!!set {}', '! x'].map(
+    (value): [string, string, string[]] => [
+      `the tag of ${value}`,
+      `version: 1\nstorage: ${value}\n`,
+      [`cdsync.yaml:2:${10 + value.indexOf(' ') + 1}  tags such as !!str are not read here; quotes make text`],
+    ],
+  ),
+  ['a tag of a key', '!!str version: 1\n', ['cdsync.yaml:1:7  tags such as !!str are not read here; quotes make text']],
   ['an open quote', 'storage: "abc\n', ['cdsync.yaml:1:10  this quote is not closed']],
   [
     'an open bracket',
@@ -223,8 +231,44 @@ describe('anchors, aliases and merge keys', () => {
     });
     const started = performance.now();
     const lines = problemsOf(`${head}x:\n${levels.join('')}resources: { <<: *l29 }\n${jobs}`);
-    expect(lines.at(-1)).toMatch(/more than 1000 aliases are followed$/);
+    expect(lines).toEqual([expect.stringMatching(/more than 1000 aliases are followed$/)]);
     expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+test('too many aliases are one problem, whatever follows from the values that are not read', () => {
+  const streams = Array.from({ length: 1500 }, (_, at) => `      - { name: s${at}, source: *x }\n`);
+  expect(problemsOf(`${head}defaults: { recognition: &x }\njobs:\n  a:\n    streams:\n${streams.join('')}`)).toEqual([
+    expect.stringMatching(
+      /^cdsync\.yaml:1011:\d+ {2}jobs\.a\.streams\[1000\]\.source: more than 1000 aliases are followed$/,
+    ),
+  ]);
+});
+
+describe('U+0000', () => {
+  const fault = 'holds the character U+0000, which no option may have';
+
+  test.each([
+    ['storage', (text: string) => text.replace('./data', '"./da\\0ta"'), 'storage'],
+    ['a URL', (text: string) => text.replace('http://127.0.0.1:8787', '"http://local\\0host"'), 'service.base_url'],
+    ['a name', (text: string) => text.replace('name: s,', 'name: "s\\0",'), 'jobs.a.streams[0].name'],
+    [
+      'an open value',
+      (text: string) => text.replace('source: indexes', 'source: index_profiles, index: i, filter: { a: "\\0" }'),
+      'jobs.a.streams[0].filter.a',
+    ],
+  ])('in %s is refused', (_, damage, path) => {
+    const lines = problemsOf(damage(`${head}${jobs}`));
+    expect(lines).toEqual([
+      expect.stringMatching(
+        new RegExp(`^cdsync\\.yaml:\\d+:\\d+ {2}${path.replace(/[.[\]]/g, '\\$&')}: ${fault.replace('+', '\\+')}$`),
+      ),
+    ]);
+  });
+
+  test('from a variable is refused, and its value not shown', () => {
+    const text = `${head}${jobs}`.replace('./data', `${open}PLACE}`);
+    expect(problemsOf(text, { PLACE: './secret\0' })).toEqual([`cdsync.yaml:6:10  storage: ${fault}`]);
   });
 });
 

@@ -34,9 +34,10 @@ async function shuffle(seed: number): Promise<void> {
     UNION ALL FROM shuffled WHERE hash(id || '${seed}') % 2 = 1 AND tier = 1`);
 }
 
-async function rowsOf(query: string, key: string, inputs = ['members', 'vip']): Promise<string[]> {
+async function rowsOf(query: string, keys: string | string[], inputs = ['members', 'vip']): Promise<string[]> {
+  const key = [keys].flat();
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-quiet-'));
-  const reads = streamSource(sql, { query, key: [key] });
+  const reads = streamSource(sql, { query, key });
   const reader = new QueryReader({
     config: { name: 'q', reads } as unknown as StreamConfig,
     session,
@@ -53,7 +54,7 @@ async function rowsOf(query: string, key: string, inputs = ['members', 'vip']): 
   await reader.read();
   const { parts } = await reader.extracted();
   const rows = await session.rows(
-    `SELECT to_json(r)::VARCHAR AS row FROM read_parquet(${fileText(parts[0]?.path ?? '')}) AS r ORDER BY ${key}`,
+    `SELECT to_json(r)::VARCHAR AS row FROM read_parquet(${fileText(parts[0]?.path ?? '')}) AS r ORDER BY ${key.join()}`,
   );
   return rows.map(({ row }) => String(row));
 }
@@ -107,5 +108,23 @@ describe('a query over the same rows', () => {
     await shuffle(9);
     const after = await rowsOf(query, key);
     expect(after.filter((row) => !before.includes(row)).map((row) => JSON.parse(row).country)).toEqual(['c7']);
+  });
+});
+
+describe('the key of a query', () => {
+  it.each([
+    ['the key', 'select * from (values (1), (NULL)) as t(a)', ['a']],
+    ['its first part', "select * from (values (1, 'x'), (NULL, 'y')) as t(a, b)", ['a', 'b']],
+    ['its last part', "select * from (values (1, 'x'), (2, NULL)) as t(a, b)", ['a', 'b']],
+    ['all its parts', 'select * from (values (1, 2), (NULL, NULL)) as t(a, b)', ['a', 'b']],
+  ])('may not be NULL: %s', async (_, query, key) => {
+    await expect(rowsOf(query, key, [])).rejects.toMatchObject({
+      code: 'key_missing',
+      message: `1 rows of the query have no ${key.join(', ')}`,
+    });
+  });
+
+  it('may be empty text in a part', async () => {
+    expect(await rowsOf("select '' as a, 1 as b", ['a', 'b'], [])).toEqual(['{"a":"","b":1}']);
   });
 });

@@ -38,6 +38,24 @@ function rowsOf(from: Published, sql: string): Promise<unknown[]> {
   return from.jsonRows(sql);
 }
 
+describe.each([true, false])('several statements, with allowFiles %s', (allowFiles) => {
+  it.each([
+    'select 1; select 2',
+    'from members; from members;',
+    'explain select 1; select 2',
+    'set variable x = 1; select 1; select 2; select 3',
+  ])('are refused if one before the last has rows: %s', async (sql) => {
+    const open = await openPublished(snapshots.layout, { ...limits, allowFiles });
+    await expect(rowsOf(open, sql)).rejects.toMatchObject({
+      code: 'sql_failed',
+      message: expect.stringMatching(/^statement \d of \d is a query too, and only the rows of the last are shown$/),
+    });
+    await expect(rowsOf(open, '-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });
+    expect(await rowsOf(open, 'create temp table one as select 1 as n; from one;')).toEqual([{ n: 1 }]);
+    open.close();
+  });
+});
+
 describe('a query of the published file', () => {
   it.each([
     'from members',

@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'vitest';
+import { head, problemsOf } from './sample.js';
+
+test('a folder of Windows is refused on another system: it would be a folder of that name here', () => {
+  const yaml = `${head}jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n`;
+  expect(problemsOf(yaml.replace('./data', 'C:\\Users\\me\\data'))).toEqual([
+    'cdsync.yaml:6:10  storage: a path of Windows, and this is another system: write /srv/data, or ./data beside this file',
+  ]);
+});
+
+const place = (path: string) =>
+  `${head.replace('./data', path)}jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n    destinations: [{ name: d, connector: duckdb, path: ${path} }]\n`;
+
+test.each([
+  ['~/data', 'only a shell knows ~ as a folder: write ${HOME} in its place'],
+  ['"./a\\u0007b"', 'has a character that no output shows: ./a\\x07b'],
+  ['"./a\\u202Eb"', 'has a character that no output shows: ./a\\u202eb'],
+  [`./${'ä'.repeat(128)}`, 'a name of more than 255 bytes, which file systems refuse'],
+  [`./${'abcdefg/'.repeat(128)}`, 'a path of more than 1023 bytes'],
+])('the path %s is refused, of storage and of other options', (path, message) => {
+  expect(problemsOf(place(path)).map((line) => line.replace(/^\S+ +/, ''))).toEqual([
+    `storage: ${message}`,
+    `jobs.a.destinations[0].path: ${message}`,
+  ]);
+});
+
+test.each(['./~', './a~/b', './über/Daten 1', `./${'ä'.repeat(127)}`])('the path %s is usual', (path) => {
+  expect(problemsOf(place(path).replace('path: .', 'path: ./other'))).toEqual([]);
+});
+
+describe('one file of two destinations', () => {
+  const two = (first: string, second: string) => {
+    const job = (name: string, connector: string) =>
+      `  ${name}: { streams: [{ name: s, source: indexes }], destinations: [{ name: d, ${connector} }] }\n`;
+    return problemsOf(`${head}jobs:\n${job('a', first)}${job('b', second)}`, {}, { destinations: true }).map((line) =>
+      line.replace(/^\S+ +/, ''),
+    );
+  };
+  const duckdb = 'connector: duckdb, path: ./w.duckdb';
+  const refusal =
+    'jobs.b.destinations[0]: jobs.a.destinations, "d" already writes the file /srv/sync/w.duckdb; allowed: a file of its own';
+
+  test.each([
+    [duckdb, `${duckdb}, schema: other`],
+    [duckdb, 'connector: duckdb, path: ./x/../w.duckdb, table: "x_{stream}"'],
+    [duckdb, 'connector: ducklake, catalog: { duckdb: ./w.duckdb }, data_path: ./lake'],
+    ['connector: ducklake, catalog: { sqlite: ./w.duckdb }, data_path: ./lake, schema: o', duckdb],
+  ])('is refused: %s | %s', (first, second) => {
+    expect(two(first, second)).toEqual([refusal]);
+  });
+
+  test('is refused as a table where it is no single file', () => {
+    expect(two('connector: files, path: ./w', 'connector: files, path: ./w, format: csv')).toEqual([
+      'jobs.b.destinations[0]: jobs.a.destinations, "d" already writes table "s" of the same place',
+    ]);
+    expect(two('connector: files, path: ./w', 'connector: files, path: ./w, table: "x_{stream}"')).toEqual([]);
+    expect(two(duckdb, duckdb.replace('w.', 'v.'))).toEqual([]);
+  });
+});
