@@ -71,6 +71,7 @@ export function jobConfig(
     streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards, strings }),
   );
   const guardScope = guards.scope;
+  const newStorage = guards.newStorage ?? guards.action ?? 'hold';
   return {
     name,
     streams: configured,
@@ -81,6 +82,7 @@ export function jobConfig(
     keep,
     recognition,
     guardScope,
+    newStorage,
     notify,
     metrics: metricsConfig(metrics, folder, env),
     after,

@@ -101,6 +101,11 @@ export const jobGuards = option(
       description: 'What to hold if a guard fails: its stream, or the whole run.',
       example: 'job',
     }).prefault('stream'),
+    new_storage: choice(['hold', 'warn'], {
+      description:
+        'What happens if the storage folder is new, and a table at a destination has rows of an older one: `hold` leaves the table as it is until `cdsync push --adopt`, `warn` says so and loads it from this folder. Default: as `action`.',
+      example: 'warn',
+    }).optional(),
   }),
   {
     description:

@@ -124,12 +124,19 @@ export function failures(bench: Workbench): void {
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
 
-  it.runIf(bench.hasMode('mirror'))('reconciles a table that another storage folder has loaded', async () => {
-    const subject = await bench.loaded(before, { destination: { mode: 'mirror' } });
-    await subject.loseStorage();
-    delivered(await subject.run(after));
-    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
-  });
+  it.runIf(bench.hasMode('mirror'))(
+    'holds a table that another storage folder has loaded, until takeover is requested',
+    async () => {
+      const subject = await bench.loaded(before, { destination: { mode: 'mirror' } });
+      const rows = await subject.place.rows('people');
+      await subject.loseStorage();
+      const { code, hint } = undelivered(await subject.run(after));
+      expect([code, hint]).toEqual(['storage_new', expect.stringContaining('--adopt')]);
+      expect(differences(rows, await subject.place.rows('people'))).toEqual([]);
+      delivered(await subject.push({ adopt: true }));
+      expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+    },
+  );
 
   it.runIf(bench.hasMode('append'))(
     'appends nothing to a table that another storage folder has loaded, until takeover is requested',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { differences } from './compare.js';
-import { after, before, column, delivered, gone, ownless, people } from './rows.js';
+import { after, before, column, delivered, gone, ownless, people, undelivered } from './rows.js';
 import type { Workbench } from './suite.js';
 
 const modes = ['append', 'upsert', 'mirror', 'replace'] as const;
@@ -93,7 +93,8 @@ export function loads(bench: Workbench): void {
   it.runIf(bench.deletes('soft'))('mirror with soft deletes: a full load marks the rows that it lacks', async () => {
     const subject = await bench.loaded(before, { destination: { mode: 'mirror', deletes: 'soft' } });
     await subject.loseStorage();
-    delivered(await subject.run(after));
+    undelivered(await subject.run(after));
+    delivered(await subject.push({ adopt: true }));
     const rows = await subject.place.rows('people');
     expect(
       column(

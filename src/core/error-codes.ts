@@ -164,6 +164,7 @@ const errorCodes = {
   key_changed: refusesTable,
   type_changed: refusesTable,
   store_unknown: refusesTable,
+  storage_new: { ...refusesTable, ...toTable },
   changes_gone: refusesTable,
   erasures_gone: refusesTable,
   fenced: {},

@@ -41,6 +41,8 @@ export interface DeliveryRequest {
   readonly recreate: boolean;
   /** Compare whole tables with the snapshot. */
   readonly verify: boolean;
+  /** What a storage folder that is new does to tables with rows of an older one. */
+  readonly newStorage?: 'hold' | 'warn';
 }
 
 /** The context with which a destination is opened. */

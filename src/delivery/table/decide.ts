@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../../core/error-codes.js';
 import { CdsyncError } from '../../core/errors.js';
+import { formatCounted } from '../../core/quantities.js';
 import type { Mode } from '../../sdk/destination.js';
 import type { FoundTable } from '../../sdk/load.js';
 import { type Feed, runOfSnapshot } from '../../snapshot/feed.js';
@@ -17,6 +18,8 @@ export interface Situation {
   readonly key: readonly string[];
   readonly erasures: readonly Erasure[];
   readonly flags: { readonly full: boolean; readonly adopt: boolean; readonly recreate: boolean };
+  /** What a storage folder that is new does to a table with rows of an older one. */
+  readonly newStorage?: 'hold' | 'warn' | undefined;
   readonly record: TableRecord | undefined;
   /** How many values the job's folder lists that the table cannot hold. */
   readonly listed: number;
@@ -49,6 +52,8 @@ export interface Decision {
   readonly copyOf: number | undefined;
   /** Keys that must go from the table. */
   readonly erase: readonly string[];
+  /** What the user should look at, although the delivery goes on. */
+  readonly warning?: string;
 }
 
 /** A table that begins, or begins again. */
@@ -102,6 +107,27 @@ function refuseOwner(situation: Situation): void {
     `two storage folders write table "${table}" by turns: ${feed.store_id} from ${here.since} on, then ${newest?.id} from ${newest?.since} on`,
     'keep one of them; cdsync push --adopt continues with this one',
   );
+}
+
+/**
+ * What tells that the storage folder is new while the table has rows of an older one: the older one was perhaps lost. Undefined if the
+ * folder has loaded the table before, or a person has said what to do.
+ * @throws {CdsyncError} `storage_new` with `new_storage: hold`
+ */
+function newStorage(situation: Situation): string | undefined {
+  const { record, legacy, found, feed, flags, table } = situation;
+  const stores = record?.stores.map(({ id }) => id) ?? [];
+  const [storeId, sequence] = [record?.store_id ?? legacy?.storeId, record?.sequence ?? legacy?.sequence];
+  const isOlder = storeId !== undefined && ![storeId, ...stores].includes(feed.store_id);
+  if (!isOlder || found === undefined || found.rows === 0) return undefined;
+  if (flags.full || flags.adopt || flags.recreate) return undefined;
+  const message =
+    `this storage folder is new, and table "${table}" has ${formatCounted(found.rows, 'row')} of snapshot ${sequence} of another one; ` +
+    `this one has ${formatCounted(feed.rows, 'row')} in snapshot ${feed.sequence}`;
+  if (situation.newStorage !== 'hold') return message;
+  const hint =
+    'restore the other storage folder, if it was lost or moved; or load the table from this one: cdsync push --adopt';
+  throw refusal(situation, 'storage_new', message, hint);
 }
 
 function refuseShape(situation: Situation): void {
@@ -165,7 +191,10 @@ function begin(situation: Situation): Decision {
   if (flags.recreate) return { ...created, why: 'asked (--recreate)', drops: true };
   if (legacy !== undefined) {
     const why = 'the table has no record yet: an older version loaded it';
-    if (mode !== 'append') return { ...all, action: 'reload', why, drops: false };
+    if (mode !== 'append') {
+      const warning = newStorage(situation);
+      return { ...all, action: 'reload', why: warning ?? why, drops: false, ...(warning !== undefined && { warning }) };
+    }
     const isHere =
       legacy.storeId === feed.store_id && legacy.sequence >= feed.complete_since && legacy.sequence <= feed.sequence;
     if (isHere) return { ...all, action: 'increment', why, drops: false };
@@ -251,7 +280,7 @@ function appended(
  * Decides from record, definition, feed and table, before the column map is known. The table's looks may only cause that it is as
  * recorded, that it is loaded whole again, or that the delivery is refused.
  * @throws {CdsyncError} `table_not_ours`, `table_taken`, `table_altered`, `table_changed`, `mode_changed`, `key_changed`,
- *   `store_unknown`, `changes_gone`, `erasures_gone`
+ *   `store_unknown`, `storage_new`, `changes_gone`, `erasures_gone`
  */
 export function decide(situation: Situation): Decision {
   const { record, found, flags, mode } = situation;
@@ -268,13 +297,17 @@ export function decide(situation: Situation): Decision {
   const erase = erasuresOf(situation, copyOf === undefined ? record.erased : -1);
   const common = { drops: false, lacking, copyOf, erase };
   if (mode === 'append') return appended(situation, record, found, { ...common, altered });
+  const warning = newStorage(situation);
   const why = reasons(situation, record, found, lacking);
   if (altered.length > 0) why.push(`asked (--adopt): ${altered.join('; ')}`);
   const gap = lineageGap(situation.feed, record);
-  if (gap !== undefined) why.push(gap);
+  if (gap !== undefined) why.push(warning ?? gap);
   const lacksKeys = erasuresAfter(situation, record.erased).some(({ keys }) => keys === null);
   if (why.length > 0 || lacksKeys)
-    return { ...common, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' };
+    return {
+      ...{ ...common, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' },
+      ...(warning !== undefined && { warning }),
+    };
   return { ...common, action: 'increment', why: '' };
 }
 

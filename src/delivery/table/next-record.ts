@@ -134,7 +134,12 @@ export function nextRecord(input: NextRecordTask): NextRecord {
   const { feed, request } = task;
   return {
     id: load,
-    intent: { ...(plan.record ?? unloaded(input)), pending: pendingOf(input, load) },
+    // The intent has the store: a load that is cut short after --adopt goes on without it.
+    intent: {
+      ...(plan.record ?? unloaded(input)),
+      stores: storesAfter(plan.record, feed.store_id, moment),
+      pending: pendingOf(input, load),
+    },
     finish: (outcome, data) => {
       const record = loaded(input, load, data, outcome);
       const line: LoadLine = {

@@ -80,7 +80,7 @@ function situationOf(input: PlanInput, record: TableRecord | undefined): Situati
   const [other] = state.others;
   const owner = other && `stream "${other.stream}" of destination "${other.destination}"`;
   const from = { table: targetName(task), job: context.layout.job, key: keyPaths(feed), legacy: state.legacy };
-  return { ...input, ...from, mode, deletes, feed, flags: request, record, owner };
+  return { ...input, ...from, mode, deletes, feed, flags: request, newStorage: request.newStorage, record, owner };
 }
 
 /** Columns that cdsync has in the table beside those of the map, and those of a mode before, which stay empty. */

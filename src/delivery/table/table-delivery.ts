@@ -130,6 +130,9 @@ export class TableDelivery {
     const tried = this.#tried;
     if (tried !== undefined && plan.record?.load === tried.load.id)
       return this.#look(destination, plan, await this.#settle(tried));
+    const { warning } = plan.decision;
+    if (warning !== undefined)
+      this.#task.context.notice(`warning: destination ${this.#task.request.destination.name}: ${warning}`);
     if (plan.decision.action === 'create' && plan.state.former.length > 0) this.#noticeFormer(plan);
     if (plan.decision.action === 'nothing') {
       const refused = (await readRejects(this.#rejects)).length;

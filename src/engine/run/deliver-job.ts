@@ -66,6 +66,7 @@ function requestsOf(options: DeliverJobOptions): DeliveryRequest[] {
     adopt: options.adopt ?? false,
     recreate: options.recreate ?? false,
     verify: options.verify ?? false,
+    newStorage: options.job.newStorage,
   }));
 }
 

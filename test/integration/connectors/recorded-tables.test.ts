@@ -49,7 +49,7 @@ describe('values of a column whose type changes', () => {
       records: [`{"id":"a","index_id":"made","attributes":{"score":${big}}}`],
     });
     expect((await space.run(runs.name, ['--no-push'])).code).toBe(0);
-    await runs.push();
+    await runs.push(['--adopt']);
     expect(await runs.values('score')).toEqual({ a: [big] });
   });
 
@@ -319,7 +319,7 @@ describe('a storage folder', () => {
       four((n) => ({ n })),
       { storage: one },
     );
-    await runs.run({ x: { n: 1 } }, { storage: other });
+    await runs.run({ x: { n: 1 } }, { storage: other, words: ['--adopt'] });
     expect(
       (
         await runs.run(

@@ -130,6 +130,7 @@ test('a small configuration gets every default', () => {
         notify: [],
         metrics: { textfile: undefined },
         guardScope: 'stream',
+        newStorage: 'hold',
         destinations: [],
       },
     ],

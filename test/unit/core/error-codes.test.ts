@@ -13,7 +13,7 @@ const noErrors: ReadonlySet<string> = new Set(['custom']);
 const composed = /^(stream|destination)_not_found$/;
 /** The codes of guards: all options under `guards:` but what happens if one fails. */
 const guardCodes = Object.keys((unwrap(jobGuards).core as z.ZodObject).shape)
-  .filter((name) => name !== 'action')
+  .filter((name) => !['action', 'new_storage'].includes(name))
   .map((name) => `guard_${name}`);
 
 const exitOfKind: Readonly<Record<ErrorKind, string>> = {
