@@ -15,7 +15,6 @@ afterAll(async () => {
   await Promise.all([space.close(), postgres.stop()]);
 });
 
-type Row = Record<string, unknown>;
 const mirror = { name: 'copy', mode: 'mirror' };
 
 /** The keys of a table. The file is closed again: deliveries need it. */
