@@ -5,7 +5,7 @@ import type { Command } from './arguments.js';
 const usageLines: Readonly<Record<string, string>> = {
   'report [run..]': 'report [CONFIG] [RUN]',
   'diff <stream..>': 'diff [CONFIG] STREAM',
-  'forget <stream..>': 'forget [CONFIG] STREAM KEY...',
+  'forget [stream..]': 'forget [CONFIG] [STREAM] KEY...',
   'approve <run..>': 'approve [CONFIG] RUN',
   'discard <run..>': 'discard [CONFIG] RUN',
   'query <sql..>': 'query [CONFIG] SQL',
@@ -81,7 +81,7 @@ export const commands: CommandModule[] = [
     async () => (await import('./diff.js')).diffCommand,
   ),
   command(
-    'forget <stream..>',
+    'forget [stream..]',
     'permanently delete rows by key everywhere, then verify',
     async () => (await import('./forget.js')).forgetCommand,
   ),

@@ -121,6 +121,8 @@ const errorCodes = {
   filter_empty: toFilter,
   total_missing: {},
   delete_unconfirmed: {},
+  forgotten_returned: {},
+  stream_unconfigured: {},
   key_not_found: {},
   not_held: { ...configuration, ...toRuns },
   held_outdated: toRuns,

@@ -37,6 +37,8 @@ export interface StreamReport {
   replaced: number;
   /** Values that do not fit the types of their columns and are NULL, by the stream's contract. */
   discarded_values: number;
+  /** Records of forgotten people (`cdsync forget`) that the service returned and that were left out. */
+  forgotten_returned?: number;
   schema_changes: SchemaChange[];
   /** Records that were looked up by key and that the service does not have. */
   missing: number;
@@ -181,12 +183,14 @@ function partitionNote({ by, chains, missed }: NonNullable<StreamReport['partiti
 /** Notes on a run of a stream besides its counts: for the terminal and for the page about the run. */
 export function streamNotes(stream: StreamReport): string[] {
   const { duplicates, rejected, replaced, missing, partitions, retries, throttled, discarded_values: values } = stream;
+  const { forgotten_returned: returned } = stream;
   const notes: readonly [count: number | undefined, words: string, what?: string][] = [
     [duplicates, 'came twice; the last copy counts'],
     [rejected, 'could not be kept; see cdsync.rejects'],
     [replaced, 'held text that is not Unicode; U+FFFD replaces it'],
     [values, 'did not fit and became NULL; see cdsync.rejects', 'value'],
     [missing, 'were requested and do not exist'],
+    [returned, 'of forgotten people came back and were left out'],
     [retries, `sent again (${formatCount(throttled ?? 0)} for status 429)`, 'request'],
   ];
   return [

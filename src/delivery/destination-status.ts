@@ -1,10 +1,11 @@
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { runStart } from '../core/run-report.js';
 import { readFeed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
+import { namesIn } from '../storage/storage.js';
 import {
   readDeliveryState,
   readRejects,
@@ -37,6 +38,8 @@ export interface DestinationStatus {
   refused: number;
   /** Number of erasures (`cdsync forget`) that the destination has not carried out, and one more if a removal is owed there. */
   erasures_pending: number;
+  /** When the first of these erasures was asked for: ISO 8601; null if there is none, or only a removal is owed. */
+  erasures_since: string | null;
   /** An unfinished delivery of records: their number, and how many are acknowledged. */
   outbox: { records: number; acknowledged: number } | null;
 }
@@ -46,6 +49,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
   const feed = await readFeed(layout, stream);
   const erasures = await readErasures(layout, stream);
   const has = delivered !== undefined && delivered.store_id === feed?.store_id ? delivered.sequence : undefined;
+  const waiting = erasures.filter(({ number, keys }) => keys !== null && number > (delivered?.erased ?? 0));
   const lacking = (feed?.changes ?? []).filter(({ sequence }) => sequence > (has ?? 0));
   const reaches = has !== undefined && has >= (feed?.complete_since ?? 0);
   // The commit before the changes, if the destination lacks that too.
@@ -63,9 +67,8 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     last_action: delivered?.action ?? null,
     last_why: delivered?.why ?? null,
     refused: (await readRejects(rejectsPath(layout, name, stream))).length,
-    erasures_pending:
-      erasures.filter(({ number, keys }) => keys !== null && number > (delivered?.erased ?? 0)).length +
-      (delivered?.owes === true ? 1 : 0),
+    erasures_pending: waiting.length + (delivered?.owes === true ? 1 : 0),
+    erasures_since: waiting[0] === undefined ? null : new Date(waiting[0].number).toISOString(),
     outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,
   };
 }
@@ -80,6 +83,28 @@ export async function destinationStatuses(
 ): Promise<DestinationStatus[]> {
   const all = destinations.flatMap(({ name, streams }) => streams.map((stream) => streamStatus(layout, name, stream)));
   return Promise.all(all);
+}
+
+/** Names of which a job's folder still has data, and that its configuration no longer has. */
+export interface Unconfigured {
+  streams: string[];
+  destinations: string[];
+}
+
+/** What left the configuration of a job, but not its folder. */
+export async function unconfiguredIn(
+  layout: JobLayout,
+  streams: readonly string[],
+  destinations: readonly { readonly name: string }[],
+): Promise<Unconfigured> {
+  const stored = (await namesIn(dirname(layout.feed('any')))).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
+  const delivered: string[] = [];
+  for (const name of await namesIn(layout.deliveries))
+    if (Object.keys((await readDeliveryState(layout, name)).streams).length > 0) delivered.push(name);
+  return {
+    streams: stored.filter((name) => !streams.includes(name)).sort(),
+    destinations: delivered.filter((name) => !destinations.some((each) => each.name === name)).sort(),
+  };
 }
 
 /**

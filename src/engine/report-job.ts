@@ -157,6 +157,7 @@ export function reportStream(outcome: StreamOutcome, runId: string): StreamRepor
     rejected: (counters?.rejected ?? 0) + (commit?.discarded ?? 0),
     replaced: counters?.replaced ?? 0,
     discarded_values: commit?.discardedValues ?? 0,
+    forgotten_returned: commit?.forgotten ?? 0,
     schema_changes: commit === undefined ? [] : schemaChanges(commit.task.previous?.columns, commit.task.columns),
     missing: counters?.missing ?? 0,
     recognised: counters?.cached ?? 0,
@@ -194,6 +195,17 @@ interface JobOutcome {
   readonly deprecations?: readonly Deprecation[];
   /** Why the clock of this machine cannot be trusted. */
   readonly clockProblem?: string | undefined;
+  /** Streams of the store that the configuration no longer has. */
+  readonly unconfigured?: readonly string[];
+}
+
+function jobWarnings({ job, clockProblem, unconfigured = [] }: JobOutcome): ReportedWarning[] {
+  const clock = clockProblem === undefined ? [] : [{ code: 'clock_off', message: clockProblem }];
+  const streams = unconfigured.map((name) => ({
+    code: 'stream_unconfigured',
+    message: `stream "${name}" is still stored and published, but job "${job}" no longer has it: cdsync state remove --stream ${name} takes it out`,
+  }));
+  return [...clock, ...streams];
 }
 
 /** A job's entry in the `--json` document. */
@@ -208,7 +220,7 @@ export function reportJob(outcome: JobOutcome): JobReport {
     streams: streams.map((stream) => reportStream(stream, run.runId)),
     destinations: [],
     deprecations: [...deprecations],
-    warnings: outcome.clockProblem === undefined ? [] : [{ code: 'clock_off', message: outcome.clockProblem }],
+    warnings: jobWarnings(outcome),
     seconds,
   };
 }

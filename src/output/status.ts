@@ -1,6 +1,11 @@
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
 import { formatAge, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
-import { type DestinationStatus, destinationStatuses } from '../delivery/destination-status.js';
+import {
+  type DestinationStatus,
+  destinationStatuses,
+  type Unconfigured,
+  unconfiguredIn,
+} from '../delivery/destination-status.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 import { readManifest } from '../snapshot/manifest.js';
 import { heldStreams, readHeld } from '../storage/held.js';
@@ -45,6 +50,8 @@ export interface JobStatus {
   runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
   streams: StreamStatus[];
   destinations: DestinationStatus[];
+  /** What is still stored or delivered, but no longer configured. */
+  unconfigured: Unconfigured;
   /** API versions whose end the service announced during the last run. */
   deprecations: Deprecation[];
 }
@@ -102,6 +109,7 @@ export async function jobStatus(
     ),
     streams: await Promise.all(statuses),
     destinations: await destinationStatuses(layout, destinations),
+    unconfigured: await unconfiguredIn(layout, streams, destinations),
     deprecations: reports.flatMap(({ jobs }) => jobs)[0]?.deprecations ?? [],
   };
 }
@@ -121,7 +129,7 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
 
 /** How far a destination is behind, in words. */
 function lag(status: DestinationStatus, now: number): string {
-  const { behind, behind_since, pending, refused, outbox, sequence, erasures_pending } = status;
+  const { behind, behind_since, pending, refused, outbox, sequence, erasures_pending, erasures_since } = status;
   const words: string[] = [];
   if (outbox !== null) words.push(`${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`);
   const late = behind_since === null ? Number.NaN : now - Date.parse(behind_since);
@@ -134,8 +142,10 @@ function lag(status: DestinationStatus, now: number): string {
         : `${behind === 1 ? '1 commit' : `${behind} commits`} behind${since}, ${what}`,
     );
   }
-  if (erasures_pending > 0)
-    words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet`);
+  if (erasures_pending > 0) {
+    const asked = erasures_since === null ? '' : ` since ${erasures_since.slice(0, 10)}`;
+    words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet${asked}`);
+  }
   if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
   if (words.length === 0 && sequence === null) return 'nothing published yet';
   return words.length === 0 ? 'up to date' : words.join('; ');
@@ -189,6 +199,18 @@ function heldLines({ name, held }: StreamStatus): string[] {
   ];
 }
 
+function unconfiguredLines({ streams, destinations }: Unconfigured): string[] {
+  return [
+    ...streams.map(
+      (name) => `  stream ${name} is stored, but no longer configured: cdsync state remove --stream ${name}`,
+    ),
+    ...destinations.map(
+      (name) =>
+        `  destination ${name} may have rows, but is no longer configured: cdsync state remove --destination ${name}`,
+    ),
+  ];
+}
+
 /** The status for people; `now` in milliseconds since the Unix epoch. @param width of the terminal; undefined without one */
 export function statusLines(status: JobStatus, now: number, width?: number): string[] {
   const lineWidth = width && width - 2;
@@ -207,6 +229,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     ...streams.flatMap(recognitionLines),
     ...streams.flatMap(heldLines),
     ...destinationLines(destinations, now, lineWidth),
+    ...unconfiguredLines(status.unconfigured),
     ...deprecations.map((each) => `  ${deprecationLine(each)}`),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),
     ...runs.map(

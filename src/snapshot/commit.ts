@@ -65,6 +65,8 @@ export interface StreamCommit {
   readonly rejects: readonly CommittedReject[];
   /** Records that could not be kept; {@link rejects} has values too. */
   readonly rejected: number;
+  /** Rows of forgotten people that the service returned and that were left out. */
+  readonly forgotten?: number;
   /** For a stream that is read in windows: the spans of time that need no further reading. */
   readonly covered: readonly CoveredSpan[] | undefined;
   /** For a query: what it read. */
@@ -153,6 +155,7 @@ async function newState(
     definition: { ...definition },
     first: firstCommitOf(task),
     ...(isLarge ? { large_texts: true as const } : {}),
+    ...(task.previous?.forgotten ? { forgotten: true as const } : {}),
     ...(removesValues(task) ? { rewritten: true as const } : {}),
     ...(rewritten === undefined ? {} : { rewritten_changes: rewritten }),
     ...(covered === undefined ? {} : { covered: [...covered] }),

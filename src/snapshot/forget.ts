@@ -39,6 +39,31 @@ export interface Forgotten {
   readonly history: number;
 }
 
+/** Between the values of a row: texts do not have it. */
+const separator = '\u001f';
+
+/**
+ * SQL for the texts of a row, those in lists and structs as JSON. Numbers and times are left out unless one of the texts could be in
+ * them: of the rows of a large stream, they are the most.
+ */
+export function rowText(
+  columns: readonly { readonly name: string; readonly type: string }[],
+  texts: readonly string[],
+): string {
+  const hasNumber = texts.some((text) => /^[-+0-9.:TZe ]+$/.test(text));
+  const values = columns.flatMap(({ name, type }) => {
+    const value = quoteIdentifier(name);
+    if (type === 'VARCHAR' || type === 'JSON') return [`${value}::VARCHAR`];
+    if (type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type)) return [`to_json(${value})::VARCHAR`];
+    return hasNumber ? [`${value}::VARCHAR`] : [];
+  });
+  const of = sqlText(separator);
+  return values.length === 0 ? "''" : `(${of} || concat_ws(${of}, ${values.join(', ')}) || ${of})`;
+}
+
+/** Of more people at once, only the keys are searched for. */
+const mostPeople = 100;
+
 /** Texts that only these rows have, of at least 6 characters: a search for them shows whether a file still has data of the person. */
 export async function identifyingValues(
   { session }: SnapshotStore,
@@ -47,40 +72,68 @@ export async function identifyingValues(
 ): Promise<string[]> {
   const table = storeTable(stream);
   const own = `${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
-  const found = new Set<string>();
-  for (const { name, type } of ColumnSet.restore(columns).list) {
-    if (type !== 'VARCHAR') continue;
-    const value = quoteIdentifier(name);
-    const rows = await session.rows(
-      `SELECT DISTINCT ${value} AS value FROM ${table} WHERE ${own} AND length(${value}) >= 6
-         AND ${value} NOT IN (SELECT ${value} FROM ${table} WHERE NOT (${own}) AND ${value} IS NOT NULL)`,
-    );
-    for (const row of rows) found.add(String(row.value));
-  }
-  return [...found];
+  const texts = ColumnSet.restore(columns).list.flatMap(({ name, type }) => (type === 'VARCHAR' ? [name] : []));
+  if (texts.length === 0 || keys.length > mostPeople) return [];
+  const value = (index: number) => quoteIdentifier(texts[index] ?? '');
+  const lists = texts.map(
+    (_, index) => `list(DISTINCT ${value(index)}) FILTER (length(${value(index)}) >= 6) AS v${index}`,
+  );
+  const [mine] =
+    await session.rows(`SELECT to_json({${texts.map((_, index) => `v${index}: v${index}`).join(', ')}})::VARCHAR AS found
+    FROM (SELECT ${lists.join(', ')} FROM ${table} WHERE ${own})`);
+  const found = JSON.parse(String(mine?.found)) as Record<string, string[] | null>;
+  const columnsOf = texts.map((_, index) => found[`v${index}`] ?? []);
+  if (columnsOf.every((values) => values.length === 0)) return [];
+  // One pass over the rows of others, whatever the number of columns.
+  const shared = columnsOf.map((values, index) =>
+    values.length === 0
+      ? `[]::VARCHAR[] AS v${index}`
+      : `list(DISTINCT ${value(index)}) FILTER (list_contains(${sqlTexts(values)}, ${value(index)})) AS v${index}`,
+  );
+  const [others] =
+    await session.rows(`SELECT to_json({${texts.map((_, index) => `v${index}: v${index}`).join(', ')}})::VARCHAR AS found
+    FROM (SELECT ${shared.join(', ')} FROM ${table} WHERE NOT (${own}))`);
+  const theirs = JSON.parse(String(others?.found)) as Record<string, string[] | null>;
+  return [
+    ...new Set(columnsOf.flatMap((values, index) => values.filter((text) => !theirs[`v${index}`]?.includes(text)))),
+  ];
 }
 
-/**
- * The texts by which a search finds that a file still has values of erased rows. One that rows of others have as a part of a longer
- * text proves nothing: `member-1` is in `member-10`.
- */
-export async function searchable(
+/** Texts that rows of a stream have: as a whole value, and as a part of a longer one. */
+export interface HeldTexts {
+  readonly whole: ReadonlySet<string>;
+  readonly parts: ReadonlySet<string>;
+}
+
+/** So many texts are looked for in one pass. */
+const textsAtOnce = 50;
+
+/** Which of the texts a stream's rows, changes and history have. */
+export async function heldTexts(
   { session }: SnapshotStore,
-  state: StreamState,
+  { stream, columns }: Pick<StreamState, 'stream' | 'columns'>,
   texts: readonly string[],
-): Promise<string[]> {
-  if (texts.length === 0) return [];
-  const tables = [storeTable(state.stream), changesTable(state.stream), beforeTable(state.stream)];
-  const left = tables
-    .map((table) => `SELECT to_json(_cdsync_row)::VARCHAR AS row FROM ${table} AS _cdsync_row`)
-    .join(' UNION ALL ');
-  const counts = texts.map((text, index) => {
-    const written = JSON.stringify(text);
-    const isPart = `contains(row, ${sqlText(written.slice(1, -1))})`;
-    return `bool_or(${isPart}) AND NOT bool_or(contains(row, ${sqlText(written)})) AS part_${index}`;
-  });
-  const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM (${left})`);
-  return texts.filter((_, index) => found?.[`part_${index}`] !== true);
+): Promise<HeldTexts> {
+  const list = ColumnSet.restore(columns).list.map(({ name, type }) => ({ name, type }));
+  const tables = [storeTable(stream), changesTable(stream), beforeTable(stream)];
+  const whole = new Set<string>();
+  const parts = new Set<string>();
+  for (let from = 0; from < texts.length; from += textsAtOnce) {
+    const some = texts.slice(from, from + textsAtOnce);
+    const rows = tables.map((table) => `SELECT ${rowText(list, some)} AS row FROM ${table}`).join(' UNION ALL ');
+    const tests = some.flatMap((text, index) => {
+      const written = JSON.stringify(text);
+      const isPart = [text, written.slice(1, -1)].map((form) => `contains(row, ${sqlText(form)})`).join(' OR ');
+      const isWhole = `contains(row, ${sqlText(`${separator}${text}${separator}`)}) OR contains(row, ${sqlText(written)})`;
+      return [`bool_or(${isPart}) AS part_${index}`, `bool_or(${isWhole}) AS whole_${index}`];
+    });
+    const [found] = await session.rows(`SELECT ${tests.join(', ')} FROM (${rows})`);
+    for (const [index, text] of some.entries()) {
+      if (found?.[`whole_${index}`] === true) whole.add(text);
+      else if (found?.[`part_${index}`] === true) parts.add(text);
+    }
+  }
+  return { whole, parts };
 }
 
 /** The files of the snapshot without the rows. A file that has none of them is linked as it is. */
@@ -139,40 +192,51 @@ async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): P
 }
 
 /**
- * Erases rows from a stream's snapshot, changes and history, in its own commit. Older files still have the rows until the
+ * Erases rows from the snapshots, changes and histories of streams, in one commit of its own. Older files still have the rows until the
  * store is rewritten and the commit is published.
+ * @param tasks of one run; each of another stream
+ * @returns how much was erased of each
  */
-export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promise<Forgotten> {
-  const { state, runId, at, sequence } = task;
-  const snapshot = await filesWithout(store, task);
+export async function forgetRows(store: SnapshotStore, tasks: readonly ForgetTask[]): Promise<Forgotten[]> {
   const { session } = store;
+  const [first] = tasks;
+  if (first === undefined) return [];
+  const { runId, sequence } = first;
+  const snapshots: CommittedFile[][] = [];
+  for (const task of tasks) snapshots.push(await filesWithout(store, task));
   return session.transaction(async () => {
-    const forgotten = await erase(store, task);
-    const rows = state.rows - forgotten.rows;
-    const changes = await rewriteChanges(store, { ...task, columns: state.columns });
-    const { rewritten_changes: _, ...known } = state;
-    const next: StreamState = {
-      ...known,
-      run_id: runId,
-      sequence,
-      synced_at: at,
-      rows,
-      snapshot,
-      changes: [],
-      rewritten: true,
-      ...(changes === undefined ? {} : { rewritten_changes: changes }),
-    };
-    await store.rememberStream(next);
-    const committedAt = await nextCommitTime(store, at);
-    await recordCommitTime(store, next, committedAt);
+    const committedAt = await nextCommitTime(store, first.at);
     const time = `${sqlText(committedAt)}::TIMESTAMPTZ`;
-    await session.run(
-      `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(runId)}, ${sqlText(state.stream)}, ${sequence}, true,
-         ${[rows, 0, 0, forgotten.rows, rows, 0, 0].join(', ')}, true)`,
-    );
+    const erased: Forgotten[] = [];
+    for (const [index, task] of tasks.entries()) {
+      const { state, at } = task;
+      const forgotten = await erase(store, task);
+      erased.push(forgotten);
+      const rows = state.rows - forgotten.rows;
+      const changes = await rewriteChanges(store, { ...task, columns: state.columns });
+      const { rewritten_changes: _, ...known } = state;
+      const next: StreamState = {
+        ...known,
+        run_id: runId,
+        sequence,
+        synced_at: at,
+        rows,
+        snapshot: snapshots[index] ?? [],
+        changes: [],
+        forgotten: true,
+        rewritten: true,
+        ...(changes === undefined ? {} : { rewritten_changes: changes }),
+      };
+      await store.rememberStream(next);
+      await recordCommitTime(store, next, committedAt);
+      await session.run(
+        `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(runId)}, ${sqlText(state.stream)}, ${sequence}, true,
+           ${[rows, 0, 0, forgotten.rows, rows, 0, 0].join(', ')}, true)`,
+      );
+    }
     await session.run(
       `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(runId)}, ${sequence}, 'ok', ${time}, ${time})`,
     );
-    return forgotten;
+    return erased;
   });
 }

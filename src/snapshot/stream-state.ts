@@ -61,6 +61,8 @@ export const stateSchema = z.object({
   definition: z.record(z.string(), z.string()),
   /** Some text of the stream, now or before, is large: see {@link SnapshotStore.expectLargeTexts}. */
   large_texts: z.literal(true).optional(),
+  /** People were forgotten here, so there is a log of decisions. */
+  forgotten: z.literal(true).optional(),
   /** This commit removed values that the files of earlier commits still have. */
   rewritten: z.literal(true).optional(),
   /** With `rewritten`: the changes of earlier commits without these values. */

@@ -28,6 +28,8 @@ interface UnifyTask {
   readonly compression: ParquetCompression;
   /** How many keys a join may hold. */
   readonly keysAtOnce: number;
+  /** SQL for the keys in a table of forgotten people, whose rows are left out; undefined if there are none. */
+  readonly forgotten?: ((rows: string) => string) | undefined;
   /** Set if a field that a record lacks keeps the value of the last snapshot. */
   readonly known?: { readonly stream: string; readonly columns: readonly StoredColumn[] } | undefined;
 }
@@ -38,6 +40,8 @@ export interface Unified {
   readonly rows: number;
   /** Copies of keys that were left out. The copy that was read last stays. */
   readonly duplicates: number;
+  /** Rows of people who were forgotten, which were left out. */
+  readonly forgotten: number;
 }
 
 /** Names of the session's temporary tables for one stream, quoted. */
@@ -67,12 +71,25 @@ export function workTables(stream: string): WorkTables {
   };
 }
 
-/** Finds dropped rows and older copies, and removes their keys. */
-async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }: WorkTables): Promise<number> {
+/** Finds dropped rows, those of forgotten people and older copies, and removes their keys. */
+async function findSurplus(
+  session: Session,
+  task: UnifyTask,
+  { keys, surplus }: WorkTables,
+): Promise<Pick<Unified, 'duplicates' | 'forgotten'>> {
   const ranges = task.dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
   const dropped = ranges.length === 0 ? 'false' : ranges.join(' OR ');
   await session.run(`CREATE OR REPLACE TEMP TABLE ${surplus} AS SELECT part, row FROM ${keys} WHERE ${dropped}`);
   if (ranges.length > 0) await session.run(`DELETE FROM ${keys} WHERE ${dropped}`);
+  const leave = `DELETE FROM ${keys} AS k USING ${surplus} AS s WHERE k.part = s.part AND k.row = s.row`;
+  let forgotten = 0;
+  if (task.forgotten !== undefined) {
+    const count = () => session.number(`SELECT count(*) FROM ${surplus}`);
+    const before = await count();
+    await session.run(`INSERT INTO ${surplus} SELECT part, row FROM ${keys} WHERE key IN (${task.forgotten(keys)})`);
+    forgotten = (await count()) - before;
+    if (forgotten > 0) await session.run(leave);
+  }
   let duplicates = 0;
   for (const bucket of hashPartitions(await session.number(`SELECT count(*) FROM ${keys}`), task.keysAtOnce)) {
     const own = `(FROM ${keys} WHERE ${bucket})`;
@@ -85,9 +102,8 @@ async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }:
        QUALIFY row_number() OVER (PARTITION BY key ORDER BY part DESC, row DESC) > 1`,
     );
   }
-  if (duplicates === 0) return 0;
-  await session.run(`DELETE FROM ${keys} AS k USING ${surplus} AS s WHERE k.part = s.part AND k.row = s.row`);
-  return duplicates;
+  if (duplicates > 0) await session.run(leave);
+  return { duplicates, forgotten };
 }
 
 async function rewrite(
@@ -152,7 +168,7 @@ async function knownParts(session: Session, { known }: UnifyTask, { keys }: Work
 export async function unifyParts(session: Session, task: UnifyTask, tables: WorkTables): Promise<Unified> {
   const read = allKeys(task.parts.map(({ keysPath }) => keysPath));
   await session.run(`CREATE OR REPLACE TEMP TABLE ${tables.keys} AS ${read}`);
-  const duplicates = await findSurplus(session, task, tables);
+  const { duplicates, forgotten } = await findSurplus(session, task, tables);
   const touched = await session.rows(`SELECT DISTINCT part FROM ${tables.surplus}`);
   const surplus = new Set([...touched.map(({ part }) => Number(part)), ...(await knownParts(session, task, tables))]);
   const files: ParquetFile[] = [];
@@ -164,5 +180,5 @@ export async function unifyParts(session: Session, task: UnifyTask, tables: Work
     const file = await rewrite(session, part, task, tables);
     if (file !== undefined) files.push(file);
   }
-  return { files, duplicates, rows: files.reduce((sum, { rows }) => sum + rows, 0) };
+  return { files, duplicates, forgotten, rows: files.reduce((sum, { rows }) => sum + rows, 0) };
 }

@@ -274,6 +274,11 @@ export class Database {
     }
   }
 
+  /** Whether columns can be hashed with the salt of this fingerprint. */
+  hasSalt(fingerprint: string): boolean {
+    return this.#salts.has(fingerprint);
+  }
+
   async #sessionOf(connection: DuckDBConnection): Promise<Session> {
     const session = new Session(connection);
     await session.run("SET TimeZone = 'UTC'");

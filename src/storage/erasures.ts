@@ -36,6 +36,12 @@ async function write(layout: JobLayout, stream: string, erasure: Erasure): Promi
   await writeStateFile(join(layout.erasures(stream), `${erasure.number}.json`), { version: 1, ...erasure });
 }
 
+/** The number of the next erasure of some streams. @param now in milliseconds since 1970 */
+export async function nextErasure(layout: JobLayout, streams: readonly string[], now: number): Promise<number> {
+  const last = await Promise.all(streams.map(async (name) => (await readErasures(layout, name)).at(-1)?.number ?? 0));
+  return Math.max(now, ...last.map((number) => number + 1));
+}
+
 /**
  * Notes an erasure for all destinations. Call it under the job's lock, before the commit that erases the rows: if that fails, the
  * snapshot still has the rows, and destinations keep them.
@@ -48,9 +54,9 @@ export async function addErasure(
   keys: readonly string[] | null,
   now: number,
 ): Promise<void> {
-  const last = (await readErasures(layout, stream)).at(-1)?.number ?? 0;
+  const number = await nextErasure(layout, [stream], now);
   await mkdir(layout.erasures(stream), { recursive: true, mode: 0o700 });
-  await write(layout, stream, { number: Math.max(now, last + 1), keys: keys && [...keys] });
+  await write(layout, stream, { number, keys: keys && [...keys] });
   await syncFolder(layout.erasuresFolder);
 }
 

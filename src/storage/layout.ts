@@ -162,6 +162,16 @@ export class JobLayout {
   erasures(stream: string): string {
     return join(this.erasuresFolder, stream);
   }
+  /** The log of decisions, and the file with its key. */
+  get decisions(): string {
+    return join(this.private, 'decisions.jsonl');
+  }
+  get decisionsHead(): string {
+    return join(this.private, 'decisions.json');
+  }
+  get decisionsLock(): string {
+    return join(this.locks, 'decisions.lock');
+  }
   get deliveries(): string {
     return join(this.private, 'deliveries');
   }

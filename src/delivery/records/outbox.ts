@@ -280,6 +280,12 @@ export async function eraseFromOutbox(session: Session, folder: string, keys: re
   await outbox?.erase(session, keys);
 }
 
+/** SQL for the keys of the records in a folder's outbox; undefined if there is none. */
+export async function outboxKeys(folder: string): Promise<string | undefined> {
+  const outbox = await StoredOutbox.look(folder);
+  return outbox && `SELECT key FROM (${outbox.stored()})`;
+}
+
 function openAcknowledged(path: string): Promise<Acknowledgements> {
   return Acknowledgements.open(join(path, 'acknowledged.jsonl'));
 }

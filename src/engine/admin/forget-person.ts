@@ -1,69 +1,54 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { emptyShape } from '../../columns/column-shape.js';
-import { maskedValueSql } from '../../columns/masked-value.js';
-import type { JobConfig, StreamConfig } from '../../config/config.js';
+import type { JobConfig } from '../../config/config.js';
 import { statOrUndefined, writeFileAtomically } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
-import { sqlText, sqlTexts } from '../../core/sql.js';
 import { nameHint } from '../../core/suggestions.js';
 import { eraseFromDestination } from '../../delivery/destination-status.js';
 import { cleanCacheFiles } from '../../record-cache/cache-file.js';
 import { eraseFromCache } from '../../snapshot/cache-update.js';
-import { type Forgotten, forgetRows, identifyingValues, searchable } from '../../snapshot/forget.js';
-import { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { storeTable } from '../../snapshot/store-tables.js';
+import { type Forgotten, forgetRows, heldTexts, identifyingValues } from '../../snapshot/forget.js';
+import { SnapshotStore, type StoreState } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
-import type { Session } from '../../storage/duckdb.js';
-import { addErasure } from '../../storage/erasures.js';
+import { DecisionLog, recordDecisions } from '../../storage/decisions.js';
+import { addErasure, nextErasure } from '../../storage/erasures.js';
+import { readHeld } from '../../storage/held.js';
 import { JobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
-import { createRun, discardStreams, type RunIdentity } from '../../storage/run-state.js';
+import { createRun, discardStreams } from '../../storage/run-state.js';
 import { prepareStorage, runFolders } from '../../storage/storage.js';
-import { rulesOf, Salts } from '../column-rules.js';
+import { Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
 import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
-import { absentKey, filesWith, findKeys } from './find-value-files.js';
+import { type ErasureDestination, erasureDestinations, type Receiver } from './erasure-destinations.js';
+import { absentKey, type FoundPeople, findPeople, keyForms } from './find-person.js';
+import { filesWith } from './find-value-files.js';
 
-/** The result of `cdsync forget`: the number of erased rows, and the files that still have a copy. It contains no key and no value. */
+/** The result of `cdsync forget` in one job: what was erased, and where traces stay. It contains no key and no value. */
 export interface ForgetResult {
   status: 'ok' | 'failed';
   job: string;
-  stream: string;
   run_id: string;
   sequence: number;
   /** Number of keys in the command. */
   keys: number;
-  /** Rows of the snapshot that were erased. */
+  /** Rows of snapshots that were erased. */
   rows: number;
   /** Rows of changes and history that were erased. */
   history: number;
+  /** Those of each stream; `configured`: whether the configuration still has it. */
+  streams: { name: string; configured: boolean; rows: number; history: number }[];
   /** Number of texts that were searched for afterwards, in every file of the job. */
   searched: number;
   /** Files that still have one of them. */
   remains: string[];
-  /** Streams of the job that have rows with one of the keys. */
+  /** Private files that keep the keys in clear until every destination has erased the rows. */
+  in_clear: string[];
+  /** Other streams of the job that have rows with one of the keys. */
   also_in: string[];
-  /** Each destination of the stream. The next delivery erases the rows there; `remains` says where copies may stay. */
-  destinations: { name: string; status: 'waiting'; remains: string | null }[];
-}
-
-/** The keys as rows have them. If the key column is hashed: the requested keys and their hashes. */
-async function rowKeys(
-  session: Session,
-  config: StreamConfig,
-  state: StreamState,
-  { salts, requested }: { salts: Salts; requested: readonly string[] },
-): Promise<string[]> {
-  const [name] = state.key;
-  const hash = state.key.length > 1 ? undefined : rulesOf(config, salts, undefined).of('envelope', name ?? '')?.hash;
-  if (hash === undefined) return [...requested];
-  const text = { type: 'VARCHAR', shape: emptyShape() };
-  const rows = await session.rows(
-    `SELECT ${maskedValueSql('key', text, { hash })} AS hashed FROM (SELECT unnest(${sqlTexts(requested)}) AS key)`,
-  );
-  return [...requested, ...rows.map(({ hashed }) => String(hashed))];
+  /** Each destination that may have the rows. `waiting`: the next delivery erases them; `remains` says where copies may stay. */
+  destinations: ErasureDestination[];
 }
 
 /** Members of a report whose sentences may name keys of rows. */
@@ -95,202 +80,342 @@ async function eraseFromReports(layout: JobLayout, keys: readonly string[]): Pro
   }
 }
 
+interface ErasureTask {
+  readonly layout: JobLayout;
+  readonly job: JobConfig;
+  readonly request: ForgetRequest;
+  readonly places: readonly ErasureDestination[];
+  /** The state before. */
+  readonly before: StoreState;
+  /** The streams to erase from, with the keys that their rows have. */
+  readonly targets: readonly Target[];
+}
+
+interface Target {
+  readonly state: StreamState;
+  /** The keys that its rows have. */
+  readonly keys: readonly string[];
+  /** The texts by which they may have the requested keys, and which key each is. */
+  readonly forms: ReadonlyMap<string, ReadonlySet<number>>;
+}
+
+/** The people to erase. */
+export interface ForgetRequest {
+  /** Undefined: from every stream of the store; a text of a key of several columns is enough then. */
+  readonly stream: string | undefined;
+  /** As the service gives them; a key of several columns as a JSON list of texts. */
+  readonly keys: readonly string[];
+  /** Whether to erase even if no row here has one of the keys. */
+  readonly evenIfAbsent?: boolean;
+  readonly reason?: string | undefined;
+  /** The destinations that the configuration has, and the streams that each gets. */
+  readonly destinations?: readonly Receiver[];
+}
+
 /** Erases keys from rejects and outboxes. It skips a destination that is being loaded: the search finds its copies. */
-async function eraseFromDeliveries({ database, clock }: StorageEngine, task: ErasureTask, keys: readonly string[]) {
-  const { layout, state, destinations } = task;
+async function eraseFromDeliveries({ database, clock }: StorageEngine, { layout, targets, places }: ErasureTask) {
   const session = await database.connect();
   try {
-    for (const destination of destinations) {
-      if ((await statOrUndefined(layout.delivery(destination))) === undefined) continue;
-      const at = new Date(clock.now()).toISOString();
-      const lock = await JobLock.acquireDestination(database, layout, destination, at).catch(() => undefined);
-      if (lock === undefined) continue;
-      const own = { destination, stream: state.stream, keys };
-      await eraseFromDestination(session, layout, own).finally(() => lock.release());
+    for (const { state, keys } of targets) {
+      for (const { name, stream } of places) {
+        if (stream !== state.stream || (await statOrUndefined(layout.delivery(name))) === undefined) continue;
+        const at = new Date(clock.now()).toISOString();
+        const lock = await JobLock.acquireDestination(database, layout, name, at).catch(() => undefined);
+        if (lock === undefined) continue;
+        const erasing = eraseFromDestination(session, layout, { destination: name, stream, keys });
+        await erasing.finally(() => lock.release());
+      }
     }
   } finally {
     session.close();
   }
 }
 
-/** Other streams with rows that contain one of the keys. */
-async function otherStreams(store: SnapshotStore, states: Iterable<StreamState>, own: string, keys: readonly string[]) {
-  const found: string[] = [];
-  for (const { stream } of states) {
-    if (stream === own) continue;
-    const has = keys
-      .map((key) => `contains(to_json(_cdsync_row)::VARCHAR, ${sqlText(JSON.stringify(key))})`)
-      .join(' OR ');
-    if ((await store.session.number(`SELECT count(*) FROM ${storeTable(stream)} AS _cdsync_row WHERE ${has}`)) > 0)
-      found.push(stream);
+/** The people of each stream of a store that an erasure is about. @throws {CdsyncError} `stream_not_found`, `not_published` */
+export async function findInStreams(
+  store: SnapshotStore,
+  engine: Pick<StorageEngine, 'database'>,
+  { layout, job }: { layout: JobLayout; job: JobConfig },
+  { stream, keys: requested }: Pick<ForgetRequest, 'stream' | 'keys'>,
+): Promise<{ state: StreamState; found: FoundPeople }[]> {
+  const { streams } = await store.state();
+  if (stream !== undefined) refuseUnknown(job, stream, [...streams.keys()]);
+  const chosen = [...streams.values()].filter((state) => stream === undefined || state.stream === stream);
+  const all: { state: StreamState; found: FoundPeople }[] = [];
+  for (const state of chosen) {
+    const options = { requested, isPart: stream === undefined };
+    all.push({ state, found: await findPeople(store, { database: engine.database, layout, state }, options) });
   }
-  return found;
+  return all;
 }
 
-function configOf(job: JobConfig, stream: string): StreamConfig {
-  const config = job.streams.find(({ name }) => name === stream);
-  if (config !== undefined) return config;
-  const known = job.streams.map(({ name }) => name);
-  throw new CdsyncError(`job "${job.name}" has no stream "${stream}"`, {
-    code: 'stream_not_found',
-    hint: nameHint('its streams', stream, known),
+function refuseUnknown({ name: job, streams }: JobConfig, stream: string, stored: readonly string[]): void {
+  if (stored.includes(stream)) return;
+  const known = [...new Set([...streams.map(({ name }) => name), ...stored])];
+  if (!known.includes(stream))
+    throw new CdsyncError(`job "${job}" has no stream "${stream}"`, {
+      code: 'stream_not_found',
+      hint: nameHint('its streams', stream, known),
+    });
+  throw new CdsyncError(`stream "${stream}" has no snapshot yet`, {
+    code: 'not_published',
+    hint: 'there is nothing to forget',
   });
 }
 
-interface ErasureTask {
-  readonly layout: JobLayout;
-  readonly job: JobConfig;
-  readonly config: StreamConfig;
-  readonly state: StreamState;
-  readonly requested: readonly string[];
-  readonly salts: Salts;
-  readonly destinations: readonly string[];
-  /** Number of the previous commit. */
-  readonly sequence: number;
+/** The streams to erase from. Of one that nothing has, the keys as they were given. */
+async function targetsOf(
+  store: SnapshotStore,
+  { database }: StorageEngine,
+  place: { layout: JobLayout; job: JobConfig },
+  request: ForgetRequest,
+): Promise<Target[]> {
+  const people = await findInStreams(store, { database }, place, request);
+  const log = await DecisionLog.read(place.layout).catch(() => undefined);
+  const resumes = log?.isUnfinished(request.keys) === true;
+  const isMeant = request.evenIfAbsent === true || resumes;
+  // Everywhere means several jobs: the command looks for the people in all of them first.
+  if (!isMeant && request.stream !== undefined)
+    refuseAbsent(
+      request,
+      people.map(({ found }) => found),
+    );
+  const targets: Target[] = [];
+  for (const { state, found } of people) {
+    const { forms } = await keyForms(store, database, state, request.keys);
+    const wanted = request.stream === undefined && found.keys.size > 0 ? [] : forms.keys();
+    if (found.keys.size > 0 || isMeant)
+      targets.push({ state, forms, keys: [...new Set([...wanted, ...found.keys.keys()])] });
+  }
+  return targets;
 }
 
-/** An erasure, with the texts to search for afterwards and the streams that have the same keys. */
-interface Erasure extends Forgotten {
-  readonly run: RunIdentity;
+/** @throws {CdsyncError} `key_not_found` if the streams have one of the keys nowhere */
+export function refuseAbsent(
+  { stream, keys }: Pick<ForgetRequest, 'stream' | 'keys'>,
+  found: readonly FoundPeople[],
+): void {
+  const present = new Set(found.flatMap((people) => [...people.keys.values()].flatMap((asked) => [...asked])));
+  const absent = keys.findIndex((_, index) => !present.has(index));
+  if (absent >= 0) throw absentKey(stream ?? 'any stream', keys, absent);
+}
+
+/** Notes the erasure: from now on a run leaves the keys out, whatever becomes of this process. */
+async function noteErasure({ clock }: StorageEngine, task: ErasureTask): Promise<number> {
+  const { layout, request, targets, places } = task;
+  const names = targets.map(({ state }) => state.stream);
+  const erasure = await nextErasure(layout, names, clock.now());
+  const formsOf = (key: string, index: number) => [
+    ...new Set([
+      key,
+      ...targets.flatMap(({ forms }) => [...forms].flatMap(([form, asked]) => (asked.has(index) ? [form] : []))),
+    ]),
+  ];
+  await recordDecisions(layout, clock.now(), (hash) => [
+    {
+      action: 'forget',
+      erasure,
+      ...(request.reason === undefined ? {} : { reason: request.reason }),
+      keys: request.keys.map((key, index) => formsOf(key, index).map(hash)),
+      everywhere: request.stream === undefined,
+      streams: names.map((name) => ({ name })),
+      places: places.map(({ name, stream, status }) => ({
+        destination: name,
+        stream,
+        configured: status === 'waiting',
+      })),
+    },
+  ]);
+  for (const { state, keys } of targets) {
+    const awaited = places.some(({ stream, status }) => stream === state.stream && status === 'waiting');
+    await addErasure(layout, state.stream, awaited ? keys : null, erasure);
+  }
+  return erasure;
+}
+
+interface Erased {
+  readonly runId: string;
+  readonly forgotten: readonly Forgotten[];
+  /** What to search for. */
   readonly texts: readonly string[];
   readonly others: readonly string[];
 }
 
+/** So many texts are searched for in every file; keys come first. */
+const mostTexts = 100;
+
+/** The texts that show whether a file still has data of the people; of other streams, those that their rows have too. */
+async function searchTexts(
+  store: SnapshotStore,
+  { targets, request }: ErasureTask,
+  texts: readonly string[],
+): Promise<{ searched: string[]; others: string[] }> {
+  const keys = new Set([...request.keys, ...targets.flatMap((target) => [...target.keys])]);
+  const shared = new Set<string>();
+  const others: string[] = [];
+  for (const state of (await store.state()).streams.values()) {
+    const isTarget = targets.some((target) => target.state.stream === state.stream);
+    const { whole, parts } = await heldTexts(store, state, texts);
+    for (const text of parts) shared.add(text);
+    if (isTarget) continue;
+    for (const text of whole) shared.add(text);
+    if ([...whole].some((text) => keys.has(text))) others.push(state.stream);
+  }
+  return { searched: texts.filter((text) => !shared.has(text)), others };
+}
+
 /** Erases the rows from the store, and publishes the remaining ones. */
-async function eraseRows(engine: StorageEngine, task: ErasureTask): Promise<Erasure> {
+async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: ErasureTask): Promise<Erased> {
   const { database, clock } = engine;
-  const { layout, job, config, state, requested, salts } = task;
-  const { stream } = state;
-  const store = await SnapshotStore.open(database, layout);
-  try {
-    const keys = await rowKeys(store.session, config, state, { salts, requested });
-    const texts = [...new Set([...keys, ...(await identifyingValues(store, state, keys))])];
-    await addErasure(layout, stream, task.destinations.length > 0 ? keys : null, clock.now());
-    // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
-    await eraseFromDeliveries(engine, task, keys);
-    await eraseFromReports(layout, keys);
-    // Uncommitted parts may contain the person too. The next run reads the stream again.
-    for (const runId of await runFolders(layout)) await discardStreams(layout, runId, [stream]);
-    const run = await createRun(layout, clock.now());
-    const forgotten = await forgetRows(store, {
-      layout,
+  const { layout, job, targets, before, request } = task;
+  const all = [...new Set([...request.keys, ...targets.flatMap(({ keys }) => keys)])];
+  const values: string[] = [];
+  for (const { state, keys } of targets) values.push(...(await identifyingValues(store, state, keys)));
+  // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
+  await eraseFromDeliveries(engine, task);
+  await eraseFromReports(layout, all);
+  await discardReadings(layout, task);
+  const run = await createRun(layout, clock.now());
+  const folderOf = (stream: string) => layout.streamRun(run.runId, stream);
+  const common = {
+    layout,
+    runId: run.runId,
+    sequence: before.sequence + 1,
+    compression: job.parquet.compression,
+    horizon: new Date(clock.now() - job.publish.history).toISOString(),
+  };
+  const forgotten = await forgetRows(
+    store,
+    targets.map(({ state, keys }) => ({
+      ...common,
       state,
       keys,
-      runId: run.runId,
       at: run.startedAt > state.synced_at ? run.startedAt : new Date(Date.parse(state.synced_at) + 1).toISOString(),
-      sequence: task.sequence + 1,
-      folder: join(layout.streamRun(run.runId, stream), 'parts'),
-      compression: job.parquet.compression,
-      horizon: new Date(clock.now() - job.publish.history).toISOString(),
-    });
-    const { id: storeId, streams } = await store.state();
-    const folder = layout.streamRun(run.runId, stream);
-    await cleanCacheFiles(layout.knownFolder);
-    await eraseFromCache(store, layout, { stream, keys, storeId, before: state.run_id, runId: run.runId, folder });
-    const searched = await searchable(store, state, texts);
-    const others = await otherStreams(store, streams.values(), stream, keys);
-    await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
-    return { ...forgotten, run, texts: searched, others };
-  } finally {
-    await store.close();
+      folder: join(folderOf(state.stream), 'parts'),
+    })),
+  );
+  const { id: storeId } = await store.state();
+  await cleanCacheFiles(layout.knownFolder);
+  for (const { state, keys } of targets) {
+    const erasing = { stream: state.stream, keys, storeId, before: state.run_id, runId: run.runId };
+    await eraseFromCache(store, layout, { ...erasing, folder: folderOf(state.stream) });
   }
+  const { searched, others } = await searchTexts(store, task, [...new Set([...all, ...values])].slice(0, mostTexts));
+  await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
+  await discardStreams(
+    layout,
+    run.runId,
+    targets.map(({ state }) => state.stream),
+  );
+  return { runId: run.runId, forgotten, texts: searched, others };
 }
 
-/** The rows to erase. */
-interface ForgetOptions {
-  readonly stream: string;
-  /** As the service gives them; a key of several columns as a JSON list of texts. */
-  readonly keys: readonly string[];
-  /** Whether to erase even if no row here has one of the keys. */
-  readonly evenIfAbsent?: boolean;
-  /** The destinations that get the stream. */
-  readonly destinations?: readonly { readonly name: string; readonly erasure?: string | undefined }[];
-}
-
-/** @throws {CdsyncError} `key_not_found` if the stream has one of the keys nowhere */
-async function refuseAbsent(
-  { database }: StorageEngine,
-  task: Omit<ErasureTask, 'job' | 'sequence' | 'destinations'>,
-): Promise<void> {
-  const { layout, config, state, requested, salts } = task;
-  const store = await SnapshotStore.open(database, layout);
-  try {
-    const forms = await Promise.all(
-      requested.map((key) => rowKeys(store.session, config, state, { salts, requested: [key] })),
-    );
-    const found = await findKeys(store, layout, state, forms.flat());
-    const absent = forms.findIndex((keys) => !keys.some((key) => found.has(key)));
-    if (absent >= 0) throw absentKey(state.stream, requested, absent);
-  } finally {
-    await store.close();
+/** Uncommitted readings may have the people too: the next run reads their streams again. */
+async function discardReadings(layout: JobLayout, { targets, before, request }: ErasureTask): Promise<void> {
+  const touched = targets.map(({ state }) => state.stream);
+  for (const runId of await runFolders(layout)) {
+    const discarded = new Set(touched);
+    // Of a reading that was cut short, not every record has its key in a file.
+    if (request.stream === undefined)
+      for (const stream of before.streams.keys())
+        if ((await readHeld(layout, runId, stream)) === undefined) discarded.add(stream);
+    await discardStreams(layout, runId, [...discarded]);
   }
 }
 
 /**
- * Erases rows of a stream from snapshot, changes, history, reports and uncommitted readings, and publishes the result.
- * It removes all Parquet files of earlier snapshots and changes. Then it searches every file of the job for the erased
+ * Erases people from snapshots, changes, history, reports, caches and uncommitted readings of one job, and publishes the result. It removes
+ * all Parquet files of earlier snapshots and changes of the streams that had them. Then it searches every file of the job for the erased
  * texts.
+ * @returns undefined if no stream was named, and the job has nothing of the people
  * @throws {CdsyncError} `stream_not_found`, `not_published`, `locked`, `key_not_found`
  */
+export function forget(
+  engine: StorageEngine,
+  job: JobConfig,
+  request: ForgetRequest & { readonly stream: string },
+): Promise<ForgetResult>;
+export function forget(
+  engine: StorageEngine,
+  job: JobConfig,
+  request: ForgetRequest,
+): Promise<ForgetResult | undefined>;
 export async function forget(
   engine: StorageEngine,
   job: JobConfig,
-  { stream, keys: requested, evenIfAbsent = false, destinations: receivers = [] }: ForgetOptions,
-): Promise<ForgetResult> {
+  request: ForgetRequest,
+): Promise<ForgetResult | undefined> {
   const { database, clock, layoutOf } = engine;
-  const config = configOf(job, stream);
-  const destinations = receivers.map(({ name }) => name);
   const layout = layoutOf(job.name);
+  if (request.stream === undefined && !(await hasStore(layout))) return undefined;
   await prepareStorage(layout, job.publish.mode);
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  const salts = new Salts();
   try {
-    await salts.define(database, job);
+    await new Salts().define(database, job);
     const before = await recover({ database, layout, job, clock, full: false, notice: () => undefined });
-    const state = before.streams.get(stream);
-    if (state === undefined) {
-      throw new CdsyncError(`stream "${stream}" has no snapshot yet`, {
-        code: 'not_published',
-        hint: 'there is nothing to forget',
-      });
+    const store = await SnapshotStore.open(database, layout);
+    try {
+      const targets = await targetsOf(store, engine, { layout, job }, request);
+      if (targets.length === 0) return undefined;
+      const names = targets.map(({ state }) => state.stream);
+      const places = await erasureDestinations(layout, request.destinations ?? [], names);
+      const task = { layout, job, request, places, before, targets };
+      const erasure = await noteErasure(engine, task);
+      const erased = await eraseRows(engine, store, task);
+      await recordDecisions(layout, clock.now(), () => [
+        {
+          action: 'erased',
+          erasure,
+          run_id: erased.runId,
+          streams: erased.forgotten.map(({ rows, history }, index) => ({ name: names[index] ?? '', rows, history })),
+        },
+      ]);
+      return await resultOf(engine, task, erased);
+    } finally {
+      await store.close();
     }
-    const { sequence } = before;
-    if (!evenIfAbsent) await refuseAbsent(engine, { layout, config, state, requested, salts });
-    const erased = await eraseRows(engine, { layout, job, config, state, requested, salts, sequence, destinations });
-    await discardStreams(layout, erased.run.runId, [stream]);
-    const found = { job: job.name, stream, keys: requested.length, erased, sequence: sequence + 1 };
-    return { ...(await search(engine, layout, found)), destinations: waiting(receivers) };
   } finally {
     await lock.release();
   }
 }
 
-function waiting(destinations: NonNullable<ForgetOptions['destinations']>): ForgetResult['destinations'] {
-  return destinations.map(({ name, erasure = null }) => ({ name, status: 'waiting', remains: erasure }));
+/** Whether a job has a store. */
+export async function hasStore({ store, remoteFiles }: JobLayout): Promise<boolean> {
+  return (await statOrUndefined(store)) !== undefined || remoteFiles?.find(store) !== undefined;
 }
 
 /** Searches every file of the job for the erased texts. */
-async function search(
+async function resultOf(
   { database }: StorageEngine,
-  layout: JobLayout,
-  { erased, ...known }: Pick<ForgetResult, 'job' | 'stream' | 'keys' | 'sequence'> & { erased: Erasure },
-): Promise<Omit<ForgetResult, 'destinations'>> {
-  const { run, rows, history, texts, others } = erased;
+  { layout, job, request, places, before, targets }: ErasureTask,
+  { runId, forgotten, texts, others }: Erased,
+): Promise<ForgetResult> {
   const reader = await database.connect();
   // Streams share files: a search would find what another stream still has.
-  const files = others.length > 0 ? [] : filesWith(reader, layout, texts);
-  const remains = await Promise.resolve(files).finally(() => reader.close());
+  const isShared = request.stream !== undefined && others.length > 0;
+  const searching = isShared ? [] : filesWith(reader, layout, texts);
+  const files = await Promise.resolve(searching).finally(() => reader.close());
+  const inClear = (file: string) => file.startsWith('.cdsync/erasures/');
+  const remains = files.filter((file) => !inClear(file));
+  const sum = (of: (each: Forgotten) => number) => forgotten.reduce((total, each) => total + of(each), 0);
   return {
     status: remains.length === 0 ? 'ok' : 'failed',
-    job: known.job,
-    stream: known.stream,
-    run_id: run.runId,
-    sequence: known.sequence,
-    keys: known.keys,
-    rows,
-    history,
-    searched: texts.length,
+    job: job.name,
+    run_id: runId,
+    sequence: before.sequence + 1,
+    keys: request.keys.length,
+    rows: sum(({ rows }) => rows),
+    history: sum(({ history }) => history),
+    streams: targets.map(({ state }, index) => ({
+      name: state.stream,
+      configured: job.streams.some(({ name }) => name === state.stream),
+      rows: forgotten[index]?.rows ?? 0,
+      history: forgotten[index]?.history ?? 0,
+    })),
+    searched: isShared ? 0 : texts.length,
     remains,
+    in_clear: files.filter(inClear),
     also_in: [...others],
+    destinations: [...places],
   };
 }

@@ -8,6 +8,7 @@ import { type ReadResult, renewKeys } from '../../extract/read-result.js';
 import { mergedStatus } from '../../notify/result.js';
 import { keepColumnFigures } from '../../pages/column-figures.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { recordDecisions } from '../../storage/decisions.js';
 import { type HeldStream, heldStreams } from '../../storage/held.js';
 import { JobLock } from '../../storage/job-lock.js';
 import { noCounters } from '../../storage/journal.js';
@@ -53,6 +54,12 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
       hint: known.length === 0 ? 'no stream is held' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
     },
   );
+}
+
+/** Notes who decided about held streams, before it counts. */
+function noteDecision({ layout, clock }: RunContext, action: 'approve' | 'discard', run: string, streams: string[]) {
+  const decision = { action, run_id: run, streams: streams.map((name) => ({ name })) };
+  return recordDecisions(layout, clock.now(), () => [decision]);
 }
 
 /** A reader that returns a held stream as if it had just been read. */
@@ -167,6 +174,8 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   const held = await chooseHeld(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
+  const approved = held.map(({ stream }) => stream);
+  await noteDecision(context, 'approve', runId, approved);
   const { compared, sequence, unpublished } = await commitHeld(context, held, { run, before });
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };
@@ -174,12 +183,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   // Without the figures, the page about the run has no column statistics.
   await keepColumnFigures(context, runId, results).catch(() => undefined);
   // If it is not published, the next run publishes the files in this folder.
-  if (unpublished === undefined)
-    await discardStreams(
-      layout,
-      runId,
-      held.map(({ stream }) => stream),
-    );
+  if (unpublished === undefined) await discardStreams(layout, runId, approved);
   const report = reportJob({
     job: job.name,
     run,
@@ -289,6 +293,7 @@ export async function discardHeld(context: RunContext, choice: HeldChoice): Prom
   try {
     const held = await chooseHeld(context, choice);
     const streams = held.map(({ stream }) => stream);
+    await noteDecision(context, 'discard', choice.runId, streams);
     await discardStreams(layout, choice.runId, streams);
     return streams;
   } finally {

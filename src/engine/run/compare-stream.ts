@@ -33,12 +33,13 @@ import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
 import { confirmDeletes, withKeptRows } from './confirm-deletes.js';
 import { enforceContract } from './enforce-contract.js';
+import { type ForgottenKeys, forgottenKeys } from './forgotten-keys.js';
 import type { Definition } from './open-stream.js';
 import type { PreviousState } from './recover.js';
 import { checkRowCounts, countDuplicates } from './row-counts.js';
 import type { StreamReader } from './stream-reader.js';
 
-type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config'>;
+type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config' | 'database'>;
 
 interface CompareTask {
   readonly config: StreamConfig;
@@ -97,6 +98,7 @@ interface Compared {
   readonly unified: Unified;
   readonly difference: Difference;
   readonly diffed: DiffTask;
+  readonly forgotten: ForgottenKeys | undefined;
 }
 
 /** A task with values that are derived from it. */
@@ -169,7 +171,8 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     throw new ReadingInvalidated();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const { keysAtOnce } = planMemory(context.config.resources);
-  const unifying = { ...read, key, compression, known, keysAtOnce };
+  const forgotten = await forgottenKeys(context, { stream: config.name, key, previous });
+  const unifying = { ...read, key, compression, known, keysAtOnce, forgotten: forgotten?.among };
   const unified = await unifyParts(store.session, unifying, tables);
   checkRowCounts(config.name, read, unified);
   const { columns } = read;
@@ -187,7 +190,16 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);
-  return { read, discarded, discardedValues, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
+  return {
+    read,
+    discarded,
+    discardedValues,
+    discardedKeys,
+    unified,
+    diffed,
+    forgotten,
+    difference: { ...difference, refreshed },
+  };
 }
 
 /** An empty result after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
@@ -313,7 +325,8 @@ export async function compareStream(context: CompareContext, input: CompareTask)
   const { compared, kept, isCopied } = isEmpty
     ? { compared: first, kept: [], isCopied: false }
     : await confirm(task, first);
-  const { read, discarded, discardedValues, unified, difference, diffed } = compared;
+  const { read, discarded, discardedValues, unified, difference, diffed, forgotten } = compared;
+  const rejects = await shownKeys(store.session, await readRejects(read.rejects), diffed);
   const tables = workTables(config.name);
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
@@ -341,8 +354,9 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
     discarded,
     discardedValues,
-    rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
+    rejects: rejects.filter(({ key }) => forgotten?.has(key) !== true),
     rejected: read.counters.rejected,
+    forgotten: unified.forgotten,
     covered: reader.covered,
     reading: reader.reading,
     definition: task.definition,

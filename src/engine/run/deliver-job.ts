@@ -6,6 +6,7 @@ import { nameHint } from '../../core/suggestions.js';
 import { deliverTo } from '../../delivery/deliver.js';
 import type { DeliveryContext, DeliveryProgress, DeliveryRequest, StreamDelivery } from '../../delivery/delivery.js';
 import { readDeliveryState } from '../../delivery/delivery-state.js';
+import { noteCarriedOut } from '../../delivery/erasure-log.js';
 import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
 import { dropErasedKeys } from '../../storage/erasures.js';
 import { MemoryShares } from '../../storage/memory-shares.js';
@@ -81,8 +82,9 @@ export async function planDeliveriesOfJob(
   return planned;
 }
 
-/** Removes the keys of erasures that every destination has carried out. */
-async function dropCarriedOut({ layout }: DeliveryContext, { destinations }: JobConfig): Promise<void> {
+/** Notes which erasures the destinations have carried out, and removes the keys of those that all have. */
+async function dropCarriedOut({ layout, clock }: DeliveryContext, { destinations }: JobConfig): Promise<void> {
+  await noteCarriedOut(layout, clock.now());
   const states = await Promise.all(
     destinations.map(async ({ name, streams }) => ({ streams, state: await readDeliveryState(layout, name) })),
   );

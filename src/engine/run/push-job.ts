@@ -4,6 +4,7 @@ import { inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run-report.js';
 import type { DeliveryContext } from '../../delivery/delivery.js';
 import { readFeed } from '../../snapshot/feed.js';
+import { recordDecisions } from '../../storage/decisions.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { pastRuns } from '../../storage/reports.js';
 import { prepareStorage } from '../../storage/storage.js';
@@ -25,6 +26,17 @@ async function newestRun(
   return newest;
 }
 
+/** Notes who takes over tables. */
+function noteAdoption({ layout, clock }: DeliveryContext, { job, destinations, streams }: DeliverJobOptions) {
+  const chosen = job.destinations.filter(({ name }) => destinations?.includes(name) ?? true);
+  const places = chosen.flatMap(({ name, streams: delivered }) =>
+    delivered
+      .filter((stream) => streams?.includes(stream) ?? true)
+      .map((stream) => ({ destination: name, stream, configured: true })),
+  );
+  return recordDecisions(layout, clock.now(), () => [{ action: 'adopt', places }]);
+}
+
 /**
  * Delivers the published snapshot without a run.
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`; `locked` if another process delivers to all of them
@@ -35,6 +47,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
   const began = clock.monotonic();
   requireDestinations(job);
   await prepareStorage(layout, job.publish.mode);
+  if (options.adopt) await noteAdoption(context, options);
   const destinations = await deliverJob(context, options);
   const locked = destinations.filter(({ error }) => error?.code === 'locked');
   if (locked[0]?.error && locked.length === destinations.length) {

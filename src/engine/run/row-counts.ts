@@ -11,18 +11,18 @@ export function countDuplicates(
 }
 
 /**
- * Checks that every record is counted once: as a row, a further copy of a key, a reject, or an unchanged row.
+ * Checks that every record is counted once: as a row, a further copy of a key, a reject, a forgotten person, or an unchanged row.
  * @throws {CdsyncError} `unbalanced` if records were lost or added on the way
  */
 export function checkRowCounts(
   stream: string,
   read: Pick<ReadResult, 'counters' | 'dropped' | 'unchangedRows'>,
-  unified: Pick<Unified, 'rows' | 'duplicates'>,
+  unified: Pick<Unified, 'rows' | 'duplicates' | 'forgotten'>,
 ): void {
   const { counters, unchangedRows } = read;
-  const { rows } = unified;
+  const { rows, forgotten } = unified;
   const copies = countDuplicates(read, unified);
-  if (counters.read === rows + copies + counters.rejected + unchangedRows.records) return;
+  if (counters.read === rows + copies + forgotten + counters.rejected + unchangedRows.records) return;
   const unchanged = unchangedRows.records === 0 ? '' : ` ${unchangedRows.records} unchanged rows,`;
   throw new CdsyncError(
     `${counters.read} records were read, but these are ${rows} rows,${unchanged} ${copies} duplicates and ${counters.rejected} rejects`,

@@ -240,6 +240,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
       deprecations: context.client.deprecations,
       clockProblem: findClockProblem(context, before),
+      unconfigured: [...before.streams.keys()].filter((name) => !job.streams.some((stream) => stream.name === name)),
     });
   } finally {
     for (const stream of streams) await stream.close().catch(() => undefined);

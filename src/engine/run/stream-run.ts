@@ -177,6 +177,7 @@ export class StreamRun {
       this.#show('checking');
       const names = await this.#checkNames(opened, this.#compared);
       this.#noteKept(this.#compared);
+      this.#noteReturned(this.#compared);
       this.outcome.warnings = [...(this.outcome.warnings ?? []), ...((this.reader ?? reader).warnings ?? [])];
       const found = await evaluateGuards({
         config: opened.config,
@@ -231,6 +232,12 @@ export class StreamRun {
     const rows = formatCounted(kept, 'row');
     const message = `${rows} absent, but not deleted: no request can contain an id of only dots`;
     this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'delete_unconfirmed', message }];
+  }
+
+  #noteReturned({ commit: { forgotten = 0 } }: ComparedStream): void {
+    if (forgotten === 0) return;
+    const message = `${formatCounted(forgotten, 'record')} of people who were forgotten came back from the service and were left out: delete them there, or let one in with cdsync forget --allow KEY`;
+    this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'forgotten_returned', message }];
   }
 
   /** How many leaves the columns that were read have; 0 if the reading failed. */

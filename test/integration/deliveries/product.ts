@@ -173,7 +173,7 @@ export class Product {
       forget({ ...engine, clock: this.#clock }, only, {
         stream: 'members',
         keys: [key],
-        destinations: [{ name: 'wh' }],
+        destinations: [{ name: 'wh', streams: ['members'] }],
       }),
     );
   }

@@ -34,6 +34,8 @@ const otherExits: Partial<Record<ErrorCode, string>> = {
   no_rows: '0',
   total_missing: '0',
   delete_unconfirmed: '0',
+  forgotten_returned: '0',
+  stream_unconfigured: '0',
   not_held: '2, 1',
   held_outdated: '2, 1',
   clock_off: '1, 0',

@@ -76,6 +76,7 @@ describe('a destination', () => {
       last_why: null,
       refused: 0,
       erasures_pending: 0,
+      erasures_since: null,
       outbox: null,
     });
   });

@@ -9,6 +9,7 @@ import { compact, compactionReason } from '../../../src/snapshot/compact.js';
 import { forgetRows } from '../../../src/snapshot/forget.js';
 import { restoreFiles } from '../../../src/snapshot/restore-files.js';
 import { keysTable, storeTable, streamsTable } from '../../../src/snapshot/store-tables.js';
+import { recordDecisions } from '../../../src/storage/decisions.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 const value = fc.constantFrom<unknown>(null, 1, 2.5, 'x', '1', true, { a: 1 }, { a: 'y', b: null });
@@ -71,7 +72,9 @@ async function take(snapshots: Snapshots, step: Step): Promise<void> {
   const { runId, startedAt } = await snapshots.nextRun();
   const folder = join(layout.streamRun(runId, 'members'), 'parts');
   const at = { keys: [step.key], runId, at: startedAt, sequence: sequence + 1 };
-  await forgetRows(store, { layout, state, folder, compression: 'zstd', horizon: '2020-01-01T00:00:00.000Z', ...at });
+  await recordDecisions(layout, 0, () => [{ action: 'erased' }]);
+  const horizon = '2020-01-01T00:00:00.000Z';
+  await forgetRows(store, [{ layout, state, folder, compression: 'zstd', horizon, ...at }]);
 }
 
 /** Publishes the result of the steps, as a run does. */

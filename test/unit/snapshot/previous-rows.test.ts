@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { previousRows } from '../../../src/engine/run/previous-rows.js';
 import { forgetRows } from '../../../src/snapshot/forget.js';
 import { commitTimesTable } from '../../../src/snapshot/store-tables.js';
+import { recordDecisions } from '../../../src/storage/decisions.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 const stream = 'members';
@@ -53,7 +54,8 @@ async function forget(own: Snapshots, key: string, at: string): Promise<void> {
     compression: 'zstd',
     horizon: '2020-01-01T00:00:00.000Z',
   } as const;
-  await forgetRows(store, task);
+  await recordDecisions(own.layout, 0, () => [{ action: 'erased' }]);
+  await forgetRows(store, [task]);
   await own.publish();
 }
 
