@@ -85,7 +85,7 @@ const late: typeof early = [
   ['while it publishes Parquet files', 'rename job/parquet/members/manifest.json #1', 'before', 'SIGINT'],
   ['while it publishes the DuckDB file', 'symlink job/.job.duckdb.tmp #1', 'before', 'SIGHUP'],
   ['while it writes its report', 'rename job/reports/RUN.json #1', 'before', 'SIGTERM'],
-  ['while it delivers', 'sql BEGIN TRANSACTION #2', 'before', 'SIGTERM'],
+  ['while it delivers', 'sql BEGIN TRANSACTION #3', 'before', 'SIGTERM'],
   ['while the destination commits', 'sql COMMIT #2', 'before', 'SIGINT'],
   ['after the destination has committed', 'sql COMMIT #2', 'after', 'SIGTERM'],
 ];
@@ -149,7 +149,7 @@ describe('a run that cannot publish its committed snapshot', () => {
         ['not_tried'],
         before.delivered,
       ]);
-      expect(stderr).toMatch(/next: cdsync run/);
+      expect(stderr).toMatch(/correct the storage folder, then: cdsync/);
       const { streams: again } = await space.runWell('job');
       expect(again.map(({ inserted, updated, deleted }) => inserted + updated + deleted)).toEqual([0, 0]);
       expect(await visible()).toEqual(truth);
