@@ -137,6 +137,11 @@ export const commands: CommandModule[] = [
     async () => (await import('./salt.js')).saltCommand,
   ),
   command(
+    'mcp [config]',
+    'serve the published file to a program that speaks the Model Context Protocol, read-only',
+    async () => (await import('./mcp.js')).mcpCommand,
+  ),
+  command(
     'completion [shell]',
     'print a script that makes bash, zsh or fish complete the words of cdsync',
     async () => (await import('./completion.js')).completionCommand,

@@ -9,7 +9,7 @@ import { csvLine } from './row-formats.js';
 import { table } from './table.js';
 
 /** A published snapshot, queried with SQL. */
-interface Queried {
+export interface Queried {
   rows(sql: string): Promise<Record<string, unknown>[]>;
 }
 
@@ -52,12 +52,12 @@ export interface StreamDifference {
 /** Reads the changes of a stream's columns by a run. */
 type ReadSchemaChanges = (runId: string) => Promise<readonly SchemaChange[]>;
 
-interface StoredState {
+export interface StoredState {
   readonly key: string[];
   readonly columns: { name: string }[];
 }
 
-async function stateOf(published: Queried, stream: string): Promise<StoredState> {
+export async function stateOf(published: Queried, stream: string): Promise<StoredState> {
   const states = await published.rows('SELECT stream, state FROM private.streams');
   const found = states.find((each) => each.stream === stream);
   if (found !== undefined) return JSON.parse(String(found.state)) as StoredState;

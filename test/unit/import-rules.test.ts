@@ -28,6 +28,7 @@ const lines = [
   ['engine/run'],
   ['engine/plan', 'engine/inspect', 'engine/admin'],
   ['output', 'conformance'],
+  ['mcp'],
   ['cli'],
   ['cli/init'],
 ];

@@ -1,0 +1,92 @@
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
+import type { CdsyncError } from '../core/errors.js';
+import { jsonOf } from '../output/rows.js';
+import type { PublishedRows } from '../snapshot/published.js';
+
+/** What one call may use and return. No caller can raise it. */
+export const limits = {
+  rows: 200,
+  /** Of the text of an answer, as it stands in the message. */
+  bytes: 256 * 1024,
+  queryMs: 10_000,
+  cellCharacters: 4000,
+  errorCharacters: 2000,
+} as const;
+
+/** The rows of a query, as far as the limits let them through. */
+export interface BoundedRows {
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly rows: readonly (readonly unknown[])[];
+  /** Why there are no more rows than these; null if these are all. */
+  readonly ended_early: string | null;
+  /** Columns in which a long value was cut. */
+  readonly cut: readonly string[];
+}
+
+/** An answer is a text in a message of JSON: its quotes and line ends are escaped once more. */
+function bytesInMessage(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(JSON.stringify(value)));
+}
+
+function cutText(text: string, characters: number): string {
+  return `${text.slice(0, characters).replace(/[\uD800-\uDBFF]$/, '')}… (${text.length} characters)`;
+}
+
+/** A value of DuckDB as JSON, and whether it was cut: a long one becomes a text. */
+function cellOf(value: DuckDBValue, type: DuckDBType): { cell: unknown; isCut: boolean } {
+  if (typeof value === 'string' && value.length > limits.cellCharacters)
+    return { cell: cutText(value, limits.cellCharacters), isCut: true };
+  const cell = jsonOf(value, type);
+  if (cell === null || typeof cell !== 'object') {
+    const isCut = typeof cell === 'string' && cell.length > limits.cellCharacters;
+    return { cell: isCut ? cutText(cell, limits.cellCharacters) : cell, isCut };
+  }
+  const text = JSON.stringify(cell);
+  const isCut = text.length > limits.cellCharacters;
+  return { cell: isCut ? cutText(text, limits.cellCharacters) : cell, isCut };
+}
+
+/** Takes rows until one of the limits; what follows is not read. */
+export async function boundedRows({ names, types, chunks }: PublishedRows): Promise<BoundedRows> {
+  const columns = names.map((name, column) => ({ name, type: String(types[column]) }));
+  const rows: unknown[][] = [];
+  const cut = new Set<string>();
+  const ended = (why: string | null): BoundedRows => ({ columns, rows, ended_early: why, cut: [...cut] });
+  let bytes = bytesInMessage(ended(null)) + bytesInMessage(names);
+  for await (const chunk of chunks())
+    for (const row of chunk) {
+      if (rows.length === limits.rows)
+        return ended(`an answer has ${limits.rows} rows at most: aggregate, or use LIMIT`);
+      const cells = row.map((value, column) => cellOf(value, types[column] as DuckDBType));
+      const values = cells.map(({ cell }) => cell);
+      bytes += bytesInMessage(values) + 1;
+      if (bytes > limits.bytes)
+        return ended(`an answer has ${limits.bytes / 1024} KiB at most: ask for fewer columns or rows`);
+      rows.push(values);
+      for (const [column, { isCut }] of cells.entries()) if (isCut) cut.add(names[column] as string);
+    }
+  return ended(null);
+}
+
+/** All rows of a query of ours, each an object: integers that JSON has exactly are numbers. */
+export async function allRows({ names, types, chunks }: PublishedRows): Promise<Record<string, unknown>[]> {
+  const rows: Record<string, unknown>[] = [];
+  for await (const chunk of chunks())
+    for (const row of chunk) {
+      const cells = names.map((name, at) => [name, jsonOf(row[at] ?? null, types[at] as DuckDBType)] as const);
+      rows.push(Object.fromEntries(cells));
+    }
+  return rows;
+}
+
+/** The text of an answer. One that is too long says so in place of itself. */
+export function answerText(answer: unknown): string {
+  if (bytesInMessage(answer) <= limits.bytes) return JSON.stringify(answer);
+  return JSON.stringify({ ended_early: `the answer has more than ${limits.bytes / 1024} KiB`, rows: [] });
+}
+
+/** An error for whoever runs the model: without stored values, as those of a query have none unless they may be shown. */
+export function errorText({ code, message, hint }: CdsyncError): string {
+  const text = `${code}: ${message}${hint === undefined ? '' : `\n${hint}`}`;
+  return text.length > limits.errorCharacters ? cutText(text, limits.errorCharacters) : text;
+}
