@@ -29,7 +29,10 @@ export const rejectsCommand: Command<CommonArguments, RejectsArguments> = {
       ),
     );
     output.document({ job: job.name, rejects });
-    if (rejects.length === 0) return output.result('every value of every stream is at its destinations');
+    if (rejects.length === 0)
+      return output.result(
+        'every value that was delivered is at its destinations; records that never became rows: cdsync.rejects',
+      );
     const rows = rejects.map(({ destination, stream, key, column, reason, run_id }) => [
       ...[destination, stream, key ?? '(no key)', column ?? '(row)', reason, run_id],
     ]);

@@ -19,6 +19,23 @@ export function withoutTries(message: string): string {
   return message.replace(/, tried \d+ times/, '');
 }
 
+/** Why cdsync reads a list once more. The notes on its parts tell of `parts`. */
+const passReasons = {
+  parts: '',
+  total: 'its total has more records',
+  deletes: 'too many rows were absent to ask for each',
+  types: 'a column got another type',
+} as const;
+
+/** A pass over a list besides the first. */
+export interface Pass {
+  reason: keyof typeof passReasons;
+  /** The records that it returned. */
+  records: number;
+  /** Those that no earlier pass had returned; all, if it took the place of the pass before. */
+  added: number;
+}
+
 /**
  * What one stream of a run did. `rows` = inserted + updated + unchanged; `requests` = sent, retries included. If the reading resumes that
  * of earlier processes, its counters are the sums over all of them.
@@ -60,8 +77,13 @@ export interface StreamReport {
   partitions: { by: string[]; chains: number; missed: number | null } | null;
   /** Extraction time. */
   seconds: number;
+  /** Further passes over the same list, by cdsync's own choice; they count in pages, requests and time. Left out: none. */
+  passes?: Pass[];
   /** Of a stream that resumes a reading of earlier processes: the part of the counters above that is of this process. */
-  process?: { requests: number; retries: number; throttled: number; pages: number; bytes: number; seconds: number };
+  process?: Record<
+    'requests' | 'retries' | 'throttled' | 'pages' | 'bytes' | 'seconds' | 'rejected' | 'missing',
+    number
+  >;
   /** The rate limit that its requests count against, in requests a second; null for a stream that sends none. */
   limit: { group: 'profile' | 'management' | 'realtime'; per_second: number } | null;
   /** The guards that hold it, or with `action: warn` let it pass; with figures but without keys; `error` also names keys. */
@@ -180,15 +202,22 @@ function partitionNote({ by, chains, missed }: NonNullable<StreamReport['partiti
   return `${read}; by the totals they left something out, and one more pass over the whole list brought ${added}`;
 }
 
+/** Where the rejects of a stream can be looked at; nowhere if its reading was not kept. */
+function rejectsPlace({ name, status, error }: StreamReport, runId: string): string {
+  if (status === 'held') return `; see: cdsync diff --held ${runId} ${name}`;
+  return status === 'ok' && error === null ? '; see cdsync.rejects' : '';
+}
+
 /** Notes on a run of a stream besides its counts: for the terminal and for the page about the run. */
-export function streamNotes(stream: StreamReport): string[] {
+export function streamNotes(stream: StreamReport, runId: string): string[] {
   const { duplicates, rejected, replaced, missing, partitions, retries, throttled, discarded_values: values } = stream;
   const { forgotten_returned: returned } = stream;
+  const place = rejectsPlace(stream, runId);
   const notes: readonly [count: number | undefined, words: string, what?: string][] = [
     [duplicates, 'came twice; the last copy counts'],
-    [rejected, 'could not be kept; see cdsync.rejects'],
+    [rejected, `could not be kept${place}`],
     [replaced, 'held text that is not Unicode; U+FFFD replaces it'],
-    [values, 'did not fit and became NULL; see cdsync.rejects', 'value'],
+    [values, `did not fit and became NULL${place}`, 'value'],
     [missing, 'were requested and do not exist'],
     [returned, 'of forgotten people came back and were left out'],
     [retries, `sent again (${formatCount(throttled ?? 0)} for status 429)`, 'request'],
@@ -198,5 +227,10 @@ export function streamNotes(stream: StreamReport): string[] {
       count > 0 ? [`${formatCounted(count, what)} ${words}`] : [],
     ),
     ...(partitions == null ? [] : [partitionNote(partitions)]),
+    ...(stream.passes ?? []).flatMap(({ reason, records }) =>
+      reason === 'parts'
+        ? []
+        : [`read once more (${formatCounted(records, 'record')}), because ${passReasons[reason]}`],
+    ),
   ];
 }

@@ -6,6 +6,7 @@ import { mayRetry } from '../core/failures.js';
 import type {
   DestinationReport,
   JobReport,
+  Pass,
   ReportedError,
   ReportedWarning,
   RunReport,
@@ -73,8 +74,8 @@ export interface StreamOutcome {
   warnings?: readonly ReportedWarning[];
   /** Names under `columns:` that no column has. */
   unmatchedRules?: readonly string[];
-  /** Extraction time. */
-  seconds?: number;
+  /** Passes over the list besides the first. */
+  passes?: readonly Pass[];
   /** How the list was read in parts. */
   split?: ReadingSplit | undefined;
   /** Why the record cache was not used, in words. */
@@ -124,7 +125,7 @@ function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
 }
 
 /** The counters of this process alone, if the stream was resumed. */
-function ownPart({ counters, earlier }: StreamOutcome): Pick<StreamReport, 'process'> {
+function ownPart({ counters, earlier, commit }: StreamOutcome): Pick<StreamReport, 'process'> {
   if (counters === undefined || earlier === undefined) return {};
   const own = (name: keyof Counters) => Math.max(0, counters[name] - earlier[name]);
   return {
@@ -135,13 +136,15 @@ function ownPart({ counters, earlier }: StreamOutcome): Pick<StreamReport, 'proc
       pages: own('pages'),
       bytes: own('bytes'),
       seconds: own('milliseconds') / 1000,
+      rejected: own('rejected') + (commit?.discarded ?? 0),
+      missing: own('missing'),
     },
   };
 }
 
 /** A stream's entry in the `--json` document. */
 export function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
-  const { name, error, counters, commit, seconds, findings, remarks = [], split } = outcome;
+  const { name, error, counters, commit, passes = [], findings, remarks = [], split } = outcome;
   const committed = error === undefined ? commit : undefined;
   const failure = error ?? outcome.unpublished;
   const difference = committed?.task.difference;
@@ -153,14 +156,15 @@ export function reportStream(outcome: StreamOutcome, runId: string): StreamRepor
     updated: difference?.updated ?? 0,
     deleted: difference?.deleted ?? 0,
     unchanged: difference?.unchanged ?? 0,
-    duplicates: committed?.duplicates ?? 0,
+    duplicates: commit?.duplicates ?? 0,
     rejected: (counters?.rejected ?? 0) + (commit?.discarded ?? 0),
     replaced: counters?.replaced ?? 0,
     discarded_values: commit?.discardedValues ?? 0,
     forgotten_returned: commit?.forgotten ?? 0,
     schema_changes: commit === undefined ? [] : schemaChanges(commit.task.previous?.columns, commit.task.columns),
     missing: counters?.missing ?? 0,
-    recognised: counters?.cached ?? 0,
+    // A record of two passes is one.
+    recognised: commit?.task.difference.cached ?? counters?.cached ?? 0,
     unrecognised: outcome.cacheUnusedBecause ?? null,
     requests: counters?.requests ?? 0,
     retries: counters?.retries ?? 0,
@@ -168,7 +172,8 @@ export function reportStream(outcome: StreamOutcome, runId: string): StreamRepor
     pages: counters?.pages ?? 0,
     bytes: counters?.bytes ?? 0,
     partitions: split === undefined ? null : { by: [...split.attributes], chains: split.chains, missed: split.missed },
-    seconds: seconds ?? (counters?.milliseconds ?? 0) / 1000,
+    ...(passes.length === 0 ? {} : { passes: [...passes] }),
+    seconds: (counters?.milliseconds ?? 0) / 1000,
     ...ownPart(outcome),
     limit: outcome.limit ?? null,
     findings:

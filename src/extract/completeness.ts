@@ -34,7 +34,7 @@ export interface CountedRead {
   distinctKeys(): Promise<number>;
   /** Called if the list should be compared with its total, and the service gave none. */
   hasNoTotal(): void;
-  /** Called if the partitions seemed to leave records out: how many the pass over the whole list returned. */
+  /** Called after one more pass over the whole list: how many records no earlier one had returned. */
   missed(records: number): void;
 }
 
@@ -60,9 +60,9 @@ async function complete(list: CountedRead): Promise<void> {
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, partitionKeys / 100) : Number.POSITIVE_INFINITY;
   if (list.partitionKeys === undefined && wanted !== null && partitionKeys >= wanted && partitionKeys <= most) return;
   await list.read([{ kind: isPartitioned ? 'whole' : 'again' }], isPartitioned ? { partitionKeys } : {});
-  if (isPartitioned) list.missed((await list.distinctKeys()) - partitionKeys);
-  if (!list.checkTotal) return;
   const found = await list.distinctKeys();
+  list.missed(found - partitionKeys);
+  if (!list.checkTotal) return;
   const least = Math.min(list.totalAtStart ?? 0, (await list.total()) ?? 0);
   if (found >= least) return;
   throw new CdsyncError(
@@ -93,12 +93,14 @@ async function readInPages(list: CountedRead): Promise<void> {
 async function readByTotal(list: CountedRead): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
   const wanted = await wantedRecords(list);
-  if (wanted === null ? !circled : (await list.distinctKeys()) >= wanted) return;
+  const before = await list.distinctKeys();
+  if (wanted === null ? !circled : before >= wanted) return;
   const pageSize = Math.max(list.pageSize(), wanted ?? 0);
   circled = await endsInCircle(list, [{ kind: 'again' }], { pageSize });
   const after = await list.total();
   const least = after === null || wanted === null ? null : Math.min(after, list.totalAtStart ?? wanted);
   const found = await list.distinctKeys();
+  list.missed(found - before);
   if (least === null ? !circled : found >= least) return;
   throw new CdsyncError(
     `${list.label} brought ${found} members of ${least ?? 'an unknown number'}, even in one large page`,

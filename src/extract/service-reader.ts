@@ -1,6 +1,6 @@
 import { hidesValues } from '../columns/column-rules.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import type { ReportedWarning } from '../core/run-report.js';
+import type { Pass, ReportedWarning } from '../core/run-report.js';
 import type { RecordHashTable } from '../record-cache/hash-table.js';
 import type { NextCache, StreamCache } from '../record-cache/stream-cache.js';
 import { requireOwner } from '../sources/key-owner.js';
@@ -53,7 +53,7 @@ export class ServiceReader {
   readonly #cursors: ReadonlyMap<string, PartitionCursor>;
   readonly #partitions: readonly Partition[];
   #totalAtStart: number | null;
-  #missed: number | null = null;
+  readonly passes: Pass[] = [];
   readonly #total: ListTotal;
   #hasTotal = true;
   readonly #earlierMs: number;
@@ -148,7 +148,8 @@ export class ServiceReader {
     const { partition } = this.#options;
     const configured = partition !== undefined && 'attribute' in partition ? [partition.attribute] : [];
     const attributes = first.kind === 'values' ? first.values.map(([attribute]) => attribute) : configured;
-    return { attributes, chains: parts.length, missed: this.#missed };
+    const missed = this.passes.find(({ reason }) => reason === 'parts')?.added ?? null;
+    return { attributes, chains: parts.length, missed };
   }
 
   /** The counters of the processes whose reading it resumes. */
@@ -213,13 +214,19 @@ export class ServiceReader {
       pageSize: () => this.#runner.pageSize(pageSize).limit,
       total: () => this.#total.ask(operation, distrustsTokens),
       partitionKeys: this.#cursors.get(partitionName({ kind: 'whole' }))?.partition_keys,
-      read: (partitions, options) => this.#runner.run(partitions.map((each) => this.#task(each, options))),
+      read: async (partitions, options = {}) => {
+        const tasks = partitions.map((each) => this.#task(each, options));
+        if (options.partitionKeys !== undefined) await this.#pass('parts', tasks);
+        else if (partitions[0]?.kind === 'again') await this.#pass('total', tasks);
+        else await this.#runner.run(tasks);
+      },
       distinctKeys: async () => distinctKeys(this.#options.database, await this.extracted()),
       hasNoTotal: () => {
         this.#hasTotal = false;
       },
       missed: (records) => {
-        this.#missed = records;
+        const last = this.passes.at(-1);
+        if (last !== undefined) last.added = records;
       },
     };
   }
@@ -307,8 +314,20 @@ export class ServiceReader {
   }
 
   /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */
-  readAgain(): Promise<void> {
-    return this.#checkpointed(() => this.#runner.run([this.#task({ kind: 'again' })]));
+  async readAgain(): Promise<Pass> {
+    await this.#checkpointed(() => this.#pass('deletes', [this.#task({ kind: 'again' })]));
+    return this.passes.at(-1) as Pass;
+  }
+
+  async #pass(reason: Pass['reason'], tasks: readonly ReadTask[]): Promise<void> {
+    const before = this.live.read;
+    const pass: Pass = { reason, records: 0, added: 0 };
+    this.passes.push(pass);
+    try {
+      await this.#runner.run(tasks);
+    } finally {
+      pass.records = this.live.read - before;
+    }
   }
 
   /**

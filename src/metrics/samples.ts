@@ -121,7 +121,7 @@ function ofStream(stream: StreamReport, end: RunResult, unusual: readonly Anomal
     ...(stream.status === 'ok' ? committed : []),
     one('cdsync.stream.duration', stream.seconds),
     one('cdsync.stream.unusual', unusual.filter((each) => each.stream === stream.name).length),
-    one('cdsync.stream.rejected', stream.rejected),
+    one('cdsync.stream.rejected', sent.rejected),
     one('cdsync.stream.duplicates', stream.duplicates),
     one('cdsync.stream.requests', sent.requests),
     one('cdsync.stream.retries', sent.retries),

@@ -47,6 +47,9 @@ export interface StreamDifference {
   rows: ChangedRow[];
   /** Columns that the runs between the snapshots added, or gave another type, as far as their reports are there. */
   schema_changes: SchemaChange[];
+  /** Of a held run: how many records and values it could not keep, and as many of them as rows are shown. */
+  rejected?: number;
+  rejects?: HeldFiles['rejects'];
 }
 
 /** Reads the changes of a stream's columns by a run. */
@@ -239,7 +242,7 @@ function exactNumber(value: unknown): unknown {
  */
 export async function heldDifferenceOf(
   source: Queried,
-  { held: { run_id: runId, key }, changes, before }: HeldFiles,
+  { held: { run_id: runId, key }, changes, before, rejects }: HeldFiles,
   request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>,
   readSchemaChanges: ReadSchemaChanges,
 ): Promise<StreamDifference> {
@@ -249,6 +252,8 @@ export async function heldDifferenceOf(
     from: before === undefined ? null : 'the last snapshot',
     to: `run ${runId}, which is held`,
     schema_changes: ofColumn(await readSchemaChanges(runId), request.column),
+    rejected: rejects.length,
+    rejects: rejects.slice(0, request.limit),
   };
   if (changes === undefined) return { ...at, inserted: 0, updated: 0, deleted: 0, columns: {}, rows: [] };
   const columnsOf = async (sql: string) =>
@@ -333,11 +338,29 @@ export function differenceLines(difference: StreamDifference, column?: string): 
   ];
   const byColumn = Object.entries(columns).map(([name, count]) => [name, formatCount(count)]);
   if (byColumn.length > 0) lines.push('', ...table(['column', 'updates'], byColumn).map((line) => `  ${line}`));
-  if (rows.length === 0) return lines;
+  if (rows.length > 0) lines.push('', ...rowLines(rows, total));
+  return [...lines, ...rejectLines(difference)];
+}
+
+/** What a held run could not keep. */
+function rejectLines({ rejected = 0, rejects = [] }: StreamDifference): string[] {
+  if (rejected === 0) return [];
+  const cells = rejects.map(({ key, column, reason }) => [key ?? '(no key)', column ?? '(row)', reason]);
+  const more = rejected - rejects.length;
+  return [
+    '',
+    `  ${formatCounted(rejected, 'reject')}: what could not be kept`,
+    ...table(['key', 'column', 'reason'], cells).map((line) => `  ${line}`),
+    ...(more === 0 ? [] : [`  and ${formatCount(more)} more: --limit`]),
+  ];
+}
+
+function rowLines(rows: readonly ChangedRow[], total: number): string[] {
   const shown = rows.map(({ op, key, columns: changed }) => [op, key, changed.map(cell).join(', ')]);
-  lines.push('', ...table(['op', 'key', 'columns'], shown).map((line) => `  ${line}`));
-  if (rows.length < total) lines.push(`  and ${formatCount(total - rows.length)} more: --limit`);
-  return lines;
+  return [
+    ...table(['op', 'key', 'columns'], shown).map((line) => `  ${line}`),
+    ...(rows.length < total ? [`  and ${formatCount(total - rows.length)} more: --limit`] : []),
+  ];
 }
 
 /** The same rows as comma-separated values. */

@@ -75,7 +75,7 @@ function recognition(streams: readonly StreamReport[]): string[] {
 }
 
 function footnotes(
-  { streams, deprecations = [], warnings: ofRun = [] }: JobReport,
+  { run_id: runId, streams, deprecations = [], warnings: ofRun = [] }: JobReport,
   withoutHint: string | undefined,
 ): string[] {
   const notes = [
@@ -87,7 +87,7 @@ function footnotes(
   for (const stream of streams) {
     const { name, warnings = [], schema_changes: changes = [], error } = stream;
     notes.push(
-      ...streamNotes(stream).map((note) => `${name}: ${note}`),
+      ...streamNotes(stream, runId).map((note) => `${name}: ${note}`),
       ...warnings.map(({ message }) => `warning: ${name}: ${message}`),
       ...schemaLines(changes).map((line) => `${name}: ${line}`),
     );

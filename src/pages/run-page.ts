@@ -88,7 +88,7 @@ export function runPage(page: RunPage): string {
     )}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}${section('Columns that changed', isFirst ? undefined : changedColumns(figures, streams))}${section(
       comparison,
       past.length > 1 ? trends(past) : undefined,
-    )}${section('Columns', columnTables(figures, streams, isFirst))}<section><h2>How it ran</h2>${runDetails(report)}<details><summary>Requests, pages and time of each stream</summary>${streamTable(report.streams ?? [], before)}</details></section>`,
+    )}${section('Columns', columnTables(figures, streams, isFirst))}<section><h2>How it ran</h2>${runDetails(report)}<details><summary>Requests, pages and time of each stream</summary>${streamTable(report, before)}</details></section>`,
     footer: html`<p>Run <code>${report.run_id}</code>. Made by cdsync at ${moment(now)} UTC. To make it again: <code>${completed(`cdsync report ${report.run_id}`, place)}</code></p>`,
   });
 }

@@ -20,10 +20,10 @@ export function countCell(value: number | undefined | null): Html {
   return html`<td class="n${value === 0 ? ' zero' : ''}">${formatCount(value)}</td>`;
 }
 
-function notes(stream: StreamReport): string[] {
+function notes(stream: StreamReport, runId: string): string[] {
   const { recognised: cached = 0, unrecognised: reason } = stream;
   return [
-    ...streamNotes(stream),
+    ...streamNotes(stream, runId),
     ...(cached > 0 ? [`${formatCount(cached)} unchanged, skipped`] : []),
     ...(reason ? [`all records processed: ${reason}`] : []),
   ];
@@ -53,12 +53,15 @@ const heads = [
  * The result of each stream. The counts of a held stream are those of its commit. A stream that failed has the rows that it had.
  * @param before reports of the runs before, newest first
  */
-export function streamTable(streams: readonly StreamReport[], before: readonly Pick<JobReport, 'streams'>[]): Html {
+export function streamTable(
+  { streams = [], run_id: runId }: Pick<JobReport, 'streams' | 'run_id'>,
+  before: readonly Pick<JobReport, 'streams'>[],
+): Html {
   if (streams.length === 0) return html`<p>The run has reached no stream.</p>`;
   const more = streams.length - mostRows;
   const shown = streams.slice(0, mostRows);
   const said = shown.flatMap((stream) => {
-    const words = notes(stream).join('; ');
+    const words = notes(stream, runId).join('; ');
     return words === '' ? [] : [html`<li>${name(stream.name)}: ${words}</li>`];
   });
   return html`${table(

@@ -43,6 +43,9 @@ const heldSchema = z.object({
     rejects: z.array(z.string()),
     standing: unchangedRowsSchema.default(noUnchangedRows),
   }),
+  passes: z
+    .array(z.object({ reason: z.enum(['parts', 'total', 'deletes', 'types']), records: z.number(), added: z.number() }))
+    .default([]),
   /** The record cache of the next run, after an approval; left out if there is none. */
   next_known: nextCache.optional(),
 });
@@ -52,6 +55,11 @@ export type HeldStream = z.infer<typeof heldSchema>;
 
 function heldPath(layout: JobLayout, runId: string, stream: string): string {
   return join(layout.streamRun(runId, stream), 'held.json');
+}
+
+/** The rejects of a held stream as `cdsync.rejects` would show them; there is none without rejects. */
+export function heldRejectsPath(layout: JobLayout, runId: string, stream: string): string {
+  return join(layout.streamRun(runId, stream), 'held.rejects.jsonl');
 }
 
 export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<void> {

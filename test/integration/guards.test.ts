@@ -126,6 +126,27 @@ describe('guards', () => {
     await space.clearFaults();
   });
 
+  it('shows what a held run could not keep, and publishes the rejects of a run that changed nothing', async () => {
+    const rejects = () =>
+      space.query('looked_at', 'select key, count(*)::int as n from cdsync.rejects group by all order by all');
+    await serve('made', 100, same);
+    await space.configure('looked_at', [made()]);
+    await space.runWell('looked_at');
+    const nested = JSON.parse(`${'['.repeat(1500)}${']'.repeat(1500)}`);
+    await serve('made', 101, (n) => (n === 100 ? { nested } : same(n)));
+    const { stdout, report } = await space.run('looked_at');
+    const run = report.jobs[0]?.run_id ?? '';
+    expect(stdout + JSON.stringify(report)).toContain('guard_max_rejected');
+    const held = await space.cdsync(['diff', 'looked_at.json', '--held', run, 'made', '--json']);
+    expect(JSON.parse(held.stdout)).toMatchObject({ inserted: 0, rejected: 1, rejects: [{ key: null, column: null }] });
+    const shown = await space.cdsync(['diff', 'looked_at.json', '--held', run, 'made']);
+    expect(shown.stdout).toMatch(/1 reject: .*\n +key .*\n +\(no key\) /s);
+    expect(await rejects()).toEqual([]);
+    await space.configure('looked_at', [made({ max_rejected: 'off' })]);
+    const { sequence } = await space.runWell('looked_at');
+    expect([sequence, await rejects()]).toEqual([1, [{ key: null, n: 1 }]]);
+  });
+
   it('hold the whole job if configured so', async () => {
     await serve('other', 5, same);
     await serve('made', 100, same);

@@ -1,10 +1,10 @@
-import { readdir, readlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
 import { nearest } from '../../core/suggestions.js';
 import { readManifest } from '../../snapshot/manifest.js';
-import { type HeldStream, heldStreams } from '../../storage/held.js';
+import { type HeldStream, heldRejectsPath, heldStreams } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
 
 /** The changes of a held stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
@@ -14,6 +14,15 @@ export interface HeldFiles {
   readonly changes: string | undefined;
   /** Rows of that snapshot; undefined if there was none. */
   readonly before: string | undefined;
+  /** Records that could not be kept, and values that did not fit. */
+  readonly rejects: readonly HeldReject[];
+}
+
+/** As `cdsync.rejects` has it. */
+interface HeldReject {
+  readonly key: string | null;
+  readonly column: string | null;
+  readonly reason: string;
 }
 
 /** @throws {CdsyncError} `not_held`; it names the held streams */
@@ -65,6 +74,10 @@ export async function heldFiles(
   const held = await findHeld(layout, streams, wanted);
   const folder = layout.streamRun(held.run_id, held.stream);
   const all = new Set([...(await readdir(folder)), ...(layout.remoteFiles?.names(folder) ?? [])]);
+  const rejectsFile = heldRejectsPath(layout, held.run_id, held.stream);
+  const hasRejects = all.has(basename(rejectsFile));
+  if (hasRejects) await layout.remoteFiles?.download(rejectsFile);
+  const lines = hasRejects ? (await readFile(rejectsFile, 'utf8')).trimEnd().split('\n') : [];
   const names = [...all].filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
   const paths = names.sort().map((name) => join(folder, name));
   for (const path of paths) await layout.remoteFiles?.download(path);
@@ -72,6 +85,7 @@ export async function heldFiles(
     held,
     changes: paths.length === 0 ? undefined : `read_parquet(${sqlTexts(paths)}, union_by_name = true)`,
     before: await before(layout, held),
+    rejects: lines.map((line) => JSON.parse(line) as HeldReject),
   };
 }
 

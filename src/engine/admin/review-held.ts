@@ -86,6 +86,7 @@ function heldReader({ layout, database }: RunContext, held: HeldStream): StreamR
     reading: held.reading,
     confirmable: undefined,
     nextCache: held.next_known,
+    passes: held.passes,
     counters: () => read.counters,
     read: async () => undefined,
     extracted: async () => {

@@ -36,7 +36,7 @@ interface CommitTask {
   /** Number of the previous commit. */
   readonly sequence: number;
   readonly streams: readonly StreamCommit[];
-  /** Whether to publish the run even if it changed nothing: a stream is held, has failed, or was approved. */
+  /** Whether to publish the run even if it changed nothing: a stream is held, has failed, has rejects, or was approved. */
   readonly isNews: boolean;
 }
 

@@ -247,8 +247,10 @@ async function confirm(task: ComparisonTask, compared: Compared): Promise<Confir
   if (candidates.length === 0) return asItIs;
   if (candidates.length > most || one === undefined) {
     if (one === undefined && reader.live.pages === 1) return asItIs;
-    await confirmable.readAgain();
-    return { ...asItIs, compared: await compare(task) };
+    const pass = await confirmable.readAgain();
+    const again = await compare(task);
+    pass.added = Math.max(0, again.difference.rows - difference.rows);
+    return { ...asItIs, compared: again };
   }
   const kept = candidates.filter((key) => !isAskable(key));
   const keys = candidates.filter(isAskable);
@@ -331,6 +333,9 @@ export async function compareStream(context: CompareContext, input: CompareTask)
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
   const grown = await writeSnapshotFiles(store, growing, tables);
+  const copies = countDuplicates(read, unified) + read.unchangedRows.records - difference.cached;
+  // What cdsync has read twice itself, the service did not return twice.
+  const ofPasses = (reader.passes ?? []).reduce((sum, { records, added }) => sum + Math.max(0, records - added), 0);
   const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined && grown.again === undefined;
   const files = isEmptyWhole ? await emptySnapshot(task, read) : grown.files;
   const apply: ApplyTask = {
@@ -349,7 +354,7 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     task: apply,
     tables,
     changes: [],
-    duplicates: countDuplicates(read, unified) + read.unchangedRows.records - difference.cached,
+    duplicates: Math.max(0, copies - ofPasses),
     recordBytes: read.counters.bytes / Math.max(1, read.counters.read),
     maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
     discarded,

@@ -129,7 +129,7 @@ async function compareAndCommit(
       if (status === 'held') await noteHeldRun(context, store, run);
       return { sequence, unpublished: undefined };
     }
-    const isNews = status !== 'ok';
+    const isNews = status !== 'ok' || commits.some(({ rejects }) => rejects.length > 0);
     const keepsAll = findClockProblem(context, before) !== undefined;
     const committed = await commitAndPublish({ ...context, keepsAll }, store, {
       run,

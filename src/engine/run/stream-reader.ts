@@ -1,4 +1,4 @@
-import type { ReportedWarning } from '../../core/run-report.js';
+import type { Pass, ReportedWarning } from '../../core/run-report.js';
 import type { LiveCounters, ReadResult } from '../../extract/read-result.js';
 import type { ReadingSplit } from '../../extract/service-reader.js';
 import type { RecordHashTable } from '../../record-cache/hash-table.js';
@@ -12,8 +12,8 @@ import type { Counters } from '../../storage/journal.js';
 export interface Confirmable {
   /** The request for one record; undefined if the service has none. */
   readonly one: ListSource['one'] | undefined;
-  /** Reads the whole list once more; records that the first reading missed are added. */
-  readAgain(): Promise<void>;
+  /** Reads the whole list once more; records that the first reading missed are added. @returns the pass, without what it added */
+  readAgain(): Promise<Pass>;
   /** Adds a record that was requested by its key. @returns false if it no longer matches the stream's filter */
   addSingle(key: string, body: Buffer): Promise<boolean>;
 }
@@ -44,6 +44,8 @@ export interface StreamReader {
   readonly cacheUnusedBecause?: string | undefined;
   /** Warnings about the reading. */
   readonly warnings?: readonly ReportedWarning[] | undefined;
+  /** Passes over the list besides the first. */
+  readonly passes?: readonly Pass[];
   counters(): Counters;
   /** The part of its counters that earlier processes counted; undefined if it resumes none. */
   readonly earlier?: Counters | undefined;

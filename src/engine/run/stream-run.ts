@@ -1,14 +1,16 @@
 import { countLeaves, type StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
+import { writeFileAtomically } from '../../core/durable.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
+import type { Pass } from '../../core/run-report.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { followingStreams } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
-import { writeHeld } from '../../storage/held.js';
-import { noCounters } from '../../storage/journal.js';
+import { heldRejectsPath, writeHeld } from '../../storage/held.js';
+import { type Counters, noCounters } from '../../storage/journal.js';
 import { recentReports } from '../../storage/reports.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import { configurationDigest } from '../column-rules.js';
@@ -41,6 +43,9 @@ export class StreamRun {
   /** The streams that its query reads. */
   inputs: QueryInputs = new Map();
   #compared: ComparedStream | undefined;
+  /** What passes have counted whose place a later one took. */
+  #replaced: Pick<Counters, 'pages' | 'milliseconds'> = noCounters;
+  readonly #replacing: Pass[] = [];
   /** Whether the held stream is on disk. */
   #isKept = false;
   readonly #context: RunContext;
@@ -79,7 +84,16 @@ export class StreamRun {
       this.#context.failed?.(error);
       this.#show('failed');
     } finally {
-      this.outcome.counters = this.reader?.counters() ?? this.outcome.counters;
+      if (this.reader !== undefined) {
+        const { pages, milliseconds } = this.#replaced;
+        const counters = this.reader.counters();
+        this.outcome.counters = {
+          ...counters,
+          pages: counters.pages + pages,
+          milliseconds: counters.milliseconds + milliseconds,
+        };
+        this.outcome.passes = [...this.#replacing, ...(this.reader.passes ?? [])];
+      }
       // The counters of a second reading include the first.
       this.outcome.earlier ??= this.reader?.resumed ? this.reader.earlier : undefined;
       this.outcome.split = this.reader?.split;
@@ -137,7 +151,6 @@ export class StreamRun {
     }
     await reader.read();
     this.#show('read');
-    this.outcome.seconds = reader.counters().milliseconds / 1000;
     return reader;
   }
 
@@ -148,10 +161,17 @@ export class StreamRun {
     before: PreviousState,
     { session, columns }: { readonly session: Session; readonly columns: ReadingInvalidated['columns'] },
   ): Promise<StreamReader> {
-    const meter = this.reader?.counters() ?? opened.meter;
+    const first = this.reader?.counters() ?? { ...noCounters, ...opened.meter };
     await this.reader?.close();
-    const again = { ...opened, meter, unfinished: undefined };
-    return this.#read(again, { run, before, session, columns, refusal: 'a column got another type' });
+    this.#replaced = {
+      pages: this.#replaced.pages + first.pages,
+      milliseconds: this.#replaced.milliseconds + first.milliseconds,
+    };
+    const again = { ...opened, meter: first, unfinished: undefined };
+    const reader = await this.#read(again, { run, before, session, columns, refusal: 'a column got another type' });
+    const { read: records } = reader.counters();
+    this.#replacing.push({ reason: 'types', records, added: records });
+    return reader;
   }
 
   compare(run: RunIdentity, before: PreviousState, store: SnapshotStore): Promise<void> {
@@ -303,8 +323,14 @@ export class StreamRun {
       ...(covered === undefined ? {} : { covered: [...covered] }),
       ...(reading === undefined ? {} : { reading }),
       read: JSON.parse(JSON.stringify({ ...read, standing: unchangedRows })),
+      passes: [...(reader.passes ?? [])],
       ...(reader.nextCache === undefined ? {} : { next_known: reader.nextCache }),
     });
+    const { rejects } = compared.commit;
+    if (rejects.length > 0) {
+      const lines = rejects.map((reject) => JSON.stringify(reject));
+      await writeFileAtomically(heldRejectsPath(this.#context.layout, run.runId, this.name), `${lines.join('\n')}\n`);
+    }
     this.#isKept = true;
   }
 

@@ -57,6 +57,15 @@ describe('the text file for Prometheus', () => {
     expect([...found.keys()]).toEqual(families.map(prometheusName));
   });
 
+  it('counts a record that could not be kept once, also if a later run resumes the reading', async () => {
+    const stream = { job: 'nightly', stream: 'members' };
+    await measure({ status: 'failed', streams: [streamReport({ status: 'failed', rejected: 2 })] });
+    const sent = { requests: 1, retries: 0, throttled: 0, pages: 1, bytes: 9, seconds: 1 };
+    const process = { ...sent, rejected: 1, missing: 0 };
+    await measure({ resumed: true, streams: [streamReport({ rejected: 3, process })] });
+    expect(figureOf(await exposed(), 'cdsync_stream_rejected_total', stream)).toBe(3);
+  });
+
   it('is replaced by rename, with a mode that other users may read, and leaves nothing beside it', async () => {
     const before = process.umask(0o077);
     try {
