@@ -79,7 +79,8 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   const { results } = response;
   const equals = new BodyTemplate(results?.equals ?? '{{ _key }}');
   const checked = {
-    required: merged.required ?? [],
+    // Members of the body: another body has others.
+    required: changed.required ?? (changed.body === undefined ? options.required : undefined) ?? [],
     isCompared: results?.key !== undefined && results.equals !== undefined,
   };
   const own = isOwn

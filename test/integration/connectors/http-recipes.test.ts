@@ -1,0 +1,396 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import http from '../../../connectors/http/index.js';
+import type { OutgoingRecord } from '../../../src/sdk/index.js';
+import { blocksOf } from '../../fixtures/recipes.js';
+import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
+import { type Received, Receiver } from '../../fixtures/webhook-server.js';
+import { Workspace } from '../../fixtures/workspace.js';
+
+const page = 'http-recipes.md';
+
+let receiver: Receiver;
+let driven: Driven | undefined;
+const recipes = new Map<string, Record<string, unknown>>();
+beforeAll(async () => {
+  receiver = await Receiver.open();
+  for (const { heading, text } of await blocksOf(page))
+    recipes.set(heading, (parse(text) as Record<string, unknown>[])[0] ?? {});
+});
+afterAll(() => receiver.close());
+beforeEach(() => receiver.reset());
+afterEach(async () => {
+  await driven?.close();
+  driven = undefined;
+});
+
+/** A recipe, sent to the receiver of this test in place of its own, with a secret for each variable. */
+function here(value: unknown): unknown {
+  if (typeof value === 'string') {
+    const text = value
+      .replace(/^\$\{\w+_URL\}$/, 'https://hooks.example.com/hook/1')
+      .replace(/\$\{(\w+)\}/g, 'secret-of-$1');
+    return text.replace(/^https:\/\/[^/]+/, `http://127.0.0.1:${receiver.port}`);
+  }
+  if (Array.isArray(value)) return value.map(here);
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, here(member)]));
+}
+
+/** Scalars as the reader of configurations gives them to options that are texts. */
+function texts(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(texts);
+  if (value === null || typeof value !== 'object') return String(value);
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, texts(member)]));
+}
+
+const people = someRecords(3, (n) => ({
+  email: `Person${n}@Example.com`,
+  phone: `202555010${n}`,
+  first_name: `F${n}`,
+  last_name: n === 1 ? null : `L${n}`,
+  tier: 'gold',
+  points: 10 + n,
+  country: 'US',
+}));
+const leaver: OutgoingRecord = { ...(people[2] as OutgoingRecord), id: 'f'.repeat(32), op: 'delete' };
+
+/** What a receiver answers by its documentation. */
+type Answer = { readonly status: number; readonly body: unknown };
+
+interface Documented {
+  /** The first request for new rows: method, path, body. */
+  readonly request: { readonly method: string; readonly path: string; readonly body: unknown };
+  /** An answer that takes all but the record `k-1`, or all. */
+  readonly answer: (received: Received) => Answer;
+  readonly refused: readonly string[];
+  /** The request for a row that has left, if the recipe has one. */
+  readonly left?: { readonly method: string; readonly path: string; readonly body: unknown };
+}
+
+const only = (status: number, body: unknown) => () => ({ status, body });
+const first = { id: 'k-0', email: 'Person0@Example.com' };
+
+const documented: Record<string, Documented> = {
+  HubSpot: {
+    request: {
+      method: 'POST',
+      path: '/crm/v3/objects/contacts/batch/upsert',
+      body: {
+        inputs: people.map((_, n) => ({
+          id: `person${n}@example.com`,
+          idProperty: 'email',
+          objectWriteTraceId: `k-${n}`,
+          properties: { firstname: `F${n}`, lastname: n === 1 ? null : `L${n}`, tier: 'gold' },
+        })),
+      },
+    },
+    answer: only(207, {
+      status: 'COMPLETE',
+      results: [{ id: '1' }, { id: '2' }],
+      numErrors: 1,
+      errors: [
+        { status: 'error', category: 'VALIDATION_ERROR', message: 'wrong', context: { objectWriteTraceId: ['k-1'] } },
+      ],
+    }),
+    refused: ['k-1'],
+  },
+  Braze: {
+    request: {
+      method: 'POST',
+      path: '/users/track',
+      body: {
+        attributes: people.map((_, n) => ({
+          external_id: `k-${n}`,
+          email: `Person${n}@Example.com`,
+          tier: 'gold',
+          points: 10 + n,
+        })),
+      },
+    },
+    answer: only(201, {
+      message: 'success',
+      attributes_processed: 2,
+      errors: [{ type: 'invalid', input_array: 'attributes', index: 1 }],
+    }),
+    refused: ['k-1'],
+    left: { method: 'POST', path: '/users/delete', body: { external_ids: ['k-2'] } },
+  },
+  Klaviyo: {
+    request: {
+      method: 'POST',
+      path: '/api/profile-import',
+      body: {
+        data: {
+          type: 'profile',
+          attributes: {
+            email: first.email,
+            external_id: 'k-0',
+            first_name: 'F0',
+            properties: { tier: 'gold', points: 10 },
+          },
+        },
+      },
+    },
+    answer: ({ body }) =>
+      body.includes('"k-1"')
+        ? { status: 400, body: { errors: [{ code: 'invalid', detail: 'not a valid address' }] } }
+        : { status: 201, body: { data: { type: 'profile' } } },
+    refused: ['k-1'],
+  },
+  Iterable: {
+    request: {
+      method: 'POST',
+      path: '/api/users/bulkUpdate',
+      body: {
+        users: people.map((_, n) => ({
+          email: `Person${n}@Example.com`,
+          dataFields: { tier: 'gold', points: 10 + n },
+        })),
+      },
+    },
+    answer: only(200, {
+      successCount: 2,
+      failCount: 1,
+      failedUpdates: { invalidEmails: ['person1@example.com'], notFoundEmails: [] },
+    }),
+    refused: ['k-1'],
+  },
+  'Segment, RudderStack': {
+    request: {
+      method: 'POST',
+      path: '/v1/batch',
+      body: {
+        batch: people.map(({ id }, n) => ({
+          type: 'identify',
+          userId: `k-${n}`,
+          messageId: id,
+          traits: { email: `Person${n}@Example.com`, tier: 'gold' },
+        })),
+      },
+    },
+    answer: only(200, { success: true }),
+    refused: [],
+  },
+  'Meta custom audience': {
+    request: {
+      method: 'POST',
+      path: '/v23.0/120200000000000000/users',
+      body: {
+        payload: {
+          schema: ['EMAIL', 'PHONE'],
+          data: people.map(() => [expect.stringMatching(/^[0-9a-f]{64}$/), expect.stringMatching(/^[0-9a-f]{64}$/)]),
+        },
+      },
+    },
+    answer: only(200, { audience_id: '1', num_received: 3, num_invalid_entries: 1 }),
+    refused: [],
+    left: {
+      method: 'DELETE',
+      path: '/v23.0/120200000000000000/users',
+      body: { payload: { schema: ['EMAIL', 'PHONE'], data: [[expect.any(String), expect.any(String)]] } },
+    },
+  },
+  Mailchimp: {
+    request: {
+      method: 'PUT',
+      path: expect.stringMatching(/^\/3\.0\/lists\/a1b2c3d4e5\/members\/[0-9a-f]{32}$/) as unknown as string,
+      body: { email_address: first.email, status_if_new: 'subscribed', merge_fields: { FNAME: 'F0', TIER: 'gold' } },
+    },
+    answer: ({ body }) =>
+      body.includes('Person1')
+        ? { status: 400, body: { title: 'Invalid Resource', detail: 'looks fake' } }
+        : { status: 200, body: {} },
+    refused: ['k-1'],
+    left: {
+      method: 'DELETE',
+      path: expect.stringMatching(/members\/[0-9a-f]{32}$/) as unknown as string,
+      body: undefined,
+    },
+  },
+  Salesforce: {
+    request: {
+      method: 'PATCH',
+      path: '/services/data/v64.0/composite/sobjects/Contact/External_Id__c',
+      body: {
+        allOrNone: false,
+        records: people.map((_, n) => ({
+          attributes: { type: 'Contact' },
+          External_Id__c: `k-${n}`,
+          Email: `Person${n}@Example.com`,
+          LastName: n === 1 ? '-' : `L${n}`,
+        })),
+      },
+    },
+    answer: ({ path }) =>
+      path.endsWith('/token')
+        ? { status: 200, body: { access_token: 'token-1', token_type: 'Bearer' } }
+        : {
+            status: 200,
+            body: [
+              { id: 'a', success: true, errors: [] },
+              { success: false, errors: [{ statusCode: 'REQUIRED_FIELD_MISSING', message: 'missing' }] },
+              { id: 'c', success: true, errors: [] },
+            ],
+          },
+    refused: ['k-1'],
+  },
+  Airtable: {
+    request: {
+      method: 'PATCH',
+      path: '/v0/appAAAAAAAAAAAAAA/Members',
+      body: {
+        performUpsert: { fieldsToMergeOn: ['Id'] },
+        records: people.map((_, n) => ({ fields: { Id: `k-${n}`, Tier: 'gold', Points: 10 + n } })),
+      },
+    },
+    answer: ({ body }) =>
+      body.includes('"k-1"')
+        ? { status: 422, body: { error: { type: 'INVALID_VALUE_FOR_COLUMN', message: 'wrong' } } }
+        : { status: 200, body: { records: [] } },
+    refused: ['k-1'],
+  },
+  'Customer.io': {
+    request: { method: 'PUT', path: '/api/v1/customers/k-0', body: { email: first.email, tier: 'gold', points: 10 } },
+    answer: ({ path }) =>
+      path.endsWith('/k-1') ? { status: 400, body: { meta: { error: 'wrong' } } } : { status: 200, body: {} },
+    refused: ['k-1'],
+    left: { method: 'DELETE', path: '/api/v1/customers/k-2', body: undefined },
+  },
+  'Slack: a message for each new VIP': {
+    request: { method: 'POST', path: '/hook/1', body: { text: 'k-0 is new among the VIPs' } },
+    answer: only(200, 'ok'),
+    refused: [],
+  },
+  OpenSearch: {
+    request: {
+      method: 'POST',
+      path: '/members/_bulk',
+      body: people.flatMap((_, n) => [{ index: { _id: `k-${n}` } }, { tier: 'gold', country: 'US' }]),
+    },
+    answer: ({ body }) => ({
+      status: 200,
+      body: {
+        errors: true,
+        items: body
+          .split('\n')
+          .filter((line) => line.includes('_id'))
+          .map((line) => {
+            const [[op, { _id }] = ['', { _id: '' }]] = Object.entries(
+              JSON.parse(line) as Record<string, { _id: string }>,
+            );
+            return { [op]: _id === 'k-1' ? { _id, status: 400, error: { reason: 'wrong' } } : { _id, status: 201 } };
+          }),
+      },
+    }),
+    refused: ['k-1'],
+    left: { method: 'POST', path: '/members/_bulk', body: [{ delete: { _id: 'k-2' } }] },
+  },
+  CouchDB: {
+    request: {
+      method: 'POST',
+      path: '/changes/_bulk_docs',
+      body: { docs: people.map(({ id }, n) => ({ _id: id, member: `k-${n}`, op: 'insert', tier: 'gold' })) },
+    },
+    answer: only(201, [
+      { ok: true, id: people[0]?.id, rev: '1-a' },
+      { id: people[1]?.id, error: 'forbidden', reason: 'refused by a validation' },
+      { ok: true, id: people[2]?.id, rev: '1-c' },
+    ]),
+    refused: ['k-1'],
+  },
+  'n8n, Zapier': {
+    request: { method: 'POST', path: '/hook/1', body: { op: 'insert', id: 'k-0', email: first.email, tier: 'gold' } },
+    answer: only(200, { status: 'success' }),
+    refused: [],
+    left: {
+      method: 'POST',
+      path: '/hook/1',
+      body: { op: 'delete', id: 'k-2', email: 'Person2@Example.com', tier: 'gold' },
+    },
+  },
+};
+
+function bodyOf({ body, headers }: Received): unknown {
+  if (body === '') return undefined;
+  if (!(headers['content-type'] ?? '').includes('ndjson')) return JSON.parse(body);
+  return body
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+const shown = (received: Received | undefined) =>
+  received && { method: received.method, path: received.path, body: bodyOf(received) };
+
+async function open(name: string): Promise<Driven['destination']> {
+  const { name: _, connector, streams: __, mode: ___, ...options } = here(recipes.get(name)) as Record<string, unknown>;
+  expect(connector).toBe('http');
+  if (options.response !== undefined) options.response = texts(options.response);
+  driven = await openRecords(http, options);
+  return driven.destination;
+}
+
+const answering = ({ answer }: Documented) =>
+  receiver.reset((received, response) => {
+    const { status, body } = answer(received);
+    const isText = typeof body === 'string';
+    response
+      .writeHead(status, { 'content-type': isText ? 'text/plain' : 'application/json' })
+      .end(isText ? body : JSON.stringify(body));
+  });
+
+it('of the page are accepted by the reader of configurations, all in one file', async () => {
+  const space = await Workspace.open({ profiles: 10 });
+  const text = [...(await blocksOf(page))].map((block) => block.text.trimEnd().replace(/^/gm, '      ')).join('\n');
+  const streams = ['members', 'vip'].map(
+    (name) => `      - { name: ${name}, source: index_profiles, index: loyalty_members }`,
+  );
+  const service = `{ base_url: "${space.service.url}", tenant_id: acme, auth: { token: "\${CDS_TOKEN}" } }`;
+  const lines = [
+    'version: 1',
+    `service: ${service}`,
+    'storage: ./data',
+    'jobs:',
+    '  crm:',
+    '    streams:',
+    ...streams,
+    '    destinations:',
+  ];
+  await writeFile(join(space.folder, 'recipes.yaml'), `${lines.join('\n')}\n${text}`);
+  const { code, stderr } = await space.cdsync(['check', 'recipes.yaml', '--offline']);
+  await space.close();
+  expect([code, stderr]).toEqual([0, expect.any(String)]);
+});
+
+describe('a recipe of the page', () => {
+  it('is here for each heading, and each here is on the page', () => {
+    expect([...recipes.keys()].sort()).toEqual(Object.keys(documented).sort());
+  });
+
+  it.each(Object.entries(documented))(
+    '%s sends what is documented, and reads the documented answer',
+    async (name, given) => {
+      answering(given);
+      const results = await deliver(await open(name), people, 500);
+      const data = receiver.received.filter(({ path }) => !path.endsWith('/token'));
+      expect(shown(data.find(({ body }) => body.includes('k-0')) ?? data[0])).toEqual(given.request);
+      const refused = people.filter(({ id }) => results.get(id)?.type === 'refused').map(({ key }) => key);
+      expect(refused).toEqual(given.refused);
+      for (const result of results.values())
+        if (result.type === 'refused') expect(result.reason).not.toMatch(/person1|secret-of/i);
+    },
+  );
+
+  it.each(Object.entries(documented).filter(([, { left }]) => left !== undefined))(
+    '%s sends a row that has left as documented',
+    async (name, given) => {
+      answering({ ...given, answer: only(200, name === 'OpenSearch' ? { items: [{ delete: { status: 200 } }] } : {}) });
+      const results = await deliver(await open(name), [leaver], 500);
+      expect(results.get(leaver.id)).toEqual({ type: 'acknowledged' });
+      expect(receiver.received.map(shown)).toEqual([given.left]);
+    },
+  );
+});
