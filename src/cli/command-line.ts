@@ -156,7 +156,7 @@ function withoutJob([command = '', place = '']: readonly string[], config: strin
 
 const subcommands: Readonly<Record<string, readonly string[]>> = {
   serve: ['keys'],
-  state: ['show', 'reset'],
+  state: ['show', 'reset', 'remove'],
   workflow: ['start', 'status', 'stop'],
 };
 

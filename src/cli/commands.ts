@@ -85,7 +85,7 @@ export const commands: CommandModule[] = [
     'permanently delete rows by key everywhere, then verify',
     async () => (await import('./forget.js')).forgetCommand,
   ),
-  command('state', 'show or reset sync state', async () => (await import('./state.js')).stateCommand),
+  command('state', 'show, reset or remove sync state', async () => (await import('./state.js')).stateCommand),
   command(
     'verify [config]',
     'check stored and published data for damage',

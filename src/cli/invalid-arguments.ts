@@ -78,7 +78,7 @@ export function argumentErrors(message: string, wrong: WrongWords): CdsyncError 
     return usageError(`there is no command "${first}"${instead}`, see);
   if (near !== undefined) return usageError(`there is no command "${first} ${second}"${instead}`, see);
   const [, names] = /^Unknown arguments?: (.*)$/s.exec(message) ?? [];
-  const actions = { workflow: 'start, status or stop', state: 'show or reset' }[command ?? ''];
+  const actions = { workflow: 'start, status or stop', state: 'show, reset or remove' }[command ?? ''];
   if (names !== undefined && actions !== undefined && second !== '' && !second.startsWith('-'))
     return usageError(`unknown action "${printable(second)}"; choose ${actions}`, see);
   const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(equivalents, word));

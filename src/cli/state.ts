@@ -100,12 +100,47 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   },
 };
 
-/** `cdsync state`: shows the sync state of a job, and resets it. */
+const removeCommand: CommandModule<
+  CommonArguments,
+  JobArguments & { stream?: string | undefined; destination?: string | undefined }
+> = {
+  command: 'remove [config]',
+  describe: 'take out a stream, or the state of a destination, that left the configuration',
+  builder: (parser) =>
+    jobOption(configPositional(parser)).options({
+      stream: textOption('this stream, with its rows, history, Parquet files and caches'),
+      destination: textOption('what the storage folder has of this destination'),
+    }),
+  handler: async (args) => {
+    const { stream, destination } = args;
+    if ((stream === undefined) === (destination === undefined))
+      throw usageError('state remove takes out one thing', 'say which: --stream NAME or --destination NAME');
+    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
+    const { withStorage } = await import('../engine/open-engine.js');
+    const { withJobFiles } = await import('../engine/job-files.js');
+    const { removeState } = await import('../engine/admin/remove-state.js');
+    const { removedLines } = await import('../output/state.js');
+    const output = new Output(args);
+    const { config, job } = await loadLocalJobs(args, output);
+    const choice = stream === undefined ? { destination: destination as string } : { stream };
+    const removed = await inJob({ storage: config.storage, job: job.name }, () =>
+      withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
+        place.bucket?.collectImmediately();
+        return withStorage(config, (engine) => removeState(engine, job, destinationsOf(config, job), choice), place);
+      }),
+    );
+    output.document(removed);
+    for (const line of removedLines(removed)) output.result(line);
+  },
+};
+
+/** `cdsync state`: shows the sync state of a job, resets it, and takes out what left the configuration. */
 export const stateCommand: Command<CommonArguments, CommonArguments> = {
   builder: (parser) =>
     parser
       .command(showCommand as unknown as CommandModule)
       .command(resetCommand as unknown as CommandModule)
-      .demandCommand(1, 'choose: show or reset') as unknown as Argv<CommonArguments>,
+      .command(removeCommand as unknown as CommandModule)
+      .demandCommand(1, 'choose: show, reset or remove') as unknown as Argv<CommonArguments>,
   handler: () => undefined,
 };

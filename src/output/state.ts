@@ -1,5 +1,6 @@
 import { formatCount } from '../core/quantities.js';
 import type { JobState } from '../engine/admin/job-state.js';
+import type { RemovedState } from '../engine/admin/remove-state.js';
 import { table } from './table.js';
 
 /** The sync state of a job, for people. @param width of the terminal; undefined without one */
@@ -7,7 +8,7 @@ export function stateLines(state: JobState, width?: number): string[] {
   const { job, store, sequence, streams, partitions, destinations } = state;
   const lineWidth = width && width - 2;
   const rows = streams.map((stream) => [
-    stream.name,
+    stream.configured ? stream.name : `${stream.name} (no longer configured)`,
     formatCount(stream.rows),
     String(stream.sequence),
     stream.run_id,
@@ -52,6 +53,19 @@ function partitionLines(partitions: JobState['partitions'], lineWidth: number | 
   if (rows.length === 0) return [];
   const header = ['stream', 'partition', 'pages', 'read', 'by run'];
   return ['', '  cut short:', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
+}
+
+/** What was taken out, for people. */
+export function removedLines({ stream, destination, rows, destinations }: RemovedState): string[] {
+  const first =
+    stream === null
+      ? `took out the state of destination ${destination}`
+      : `took out stream ${stream}: ${formatCount(rows)} rows, with its history, Parquet files and caches`;
+  const left = destinations.map(
+    ({ destination: name, stream: of, table: target }) =>
+      `destination ${name} keeps what it has of ${of}${target === null ? '' : ` (${target})`}: delete it there`,
+  );
+  return [first, ...left];
 }
 
 /** The forgotten state, for people. */

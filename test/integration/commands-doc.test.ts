@@ -133,7 +133,7 @@ it.each([
   [['run', '--dry-run'], 'no such option here: --dry-run', 'run'],
   [['query', '--limit', '-1', 'select 1'], 'no such option here: --limit', 'query'],
   [['query', 'select 1', 'a.yaml'], 'the configuration file must be first: a.yaml', 'query'],
-  [['state'], 'choose: show or reset', 'state'],
+  [['state'], 'choose: show, reset or remove', 'state'],
   [['rejects', '--stream'], '--stream needs a value', 'rejects'],
   [['diff', 'members', '--limit', 'few'], '--limit must be a whole number from 0', 'diff'],
   [['diff', 'members', 'vip'], 'one STREAM at a time', 'diff'],

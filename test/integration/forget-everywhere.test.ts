@@ -273,6 +273,50 @@ describe('forget --everywhere', () => {
     expect((await forget('left', ['--status'])).code).toBe(1);
   });
 
+  it('state remove takes a stream out of every file, names its destinations, and refuses what is configured', async () => {
+    const path = await twoJobs('gone');
+    const config = JSON.parse(await readFile(path, 'utf8')) as { jobs: Record<string, { streams: object[] }> };
+    const job = config.jobs.gone as { streams: object[]; destinations?: object[] };
+    // The sql streams read the other; a list of another index takes its place.
+    job.streams = [{ name: 'rest', source: 'index_profiles', index: 'rest' }];
+    delete job.destinations;
+    delete config.jobs.gone_b;
+    await writeFile(path, JSON.stringify(config));
+    await space.control('profiles', { index: 'rest', records: ['{"id":"r1","index_id":"rest","attributes":{"n":1}}'] });
+    const ran = (await space.run('gone')).report.jobs[0];
+    expect([ran?.status, ran?.warnings?.map(({ code }) => code)]).toEqual(['ok', Array(3).fill('stream_unconfigured')]);
+    const status = JSON.parse((await space.cdsync(['status', 'gone.json', '--json'])).stdout) as object;
+    expect(status).toMatchObject({ unconfigured: { streams: ['emails', 'made', 'pairs'], destinations: ['wh'] } });
+    const shown = JSON.parse((await space.cdsync(['state', 'show', 'gone.json', '--json'])).stdout) as object;
+    expect(shown).toMatchObject({ streams: [{ name: 'rest', configured: true }, {}, {}, { configured: false }] });
+    expect((await space.cdsync(['state', 'reset', 'gone.json', '--stream', 'made'])).code).toBe(0);
+    expect((await space.cdsync(['state', 'remove', 'gone.json', '--stream', 'rest'])).code).toBe(2);
+    expect((await space.cdsync(['state', 'remove', 'gone.json', '--stream', 'mde'])).stderr).toContain(
+      'did you mean "made"?',
+    );
+    for (const stream of ['emails', 'made', 'pairs']) {
+      const removed = await space.cdsync(['state', 'remove', 'gone.json', '--stream', stream, '--json']);
+      expect([removed.code, JSON.parse(removed.stdout)]).toMatchObject([
+        0,
+        {
+          stream,
+          rows: 31,
+          destinations: stream === 'made' ? [{ destination: 'wh', stream: 'made', table: 'made' }] : [],
+        },
+      ]);
+    }
+    expect(await filesHolding(space.jobFolder('gone'), ['canary', 'someone-3x'])).toEqual([]);
+    const tables = "select table_name from information_schema.tables where table_schema = 'main' order by 1";
+    expect((await space.query('gone', tables)).map(({ table_name: name }) => String(name).split('__')[0])).toEqual([
+      'rest',
+      'rest',
+      'rest',
+      'rest',
+    ]);
+    expect((await space.cdsync(['verify', 'gone.json'])).code).toBe(0);
+    expect((await space.run('gone')).report.jobs[0]).toMatchObject({ status: 'ok', warnings: [] });
+  });
+
   it('notes who approved and discarded what, without a key', async () => {
     await space.configure('decided', [made] as never);
     await serve(everybody);

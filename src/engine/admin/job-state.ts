@@ -26,6 +26,8 @@ interface StoredStream {
   synced_at: string;
   /** Spans of time that are read completely and not read again. */
   covered: CoveredSpan[];
+  /** Whether the configuration still has it. */
+  configured: boolean;
 }
 
 /** The state that a job keeps between runs. */
@@ -66,8 +68,14 @@ async function withStore<T>(
   }
 }
 
-function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: StreamState): StoredStream {
-  return { name: stream, run_id, sequence, rows, key, synced_at, covered: covered ?? [] };
+function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: StreamState, job: JobConfig): StoredStream {
+  const configured = job.streams.some(({ name }) => name === stream);
+  return { name: stream, run_id, sequence, rows, key, synced_at, covered: covered ?? [], configured };
+}
+
+/** The streams of a store: those of the configuration in its order, then those that left it. */
+function inOrder(job: JobConfig, stored: ReadonlyMap<string, StreamState>): string[] {
+  return [...new Set([...job.streams.map(({ name }) => name), ...stored.keys()])];
 }
 
 /** Whether the configuration lists the partition values. Otherwise they come from records, and are hidden. */
@@ -91,7 +99,10 @@ export async function jobState(
       job: job.name,
       store: id,
       sequence,
-      streams: job.streams.flatMap(({ name }) => streams.get(name) ?? []).map(shown),
+      streams: inOrder(job, streams).flatMap((name) => {
+        const state = streams.get(name);
+        return state === undefined ? [] : [shown(state, job)];
+      }),
       partitions: (await Promise.all(partitions)).flat(),
       destinations: await destinationStatuses(layout, destinations),
     };
@@ -129,13 +140,11 @@ export async function resetState(
   job: JobConfig,
   { streams: only, partition }: { streams: readonly string[] | undefined; partition: string | undefined },
 ): Promise<ResetStream[]> {
-  const known = job.streams.map(({ name }) => name);
-  for (const name of only ?? []) {
-    if (!known.includes(name)) throw notFound('stream', job.name, name, known);
-  }
   const layout = engine.layoutOf(job.name);
   return withStore(engine, layout, async (store) => {
     const { streams } = await store.state();
+    const known = inOrder(job, streams);
+    for (const name of only ?? []) if (!known.includes(name)) throw notFound('stream', job.name, name, known);
     const reset: ResetStream[] = [];
     for (const name of only ?? known) {
       const state = streams.get(name);

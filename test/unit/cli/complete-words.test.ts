@@ -26,7 +26,7 @@ describe('completion of words', () => {
     expect(await wordsAfter('')).toEqual(expect.arrayContaining(['run', 'push', 'query', 'completion', 'quickstart']));
     expect((await wordsAfter('')).length).toBe(commands.length);
     expect(await wordsAfter('sta')).toEqual(['status', 'state']);
-    expect(await wordsAfter('state', '')).toEqual(['show', 'reset']);
+    expect(await wordsAfter('state', '')).toEqual(['show', 'reset', 'remove']);
     expect(await wordsAfter('serve', 'keys', 'i')).toEqual(['issue']);
     expect(await wordsAfter('workflow', 'sto')).toEqual(['stop']);
   });
