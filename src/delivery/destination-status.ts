@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import { runStart } from '../core/run-report.js';
 import { readFeed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
@@ -105,6 +106,29 @@ export async function unconfiguredIn(
     streams: stored.filter((name) => !streams.includes(name)).sort(),
     destinations: delivered.filter((name) => !destinations.some((each) => each.name === name)).sort(),
   };
+}
+
+/** How far a destination is behind, in words. */
+export function lagWords(status: DestinationStatus, now: number): string {
+  const { behind, behind_since, pending, refused, outbox, sequence, erasures_pending, erasures_since } = status;
+  const words: string[] = [];
+  if (outbox !== null)
+    words.push(`${formatCount(outbox.acknowledged)} of ${formatCounted(outbox.records, 'record')} sent`);
+  const late = behind_since === null ? Number.NaN : now - Date.parse(behind_since);
+  const since = late >= 0 ? ` since ${formatDuration(late)}` : '';
+  if (behind > 0) {
+    const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCounted(pending, 'change')}`;
+    words.push(
+      sequence === null ? 'nothing delivered yet' : `${formatCounted(behind, 'commit')} behind${since}, ${what}`,
+    );
+  }
+  if (erasures_pending > 0) {
+    const asked = erasures_since === null ? '' : ` since ${erasures_since.slice(0, 10)}`;
+    words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet${asked}`);
+  }
+  if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
+  if (words.length === 0 && sequence === null) return 'nothing published yet';
+  return words.length === 0 ? 'up to date' : words.join('; ');
 }
 
 /**

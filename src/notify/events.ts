@@ -126,7 +126,9 @@ function channelUpdate(
   { body, keys }: { readonly body: MessageBody; readonly keys: readonly EventKey[] },
 ): ChannelUpdate {
   const known = receivers[key] ?? { facts: [], waiting: [] };
-  const events = newEvents(receiver, keys, known.facts);
+  // Who was told of an interruption is told of its end.
+  const isOver = body.status === 'ok' && known.facts.includes('interrupted') && receiver.on.includes('interrupted');
+  const events = newEvents(receiver, isOver ? [...keys, 'recovered'] : keys, known.facts);
   const messages = [...known.waiting, ...(events.length === 0 ? [] : [{ ...body, events, late: false }])];
   const after = (sent: number): ChannelState => {
     const waiting = messages.slice(sent).map((message) => ({ ...message, late: true }));

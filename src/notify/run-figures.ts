@@ -24,18 +24,29 @@ export function streamBudget({ limit, requests, seconds }: StreamReport): number
   return requests / (limit.per_second * Math.max(1, seconds));
 }
 
-/** Streams are read side by side, so those of one limit are taken together, over the longest; of several limits the fullest counts. */
-export function runBudget({ streams }: Pick<JobReport, 'streams'>): number | undefined {
+/** How much of the limit of one API a run used. */
+interface UsedLimit extends NonNullable<StreamReport['limit']> {
+  readonly part: number;
+}
+
+/** Streams are read side by side, so those of one limit are taken together, over the longest. */
+export function usedLimits({ streams }: Pick<JobReport, 'streams'>): UsedLimit[] {
   const groups = new Map<string, StreamReport[]>();
   for (const stream of streams) {
     const { limit } = stream;
     if (limit) groups.set(limit.group, [...(groups.get(limit.group) ?? []), stream]);
   }
-  const shares = [...groups.values()].flatMap((group) => {
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group as [StreamReport];
     const seconds = Math.max(...group.map((each) => each.seconds));
-    const requests = total(group, (each) => each.requests);
-    return streamBudget({ ...(group[0] as StreamReport), requests, seconds }) ?? [];
+    const part = streamBudget({ ...first, requests: total(group, (each) => each.requests), seconds });
+    return part === undefined || !first.limit ? [] : [{ ...first.limit, part }];
   });
+}
+
+/** Of several limits the fullest counts. */
+export function runBudget(report: Pick<JobReport, 'streams'>): number | undefined {
+  const shares = usedLimits(report).map(({ part }) => part);
   return shares.length === 0 ? undefined : Math.max(...shares);
 }
 

@@ -1,8 +1,9 @@
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
-import { formatAge, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import { formatAge, formatCount, formatDuration, formatNames } from '../core/quantities.js';
 import {
   type DestinationStatus,
   destinationStatuses,
+  lagWords,
   type Unconfigured,
   unconfiguredIn,
 } from '../delivery/destination-status.js';
@@ -127,29 +128,8 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
   ];
 }
 
-/** How far a destination is behind, in words. */
-function lag(status: DestinationStatus, now: number): string {
-  const { behind, behind_since, pending, refused, outbox, sequence, erasures_pending, erasures_since } = status;
-  const words: string[] = [];
-  if (outbox !== null) words.push(`${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`);
-  const late = behind_since === null ? Number.NaN : now - Date.parse(behind_since);
-  const since = late >= 0 ? ` since ${formatDuration(late)}` : '';
-  if (behind > 0) {
-    const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCount(pending)} changes`;
-    words.push(
-      sequence === null
-        ? 'nothing delivered yet'
-        : `${behind === 1 ? '1 commit' : `${behind} commits`} behind${since}, ${what}`,
-    );
-  }
-  if (erasures_pending > 0) {
-    const asked = erasures_since === null ? '' : ` since ${erasures_since.slice(0, 10)}`;
-    words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet${asked}`);
-  }
-  if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
-  if (words.length === 0 && sequence === null) return 'nothing published yet';
-  return words.length === 0 ? 'up to date' : words.join('; ');
-}
+/** The most streams that a line names. */
+const mostNamed = 10;
 
 function destinationLines(
   destinations: readonly DestinationStatus[],
@@ -162,19 +142,18 @@ function destinationLines(
     each.stream,
     each.sequence === null ? '-' : String(each.sequence),
     each.delivered_at === null ? '-' : formatAge(now - Date.parse(each.delivered_at)),
-    lag(each, now),
+    lagWords(each, now),
   ]);
-  const reasons = destinations.flatMap(({ name, stream, last_action: action, last_why: why }) =>
-    action === null || !why
-      ? []
-      : [
-          `  ${name}, ${stream}: the last load was ${action === 'increment' || action === 'append' ? 'an' : 'a'} ${action}, because ${why}`,
-        ],
-  );
+  const reasons = new Map<string, string[]>();
+  for (const { name, stream, last_action: action, last_why: why } of destinations) {
+    if (action === null || !why) continue;
+    const reason = `${name}: last load: ${action}, because ${why}`;
+    reasons.set(reason, [...(reasons.get(reason) ?? []), stream]);
+  }
   const lines = table(['destination', 'stream', 'snapshot', 'delivered', ''], cells, lineWidth).map(
     (line) => `  ${line}`,
   );
-  return [...lines, ...reasons, ''];
+  return [...lines, ...[...reasons].map(([reason, of]) => `  ${reason} (${formatNames(of, mostNamed)})`), ''];
 }
 
 function recognitionLines({ name, recognition }: StreamStatus): string[] {

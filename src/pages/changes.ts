@@ -61,6 +61,11 @@ function schemaNotes(streams: readonly StreamReport[]): Html | undefined {
   return lines.length === 0 ? undefined : html`<ul class="news">${lines}</ul>`;
 }
 
+/** A held stream still has the rows that it had. */
+function heldRows(had: number | undefined, approved: number): Html {
+  return html`<td class="n">${had === undefined ? '–' : formatCount(had)}<small>${formatCount(approved)} if approved</small></td>`;
+}
+
 function changeRow(stream: StreamReport, before: EarlierReports): Html {
   const { status, inserted, updated, deleted } = stream;
   const had = previousRowCount(stream.name, { streams: [] }, before);
@@ -69,7 +74,7 @@ function changeRow(stream: StreamReport, before: EarlierReports): Html {
   const counts = first
     ? html`<td class="n" colspan="3">first load</td>`
     : html`${[inserted, updated, deleted].map((count) => countCell(isCounted ? count : undefined))}`;
-  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${countCell(had)}${counts}${countCell(isCounted ? stream.rows : had)}</tr>`;
+  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${countCell(had)}${counts}${status === 'held' ? heldRows(had, stream.rows) : countCell(isCounted ? stream.rows : had)}</tr>`;
 }
 
 /** The changes of a run, stream by stream. Streams share rows, so no figure is a sum of several. */

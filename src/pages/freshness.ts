@@ -1,6 +1,6 @@
-import { formatCount, formatDuration } from '../core/quantities.js';
+import { formatDuration } from '../core/quantities.js';
 import type { DestinationReport } from '../core/run-report.js';
-import type { DestinationStatus } from '../delivery/destination-status.js';
+import { type DestinationStatus, lagWords } from '../delivery/destination-status.js';
 import type { PastRun } from '../storage/reports.js';
 import type { ColumnFigures } from './column-figures.js';
 import { moment, statusWords } from './format.js';
@@ -36,19 +36,11 @@ export function freshnessTable(
   return table('Freshness', heads, rows);
 }
 
-function behind({ behind: commits, pending, sequence, outbox }: DestinationStatus): string {
-  if (outbox !== null) return `${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`;
-  if (commits === 0) return sequence === null ? 'nothing delivered yet' : 'up to date';
-  const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCount(pending)} changes`;
-  return sequence === null
-    ? 'nothing delivered yet'
-    : `${commits === 1 ? '1 commit' : `${formatCount(commits)} commits`} behind, ${what}`;
-}
-
 /** The deliveries of the run to its destinations, and their state now. Undefined if the job has none. */
 export function destinationTable(
   delivered: readonly DestinationReport[],
   statuses: readonly DestinationStatus[] | undefined,
+  now: number,
 ): Html | undefined {
   const key = (place: { name: string; stream: string }) => `${place.name} ${place.stream}`;
   const known = new Map(statuses?.map((status) => [key(status), status]));
@@ -63,7 +55,7 @@ export function destinationTable(
       report === undefined ? 'nothing sent' : statusWords(report.status)
     }</td>${countCell(report?.rows)}<td class="n">${report === undefined ? '–' : formatDuration(report.seconds * 1000)}</td><td class="n">${
       status?.sequence ?? '–'
-    }</td><td>${status === undefined ? 'not known' : behind(status)}</td>${countCell(status?.refused ?? report?.refused)}</tr>`;
+    }</td><td>${status === undefined ? 'not known' : lagWords(status, now)}</td>${countCell(status?.refused ?? report?.refused)}</tr>`;
   });
   const heads = [
     'Destination',

@@ -3,7 +3,7 @@ import { apiNames } from '../core/deprecation.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { JobReport } from '../core/run-report.js';
 import type { DestinationStatus } from '../delivery/destination-status.js';
-import { runBudget } from '../notify/run-figures.js';
+import { runBudget, usedLimits } from '../notify/run-figures.js';
 import type { PastRun } from '../storage/reports.js';
 import { changesSection, firstLoadSection, isFirstRun } from './changes.js';
 import type { ColumnFigures } from './column-figures.js';
@@ -26,11 +26,13 @@ function runDetails(report: JobReport): Html {
   const streams = report.streams ?? [];
   const sum = (of: 'requests' | 'retries' | 'throttled' | 'bytes' | 'pages') =>
     streams.reduce((all, stream) => all + (stream[of] ?? 0), 0);
-  const limits = new Map(streams.flatMap(({ limit }) => (limit ? [[limit.group, limit.per_second] as const] : [])));
-  const named = [...limits].map(([group, most]) => `${apiNames[group]}: ${formatCount(most)} a second`);
-  const again = sum('retries');
   // The requests at both ends of a second may be those of two.
-  const budget = Math.min(1, runBudget({ streams }) ?? Number.NaN);
+  const shown = (part: number) => percent(Math.min(1, part));
+  const named = usedLimits({ streams }).map(
+    ({ group, per_second: most, part }) => `${apiNames[group]}: ${shown(part)} of ${formatCount(most)} a second`,
+  );
+  const again = sum('retries');
+  const budget = runBudget({ streams });
   return html`<dl class="details">${[
     fact('Time', formatDuration((report.seconds ?? 0) * 1000), report.resumed ? 'resumed an earlier run' : undefined),
     fact('Snapshot', report.sequence === null ? 'none yet' : formatCount(report.sequence)),
@@ -42,7 +44,7 @@ function runDetails(report: JobReport): Html {
     fact('Received', formatBytes(sum('bytes')), formatCounted(sum('pages'), 'page')),
     fact(
       'Share of the limit',
-      Number.isNaN(budget) ? 'not known' : percent(budget),
+      budget === undefined ? 'not known' : shown(budget),
       named.length === 0 ? undefined : named.join('; '),
     ),
   ]}</dl>`;
@@ -82,10 +84,10 @@ export function runPage(page: RunPage): string {
   return pageDocument({
     title: `${report.job}: ${when}`,
     header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p>${lead(report, before)}`,
-    main: html`${isFirst ? firstLoadSection(report, figures) : changesSection(report, before)}${problemBoxes(report, place, held)}${section(
+    main: html`${problemBoxes(report, place, held)}${isFirst ? firstLoadSection(report, figures) : changesSection(report, before)}${section(
       'Freshness',
       freshnessTable(streams, past, figures),
-    )}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}${section('Columns that changed', isFirst ? undefined : changedColumns(figures, streams))}${section(
+    )}${section('Destinations', destinationTable(report.destinations ?? [], destinations, now))}${section('Columns that changed', isFirst ? undefined : changedColumns(figures, streams))}${section(
       comparison,
       past.length > 1 ? trends(past) : undefined,
     )}${section('Columns', columnTables(figures, streams, isFirst))}<section><h2>How it ran</h2>${runDetails(report)}<details><summary>Requests, pages and time of each stream</summary>${streamTable(report, before)}</details></section>`,

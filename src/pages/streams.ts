@@ -33,7 +33,7 @@ function notes(stream: StreamReport, runId: string): string[] {
 function row(stream: StreamReport, currentRows: number | undefined): Html {
   const { status, rows, inserted, updated, deleted, unchanged, requests, bytes, seconds } = stream;
   const hasCounts = status === 'ok' || status === 'held';
-  const shown = hasCounts ? rows : currentRows;
+  const shown = status === 'ok' ? rows : currentRows;
   const counts = [shown, ...[inserted, updated, deleted, unchanged].map((value) => (hasCounts ? value : undefined))];
   const share = streamBudget(stream);
   return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${counts.map(countCell)}${countCell(requests)}<td class="n">${
@@ -50,7 +50,7 @@ const heads = [
 ];
 
 /**
- * The result of each stream. The counts of a held stream are those of its commit. A stream that failed has the rows that it had.
+ * The result of each stream. The changes of a held stream are those of its commit. A stream that failed or is held has the rows that it had.
  * @param before reports of the runs before, newest first
  */
 export function streamTable(

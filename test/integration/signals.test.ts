@@ -149,7 +149,7 @@ describe('a run that cannot publish its committed snapshot', () => {
         ['not_tried'],
         before.delivered,
       ]);
-      expect(stderr).toMatch(/correct the storage folder, then: cdsync/);
+      expect(stderr).toMatch(/give this user the rights that the message names, then: cdsync/);
       const { streams: again } = await space.runWell('job');
       expect(again.map(({ inserted, updated, deleted }) => inserted + updated + deleted)).toEqual([0, 0]);
       expect(await visible()).toEqual(truth);

@@ -296,6 +296,9 @@ export async function discardHeld(context: RunContext, choice: HeldChoice): Prom
     const streams = held.map(({ stream }) => stream);
     await noteDecision(context, 'discard', choice.runId, streams);
     await discardStreams(layout, choice.runId, streams);
+    const report = (await readReport(layout, choice.runId))?.jobs[0];
+    // Its page has the commands that approve or discard it.
+    if (report !== undefined) await finishRun({ ...context, report });
     return streams;
   } finally {
     await lock.release();

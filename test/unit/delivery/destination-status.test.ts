@@ -13,6 +13,7 @@ import {
   destinationStatuses,
   eraseFromDestination,
   forgetDestination,
+  lagWords,
 } from '../../../src/delivery/destination-status.js';
 import { DeliveryInput } from '../../../src/delivery/input.js';
 import { Outbox } from '../../../src/delivery/records/outbox.js';
@@ -46,6 +47,19 @@ async function status(): Promise<DestinationStatus> {
   const [found] = await destinationStatuses(published.layout, [{ name: 'crm', streams: ['members'] }]);
   return found as DestinationStatus;
 }
+
+it('says in one sentence, on every output, what is sent and what is missing', async () => {
+  await run();
+  await deliver(0);
+  const found = {
+    ...(await status()),
+    outbox: { records: 3, acknowledged: 1 },
+    behind: 1,
+    behind_since: null,
+    pending: 1,
+  };
+  expect(lagWords(found, 0)).toBe('1 of 3 records sent; 1 commit behind, lacks 1 change');
+});
 
 const rejects = () => rejectsPath(published.layout, 'crm', 'members');
 const reject = { key: 'b', column: null, reason: 'unknown', run_id: 'run-1' };

@@ -157,6 +157,13 @@ describe('a receiver', () => {
     ]);
   });
 
+  it('takes an interruption back, for those who were told of it', async () => {
+    const statuses: Status[] = ['ok', 'interrupted', 'ok', 'ok'];
+    const told = [webhook({ on: ['interrupted', 'recovered'] })];
+    expect(await eventsOf(told, statuses)).toEqual(['', 'interrupted', 'recovered', '']);
+    expect(await eventsOf([webhook({ on: ['recovered'] })], statuses)).toEqual(['', '', '', '']);
+  });
+
   it('does not forget a failure when a run is interrupted', async () => {
     const notify = [webhook({ on: ['failed', 'interrupted', 'recovered'] })];
     const statuses: Status[] = ['failed', 'interrupted', 'interrupted', 'failed', 'interrupted', 'ok'];

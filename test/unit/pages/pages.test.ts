@@ -114,9 +114,9 @@ describe('the page about a run', () => {
     );
   });
 
-  it('shows first what changed, then what needs attention, then freshness, destinations, columns and the runs before', async () => {
+  it('shows first what needs attention, then what changed, then freshness, destinations, columns and the runs before', async () => {
     const finding = { guard: 'max_deleted', message: '90 of 100 rows deleted (90%); the limit is 10%' };
-    const held = stream('vip', { status: 'held', findings: [finding] });
+    const held = stream('vip', { status: 'held', findings: [finding], rows: 10 });
     await keep(report(id(29), [stream('members'), stream('vip')]));
     const delivered = { name: 'lake', stream: 'members', status: 'ok', action: 'increment', why: '' } as const;
     const destinations = [{ ...delivered, rows: 6, refused: 0, seconds: 1, error: null }];
@@ -127,8 +127,8 @@ describe('the page about a run', () => {
     await writePages(task, id(30));
     const text = await page(id(30));
     expect([...text.matchAll(/<h2>([^<]*)<\/h2>/g)].map(([, title]) => title)).toEqual([
-      'What changed',
       'Needs attention',
+      'What changed',
       'Freshness',
       'Destinations',
       'Columns that changed',
@@ -139,6 +139,8 @@ describe('the page about a run', () => {
     expect(text).toContain(
       '<p class="lead">Stream vip is held by a guard: nothing of it was published.<br>members: 3 inserted, 2 updated, 1 deleted, now 100 rows.</p>',
     );
+    expect(text).toContain('<td class="n">100<small>10 if approved</small></td>');
+    expect(text).toContain('<dt>Share of the limit</dt><dd>100 %<small>Profile API: 100 % of 20 a second</small>');
   });
 
   it('adds no figures of streams that may share rows', async () => {
