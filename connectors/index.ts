@@ -4,6 +4,7 @@ import clickhouse from './clickhouse/index.js';
 import duckdb from './duckdb/index.js';
 import ducklake from './ducklake/index.js';
 import eventStream from './event_stream/index.js';
+import exportFiles from './export/index.js';
 import files from './files/index.js';
 import http from './http/index.js';
 import iceberg from './iceberg/index.js';
@@ -19,6 +20,7 @@ export const connectors: readonly Connector[] = [
   duckdb,
   ducklake,
   eventStream,
+  exportFiles,
   files,
   http,
   iceberg,

@@ -16,6 +16,7 @@ interface PushArguments extends JobsArguments {
   recreate: boolean;
   verify: boolean;
   dryRun: boolean;
+  file?: string | undefined;
 }
 
 /** `cdsync push`: loads destinations with the published snapshots. */
@@ -28,6 +29,11 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
       .option('adopt', flag('take over tables that are not from this storage folder'))
       .option('recreate', flag('drop the tables, and load them from the start'))
       .option('verify', flag('compare whole tables with the snapshot; one that differs is loaded again'))
+      .option('file', {
+        type: 'string',
+        implies: 'full',
+        describe: 'with --full: write the file of this old name again',
+      })
       .option('dry-run', flag('show what would be done, and write nothing'))
       .epilogue(
         'Asks the service for nothing, and runs beside a run. Exit codes: 0 ok, 1 failed, 2 wrong configuration,\n' +
@@ -86,14 +92,14 @@ async function planning(
   const { planPush } = await import('../engine/run/plan-push.js');
   const { pushPlanLines } = await import('../output/push-plan.js');
   const { engineOptions } = await import('./engine-options.js');
-  const { full, adopt, recreate, verify } = args;
+  const { full, adopt, recreate, verify, file } = args;
   const options = engineOptions(stop, output, config.service);
   return {
     work: (job, chosen) => {
       refuseUndelivered(job, chosen);
       return readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
         withDelivery(config, { ...options, place }, (engine) =>
-          planPush({ ...engine, layout: place.layout }, { job, ...chosen, full, adopt, recreate, verify }),
+          planPush({ ...engine, layout: place.layout }, { job, ...chosen, full, adopt, recreate, verify, file }),
         ),
       );
     },
@@ -111,7 +117,7 @@ async function planning(
 interface PushTask
   extends Pick<
     PushArguments,
-    'full' | 'adopt' | 'recreate' | 'verify' | 'quiet' | 'json' | 'verbose' | 'showValues' | 'logFormat'
+    'full' | 'file' | 'adopt' | 'recreate' | 'verify' | 'quiet' | 'json' | 'verbose' | 'showValues' | 'logFormat'
   > {
   readonly job: JobConfig;
   readonly streams?: readonly string[] | undefined;
@@ -120,7 +126,7 @@ interface PushTask
 
 /** Delivers, with progress on standard error, until it is done or interrupted. */
 async function pushShown(
-  { job, streams, destinations, full, adopt, recreate, verify, ...common }: PushTask,
+  { job, streams, destinations, full, file, adopt, recreate, verify, ...common }: PushTask,
   output: Output,
   { config, stop }: { config: LocalConfig & Partial<Config>; stop: Interruption },
 ): Promise<JobReport> {
@@ -139,7 +145,7 @@ async function pushShown(
       withDelivery(config, { ...options, place }, (engine) =>
         pushAndNotify(
           { ...engine, config, layout: place.layout },
-          { job, destinations, streams, full, adopt, recreate, verify, progress: progress.destinations },
+          { job, destinations, streams, full, file, adopt, recreate, verify, progress: progress.destinations },
         ),
       ),
     );

@@ -66,7 +66,7 @@ function destination(part: DestinationPart, job: DestinationJob, place: Destinat
     connector,
     place,
     streams: part.streams ?? job.streams.map((stream) => stream.name),
-    mode: part.mode,
+    mode: part.mode ?? 'replace',
     columns: new Map(Object.entries(part.columns)),
     table: part.table ?? '{stream}',
     deletes: part.deletes ?? 'hard',
@@ -133,7 +133,7 @@ export function destinationConfigs(
     for (const finding of config.connector.checkStreams?.(config.options as never, job.streams) ?? [])
       findings.refuseAt([...path, ...finding.path], { message: finding.message });
     checkPaths(config, job.jobFolders, path, findings);
-    if (config.connector.kind === 'tables') checkPlace(config, job.name, path, taken, findings);
+    if (config.connector.kind !== 'records') checkPlace(config, job.name, path, taken, findings);
     return config;
   });
 }
@@ -171,11 +171,16 @@ function checkPlace(
     return;
   }
   for (const stream of streams) {
-    const target = tableName(table, job, stream);
-    const key = JSON.stringify([connector.name, place, target.toLowerCase()]);
+    const isFile = connector.kind === 'files';
+    const target = isFile ? connector.sampleName(options as never, { job, stream }) : tableName(table, job, stream);
+    const key = JSON.stringify([connector.name, isFile ? `${place}/${target}` : [place, target]]).toLowerCase();
     const other = taken.get(key);
     taken.set(key, other ?? writer);
     if (other === undefined) continue;
-    findings.refuseAt(path, { message: `${other} already writes table "${target}" of the same place` });
+    findings.refuseAt(path, {
+      message: isFile
+        ? `${other} already writes files of the same name to this place, such as "${target}": name {{ stream }} or another folder`
+        : `${other} already writes table "${target}" of the same place`,
+    });
   }
 }

@@ -88,18 +88,16 @@ function chosen<V extends string>(values: readonly V[], preferred: V, info: Opti
 
 /** All keys of a destination of one connector: those of every destination, then the connector's own. */
 function destinationShape(word: string, connector: Connector): Record<string, z.ZodType> {
+  const own = { name, connector: z.literal(word), streams, columns, on_reject: onReject };
+  if (connector.kind === 'files') return { ...own, ...connector.options };
   const modes: readonly Mode[] =
     connector.capabilities.modes ??
     (connector.kind === 'tables' ? ['append', 'upsert', 'mirror', 'replace'] : ['append', 'upsert', 'mirror']);
   const common = {
-    name,
-    connector: z.literal(word),
-    streams,
+    ...own,
     mode: chosen(modes, 'mirror', {
       description: `How changes become rows: ${modes.map((mode) => modeWords[mode]).join(', ')}.`,
     }),
-    columns,
-    on_reject: onReject,
   };
   if (connector.kind === 'records') return { ...common, ...connector.options };
   const deletes = chosen(connector.capabilities.deletes ?? ['hard', 'soft'], 'hard', {
@@ -119,7 +117,7 @@ export interface DestinationPart {
   readonly name: string;
   readonly connector: string;
   readonly streams?: readonly string[] | undefined;
-  readonly mode: Mode;
+  readonly mode?: Mode;
   readonly columns: Readonly<Record<string, { readonly drop: boolean; readonly rename?: string | undefined }>>;
   readonly onReject: 'continue' | 'fail';
   readonly table?: string;

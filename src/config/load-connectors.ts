@@ -11,7 +11,7 @@ function isConnector(value: unknown): value is Connector {
   const candidate = value as Partial<Connector> | undefined;
   return (
     typeof candidate?.name === 'string' &&
-    (candidate.kind === 'tables' || candidate.kind === 'records') &&
+    (candidate.kind === 'tables' || candidate.kind === 'records' || candidate.kind === 'files') &&
     typeof candidate.open === 'function' &&
     typeof candidate.options === 'object' &&
     typeof candidate.capabilities === 'object'

@@ -176,6 +176,8 @@ const errorCodes = {
   values_refused: { next: 'see them: cdsync rejects' },
   row_rejected: {},
   records_waiting: {},
+  file_exists: { next: 'choose another name for the file, then: cdsync push' },
+  file_unknown: ofCommandLine,
   records_refused: { next: 'correct the template or the rights at the receiver, then: cdsync push' },
 
   // Storage

@@ -113,7 +113,7 @@ export interface DestinationReport {
   stream: string;
   /** `partial`: values could not be held that no report has listed before, or a table was not as recorded. */
   status: DestinationStatus;
-  action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'refused';
+  action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'export' | 'refused';
   /** Why this action; empty where it goes without saying. */
   why: string;
   rows: number;
@@ -121,6 +121,8 @@ export interface DestinationReport {
   refused: number;
   /** Records that the receiver failed on, and that the next delivery tries again. */
   waiting?: number;
+  /** Names of the files that were handed over to an `export`. */
+  files?: readonly string[];
   seconds: number;
   /** Variant columns that a delivery without a run added; those of a run are in its streams. */
   schema_changes?: SchemaChange[];

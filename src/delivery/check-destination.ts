@@ -99,7 +99,7 @@ async function open(
   context: DestinationContext,
   tables: readonly string[],
 ): Promise<DestinationCheck> {
-  if (connector.kind === 'records') {
+  if (connector.kind !== 'tables') {
     await (await connector.open(context)).close();
     return { reached: connector.name, lacks: [], untried: 'cannot be tested before the first delivery' };
   }

@@ -22,6 +22,7 @@ import {
   type StreamDelivery,
 } from './delivery.js';
 import { rememberDelivery, rememberOwed, workFolder } from './delivery-state.js';
+import { FileDelivery } from './files/file-delivery.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { AwayForLong } from './records/record-sender.js';
 import { TableDelivery } from './table/table-delivery.js';
@@ -95,11 +96,28 @@ class Delivering {
     const ended = (
       status: StreamDelivery['status'],
       error: CdsyncError | undefined,
-      { action = 'nothing', why = '', rows = 0, refused = 0, waiting = 0, variants = [] }: Partial<Delivered> = {},
+      {
+        action = 'nothing',
+        why = '',
+        rows = 0,
+        refused = 0,
+        waiting = 0,
+        variants = [],
+        files,
+      }: Partial<Delivered> = {},
     ): StreamDelivery => {
       progress.phase = status === 'failed' ? 'failed' : 'done';
       const seconds = inSeconds(clock.monotonic() - began);
-      const result = { action, why, rows, refused, waiting, seconds, variants };
+      const result = {
+        action,
+        why,
+        rows,
+        refused,
+        waiting,
+        seconds,
+        variants,
+        ...(files === undefined ? {} : { files }),
+      };
       return { name: this.#request.destination.name, stream, status, ...result, error };
     };
     if (this.#outage !== undefined)
@@ -183,6 +201,7 @@ class Delivering {
       ...guarded,
       open: (opened: DestinationContext) => this.#opened(guarded, opened),
     } as typeof guarded;
+    if (connector.kind === 'files') return new FileDelivery({ ...task, connector });
     return connector.kind === 'tables'
       ? new TableDelivery({ ...task, connector })
       : new RecordDelivery({ ...task, connector });

@@ -43,6 +43,8 @@ export interface DeliveryRequest {
   readonly verify: boolean;
   /** What a storage folder that is new does to tables with rows of an older one. */
   readonly newStorage?: 'hold' | 'warn';
+  /** With `full`: the old name of a file that is written again. */
+  readonly file?: string | undefined;
 }
 
 /** The context with which a destination is opened. */
@@ -101,13 +103,15 @@ export interface Delivered {
   readonly isCutShort?: true;
   /** Number of rows that the destination took. */
   readonly rows: number;
-  readonly action: 'nothing' | 'increment' | 'append' | 'reload' | 'create';
+  readonly action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'export';
   /** Why this action; empty if it goes without saying. */
   readonly why: string;
   /** Values, or records, that the destination cannot hold, also those of earlier deliveries. */
   readonly refused: number;
   /** Records on which the receiver failed: the next delivery sends them as they then are. */
   readonly waiting?: number;
+  /** Names of the files that were handed over. */
+  readonly files?: readonly string[];
   /** Those of the refused that no earlier delivery has found. */
   readonly newlyRefused: number;
   /** Columns for texts that the destination has beside columns of another type, since this delivery. */

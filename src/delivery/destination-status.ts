@@ -15,6 +15,7 @@ import {
   writeDeliveryState,
   writeRejects,
 } from './delivery-state.js';
+import { plannedFolder } from './files/file-state.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
 
 /** The state of a stream at a destination, as the job's folder remembers it. */
@@ -144,6 +145,8 @@ export async function eraseFromDestination(
   const rejects = await readRejects(path);
   const left = rejects.filter(({ key }) => key === null || !keys.includes(key));
   if (left.length < rejects.length) await writeRejects(path, left);
+  // Planned files are made again without them.
+  await rm(plannedFolder(layout.deliveredStream(destination, stream)), { recursive: true, force: true });
   await eraseFromOutbox(session, join(layout.deliveredStream(destination, stream), 'outbox'), keys);
 }
 

@@ -100,6 +100,16 @@ export class DeliveryInput {
     return this.#everything;
   }
 
+  /** The same rows by one query, for a destination that sorts them. */
+  async snapshot(): Promise<string> {
+    const { feed } = this.#task;
+    const paths: string[] = [];
+    for (const { path, sha256 } of feed.snapshot) paths.push(await this.#take(path, sha256));
+    const stamp = stampSql("'insert'", feed);
+    if (paths.length === 0) return `SELECT ${stamp}, ${nullColumns(feed)} WHERE false`;
+    return `SELECT ${stamp}, ${widen(feed.columns, feed.columns, 'table')} FROM read_parquet(${fileTexts(paths)})`;
+  }
+
   async #takeEverything(): Promise<LoadChunk[]> {
     const { feed } = this.#task;
     const stamp = stampSql("'insert'", feed);

@@ -6,6 +6,7 @@ import { readFeed } from '../snapshot/feed.js';
 import { Database } from '../storage/duckdb.js';
 import { checkRules } from './check-destination.js';
 import { type DeliveryContext, type DeliveryRequest, destinationContext } from './delivery.js';
+import { FileDelivery } from './files/file-delivery.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import type { PlannedDelivery } from './table/dry-run.js';
 import { TableDelivery } from './table/table-delivery.js';
@@ -46,7 +47,9 @@ export async function planDeliveries(context: DeliveryContext, request: Delivery
       const plan =
         connector.kind === 'tables'
           ? await new TableDelivery({ ...task, connector }).planned(destination)
-          : await new RecordDelivery({ ...task, connector }).planned();
+          : connector.kind === 'files'
+            ? await new FileDelivery({ ...task, connector }).planned()
+            : await new RecordDelivery({ ...task, connector }).planned();
       return planned(stream, { plan });
     } finally {
       session.close();

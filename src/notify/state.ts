@@ -16,7 +16,7 @@ const deliverySchema = z.object({
   name: z.string(),
   stream: z.string(),
   status: z.enum(['partial', 'failed']),
-  action: z.enum(['nothing', 'increment', 'append', 'reload', 'create', 'refused']),
+  action: z.enum(['nothing', 'increment', 'append', 'reload', 'create', 'export', 'refused']),
   why: z.string(),
   rows: z.number(),
   refused: z.number(),

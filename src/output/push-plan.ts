@@ -1,4 +1,4 @@
-import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { PushPlanEntry } from '../engine/run/plan-push.js';
 
 const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ');
@@ -29,6 +29,9 @@ function details(
   if (clear.length > 0)
     lines.push(['clear', `${quoted(clear)} in ${formatCounted(clear_rows, 'row')} that the snapshot no longer has`]);
   if (erase > 0) lines.push(['erase', formatCounted(erase, 'key')]);
+  for (const file of plan.files ?? [])
+    lines.push(['file', `${file.name}, ${formatCounted(file.rows, 'row')}, about ${formatBytes(file.bytes)}`]);
+  if (plan.files !== undefined) return lines;
   lines.push([
     'rows',
     `${formatCount(total)} to send (${rows.insert} inserts, ${rows.update} updates, ${rows.delete} deletes)`,

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { ColumnType, StreamColumn } from './column-type.js';
+import type { FileConnector } from './file-destination.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
 import type { Camel, Finding, OptionInfo } from './option.js';
 import type { Digest } from './sql/row-sum.js';
@@ -137,7 +138,7 @@ export interface DestinationCheck {
   readonly untried?: string | undefined;
 }
 
-interface ConnectorBase<S extends OptionShape> {
+export interface ConnectorBase<S extends OptionShape> {
   /** As `connector:` names it. */
   readonly name: string;
   /** The purpose of the connector, in one sentence. */
@@ -364,7 +365,7 @@ export async function describeTables(opening: Promise<TableDestination>, tables:
 
 /** The default export of a connector's module. */
 // biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
-export type Connector = TableConnector<any> | RecordConnector<any>;
+export type Connector = TableConnector<any> | RecordConnector<any> | FileConnector<any>;
 
 /** Declares a connector of tables, and types its options. */
 export function tableConnector<S extends OptionShape>(connector: Omit<TableConnector<S>, 'kind'>): TableConnector<S> {

@@ -66,6 +66,20 @@ export {
 export { duckdbRefused, wantsMemory } from './duckdb/errors.js';
 export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions, s3Server } from './duckdb/extensions.js';
 export {
+  type FileConnector,
+  type FileFacts,
+  type FileOp,
+  type FilePlace,
+  type FilePolicy,
+  type FileTask,
+  fileConnector,
+  type HandedOver,
+  type HandOver,
+  type KnownFile,
+  type Made,
+  type MadeFile,
+} from './file-destination.js';
+export {
   isThisMachine,
   type PostgresTls,
   postgresEncryptionHint,

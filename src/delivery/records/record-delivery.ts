@@ -331,7 +331,7 @@ function lastOf(rejects: readonly Reject[], owed: ReadonlySet<string> | undefine
 }
 
 /** The keys of erasures after one. */
-function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
+export function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
   const due = erasures.filter(({ number }) => number > last);
   return due.flatMap(({ number, keys }) =>
     (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `${erasureRun}${number}`, isHeld: true })),

@@ -15,7 +15,7 @@ export interface PlannedDelivery {
     readonly rows: number | null;
     readonly delivered_at: string | null;
   } | null;
-  readonly action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'refused';
+  readonly action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'export' | 'refused';
   readonly why: string;
   readonly generation: number | null;
   readonly drops: boolean;
@@ -29,6 +29,8 @@ export interface PlannedDelivery {
   readonly clear_rows: number;
   readonly erase: number;
   readonly rows: { insert: number; update: number; delete: number };
+  /** The files that would be written; their bytes are an estimate, before compression and encryption. */
+  readonly files?: readonly { readonly name: string; readonly rows: number; readonly bytes: number }[];
   /** Values that the destination cannot hold, by column and reason. */
   readonly refused: readonly { readonly column: string; readonly reason: string; readonly values: number }[];
 }

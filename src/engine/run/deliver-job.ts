@@ -23,6 +23,8 @@ export interface DeliverJobOptions {
   readonly recreate?: boolean;
   /** Compare whole tables with the snapshot. */
   readonly verify?: boolean;
+  /** With `full`: the old name of a file that is written again. Only destinations of files are asked then. */
+  readonly file?: string | undefined;
   /** Receives an entry for each delivery before it begins. */
   readonly progress: DeliveryProgress[];
 }
@@ -60,15 +62,19 @@ function report({ variants, error, ...rest }: StreamDelivery): DestinationReport
 }
 
 function requestsOf(options: DeliverJobOptions): DeliveryRequest[] {
-  return chosen(options).map((destination) => ({
-    destination,
-    streams: destination.streams.filter((name) => options.streams === undefined || options.streams.includes(name)),
-    full: options.full ?? false,
-    adopt: options.adopt ?? false,
-    recreate: options.recreate ?? false,
-    verify: options.verify ?? false,
-    newStorage: options.job.newStorage,
-  }));
+  const isMeant = ({ connector }: DestinationConfig) => options.file === undefined || connector.kind === 'files';
+  return chosen(options)
+    .filter(isMeant)
+    .map((destination) => ({
+      destination,
+      streams: destination.streams.filter((name) => options.streams === undefined || options.streams.includes(name)),
+      full: options.full ?? false,
+      adopt: options.adopt ?? false,
+      recreate: options.recreate ?? false,
+      verify: options.verify ?? false,
+      newStorage: options.job.newStorage,
+      file: options.file,
+    }));
 }
 
 /** What {@link deliverJob} would do. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */

@@ -1,0 +1,67 @@
+import { mkdir } from 'node:fs/promises';
+import { type DestinationContext, fileConnector, orClose } from '../../src/sdk/index.js';
+import { FolderStore } from './folder.js';
+import { type ExportOptions, fileName, localTime } from './names.js';
+import { checkExport, type ExportShape, exportOptions } from './options.js';
+import { ExportPlace, type Store } from './place.js';
+import { isDelimited, mapColumn } from './text.js';
+
+async function openStore({ options }: DestinationContext<ExportShape>): Promise<Store> {
+  return new FolderStore(options.path ?? '.', Number.parseInt(options.fileMode, 8));
+}
+
+function hasOp(options: ExportOptions): boolean {
+  return /\{\{[^}]*\bop\b/.test(options.file);
+}
+
+export default fileConnector({
+  name: 'export',
+  summary: 'Hands whole files over to a partner: in a folder, by SFTP, in a bucket; packed and encrypted if you like.',
+  erasure: 'files that the receiver has taken away are its own to erase; those that are still there are removed',
+  options: exportOptions,
+  optionRules: { check: checkExport },
+  place: ({ path, url }) => path ?? url ?? '.',
+
+  policy: (options) => ({
+    ...{
+      content: options.content,
+      when: options.when,
+      empty: options.empty,
+      select: options.select,
+      keep: options.keep,
+    },
+    hasOp: hasOp(options),
+    refusesRows: isDelimited(options) && options.csv.quote === 'none',
+    day: (at) => localTime(at, options.timeZone).date,
+    mapColumn: (column) => mapColumn(options, column),
+  }),
+
+  sampleName(options, { job, stream }) {
+    const facts = { job, stream, run_id: 'run', at: 0, sequence: 1, day_sequence: 1 };
+    return fileName(options, facts, { part: 1, op: 'inserted' });
+  },
+
+  fileName,
+
+  async make(options, task) {
+    const { FileMaker } = await import('./make.js');
+    return new FileMaker(options, task).make();
+  },
+
+  async check(context) {
+    const store = await openStore(context);
+    try {
+      return await store.check();
+    } finally {
+      await store.close();
+    }
+  },
+
+  async open(context) {
+    const store = await openStore(context);
+    return orClose(store, async () => {
+      await mkdir(context.folder, { recursive: true, mode: 0o700 });
+      return new ExportPlace(store, context.options, context.folder);
+    });
+  },
+});

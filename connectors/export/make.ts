@@ -1,0 +1,179 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { Readable, type Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { type FileTask, loadRefused, type Made, type MadeFile, printable, vendorLibrary } from '../../src/sdk/index.js';
+import { encoded, encodes, framed, Measured, recordParts } from './bytes.js';
+import { clearName, type ExportOptions, fileName, rendered } from './names.js';
+import { copySql, headerLine, isDelimited } from './text.js';
+
+/** Of gzip and zip: higher levels take several times as long for a few per cent. */
+const compressionLevel = 2;
+const readBytes = 1 << 20;
+
+type Step = (source: AsyncIterable<Buffer>) => AsyncIterable<Buffer>;
+
+async function zipOf(name: string, at: number): Promise<Step> {
+  const { ZipFile } = await vendorLibrary('yazl', () => import('yazl'));
+  return async function* (source) {
+    const zip = new ZipFile();
+    const entry = Readable.from(source);
+    zip.addReadStream(entry, name, { mtime: new Date(at), compressionLevel, forceDosTimestamp: true });
+    zip.end();
+    entry.on('error', (error) => (zip.outputStream as Readable).destroy(error));
+    yield* zip.outputStream as AsyncIterable<Buffer>;
+  };
+}
+
+/** Makes files of rows, all but their hand-over. */
+export class FileMaker {
+  readonly #options: ExportOptions;
+  readonly #task: FileTask;
+  readonly #files: MadeFile[] = [];
+  #holdsNul = false;
+
+  constructor(options: ExportOptions, task: FileTask) {
+    this.#options = options;
+    this.#task = task;
+  }
+
+  async make(): Promise<Made> {
+    const { format, split } = this.#options;
+    if (format === 'parquet') await this.#parquet(split?.rows ?? Number.POSITIVE_INFINITY);
+    else await this.#text();
+    return { files: this.#files, holdsNul: this.#holdsNul };
+  }
+
+  async #parquet(partRows: number): Promise<void> {
+    const { query, columns, rows, run, folder, op } = this.#task;
+    for (let from = 0; from === 0 || from < rows; from += partRows) {
+      const path = join(folder, `${op ?? 'rows'}-body`);
+      const limited = Number.isFinite(partRows) ? `SELECT * FROM (${query}) LIMIT ${partRows} OFFSET ${from}` : query;
+      await run(copySql(limited, columns, this.#options, path));
+      const count = Math.min(partRows, rows - from);
+      await this.#write(createReadStream(path, { highWaterMark: readBytes }), [], this.#name(), () => count);
+      await rm(path, { force: true });
+    }
+  }
+
+  async #text(): Promise<void> {
+    const { query, columns, run, folder, op } = this.#task;
+    const { split } = this.#options;
+    const path = join(folder, `${op ?? 'rows'}-body`);
+    // It counts what it writes: rows that a file cannot hold are not in it.
+    const written = await run(copySql(query, columns, this.#options, path));
+    const source = createReadStream(path, { highWaterMark: readBytes });
+    if (split === undefined || written === 0) {
+      await this.#part(source, { rows: () => written, total: written });
+    } else {
+      let done = 0;
+      const pieces = recordParts(source, split, isDelimited(this.#options) && this.#options.csv.quote !== 'none');
+      while (done < written) {
+        let count = 0;
+        const body = async function* (): AsyncGenerator<Buffer> {
+          for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+            count += next.value.rows;
+            if (next.value.chunk.length > 0) yield next.value.chunk;
+            if (next.value.isLast) return;
+          }
+        };
+        const total = Math.min(split.rows ?? written, written - done);
+        await this.#part(body(), { rows: () => count, total });
+        done += count;
+        if (count === 0) throw new Error(`${written} records were written, and only ${done} found`);
+      }
+    }
+    await rm(path, { force: true });
+  }
+
+  /** One file of text: its rows with header, first and last line. */
+  #part(body: AsyncIterable<Buffer>, { rows, total }: { readonly rows: () => number; readonly total: number }) {
+    const { columns, facts, op } = this.#task;
+    const { csv, format } = this.#options;
+    const part = this.#files.length + 1;
+    if (!isDelimited(this.#options)) {
+      const isList = format === 'json';
+      const frame = isList ? [framed(Buffer.from('[\n'), () => Buffer.from(rows() === 0 ? ']\n' : '\n]\n'), true)] : [];
+      return this.#write(body, frame, this.#name(), rows);
+    }
+    const end = csv.lineEnd === 'crlf' ? '\r\n' : '\n';
+    const line = (template: string, count: number) =>
+      template === '' ? '' : `${rendered(template, this.#options, { ...facts, op, part, rows: count })}${end}`;
+    const header = headerLine(columns, this.#options);
+    const bom = csv.bom && (csv.encoding === 'utf-8' || csv.encoding === 'utf-16le') ? '\ufeff' : '';
+    const first = `${bom}${line(csv.firstLine, total)}${header === undefined ? '' : `${header}${end}`}`;
+    const steps: Transform[] = [];
+    const frame = framed(Buffer.from(first), () => Buffer.from(line(csv.lastLine, rows())), false);
+    steps.push(frame);
+    if (csv.encoding !== 'utf-8') steps.push(encodes(csv.encoding));
+    this.#assertHeaderFits(header ?? '');
+    return this.#write(body, steps, this.#name(), rows);
+  }
+
+  #assertHeaderFits(header: string): void {
+    const { encoding } = this.#options.csv;
+    if (encoding === 'utf-8' || encoding === 'utf-16le') return;
+    const isLost = (letter: string) =>
+      (letter !== '?' && encoded(letter, encoding).equals(Buffer.from('?'))) ||
+      (encoding === 'latin1' && letter.charCodeAt(0) > 0xff);
+    const lost = [...header].find(isLost);
+    if (lost === undefined) return;
+    throw loadRefused(`${encoding} has no letter for "${printable(lost)}", which stands in the name of a column`, {
+      hint: 'give the column another name: columns: { …: { rename: … } }',
+    });
+  }
+
+  #name(): string {
+    const { facts, op, name } = this.#task;
+    const part = this.#files.length + 1;
+    if (name !== undefined && part === 1) return name;
+    return fileName(this.#options, facts, { op, part });
+  }
+
+  async #write(
+    body: AsyncIterable<Buffer>,
+    frame: readonly Transform[],
+    name: string,
+    rows: () => number,
+  ): Promise<void> {
+    const { folder, facts, signal, op } = this.#task;
+    const { compress, encrypt } = this.#options;
+    const [clear, sealed] = [new Measured(), new Measured()];
+    const local = `${op ?? 'rows'}-${this.#files.length + 1}`;
+    const inner = clearName(this.#options, name);
+    const steps: (Transform | Step)[] = [...frame, clear];
+    if (isDelimited(this.#options)) steps.unshift(this.#watchingNul());
+    if (compress === 'gzip') steps.push(createGzip({ level: compressionLevel, chunkSize: 1 << 18 }));
+    if (compress === 'zip') steps.push(await zipOf(inner, facts.at));
+    if (encrypt !== undefined) {
+      const { encrypts } = await import('./pgp.js');
+      steps.push(await encrypts(encrypt, { name: basename(inner), at: facts.at }));
+    }
+    const path = join(folder, local);
+    await pipeline([body, ...steps, sealed, createWriteStream(path, { mode: 0o600 })] as never, { signal });
+    const handle = await open(path, 'r+');
+    await handle.sync().finally(() => handle.close());
+    this.#files.push({
+      name,
+      local,
+      rows: rows(),
+      bytes: sealed.bytes,
+      ...sealed.hashes(),
+      clear_sha256: clear.hashes().sha256,
+    });
+  }
+
+  #watchingNul(): Step {
+    const found = () => {
+      this.#holdsNul = true;
+    };
+    return async function* (source) {
+      for await (const chunk of source) {
+        if (chunk.includes(0)) found();
+        yield chunk;
+      }
+    };
+  }
+}

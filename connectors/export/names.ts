@@ -1,0 +1,105 @@
+import {
+  CdsyncError,
+  type FileFacts,
+  type FileOp,
+  type OptionValues,
+  TemplateRow,
+  TextTemplate,
+} from '../../src/sdk/index.js';
+import type { ExportShape } from './options.js';
+
+export type ExportOptions = OptionValues<ExportShape>;
+
+/** Most bytes in one part of a path: more than this, no file system takes. */
+const maxPartBytes = 255;
+
+/** The date and the time of a moment in a time zone: `2026-11-29` and `2026-11-29T02:00:00`. */
+export function localTime(at: number, timeZone: string): { readonly date: string; readonly time: string } {
+  const time = new Date(at).toLocaleString('sv-SE', { timeZone }).replace(' ', 'T');
+  return { date: time.slice(0, 10), time };
+}
+
+/** Facts as the values of a template. */
+function rowOf(values: Readonly<Record<string, string | number | undefined>>): TemplateRow {
+  const texts = Object.entries(values).map(([name, value]): [string, string] => [name, JSON.stringify(value ?? null)]);
+  return new TemplateRow(new Map(texts));
+}
+
+/** Renders a template of the options. */
+export function rendered(
+  template: string,
+  { timeZone }: Pick<ExportOptions, 'timeZone'>,
+  { at, ...facts }: FileFacts & Readonly<Record<string, string | number | undefined>>,
+): string {
+  return new TextTemplate(template).render(rowOf({ ...facts, ...localTime(at, timeZone) }));
+}
+
+function unsafe(name: string): string | undefined {
+  const parts = name.split('/');
+  if (name.trim() === '') return 'is empty';
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  if (/[\u0000-\u001f\u007f\u2028\u2029]/.test(name)) return 'has a control character';
+  if (name.startsWith('/') || /^[A-Za-z]:[\\/]/.test(name)) return 'is an absolute path';
+  if (parts.some((part) => part === '..' || part === '.' || part === '')) return 'has a part that is empty, . or ..';
+  if (name.includes('\\')) return 'has a backslash';
+  if (parts.some((part) => Buffer.byteLength(part) > maxPartBytes))
+    return `has a part longer than ${maxPartBytes} bytes`;
+  return undefined;
+}
+
+/** @throws {CdsyncError} `template_invalid` for a name that could leave the folder, or that no place takes */
+export function safeName(name: string, option: string): string {
+  const problem = unsafe(name);
+  if (problem === undefined) return name;
+  const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 77)}…` : name);
+  throw new CdsyncError(`\`${option}\` makes the name ${shown}, which ${problem}`, {
+    code: 'template_invalid',
+    hint: 'correct the template; nothing was written',
+  });
+}
+
+/** The suffixes that compression and encryption add, the innermost first; of each, the one that is added, and others that do. */
+function suffixesOf({ compress, encrypt }: ExportOptions): string[][] {
+  const packed = { none: [], gzip: [['.gz']], zip: [['.zip']] }[compress];
+  const hidden = encrypt === undefined ? [] : [encrypt.armor ? ['.asc', '.pgp', '.gpg'] : ['.pgp', '.gpg']];
+  return [...packed, ...hidden];
+}
+
+/** A name without these suffixes, as far as it has them, and those that it had. */
+function cut(options: ExportOptions, name: string): { readonly rest: string; readonly suffixes: readonly string[] } {
+  return suffixesOf(options).reduceRight<{ rest: string; suffixes: string[] }>(
+    ({ rest, suffixes }, [first = '', ...others]) => {
+      const suffix = [first, ...others].find((it) => rest.toLowerCase().endsWith(it) && rest.length > it.length);
+      const [kept, written] =
+        suffix === undefined ? [rest, first] : [rest.slice(0, -suffix.length), rest.slice(-suffix.length)];
+      return { rest: kept, suffixes: [written, ...suffixes] };
+    },
+    { rest: name, suffixes: [] },
+  );
+}
+
+/** The name of a file of a delivery. */
+export function fileName(
+  options: ExportOptions,
+  facts: FileFacts,
+  { op, part }: { readonly op?: FileOp | undefined; readonly part: number },
+): string {
+  const name = rendered(options.file, options, { ...facts, part, ...(op === undefined ? {} : { op }) });
+  const { rest, suffixes } = cut(options, name);
+  return safeName(`${rest}${suffixes.join('')}`, 'file');
+}
+
+/** The name without what compression and encryption have added: the name of the text inside. */
+export function clearName(options: ExportOptions, name: string): string {
+  const plain = cut(options, name).rest;
+  return plain.slice(plain.lastIndexOf('/') + 1) || 'data';
+}
+
+/** The name under which a file is uploaded; undefined if that is its own. */
+export function temporaryName({ temporary, upload }: ExportOptions, name: string): string | undefined {
+  if (upload === 'direct') return undefined;
+  const slash = name.lastIndexOf('/') + 1;
+  const short = new TextTemplate(temporary).render(rowOf({ name: name.slice(slash) }));
+  // A template with a folder is relative to the place, any other stands beside the file.
+  return safeName(short.includes('/') ? short : `${name.slice(0, slash)}${short}`, 'temporary');
+}

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  CdsyncError,
+  type DestinationCheck,
+  type FilePlace,
+  type HandedOver,
+  type HandOver,
+  type KnownFile,
+} from '../../src/sdk/index.js';
+import { type ExportOptions, rendered, safeName, temporaryName } from './names.js';
+
+/** A file at a place. */
+export interface FoundFile {
+  readonly bytes: number;
+  /** Undefined if the place does not say. */
+  sha256?(): Promise<string>;
+}
+
+export interface PutTask {
+  /** The bytes on this machine. */
+  readonly local: string;
+  readonly name: string;
+  readonly file: KnownFile & { readonly md5: string };
+  /** The name while it is uploaded; undefined: its own. */
+  readonly temporary: string | undefined;
+  /** Whether what has the name may be replaced. */
+  readonly replaces: boolean;
+  readonly isUploaded: boolean;
+  uploaded(): Promise<void>;
+}
+
+/** What a kind of place can do. */
+export interface Store {
+  /** The file of a name; undefined if there is none; `unknown` if the place does not let anyone look. */
+  find(name: string): Promise<FoundFile | undefined | 'unknown'>;
+  /**
+   * Puts a file there, whole or not at all.
+   * @returns whether its size was read back; `taken` if the name has a file that may not be replaced
+   */
+  put(task: PutTask): Promise<'put' | 'not_read_back' | 'taken'>;
+  /** @returns whether it was there */
+  remove(name: string): Promise<boolean>;
+  check(): Promise<DestinationCheck>;
+  close(): Promise<void> | void;
+}
+
+function fileExists(name: string): CdsyncError {
+  return new CdsyncError(`there is a file "${name}" already, which cdsync did not write`, {
+    code: 'file_exists',
+    hint: 'move it away, choose another name with `file`, or allow it with `overwrite: true`; nothing was replaced',
+  });
+}
+
+async function isSame(found: FoundFile, known: KnownFile): Promise<boolean> {
+  return found.bytes === known.bytes && (found.sha256 === undefined || (await found.sha256()) === known.sha256);
+}
+
+/** A file that stands beside another: small, and made when it is handed over. */
+interface Companion {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Hands files over: never over a file of others, then what stands beside them. */
+export class ExportPlace implements FilePlace {
+  readonly #store: Store;
+  readonly #options: ExportOptions;
+  readonly #folder: string;
+
+  /** @param folder for small files */
+  constructor(store: Store, options: ExportOptions, folder: string) {
+    this.#store = store;
+    this.#options = options;
+    this.#folder = folder;
+  }
+
+  async handOver(task: HandOver): Promise<HandedOver> {
+    const { file, path, replaceable, isTried, isUploaded, uploaded } = task;
+    let isReadBack = await this.#put(file, path, { replaceable, isTried, isUploaded, uploaded });
+    const companions = this.#companions(task);
+    for (const { name, text } of companions) {
+      const local = join(this.#folder, 'companion');
+      await writeFile(local, text, { mode: 0o600 });
+      const hash = (kind: string) => createHash(kind).update(text).digest('hex');
+      const known = { name, bytes: Buffer.byteLength(text), sha256: hash('sha256'), md5: hash('md5') };
+      // Beside a file of cdsync's own, such a name is its own too.
+      const isOwn = isTried || replaceable.length > 0;
+      isReadBack =
+        (await this.#put(known, local, {
+          replaceable: [],
+          isTried,
+          isOwn,
+          isUploaded: false,
+          uploaded: async () => {},
+        })) && isReadBack;
+    }
+    return { companions: companions.map(({ name }) => name), isReadBack };
+  }
+
+  #companions({ file, facts }: HandOver): Companion[] {
+    const { checksum, done } = this.#options;
+    const listed: Companion[] = [];
+    const base = file.name.slice(file.name.lastIndexOf('/') + 1);
+    if (checksum !== 'none') listed.push({ name: `${file.name}.${checksum}`, text: `${file[checksum]}  ${base}\n` });
+    if (done === undefined) return listed;
+    const mark = typeof done === 'string' ? { file: done, body: '' } : done;
+    const { rows, bytes, sha256, md5 } = file;
+    const values = { ...facts, file: file.name };
+    const name = safeName(rendered(mark.file, this.#options, values), 'done');
+    const text = rendered(mark.body, this.#options, { ...values, file: base, rows, bytes, sha256, md5 });
+    return [...listed, { name, text }];
+  }
+
+  /** @returns whether its size was read back */
+  async #put(
+    file: PutTask['file'],
+    local: string,
+    {
+      replaceable,
+      isTried,
+      isOwn = false,
+      ...rest
+    }: Pick<HandOver, 'replaceable' | 'isTried' | 'isUploaded' | 'uploaded'> & { readonly isOwn?: boolean },
+  ): Promise<boolean> {
+    const { overwrite, upload } = this.#options;
+    const found = await this.#store.find(file.name);
+    let replaces = overwrite || isOwn;
+    if (found === 'unknown') replaces ||= isTried || replaceable.length > 0;
+    else if (found !== undefined) {
+      if ((isTried || replaceable.length > 0) && (await isSame(found, file))) return true;
+      for (const known of replaceable) replaces ||= await isSame(found, known);
+      // A torn file of an earlier try has the final name.
+      replaces ||= isTried && upload === 'direct' && found.bytes < file.bytes;
+      if (!replaces) throw fileExists(file.name);
+    } else if (rest.isUploaded && isTried && (await this.#wasTaken(file))) return true;
+    const task = {
+      local,
+      name: file.name,
+      file,
+      temporary: temporaryName(this.#options, file.name),
+      replaces,
+      ...rest,
+    };
+    const put = await this.#store.put(task);
+    if (put === 'taken') throw fileExists(file.name);
+    return put === 'put';
+  }
+
+  /** Whether a file that was whole under its temporary name is gone under both: it was renamed, and taken away. */
+  async #wasTaken({ name }: KnownFile): Promise<boolean> {
+    const temporary = temporaryName(this.#options, name);
+    return temporary !== undefined && (await this.#store.find(temporary)) === undefined;
+  }
+
+  async remove(name: string): Promise<boolean> {
+    return this.#store.remove(name);
+  }
+
+  close(): Promise<void> | void {
+    return this.#store.close();
+  }
+}

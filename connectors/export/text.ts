@@ -1,0 +1,160 @@
+import {
+  type ColumnMapping,
+  decimalText,
+  escapeCsvFormulaSql,
+  isNested,
+  jsonValueSql,
+  type StreamColumn,
+  sqlText,
+} from '../../src/sdk/index.js';
+import type { ExportOptions } from './names.js';
+
+/** The letters of windows-1252 beyond those of latin1, from 0x80 on; U+0000 where it has none. */
+export const windows1252 = '€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ';
+
+const letters: Readonly<Record<ExportOptions['csv']['encoding'], string | undefined>> = {
+  'utf-8': undefined,
+  'utf-16le': undefined,
+  latin1: String.raw`[^\x{0}-\x{ff}]`,
+  'windows-1252': String.raw`[^\x{0}-\x{7f}\x{a0}-\x{ff}${windows1252.replaceAll('\0', '')}]`,
+};
+
+export function isDelimited({ format }: ExportOptions): boolean {
+  return format === 'csv' || format === 'tsv';
+}
+
+export function delimiterOf({ format, csv }: ExportOptions): string {
+  return csv.delimiter ?? (format === 'tsv' ? '\t' : ',');
+}
+
+/** A number of double precision with plain digits: programs that read files take no exponents. */
+function plainDouble(value: string): string {
+  const text = `(${value})::VARCHAR`;
+  const digits = `regexp_replace(split_part(${text}, 'e', 1), '[-.]', '', 'g')`;
+  const exponent = `split_part(${text}, 'e', 2)::INTEGER`;
+  const sign = `CASE WHEN ${value} < 0 THEN '-' ELSE '' END`;
+  const large = `rpad(${digits}, greatest(strlen(${digits}), 1 + ${exponent})::INTEGER, '0')`;
+  const small = `'0.' || repeat('0', -1 - ${exponent}) || ${digits}`;
+  return `CASE WHEN contains(${text}, 'e') THEN ${sign} || CASE WHEN ${exponent} > 0 THEN ${large} ELSE ${small} END ELSE ${text} END`;
+}
+
+/** A moment as ISO 8601 with its offset, or by a pattern, in the time zone. */
+function momentText(value: string, { csv, timeZone }: ExportOptions): string {
+  const local = `timezone(${sqlText(timeZone)}, ${value})`;
+  if (csv.timestamp !== 'iso') return `strftime(${local}, ${sqlText(csv.timestamp)})`;
+  const iso = `regexp_replace(strftime(${local}, '%Y-%m-%dT%H:%M:%S.%f'), '[.]?0+$', '')`;
+  const whole = `CASE WHEN strftime(${local}, '%f') = '000000' THEN strftime(${local}, '%Y-%m-%dT%H:%M:%S') ELSE ${iso} END`;
+  if (timeZone === 'UTC') return `${whole} || 'Z'`;
+  const minutes = `(date_diff('minute', timezone('UTC', ${value}), ${local}))`;
+  const offset = `CASE WHEN ${minutes} < 0 THEN '-' ELSE '+' END || printf('%02d:%02d', abs(${minutes}) // 60, abs(${minutes}) % 60)`;
+  return `${whole} || ${offset}`;
+}
+
+/** SQL of a value as it stands in a file with delimiters. */
+export function delimitedText(value: string, { type }: Pick<StreamColumn, 'type'>, options: ExportOptions): string {
+  const { csv } = options;
+  switch (type.kind) {
+    case 'text':
+      return csv.formulas === 'escape' ? escapeCsvFormulaSql(value) : value;
+    case 'timestamp':
+      return momentText(value, options);
+    case 'date':
+      return csv.date === 'iso' ? `(${value})::VARCHAR` : `strftime(${value}, ${sqlText(csv.date)})`;
+    case 'double':
+      return plainDouble(value);
+    case 'decimal':
+      return decimalText(value);
+    case 'json':
+      return `(${value})::VARCHAR`;
+    default:
+      return isNested(type)
+        ? `CASE WHEN ${value} IS NOT NULL THEN to_json(${jsonValueSql(value, type)})::VARCHAR END`
+        : `(${value})::VARCHAR`;
+  }
+}
+
+function notFinite(value: string) {
+  return [{ reason: 'not a finite number or time', when: `NOT isfinite(${value})` }];
+}
+
+/** What a file cannot hold of a column. */
+export function mapColumn(options: ExportOptions, column: StreamColumn): ColumnMapping {
+  const { type } = column;
+  const hasInfinity = type.kind === 'double' || type.kind === 'date' || type.kind === 'timestamp';
+  if (!isDelimited(options))
+    return { type: '', limits: hasInfinity && options.format !== 'parquet' ? { others: notFinite } : {} };
+  const { csv } = options;
+  const isText = type.kind === 'text' || type.kind === 'json' || isNested(type);
+  const foreign = letters[csv.encoding];
+  const needsQuote = `["\\r\\n${delimiterOf(options).replace(/[\\\]^-]/g, '\\$&')}]`;
+  const others = (value: string) => {
+    const text = delimitedText(value, column, options);
+    return [
+      ...(hasInfinity ? notFinite(value) : []),
+      ...(foreign !== undefined && isText
+        ? [
+            {
+              reason: `a letter that ${csv.encoding} does not have`,
+              when: `regexp_matches(${text}, ${sqlText(foreign)})`,
+            },
+          ]
+        : []),
+      ...(csv.quote === 'none'
+        ? [
+            {
+              reason: 'it needs quotes, and `quote: none` writes none',
+              when: `regexp_matches(${text}, ${sqlText(needsQuote)})`,
+            },
+          ]
+        : []),
+    ];
+  };
+  return { type: '', limits: { others, ...(isText ? { nul: 'refused' as const } : {}) } };
+}
+
+/** One text a line. */
+const lines = String.raw`FORMAT csv, HEADER false, DELIMITER '\x01', QUOTE '', ESCAPE ''`;
+
+/** SQL that writes rows with the columns `c0`, `c1` … into a file; the header is not among them. */
+export function copySql(query: string, columns: readonly StreamColumn[], options: ExportOptions, path: string): string {
+  const { format, csv } = options;
+  const to = `TO ${sqlText(path)}`;
+  if (format === 'parquet') {
+    const values = columns.map(({ name, duckdbType }, at) => {
+      // Parquet has no integers of 128 bits: DuckDB would write doubles.
+      const value = duckdbType === 'HUGEINT' ? `c${at}::DECIMAL(38,0)` : `c${at}`;
+      return `${value} AS "${name.replaceAll('"', '""')}"`;
+    });
+    return `COPY (SELECT ${values.join(', ')} FROM (${query})) ${to} (FORMAT parquet, COMPRESSION zstd)`;
+  }
+  if (format === 'json' || format === 'jsonl') {
+    const members = columns.map(({ name, type }, at) => {
+      const value = type.kind === 'timestamp' ? momentText(`c${at}`, options) : jsonValueSql(`c${at}`, type);
+      return `${sqlText(name)}: ${value}`;
+    });
+    return `COPY (SELECT to_json({${members.join(', ')}})::VARCHAR FROM (${query})) ${to} (${lines})`;
+  }
+  const values = columns.map((column, at) => `${delimitedText(`c${at}`, column, options)} AS c${at}`);
+  const quoted = {
+    all: `QUOTE '"', ESCAPE '"', FORCE_QUOTE *`,
+    needed: `QUOTE '"', ESCAPE '"'`,
+    none: `QUOTE '', ESCAPE ''`,
+  };
+  const form = [
+    ...['FORMAT csv', 'HEADER false', `DELIMITER ${sqlText(delimiterOf(options))}`, `NULLSTR ${sqlText(csv.null)}`],
+    ...[quoted[csv.quote], `NEW_LINE ${csv.lineEnd === 'crlf' ? String.raw`'\r\n'` : String.raw`'\n'`}`],
+  ];
+  return `COPY (SELECT ${values.join(', ')} FROM (${query})) ${to} (${form.join(', ')})`;
+}
+
+/** The line of names above the rows, without its end. */
+export function headerLine(columns: readonly StreamColumn[], options: ExportOptions): string | undefined {
+  const { csv } = options;
+  if (!isDelimited(options) || !csv.header) return undefined;
+  const delimiter = delimiterOf(options);
+  const cells = columns.map(({ name }) => {
+    const needs = csv.quote === 'all' || (csv.quote === 'needed' && (/["\r\n]/.test(name) || name.includes(delimiter)));
+    return needs ? `"${name.replaceAll('"', '""')}"` : name;
+  });
+  return cells.join(delimiter);
+}

@@ -1,0 +1,372 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { sha256OfFile, syncFolder } from '../../core/durable.js';
+import { CdsyncError } from '../../core/errors.js';
+import { formatCounted } from '../../core/quantities.js';
+import type { DestinationContext } from '../../sdk/destination.js';
+import type { FileConnector, FileFacts, FileOp, FilePlace, FilePolicy, Made } from '../../sdk/file-destination.js';
+import { type Erasure, readErasures } from '../../storage/erasures.js';
+import type { Delivered, StreamTask } from '../delivery.js';
+import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
+import { DeliveryInput } from '../input.js';
+import { hasOtherRules, type MadeBy } from '../records/position.js';
+import { erasedSince } from '../records/record-delivery.js';
+import { RowsToSend } from '../records/rows-to-send.js';
+import { type SourceColumn, wantedColumns } from '../table/columns.js';
+import type { PlannedDelivery } from '../table/dry-run.js';
+import { assertDistinctNames } from '../table/name-clashes.js';
+import { FileRows, selectedColumns } from './file-rows.js';
+import { type FilePlan, type PlannedFile, plannedFolder, readExportState, writeExportState } from './file-state.js';
+import { type FileWork, planFiles } from './plan-files.js';
+import { filesOwed, removeOld, removeOwed } from './removals.js';
+import { assertNameFree, assertOldName } from './taken-names.js';
+
+const ops: readonly FileOp[] = ['inserted', 'updated', 'deleted'];
+
+/** The rows of a plan, and how many each of its files has. */
+interface PlannedRows {
+  readonly rows: FileRows;
+  readonly parts: readonly { readonly op: FileOp | undefined; readonly rows: number }[];
+}
+
+/**
+ * Hands one stream over as files. Name, snapshot and bytes of what is handed over are planned in the storage folder first, so that each
+ * try hands over the same bytes under the same name; only when it has succeeded does the sequence move.
+ */
+export class FileDelivery {
+  readonly table = undefined;
+  readonly #task: StreamTask<FileConnector>;
+  readonly #policy: FilePolicy;
+  /** The folder of the state, and of planned bytes. */
+  readonly #kept: string;
+  readonly #rejects: string;
+  readonly #sources: readonly SourceColumn[];
+  #refusedBefore: readonly Reject[] | undefined;
+  /** Whether this delivery has planned its files: then `--full` and `when: always` are carried out, or on their way. */
+  #isPlanned = false;
+  #rows = 0;
+  readonly #files: string[] = [];
+  readonly #why = new Set<string>();
+
+  constructor(task: StreamTask<FileConnector>) {
+    this.#task = task;
+    const { context, request, feed, connector } = task;
+    this.#policy = connector.policy(request.destination.options as never);
+    this.#kept = context.layout.deliveredStream(request.destination.name, feed.stream);
+    this.#rejects = rejectsPath(context.layout, request.destination.name, feed.stream);
+    this.#sources = selectedColumns(feed, wantedColumns(feed, request.destination.columns), this.#policy);
+    assertDistinctNames(this.#sources, { stream: feed.stream });
+  }
+
+  /** One attempt: removes what is owed, hands over what an earlier delivery has planned, then what is due. */
+  async attempt(options: DestinationContext): Promise<Delivered> {
+    const { context, feed, connector, request } = this.#task;
+    this.#refusedBefore ??= await readRejects(this.#rejects);
+    if (request.file !== undefined) await assertOldName(context.layout, request, request.file);
+    const erasures = await readErasures(context.layout, feed.stream);
+    let place: FilePlace | undefined;
+    const opened = async () => {
+      place ??= await connector.open(options);
+      return place;
+    };
+    try {
+      const removed = await removeOwed(this.#kept, erasures, opened);
+      if (removed.gone > 0)
+        this.#why.add(
+          `${formatCounted(removed.gone, 'file')} with forgotten people had been taken away: who has them must erase them`,
+        );
+      const waiting = await this.#waiting(erasures);
+      if (waiting !== undefined) await this.#handOver(waiting, opened);
+      await this.#next(erasures, waiting, opened);
+      await removeOld(this.#kept, { keep: this.#policy.keep, now: context.clock.now() }, opened, options.notice);
+      const { failure } = removed;
+      const rejects = await readRejects(this.#rejects);
+      return {
+        ...this.#delivered(),
+        ...{ refused: rejects.length, newlyRefused: countNew(rejects, this.#refusedBefore) },
+        ...{ erased: failure ? undefined : lastErasure(erasures), owes: failure !== undefined },
+        ...(failure === undefined ? {} : { problem: filesOwed(feed.stream, failure) }),
+      };
+    } finally {
+      await place?.close();
+    }
+  }
+
+  /** The files that were handed over. */
+  async taken(): Promise<Delivered | undefined> {
+    return this.#files.length === 0 ? undefined : { ...this.#delivered(), refused: 0, newlyRefused: 0 };
+  }
+
+  #delivered(): Pick<Delivered, 'rows' | 'action' | 'why' | 'files'> {
+    const action = this.#files.length === 0 ? 'nothing' : 'export';
+    return { rows: this.#rows, action, why: [...this.#why].join('; '), files: [...this.#files] };
+  }
+
+  #madeBy(erasures: readonly Erasure[]): MadeBy {
+    const columns = this.#sources.map(({ path, as, rule, isTracked }): [string, string] => [
+      path,
+      `${as} ${rule}${isTracked ? '' : ' untracked'}`,
+    ]);
+    return { key: this.#task.feed.key, columns, erased: lastErasure(erasures) };
+  }
+
+  #asked(erasures: readonly Erasure[], waiting: FilePlan | undefined): Parameters<typeof planFiles>[1] {
+    const { feed, request } = this.#task;
+    // What was waiting is all that `--full` asks for, if it has the whole newest snapshot.
+    const isFull = waiting?.is_whole === true && waiting.run_id === feed.run_id && waiting.name === request.file;
+    const isDone = this.#isPlanned || isFull;
+    return {
+      ...{ feed, policy: this.#policy, now: this.#madeBy(erasures), adopt: request.adopt },
+      full: request.full && !isDone,
+      file: isDone ? undefined : request.file,
+      isAlways: this.#policy.when === 'always' && !this.#isPlanned && waiting === undefined,
+    };
+  }
+
+  /** What an earlier delivery has planned, made again if its rows must not go out any more; undefined if nothing waits. */
+  async #waiting(erasures: readonly Erasure[]): Promise<FilePlan | undefined> {
+    const { plan } = await readExportState(this.#kept);
+    if (plan === null) return undefined;
+    const now = this.#madeBy(erasures);
+    const isOld = hasOtherRules(plan, now) || plan.erased !== now.erased;
+    if (!isOld && plan.files !== null && (await this.#areWhole(plan.files))) return plan;
+    if (isOld) this.#why.add('planned files were made again: rules have changed, or rows were erased');
+    // The place may have what was tried.
+    const tried = (plan.files ?? []).filter((file) => file.is_tried);
+    const former = [...plan.former, ...tried.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }))];
+    const { store_id, sequence, run_id } = this.#task.feed;
+    return this.#fill({ ...plan, store_id, sequence, run_id, ...now, former, files: null });
+  }
+
+  async #areWhole(files: readonly PlannedFile[]): Promise<boolean> {
+    for (const { local, sha256, is_sent } of files) {
+      if (is_sent) continue;
+      const found = await sha256OfFile(join(plannedFolder(this.#kept), local)).catch(() => undefined);
+      if (found !== sha256) return false;
+    }
+    return true;
+  }
+
+  /** Plans and hands over what is due. */
+  async #next(erasures: readonly Erasure[], waiting: FilePlan | undefined, opened: () => Promise<FilePlace>) {
+    const state = await readExportState(this.#kept);
+    const work = planFiles(state, this.#asked(erasures, waiting));
+    if (work.why !== '') this.#why.add(work.why);
+    if (work.type === 'nothing') return;
+    const plan = await this.#fill(await this.#newPlan(work, erasures), work.type === 'adopt');
+    if (plan !== undefined) await this.#handOver(plan, opened);
+  }
+
+  async #newPlan({ base = null, name }: FileWork, erasures: readonly Erasure[]): Promise<FilePlan> {
+    const { feed, context } = this.#task;
+    const { number, day, day_number, files } = await readExportState(this.#kept);
+    const old = files.find((file) => file.name === name);
+    const at = old?.at ?? context.clock.now();
+    const { store_id, sequence, run_id } = feed;
+    return {
+      ...{ store_id, sequence, run_id, ...this.#madeBy(erasures), is_whole: base === null, at },
+      base: base && { store_id: base.store_id, sequence: base.sequence, run_id: base.run_id },
+      number: old?.number ?? number + 1,
+      day_number: this.#policy.day(at) === day ? day_number + 1 : 1,
+      ...(name === undefined ? {} : { name }),
+      ...{ files: null, former: [] },
+    };
+  }
+
+  /**
+   * Makes the files of a plan, which is in the state before the first byte is written.
+   * @returns undefined if there is nothing to hand over
+   */
+  async #fill(plan: FilePlan, isAdopted = false): Promise<FilePlan | undefined> {
+    const folder = plannedFolder(this.#kept);
+    await rm(folder, { recursive: true, force: true });
+    this.#isPlanned = true;
+    if (isAdopted) return this.#skip(plan);
+    return this.#withRows(plan, async ({ rows, parts }) => {
+      const total = parts.reduce((sum, part) => sum + part.rows, 0);
+      const isFirst = (await readExportState(this.#kept)).last === null;
+      if (total === 0 && !plan.is_whole && this.#policy.when === 'changed' && !isFirst) return this.#skip(plan);
+      if (total === 0 && this.#policy.empty === 'fail') throw this.#noRows(plan);
+      const due = parts.filter((part) => part.rows > 0 || this.#policy.empty === 'send');
+      if (due.length === 0) return this.#skip(plan);
+      for (const { op } of due) await this.#assertNameFree(plan, op);
+      await writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan });
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const files: Made['files'][number][] = [];
+      for (const part of due) files.push(...(await this.#make(plan, rows, part)));
+      await syncFolder(folder);
+      const planned = files.map((file) => ({ ...file, is_tried: false, is_uploaded: false, is_sent: false }));
+      const filled = { ...plan, files: planned };
+      await writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan: filled });
+      return filled;
+    });
+  }
+
+  /** There is nothing to hand over: what was handed over counts for this snapshot too. */
+  async #skip(plan: FilePlan): Promise<undefined> {
+    const state = await readExportState(this.#kept);
+    await writeExportState(this.#kept, { ...state, plan: null, last: contentOf(plan) });
+  }
+
+  #noRows({ is_whole }: FilePlan): CdsyncError {
+    const { stream } = this.#task.feed;
+    return new CdsyncError(
+      `stream "${stream}" has no ${is_whole ? 'rows' : 'changes'}, and \`empty: fail\` allows no such file`,
+      {
+        code: 'no_rows',
+        stream,
+        hint: 'find out why it is empty; `empty: send` writes a file without rows, `empty: skip` none',
+      },
+    );
+  }
+
+  /** The rows of a plan. */
+  async #withRows<T>(plan: FilePlan, work: (planned: PlannedRows) => Promise<T>): Promise<T> {
+    const { feed, session, context, folder } = this.#task;
+    const input = await DeliveryInput.open({ layout: context.layout, feed, session, folder: join(folder, 'input') });
+    try {
+      const found = await this.#rowsOf(plan, input);
+      const rows = new FileRows(feed, this.#policy, this.#sources, found);
+      const count = (op: FileOp | undefined) => session.number(`SELECT count(*) FROM (${rows.query(op, true)})`);
+      const parts: PlannedRows['parts'][number][] = [];
+      for (const op of this.#policy.hasOp ? ops : [undefined]) parts.push({ op, rows: await count(op) });
+      return await work({ rows, parts });
+    } finally {
+      await input.close();
+    }
+  }
+
+  /** SQL of the rows, each key once. */
+  async #rowsOf(plan: FilePlan, input: DeliveryInput): Promise<string> {
+    const { feed, session, context } = this.#task;
+    if (this.#policy.content === 'all') return input.snapshot();
+    const { last } = await readExportState(this.#kept);
+    const erasures = await readErasures(context.layout, feed.stream);
+    const { base } = plan;
+    const queries = await new RowsToSend(
+      { session, input, feed, mode: 'mirror' },
+      {
+        since: base?.sequence,
+        refused: [],
+        erased: last === null ? [] : erasedSince(erasures, last.erased),
+        isPresent: base !== null && last !== null && hasOtherRules(last, plan),
+      },
+    ).queries();
+    if (queries.length === 0) return `SELECT * FROM (${await input.snapshot()}) WHERE false`;
+    return queries.map((query) => `(${query})`).join(' UNION ALL BY NAME ');
+  }
+
+  #facts({ at, number, day_number, run_id }: FilePlan): FileFacts {
+    const { layout } = this.#task.context;
+    return { job: layout.job, stream: this.#task.feed.stream, run_id, at, sequence: number, day_sequence: day_number };
+  }
+
+  #name(plan: FilePlan, op: FileOp | undefined): string {
+    const { connector, request } = this.#task;
+    return plan.name ?? connector.fileName(request.destination.options as never, this.#facts(plan), { op, part: 1 });
+  }
+
+  async #assertNameFree(plan: FilePlan, op: FileOp | undefined): Promise<void> {
+    const { context, request, feed } = this.#task;
+    await assertNameFree(context.layout, request.destination, feed.stream, this.#name(plan, op));
+  }
+
+  /** Makes the files of one operation, and lists what they cannot hold. */
+  async #make(plan: FilePlan, rows: FileRows, part: PlannedRows['parts'][number]): Promise<Made['files']> {
+    const { connector, request, session, context, progress } = this.#task;
+    const { options, onReject } = request.destination;
+    progress.phase = 'preparing';
+    progress.total = (progress.total ?? 0) + part.rows;
+    const make = (looksForNul: boolean) =>
+      connector.make(options as never, {
+        ...{ query: rows.query(part.op, looksForNul), columns: rows.columns, facts: this.#facts(plan), op: part.op },
+        ...{ name: plan.name, rows: part.rows, run: (sql) => session.number(sql), signal: context.signal },
+        folder: plannedFolder(this.#kept),
+      });
+    let looksForNul = false;
+    let made = await make(looksForNul);
+    // A search through the written text costs almost nothing; a search for U+0000 in every column, a third of the work.
+    if (made.holdsNul) {
+      looksForNul = true;
+      made = await make(looksForNul);
+    }
+    const rejects = await rows.rejects(session, onReject, looksForNul);
+    const again = new Set(rejects.map(({ key }) => key));
+    const before = plan.is_whole ? [] : (this.#refusedBefore ?? []).filter(({ key }) => !again.has(key));
+    await writeRejects(this.#rejects, [...before, ...rejects]);
+    return made.files;
+  }
+
+  /** Hands a plan's files over, each noted before and after, then moves sequence and position. */
+  async #handOver(plan: FilePlan, opened: () => Promise<FilePlace>): Promise<void> {
+    const { progress, context } = this.#task;
+    progress.phase = 'loading';
+    const place = await opened();
+    const files = (plan.files ?? []).map((file) => ({ ...file }));
+    const note = async (change: Partial<Awaited<ReturnType<typeof readExportState>>> = {}) =>
+      writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan: { ...plan, files }, ...change });
+    for (const file of files) {
+      if (file.is_sent) continue;
+      context.signal.throwIfAborted();
+      const { isTried, isUploaded } = { isTried: file.is_tried, isUploaded: file.is_uploaded };
+      file.is_tried = true;
+      if (!isTried) await note();
+      const known = (await readExportState(this.#kept)).files;
+      const { companions, isReadBack } = await place.handOver({
+        ...{ file, path: join(plannedFolder(this.#kept), file.local), facts: this.#facts(plan), isTried, isUploaded },
+        replaceable: [...known, ...plan.former].filter(({ name }) => name === file.name),
+        uploaded: async () => {
+          file.is_uploaded = true;
+          await note();
+        },
+      });
+      file.is_sent = true;
+      const { name, bytes, sha256, rows } = file;
+      const handed = { name, bytes, sha256, rows, number: plan.number, at: plan.at, companions: [...companions] };
+      await note({ files: [...known.filter((other) => other.name !== name), handed] });
+      if (!isReadBack) this.#why.add('not read back: the place does not let cdsync look at what it has put there');
+      this.#files.push(name);
+      this.#rows += rows;
+      progress.rows += rows;
+    }
+    const moved = { number: plan.number, day: this.#policy.day(plan.at), day_number: plan.day_number };
+    await note({ ...(plan.name === undefined ? moved : {}), last: contentOf(plan), plan: null });
+    await rm(plannedFolder(this.#kept), { recursive: true, force: true });
+  }
+
+  /** The plan of a delivery. Writes nothing. @throws {CdsyncError} as {@link planFiles} */
+  async planned(): Promise<PlannedDelivery> {
+    const { feed, context } = this.#task;
+    const erasures = await readErasures(context.layout, feed.stream);
+    const state = await readExportState(this.#kept);
+    const work = planFiles(state, this.#asked(erasures, state.plan ?? undefined));
+    const rows = { insert: 0, update: 0, delete: 0 };
+    const files: { name: string; rows: number; bytes: number }[] = [];
+    for (const { name, rows: planned, bytes, is_sent } of state.plan?.files ?? [])
+      if (!is_sent) files.push({ name, rows: planned, bytes });
+    if (work.type === 'write') {
+      const plan = await this.#newPlan(work, erasures);
+      await this.#withRows(plan, async ({ rows: planned, parts }) => {
+        const due = parts.filter((part) => part.rows > 0 || (this.#policy.empty === 'send' && plan.is_whole));
+        for (const part of due) {
+          await this.#assertNameFree(plan, part.op);
+          const bytes = await planned.bytes(this.#task.session, part.op, part.rows);
+          files.push({ name: this.#name(plan, part.op), rows: part.rows, bytes });
+        }
+      });
+    }
+    for (const file of files) rows.insert += file.rows;
+    const { last } = state;
+    return {
+      ...{ table: null, generation: null, drops: false, add: [], widen: [], fill: [], clear: [], clear_rows: 0 },
+      there: last && { generation: null, rows: null, delivered_at: null, sequence: last.sequence },
+      action: files.length === 0 ? 'nothing' : 'export',
+      ...{ why: work.why, erase: 0, refused: [], rows, files },
+    };
+  }
+}
+
+function contentOf(plan: FilePlan): NonNullable<Awaited<ReturnType<typeof readExportState>>['last']> {
+  const { store_id, sequence, run_id, key, columns, erased, base, is_whole } = plan;
+  return { store_id, sequence, run_id, key, columns, erased, base, is_whole };
+}

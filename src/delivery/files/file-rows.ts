@@ -1,0 +1,109 @@
+import { CdsyncError } from '../../core/errors.js';
+import { internalName, quoteIdentifier } from '../../core/sql.js';
+import { nearest } from '../../core/suggestions.js';
+import type { FileOp, FilePolicy } from '../../sdk/file-destination.js';
+import type { Feed } from '../../snapshot/feed.js';
+import type { Session } from '../../storage/duckdb.js';
+import type { Reject } from '../delivery-state.js';
+import { type ExportColumns, exportSql, hasRefusals, rejectsSql } from '../handover.js';
+import { rejectError } from '../load-data.js';
+import type { DeliveredColumn, SourceColumn } from '../table/columns.js';
+
+const opNames: Readonly<Record<FileOp, string>> = { inserted: 'insert', updated: 'update', deleted: 'delete' };
+
+/** The columns of a file, in the order of `select`. @throws {CdsyncError} `column_unknown` */
+export function selectedColumns(feed: Feed, sources: readonly SourceColumn[], { select, content }: FilePolicy) {
+  const present = sources.filter(({ isDropped }) => !isDropped);
+  if (select === undefined) return present;
+  const chosen = select.map((name) => {
+    const column = present.find((source) => source.name === name);
+    if (column !== undefined) return column;
+    const names = sources.map((source) => source.name);
+    const [near] = nearest(name, names, 1);
+    const isDropped = names.includes(name);
+    throw new CdsyncError(
+      isDropped
+        ? `\`select\` names "${name}", which \`columns\` drops`
+        : `stream "${feed.stream}" has no column "${name}"`,
+      {
+        code: 'column_unknown',
+        stream: feed.stream,
+        hint:
+          near === undefined || isDropped
+            ? 'correct `select`; nothing was written'
+            : `did you mean "${near}"? Nothing was written`,
+      },
+    );
+  });
+  const missing = feed.key.find((key) => !select.includes(key));
+  if (content === 'changes' && missing !== undefined)
+    throw new CdsyncError(`\`select\` leaves out "${missing}", which is part of the key of stream "${feed.stream}"`, {
+      code: 'destination_columns',
+      stream: feed.stream,
+      hint: 'with `content: changes` the receiver needs the key: add it to `select`',
+    });
+  return chosen;
+}
+
+const text = { type: { kind: 'text' }, duckdbType: 'VARCHAR', path: undefined, isTracked: true, isKey: false } as const;
+
+/** The rows of a delivery as files have them. */
+export class FileRows {
+  readonly columns: readonly DeliveredColumn[];
+  readonly #handover: ExportColumns;
+  readonly #rows: string;
+  readonly #order: string;
+
+  /** @param rows SQL of rows, each key once, with `_op` and the stream's columns */
+  constructor(feed: Feed, policy: FilePolicy, sources: readonly SourceColumn[], rows: string) {
+    const refusesRow = policy.refusesRows;
+    const own: DeliveredColumn[] = sources.map(({ as, source, path, isTracked, isKey }) => {
+      const { type, duckdbType, value } = source;
+      const column = { name: as, type, duckdbType };
+      return { ...column, value, path, isTracked, isKey: isKey || refusesRow, mapping: policy.mapColumn(column) };
+    });
+    const plain = { mapping: { type: '' } };
+    const op = { name: '_op', value: '_op', ...text, ...plain };
+    this.columns = policy.content === 'changes' ? [op, ...own] : own;
+    const keys = feed.key.map((name, index) => ({
+      ...{ name: internalName(`order_${index}`), value: quoteIdentifier(name), ...text, ...plain },
+    }));
+    const ops = { name: internalName('op'), value: '_op', ...text, ...plain };
+    const named = this.columns.map((column, index) => ({ ...column, name: `c${index}` }));
+    this.#handover = {
+      ...{ columns: [...named, ...keys, ops], opType: undefined, key: feed.key, marksDeletes: false },
+      ...{ needsKey: policy.content === 'changes' || refusesRow, keyBytes: undefined },
+    };
+    this.#rows = rows;
+    this.#order = keys.map(({ name }) => quoteIdentifier(name)).join(', ');
+  }
+
+  /** SQL of the rows in a total order: with ties, the bytes of a file would depend on the number of threads. */
+  query(op: FileOp | undefined, looksForNul: boolean): string {
+    const names = this.columns.map((_, index) => `c${index}`).join(', ');
+    const task = { query: this.#rows, search: { nul: looksForNul }, late: [] };
+    const where = op === undefined ? '' : ` WHERE ${quoteIdentifier(internalName('op'))} = '${opNames[op]}'`;
+    return `SELECT ${names} FROM (${exportSql(this.#handover, task)})${where} ORDER BY ${this.#order}`;
+  }
+
+  /** The values that the files cannot hold. @throws {CdsyncError} `values_refused` if the job says `on_reject: fail` */
+  async rejects(session: Session, onReject: 'continue' | 'fail', looksForNul: boolean): Promise<Reject[]> {
+    const search = { nul: looksForNul };
+    if (!hasRefusals(this.#handover, search)) return [];
+    const found = await session.rows(rejectsSql(this.#handover, { query: this.#rows, search }));
+    const named = found.map(({ key, column, reason, run_id }): Reject => {
+      const index = /^c(\d+)$/.exec(String(column))?.[1];
+      const name = index === undefined ? String(column) : (this.columns[Number(index)]?.name ?? null);
+      return { key: key === null ? null : String(key), column: name, reason: String(reason), run_id: String(run_id) };
+    });
+    if (onReject === 'fail' && named[0] !== undefined) throw rejectError(named[0]);
+    return named;
+  }
+
+  /** About how many bytes the rows have as text: of the first thousand, for all. */
+  async bytes(session: Session, op: FileOp | undefined, rows: number): Promise<number> {
+    const texts = this.columns.map((_, index) => `coalesce(strlen(c${index}::VARCHAR), 0) + 1`).join(' + ');
+    const sample = `SELECT ${texts === '' ? '0' : texts} AS n FROM (${this.query(op, false)}) LIMIT 1000`;
+    return Math.round((await session.number(`SELECT coalesce(avg(n), 0)::DOUBLE FROM (${sample})`)) * rows);
+  }
+}

@@ -1,0 +1,88 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
+import { contentSchema } from '../records/position.js';
+
+const knownSchema = z.object({ name: z.string(), bytes: z.number(), sha256: z.string() });
+
+const madeSchema = knownSchema.extend({
+  /** The name of its bytes in the storage folder. */
+  local: z.string(),
+  rows: z.number(),
+  md5: z.string(),
+  clear_sha256: z.string(),
+  /** Whether a try to hand it over has begun: the place may have it. */
+  is_tried: z.boolean(),
+  /** Whether all bytes were there under the temporary name. */
+  is_uploaded: z.boolean(),
+  is_sent: z.boolean(),
+});
+export type PlannedFile = z.infer<typeof madeSchema>;
+
+/** What is handed over next: written before the first byte is made, and the same in each try. */
+const planSchema = z.object({
+  ...contentSchema.shape,
+  /** Which hand-over of the stream it is, from 1, and which of the day. */
+  number: z.number(),
+  day_number: z.number(),
+  /** When it was planned: milliseconds since 1970. */
+  at: z.number(),
+  /** The old name that is written again, if one was asked for. */
+  name: z.string().optional(),
+  /** Null until all of them are made. */
+  files: z.array(madeSchema).nullable(),
+  /** What earlier tries of other bytes may have left under these names. */
+  former: z.array(knownSchema),
+});
+export type FilePlan = z.infer<typeof planSchema>;
+
+const handedSchema = knownSchema.extend({
+  /** Of its hand-over. */
+  number: z.number(),
+  rows: z.number(),
+  at: z.number(),
+  companions: z.array(z.string()),
+  /** Whether it may have rows of people who were forgotten since, and could not be removed yet. */
+  is_owed: z.boolean().optional(),
+});
+export type HandedFile = z.infer<typeof handedSchema>;
+
+const stateSchema = z.object({
+  version: z.literal(1),
+  /** Of the last hand-over, and on its day. */
+  number: z.number(),
+  day: z.string(),
+  day_number: z.number(),
+  /** The snapshot that was handed over, and the rules of it. */
+  last: z.object(contentSchema.shape).nullable(),
+  plan: planSchema.nullable(),
+  /** What was handed over, and was not removed by cdsync. */
+  files: z.array(handedSchema),
+  /** Number of the last erasure after which files were removed. */
+  removed_for: z.number(),
+});
+export type ExportState = z.infer<typeof stateSchema>;
+
+export const exportStateHint =
+  'restore it; or remove its folder, then start from here with cdsync push --adopt, or write everything with cdsync push --full';
+const stateFile: StateFile<ExportState> = { schema: stateSchema, hint: exportStateHint };
+
+const empty: ExportState = {
+  ...{ version: 1, number: 0, day: '', day_number: 0, last: null, plan: null, files: [], removed_for: 0 },
+};
+
+/** What a stream's files are, by its folder. @throws {CdsyncError} `state_unreadable` */
+export async function readExportState(folder: string): Promise<ExportState> {
+  return (await readStateFile(join(folder, 'export.json'), stateFile)) ?? empty;
+}
+
+export async function writeExportState(folder: string, state: ExportState): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await writeStateFile(join(folder, 'export.json'), state);
+}
+
+/** The folder of the bytes that wait to be handed over. */
+export function plannedFolder(folder: string): string {
+  return join(folder, 'planned');
+}

@@ -1,0 +1,63 @@
+import type { FilePolicy } from '../../sdk/file-destination.js';
+import type { Feed } from '../../snapshot/feed.js';
+import { hasOtherRules, type MadeBy, planRecords, type SnapshotId } from '../records/position.js';
+import { lineageGap } from '../table/decide.js';
+import type { ExportState } from './file-state.js';
+
+interface Asked {
+  readonly feed: Feed;
+  readonly policy: Pick<FilePolicy, 'content'>;
+  readonly now: MadeBy;
+  readonly full: boolean;
+  readonly adopt: boolean;
+  /** A file is due although nothing has changed. */
+  readonly isAlways: boolean;
+  /** The old name to write again. */
+  readonly file: string | undefined;
+}
+
+/**
+ * The files of a delivery:
+ * - `nothing`: what was handed over is up to date.
+ * - `write`: the rows of the snapshot or, with a base, the changes after it.
+ * - `adopt`: nothing; only the position moves.
+ */
+export interface FileWork {
+  readonly type: 'nothing' | 'write' | 'adopt';
+  readonly why: string;
+  readonly base?: SnapshotId | null;
+  readonly name?: string;
+}
+
+const rulesChanged =
+  'rules have changed; files handed over before stay as they were (cdsync push --full writes all again)';
+
+function hasChanged(feed: Feed, last: SnapshotId & MadeBy, now: MadeBy): boolean {
+  if (last.erased !== now.erased || last.run_id !== feed.run_id)
+    return (
+      last.erased !== now.erased || feed.changes.some(({ sequence, rows }) => sequence > last.sequence && rows > 0)
+    );
+  return false;
+}
+
+/** @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` for changes that do not lead here */
+export function planFiles({ last, files }: ExportState, asked: Asked): FileWork {
+  const { feed, policy, now, full, adopt, isAlways, file } = asked;
+  const whole = (why: string): FileWork => ({ type: 'write', why, base: null });
+  if (file !== undefined) {
+    const isOwn = files.some(({ name }) => name === file);
+    return isOwn ? { ...whole('asked (--full --file)'), name: file } : { type: 'nothing', why: '' };
+  }
+  if (full) return whole('asked (--full)');
+  if (last === null) return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : whole('nothing was handed over yet');
+  const told = hasOtherRules(last, now) ? rulesChanged : '';
+  if (policy.content === 'all') {
+    const gap = lineageGap(feed, last);
+    if (gap !== undefined) return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : whole(gap);
+    return hasChanged(feed, last, now) || isAlways ? whole(told) : { type: 'nothing', why: told };
+  }
+  const { type, why } = planRecords({ version: 1, ...last }, { feed, now, full, adopt });
+  if (type === 'adopt') return { type, why };
+  if (type === 'nothing' && !isAlways) return { type, why: told };
+  return { type: 'write', why: why === '' ? '' : told || why, base: last };
+}

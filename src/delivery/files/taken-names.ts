@@ -1,0 +1,48 @@
+import type { DestinationConfig } from '../../config/destination-config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { nearest } from '../../core/suggestions.js';
+import type { JobLayout } from '../../storage/layout.js';
+import type { DeliveryRequest } from '../delivery.js';
+import { readExportState } from './file-state.js';
+
+/** The names that a stream's files have, or will have. */
+async function namesOf(layout: JobLayout, destination: string, stream: string): Promise<string[]> {
+  const { files, plan } = await readExportState(layout.deliveredStream(destination, stream));
+  return [...files, ...(plan?.files ?? [])].map(({ name }) => name);
+}
+
+/** @throws {CdsyncError} `file_exists` if another stream of the destination has handed over a file of this name */
+export async function assertNameFree(
+  layout: JobLayout,
+  { name: destination, streams }: Pick<DestinationConfig, 'name' | 'streams'>,
+  stream: string,
+  name: string,
+): Promise<void> {
+  for (const other of streams) {
+    if (other === stream) continue;
+    const taken = (await namesOf(layout, destination, other)).some((it) => it.toLowerCase() === name.toLowerCase());
+    if (!taken) continue;
+    throw new CdsyncError(`stream "${other}" has written the file "${name}": stream "${stream}" would replace it`, {
+      code: 'file_exists',
+      stream,
+      hint: 'give each stream names of its own: add {{ stream }} to `file`',
+    });
+  }
+}
+
+/** @throws {CdsyncError} `file_unknown` if no stream of the destination has written a file of this name */
+export async function assertOldName(
+  layout: JobLayout,
+  { destination }: Pick<DeliveryRequest, 'destination'>,
+  name: string,
+): Promise<void> {
+  const names = (
+    await Promise.all(destination.streams.map((stream) => namesOf(layout, destination.name, stream)))
+  ).flat();
+  if (names.includes(name)) return;
+  const [near] = nearest(name, names, 1);
+  throw new CdsyncError(`destination "${destination.name}" has written no file "${name}"`, {
+    code: 'file_unknown',
+    hint: near === undefined ? '--file takes a name that was handed over before' : `did you mean "${near}"?`,
+  });
+}

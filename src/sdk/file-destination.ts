@@ -1,0 +1,140 @@
+import type { StreamColumn } from './column-type.js';
+import type { ConnectorBase, DestinationContext, OptionShape, OptionValues } from './destination.js';
+import type { ColumnMapping } from './load.js';
+
+/** What a file's name may say. None of it is a value of a row. */
+export interface FileFacts {
+  readonly job: string;
+  readonly stream: string;
+  /** The run that made the snapshot. */
+  readonly run_id: string;
+  /** When the file was planned: milliseconds since 1970. */
+  readonly at: number;
+  /** Counts what was handed over, from 1; the same for all files of one delivery. */
+  readonly sequence: number;
+  /** The same, from 1 on each day. */
+  readonly day_sequence: number;
+}
+
+/** How a destination of files decides, without a connection. */
+export interface FilePolicy {
+  readonly content: 'all' | 'changes';
+  readonly when: 'changed' | 'always';
+  readonly empty: 'send' | 'skip' | 'fail';
+  /** The stream's columns to write, in order. Undefined: all. */
+  readonly select: readonly string[] | undefined;
+  /** Whether inserted, updated and deleted rows go into files of their own. */
+  readonly hasOp: boolean;
+  /** Files older than this are removed: milliseconds. */
+  readonly keep: number | undefined;
+  /** Whether a row with a value that the file cannot hold is left out, and not only the value. */
+  readonly refusesRows: boolean;
+  /** The day of a moment in the time zone of names. */
+  day(at: number): string;
+  /** The form of a column's values, and which of them the file cannot hold. */
+  mapColumn(column: StreamColumn): ColumnMapping;
+}
+
+/** The rows of a file, in a total order, and what makes bytes of them. */
+export interface FileTask {
+  /** SQL: the columns `c0`, `c1` … in the order of {@link columns}. */
+  readonly query: string;
+  readonly columns: readonly StreamColumn[];
+  readonly facts: FileFacts;
+  readonly op?: FileOp | undefined;
+  /** The old name that is written again. */
+  readonly name?: string | undefined;
+  /** How many rows there are. */
+  readonly rows: number;
+  /** Runs a statement in DuckDB. @returns the number in its first cell */
+  run(sql: string): Promise<number>;
+  /** Where files are written: private, empty, and kept until they are handed over. */
+  readonly folder: string;
+  readonly signal: AbortSignal;
+}
+
+export type FileOp = 'inserted' | 'updated' | 'deleted';
+
+/** A file that is whole on this machine, and not handed over yet. */
+export interface MadeFile {
+  /** Relative to the place, with `/`. */
+  readonly name: string;
+  /** The name in {@link FileTask.folder}. */
+  readonly local: string;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Of these bytes. */
+  readonly sha256: string;
+  readonly md5: string;
+  /** Of the text, before compression and encryption. */
+  readonly clear_sha256: string;
+}
+
+export interface Made {
+  readonly files: readonly MadeFile[];
+  /** Whether a file of text has the character U+0000, which its readers refuse. */
+  readonly holdsNul: boolean;
+}
+
+/** A file that cdsync has handed over, or may have. */
+export type KnownFile = Pick<MadeFile, 'name' | 'bytes' | 'sha256'>;
+
+export interface HandOver {
+  readonly file: MadeFile;
+  /** Its bytes. */
+  readonly path: string;
+  readonly facts: FileFacts;
+  /** What of this name cdsync has written: it may be replaced. */
+  readonly replaceable: readonly KnownFile[];
+  /** Whether an earlier try may have written it. */
+  readonly isTried: boolean;
+  /** Whether an earlier try had all bytes under the temporary name. */
+  readonly isUploaded: boolean;
+  /** Call it when all bytes are under the temporary name, before it is renamed. */
+  uploaded(): Promise<void>;
+}
+
+/** What was handed over. */
+export interface HandedOver {
+  /** Files beside it: a checksum, a mark that it is done. */
+  readonly companions: readonly string[];
+  /** Whether its size was compared with what was sent. */
+  readonly isReadBack: boolean;
+}
+
+/** An open place of files. */
+export interface FilePlace {
+  /** Puts a file, then what stands beside it. Repeating it does no harm. @throws {CdsyncError} `file_exists` for a file of others */
+  handOver(task: HandOver): Promise<HandedOver>;
+  /** Removes a file. @returns whether it was there */
+  remove(name: string): Promise<boolean>;
+  close(): Promise<void> | void;
+}
+
+/**
+ * A destination of whole files, which somebody else takes away. It keeps nothing of cdsync's own: names, hashes and what was handed over
+ * are in the storage folder.
+ */
+export interface FileConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
+  readonly kind: 'files';
+  readonly capabilities: Readonly<Record<string, never>>;
+  policy(options: OptionValues<S>): FilePolicy;
+  /** The name of a stream's files, whose other placeholders have some value, always the same. */
+  sampleName(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): string;
+  /** The name of a file, before it is made. @throws {CdsyncError} for a name that no place takes */
+  fileName(
+    options: OptionValues<S>,
+    facts: FileFacts,
+    of: { readonly op?: FileOp | undefined; readonly part: number },
+  ): string;
+  /** Makes the files of some rows; more than one if they are split. */
+  make(options: OptionValues<S>, task: FileTask): Promise<Made>;
+  open(context: DestinationContext<S>): Promise<FilePlace>;
+}
+
+/** Declares a connector of files, and types its options. */
+export function fileConnector<S extends OptionShape>(
+  connector: Omit<FileConnector<S>, 'kind' | 'capabilities'>,
+): FileConnector<S> {
+  return { kind: 'files', capabilities: {}, ...connector };
+}
