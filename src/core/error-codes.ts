@@ -177,7 +177,7 @@ const errorCodes = {
   row_rejected: {},
   records_waiting: {},
   file_exists: { next: 'choose another name for the file, then: cdsync push' },
-  file_unknown: ofCommandLine,
+  file_unknown: {},
   records_refused: { next: 'correct the template or the rights at the receiver, then: cdsync push' },
 
   // Storage

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { ColumnType, StreamColumn } from './column-type.js';
-import type { FileConnector } from './file-destination.js';
+import type { FileFacts, FileOp, FilePlace, FilePolicy, FileTask, Made } from './file-destination.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
 import type { Camel, Finding, OptionInfo } from './option.js';
 import type { Digest } from './sql/row-sum.js';
@@ -138,7 +138,7 @@ export interface DestinationCheck {
   readonly untried?: string | undefined;
 }
 
-export interface ConnectorBase<S extends OptionShape> {
+interface ConnectorBase<S extends OptionShape> {
   /** As `connector:` names it. */
   readonly name: string;
   /** The purpose of the connector, in one sentence. */
@@ -343,6 +343,27 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
+/**
+ * A destination of whole files, which somebody else takes away. It keeps nothing of cdsync's own: names, hashes and what was handed over
+ * are in the storage folder.
+ */
+export interface FileConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
+  readonly kind: 'files';
+  readonly capabilities: Readonly<Record<string, never>>;
+  policy(options: OptionValues<S>): FilePolicy;
+  /** The name of a stream's files, whose other placeholders have some value, always the same. */
+  sampleName(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): string;
+  /** The name of a file, before it is made. @throws {CdsyncError} for a name that no place takes */
+  fileName(
+    options: OptionValues<S>,
+    facts: FileFacts,
+    of: { readonly op?: FileOp | undefined; readonly part: number },
+  ): string;
+  /** Makes the files of some rows; more than one if they are split. */
+  make(options: OptionValues<S>, task: FileTask): Promise<Made>;
+  open(context: DestinationContext<S>): Promise<FilePlace>;
+}
+
 /** Continues with something that was opened, and closes it if that fails. */
 export async function orClose<T>(opened: { close(): unknown }, work: () => T | Promise<T>): Promise<T> {
   try {
@@ -377,4 +398,11 @@ export function recordConnector<S extends OptionShape>(
   connector: Omit<RecordConnector<S>, 'kind'>,
 ): RecordConnector<S> {
   return { kind: 'records', ...connector };
+}
+
+/** Declares a connector of files, and types its options. */
+export function fileConnector<S extends OptionShape>(
+  connector: Omit<FileConnector<S>, 'kind' | 'capabilities'>,
+): FileConnector<S> {
+  return { kind: 'files', capabilities: {}, ...connector };
 }

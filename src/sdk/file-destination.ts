@@ -1,5 +1,4 @@
 import type { StreamColumn } from './column-type.js';
-import type { ConnectorBase, DestinationContext, OptionShape, OptionValues } from './destination.js';
 import type { ColumnMapping } from './load.js';
 
 /** What a file's name may say. None of it is a value of a row. */
@@ -109,32 +108,4 @@ export interface FilePlace {
   /** Removes a file. @returns whether it was there */
   remove(name: string): Promise<boolean>;
   close(): Promise<void> | void;
-}
-
-/**
- * A destination of whole files, which somebody else takes away. It keeps nothing of cdsync's own: names, hashes and what was handed over
- * are in the storage folder.
- */
-export interface FileConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
-  readonly kind: 'files';
-  readonly capabilities: Readonly<Record<string, never>>;
-  policy(options: OptionValues<S>): FilePolicy;
-  /** The name of a stream's files, whose other placeholders have some value, always the same. */
-  sampleName(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): string;
-  /** The name of a file, before it is made. @throws {CdsyncError} for a name that no place takes */
-  fileName(
-    options: OptionValues<S>,
-    facts: FileFacts,
-    of: { readonly op?: FileOp | undefined; readonly part: number },
-  ): string;
-  /** Makes the files of some rows; more than one if they are split. */
-  make(options: OptionValues<S>, task: FileTask): Promise<Made>;
-  open(context: DestinationContext<S>): Promise<FilePlace>;
-}
-
-/** Declares a connector of files, and types its options. */
-export function fileConnector<S extends OptionShape>(
-  connector: Omit<FileConnector<S>, 'kind' | 'capabilities'>,
-): FileConnector<S> {
-  return { kind: 'files', capabilities: {}, ...connector };
 }

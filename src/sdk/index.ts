@@ -45,6 +45,8 @@ export {
   type DestinationCheck,
   type DestinationContext,
   describeTables,
+  type FileConnector,
+  fileConnector,
   type JobStream,
   type Lack,
   type OptionShape,
@@ -65,20 +67,6 @@ export {
 } from './destination.js';
 export { duckdbRefused, wantsMemory } from './duckdb/errors.js';
 export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions, s3Server } from './duckdb/extensions.js';
-export {
-  type FileConnector,
-  type FileFacts,
-  type FileOp,
-  type FilePlace,
-  type FilePolicy,
-  type FileTask,
-  fileConnector,
-  type HandedOver,
-  type HandOver,
-  type KnownFile,
-  type Made,
-  type MadeFile,
-} from './file-destination.js';
 export {
   isThisMachine,
   type PostgresTls,
@@ -109,6 +97,18 @@ export {
   valueRefused,
   vendorLibrary,
 } from './errors.js';
+export type {
+  FileFacts,
+  FileOp,
+  FilePlace,
+  FilePolicy,
+  FileTask,
+  HandedOver,
+  HandOver,
+  KnownFile,
+  Made,
+  MadeFile,
+} from './file-destination.js';
 export {
   basicLogin,
   HttpConnections,

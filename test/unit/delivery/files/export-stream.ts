@@ -7,7 +7,7 @@ import type { DestinationConfig } from '../../../../src/config/destination-confi
 import { deliverTo } from '../../../../src/delivery/deliver.js';
 import type { DeliveryRequest, StreamDelivery } from '../../../../src/delivery/delivery.js';
 import { type PlannedStream, planDeliveries } from '../../../../src/delivery/plan-deliveries.js';
-import type { FileConnector } from '../../../../src/sdk/file-destination.js';
+import type { FileConnector } from '../../../../src/sdk/destination.js';
 import { map } from '../../../../src/sdk/option.js';
 import { writeFeed } from '../../../../src/snapshot/feed.js';
 import { addErasure } from '../../../../src/storage/erasures.js';

@@ -3,7 +3,8 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import exportConnector from '../../../../connectors/export/index.js';
-import type { FileConnector, FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
+import type { FileConnector } from '../../../../src/sdk/destination.js';
+import type { FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
 import { ExportStream, gone, insert, update } from './export-stream.js';
 
 let place: ExportStream;
