@@ -6,7 +6,12 @@ import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import { readErrorBody } from './error-body.js';
 import { maxBodyBytes } from './response-body.js';
 import type { ServiceResponse } from './response-reader.js';
-import type { TransportError, TransportErrorReason } from './transport-error.js';
+import {
+  maxHeaderBytes,
+  maxSentHeaderBytes,
+  type TransportError,
+  type TransportErrorReason,
+} from './transport-error.js';
 
 interface ServiceErrorDetails extends ErrorDetails {
   readonly status?: number | undefined;
@@ -157,6 +162,22 @@ const wordings: Record<Exclude<TransportErrorReason, 'closed'>, Wording> = {
         ? 'ask for fewer records (`page_size`), or raise `resources.memory_mb`: one answer may have a quarter of it'
         : 'ask for fewer records (`page_size`)',
   },
+  large_headers: {
+    code: 'response_too_large',
+    says: () => `got an answer with headers of more than ${formatBytes(maxHeaderBytes)}`,
+    hint: (_, option) =>
+      `what answers at \`${option}\`? The service sends far smaller ones; a proxy between may add to them`,
+  },
+  large_request: {
+    code: 'unsendable_request',
+    says: () => `has headers of more than ${formatBytes(maxSentHeaderBytes)}, which no server takes`,
+    hint: () => 'is the token of `auth` the one that was issued? Tokens have a few kB',
+  },
+  http2: {
+    code: 'unreachable',
+    says: (host) => `could not talk to ${host}: it speaks HTTP/2 alone`,
+    hint: (_, option) => `let the server or the proxy behind \`${option}\` offer HTTP/1.1, too`,
+  },
   unsendable: {
     code: 'unsendable_request',
     says: () => 'cannot be sent over HTTP',
@@ -174,7 +195,7 @@ export function isPassing(reason: Exclude<TransportErrorReason, 'closed'>): bool
 
 /** Whether no connection was made: before the first success, the address may be wrong, so cdsync waits less for one. */
 export function isUnconnected(reason: TransportErrorReason): boolean {
-  return ['dns', 'refused', 'connect_timeout', 'tls', 'proxy', 'files'].includes(reason);
+  return ['dns', 'refused', 'connect_timeout', 'tls', 'http2', 'proxy', 'files'].includes(reason);
 }
 
 /** The error that users see for an exchange without a response. */

@@ -11,6 +11,9 @@ import { errors } from 'undici';
  * - `torn`: the response broke off, or its compression is broken.
  * - `encoded`: the body is compressed in a way that was not asked for.
  * - `too_large`: the response is larger than the client accepts, before or after decompression.
+ * - `large_headers`: the headers of the response are larger than the client accepts.
+ * - `large_request`: the headers of the request are larger than servers take; nothing was sent.
+ * - `http2`: the server speaks another version of HTTP.
  * - `closed`: the client was closed.
  * - `unsendable`: HTTP cannot carry the request; a defect of the caller.
  */
@@ -30,8 +33,17 @@ export type TransportErrorReason =
   | 'torn'
   | 'encoded'
   | 'too_large'
+  | 'large_headers'
+  | 'large_request'
+  | 'http2'
   | 'closed'
   | 'unsendable';
+
+/** The most bytes of a response's headers. Gateways add some; Node takes 16 kB by default. */
+export const maxHeaderBytes = 64 * 1024;
+
+/** The most bytes of a request's headers. Servers take 8 to 16 kB, and many end the connection instead of refusing more. */
+export const maxSentHeaderBytes = 32 * 1024;
 
 /** An exchange without a whole response; never leaves the client. */
 export class TransportError extends Error {
@@ -69,6 +81,9 @@ const byCode: Readonly<Record<string, TransportErrorReason>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
   UND_ERR_HEADERS_TIMEOUT: 'first_byte_timeout',
   UND_ERR_BODY_TIMEOUT: 'body_timeout',
+  UND_ERR_HEADERS_OVERFLOW: 'large_headers',
+  // A server that offers HTTP/2 alone ends the handshake, because the client offers HTTP/1.1.
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: 'http2',
   UND_ERR_DESTROYED: 'closed',
   UND_ERR_CLOSED: 'closed',
   UND_ERR_INVALID_ARG: 'unsendable',

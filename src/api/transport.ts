@@ -11,7 +11,7 @@ import { maxConcurrency } from '../rate-limit/concurrency.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { ResponseBody } from './response-body.js';
 import { type ExchangeObserver, type RawResponse, ResponseReader, type ServiceResponse } from './response-reader.js';
-import { TransportError } from './transport-error.js';
+import { maxHeaderBytes, maxSentHeaderBytes, TransportError } from './transport-error.js';
 
 const inflate = promisify(gunzip);
 /** Zlib needs at least this much in one go. */
@@ -173,6 +173,7 @@ export class Transport {
         ),
       headersTimeout: timeoutsMs.firstByte,
       bodyTimeout: timeoutsMs.body,
+      maxHeaderSize: maxHeaderBytes,
     });
   }
 
@@ -224,6 +225,8 @@ export class Transport {
       });
       const release = onAbort(signal, () => collector.abort(interrupted(signal.reason)));
       const { method, target, headers, body } = request;
+      if (headers.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) > maxSentHeaderBytes)
+        return collector.abort(new TransportError('large_request', undefined));
       // undici declares the list as writable, but only reads it.
       this.#pool.dispatch(
         { method, path: this.#basePath + target, headers: headers as string[], body, idempotent: true },

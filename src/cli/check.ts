@@ -80,7 +80,11 @@ async function lint(args: CheckArguments, output: Output): Promise<number> {
   output.at({ config: args.config });
   const isGitHub = (process.env.GITHUB_ACTIONS ?? '') !== '';
   try {
-    const { warnings, unset } = await lintFile(file, { env: await environment(args), job: args.job });
+    const { warnings, unset } = await lintFile(file, {
+      env: await environment(args),
+      envFile: args.envFile,
+      job: args.job,
+    });
     for (const warning of warnings) output.remark(`warning: ${warning}`);
     output.document({ status: 'ok', file, warnings, unset });
     const unchecked = unset.length === 0 ? '' : `; without a value here: ${unset.join(', ')}`;

@@ -9,6 +9,14 @@ if (major < oldest.major || (major === oldest.major && minor < oldest.minor)) {
   writeSync(2, `${needed}, and this is Node ${process.versions.node}: install a newer one\n`);
   process.exitCode = 2;
 } else {
+  let hasFolder = true;
+  try {
+    process.cwd();
+  } catch {
+    // Modules ask for the working directory while they load, and some may be loaded later.
+    hasFolder = false;
+    process.chdir('/');
+  }
   const { runProgram } = await import('./program.js');
-  await runProgram();
+  await runProgram({ hasFolder });
 }

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { commonArguments, runCommandLine } from './command-line.js';
-import { exitCodeOf, logStrayWarnings, Output } from './output.js';
+import { exitCodeOf, failureDocument, logStrayWarnings, Output } from './output.js';
 import { surviveClosedPipes } from './standard-streams.js';
 
 /** An error that nothing caught ends the process like any other error, and is written in the format of the log. */
@@ -46,13 +46,27 @@ function failWithoutOutput(output: Output, cause: Error): void {
   });
 }
 
-/** The program, from the words of its command line to its exit code. */
-export async function runProgram(): Promise<void> {
+/** The folder in which the program was started has been removed, or may not be seen. */
+function failWithoutFolder(output: Output): void {
+  const error = new CdsyncError('the working directory is gone: change to another folder, and run the command again', {
+    code: 'usage',
+  });
+  output.document(failureDocument(error));
+  output.error(error);
+  process.exitCode = exitCodeOf(error);
+}
+
+/**
+ * The program, from the words of its command line to its exit code.
+ * @param hasFolder whether the process has a working directory
+ */
+export async function runProgram({ hasFolder }: { readonly hasFolder: boolean }): Promise<void> {
   deferOptimizing();
   checkWithoutCompiling();
   const words = process.argv.slice(2);
   const output = new Output(commonArguments(words));
   surviveClosedPipes((error) => failWithoutOutput(output, error));
   catchStray(output);
+  if (!hasFolder) return failWithoutFolder(output);
   await runCommandLine(words);
 }

@@ -1,11 +1,14 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
+import { decodeText } from './decode-text.js';
 import { ConfigError, type ConfigProblem, shownPath } from './problem.js';
 
 const lead = /^[ \t]*(?:export[ \t]+)?/;
 const assignment = /^([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*/;
 const escapes: Record<string, string> = { n: '\n', r: '\r', t: '\t', '"': '"', '\\': '\\', $: '$' };
+
+const invalid = { code: 'env_file_invalid', hint: 'correct the env file' } as const;
 
 interface Taken {
   readonly value: string;
@@ -90,7 +93,7 @@ export function parseEnvText(text: string, shownFile: string): Record<string, st
     }
     at = next;
   }
-  if (problems.length > 0) throw new ConfigError(problems, { code: 'env_file_invalid', hint: 'correct the env file' });
+  if (problems.length > 0) throw new ConfigError(problems, invalid);
   return Object.fromEntries(variables);
 }
 
@@ -101,9 +104,9 @@ export function parseEnvText(text: string, shownFile: string): Record<string, st
  */
 export async function readEnvFile(path: string, cwd: string = process.cwd()): Promise<Record<string, string>> {
   const file = resolve(cwd, path);
-  let text: string;
+  let bytes: Buffer;
   try {
-    text = await readFile(file, 'utf8');
+    bytes = await readFile(file);
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : 'it cannot be read';
     throw new CdsyncError(`the env file ${path} was not read: ${reason}`, {
@@ -112,5 +115,12 @@ export async function readEnvFile(path: string, cwd: string = process.cwd()): Pr
       cause,
     });
   }
-  return parseEnvText(text, shownPath(file, cwd));
+  const shown = shownPath(file, cwd);
+  return parseEnvText(decodeText(bytes, shown, invalid), shown);
+}
+
+/** Whether every user of this machine can read a file. */
+export async function isOpenToAll(path: string): Promise<boolean> {
+  const stats = await stat(path).catch(() => undefined);
+  return stats?.isFile() === true && (stats.mode & 0o004) !== 0;
 }

@@ -1,12 +1,13 @@
-import { isUtf8 } from 'node:buffer';
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Config, LocalConfig } from './config.js';
+import { decodeText } from './decode-text.js';
+import { isOpenToAll } from './env-file.js';
 import { loadConnectors } from './load-connectors.js';
 import { type Linted, type LintOptions, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
-import { ConfigError, shownPath } from './problem.js';
+import { ConfigError, openToAll, shownPath } from './problem.js';
 
 /**
  * Reads the configuration in a `.yaml`, `.yml` or `.json` file.
@@ -23,7 +24,12 @@ export async function loadConfig(path: string, options: ParseOptions): Promise<L
   const { envFile } = options;
   if (envFile === undefined) return withConnectors(path, options, parseConfig);
   try {
-    return { ...(await withConnectors(path, options, parseConfig)), envFile: resolve(envFile) };
+    const config = await withConnectors(path, options, parseConfig);
+    return {
+      ...config,
+      envFile: resolve(envFile),
+      warnings: [...config.warnings, ...(await envFileWarnings(options))],
+    };
   } catch (error) {
     throw error instanceof ConfigError ? error.withEnvFile(envFile) : error;
   }
@@ -33,8 +39,14 @@ export async function loadConfig(path: string, options: ParseOptions): Promise<L
  * Checks a configuration file, and reads nothing else: its variables need not be set.
  * @throws what {@link loadConfig} throws
  */
-export function lintFile(path: string, options: LintOptions): Promise<Linted> {
-  return withConnectors(path, options, lintConfig);
+export async function lintFile(path: string, options: LintOptions): Promise<Linted> {
+  const linted = await withConnectors(path, options, lintConfig);
+  return { ...linted, warnings: [...linted.warnings, ...(await envFileWarnings(options))] };
+}
+
+async function envFileWarnings({ envFile, cwd = process.cwd() }: Pick<ParseOptions, 'envFile' | 'cwd'>) {
+  if (envFile === undefined || !(await isOpenToAll(envFile))) return [];
+  return [openToAll(shownPath(resolve(envFile), cwd))];
 }
 
 /** Reads a file; again with the connectors that it names, if some are not known. */
@@ -46,7 +58,7 @@ async function withConnectors<R, O extends ParseOptions>(
   const file = resolve(path);
   const bytes = await readBytes(file, path);
   const shown = shownPath(file, options.cwd ?? process.cwd());
-  const text = decode(bytes, shown);
+  const text = decodeText(bytes, shown);
   const unknown = new Set<string>();
   try {
     return read(text, file, { ...options, unknownConnectors: unknown });
@@ -99,25 +111,4 @@ async function unreadable(cause: NodeJS.ErrnoException, file: string, path: stri
     ...details,
     hint,
   });
-}
-
-function decode(bytes: Buffer, shown: string): string {
-  if (isUtf8(bytes)) return bytes.toString('utf8');
-  const utf16 = (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff);
-  const message = utf16 ? 'the file is UTF-16; save it as UTF-8' : 'this is not UTF-8; save the file as UTF-8';
-  throw new ConfigError([
-    { file: shown, ...(utf16 ? { line: 1, column: 1 } : firstBadByte(bytes)), path: '', message },
-  ]);
-}
-
-function firstBadByte(bytes: Buffer): { line: number; column: number } {
-  let line = 1;
-  for (let start = 0; ; line += 1) {
-    const end = bytes.indexOf(0x0a, start);
-    const content = bytes.subarray(start, end < 0 ? undefined : end);
-    if (!isUtf8(content) || end < 0) {
-      return { line, column: Math.max(content.toString('utf8').indexOf('\uFFFD'), 0) + 1 };
-    }
-    start = end + 1;
-  }
 }

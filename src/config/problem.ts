@@ -89,6 +89,11 @@ function inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
   return [...distinct.values()].sort((a, b) => a.line - b.line || a.column - b.column);
 }
 
+/** Warns of a file with secrets. @param file as messages name it */
+export function openToAll(file: string): string {
+  return `every user of this machine can read the file ${file}; chmod 600 closes it`;
+}
+
 /** A file's name for messages: relative to `directory` if that is shorter. */
 export function shownPath(file: string, directory: string): string {
   const near = relative(directory, file);

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import { allowedWords, type OptionInfo, option as optionOf, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
-import { ConfigError, type ConfigProblem, type ConfigProblems, type SourceLocation } from './problem.js';
+import { ConfigError, type ConfigProblem, type ConfigProblems, openToAll, type SourceLocation } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';
@@ -257,8 +257,7 @@ export class YamlSchemaReader {
       if (variables.length > 0) return new UnresolvedVariable(this.#findings.problem(site, fault));
       return this.#findings.refuse(site, fault);
     }
-    for (const path of exposed)
-      this.#findings.warn(site.path, `every user of this machine can read the file ${path}; chmod 600 closes it`);
+    for (const path of exposed) this.#findings.warn(site.path, openToAll(path));
     const { secret, holdsSecret = () => true } = option.info ?? {};
     if (secret && variables.length === 0 && holdsSecret(String(node?.value))) {
       this.#findings.warn(site.path, `plain-text secret in the file; write \${NAME} and set the variable`);

@@ -5,7 +5,7 @@ export interface Deprecation {
   version: string | null;
   /** From when: ISO 8601, `true` without a date, else the service's text; null if only the end was announced. */
   deprecated: string | null;
-  /** When it ends: ISO 8601, else the service's text; null if that was not announced. */
+  /** When it ends: ISO 8601, `true` without a date, else the service's text; null if that was not announced. */
   sunset: string | null;
 }
 
@@ -20,7 +20,7 @@ export function deprecationLine({ api, version, deprecated, sunset }: Deprecatio
   const what = `the ${apiNames[api]}${version === null ? '' : ` version ${version}`}`;
   const parts = [
     ...(deprecated === null ? [] : [deprecated === 'true' ? 'is deprecated' : `is deprecated from ${deprecated}`]),
-    ...(sunset === null ? [] : [`ends ${sunset}`]),
+    ...(sunset === null ? [] : [sunset === 'true' ? 'will end' : `ends ${sunset}`]),
   ];
   const next = version === null ? '' : '; set `api_versions` to a newer one before then';
   return `${what} ${parts.join(' and ')}, the service says${next}`;

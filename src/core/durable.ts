@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, createReadStream, type Stats } from 'node:fs';
-import { copyFile, type FileHandle, link, open, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, copyFile, type FileHandle, link, open, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { z } from 'zod';
 import type { ErrorCode } from './error-codes.js';
@@ -67,6 +67,15 @@ export const openFlags = {
 /** Sets the permissions of a file, but not through a link. */
 export async function setMode(path: string, mode: number): Promise<void> {
   await withHandle(path, constants.O_RDONLY | noFollow, (handle) => handle.chmod(mode));
+}
+
+/**
+ * Takes the permissions that the umask has left to others from a file of this user. It does not open the file: to close it would drop
+ * a lock that DuckDB has on it.
+ */
+export async function closeToOthers(path: string): Promise<void> {
+  const { mode, uid } = await stat(path);
+  if ((mode & 0o077) !== 0 && uid === process.getuid?.()) await chmod(path, mode & 0o700);
 }
 
 async function withHandle<T>(

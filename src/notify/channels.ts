@@ -1,7 +1,16 @@
 import type { NotifyOptions } from '../config/config.js';
 import { asCdsyncError } from '../core/errors.js';
+import { visibleJson } from '../core/printable.js';
 import type { Message } from './message.js';
-import { attentionLines, errorLines, footLines, headline, resultLines, textOf } from './message-text.js';
+import {
+  attentionLines,
+  errorLines,
+  footLines,
+  headline,
+  resultLines,
+  textOf,
+  visibleMessage,
+} from './message-text.js';
 import type { WebhookClient } from './webhook-client.js';
 
 /** A text of at most that many characters, cut between two of them. */
@@ -109,8 +118,12 @@ export function bodyOf(
   format: NonNullable<NotifyOptions['format']>,
 ): { readonly type: string; readonly text: string } {
   if (format === 'text') return { type: 'text/plain; charset=utf-8', text: textOf(message) };
-  const documents = { json: () => message, slack: () => slack(message), teams: () => teams(message) };
-  return { type: 'application/json', text: JSON.stringify(documents[format]()) };
+  const documents = {
+    json: () => message,
+    slack: () => slack(visibleMessage(message)),
+    teams: () => teams(visibleMessage(message)),
+  };
+  return { type: 'application/json', text: visibleJson(JSON.stringify(documents[format]())) };
 }
 
 /** Where a health check is pinged with a status: `<URL>/start`, `<URL>` or `<URL>/fail`. The URL keeps its query. */

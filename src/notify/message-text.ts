@@ -1,4 +1,5 @@
 import { deprecationLine } from '../core/deprecation.js';
+import { visible } from '../core/printable.js';
 import { formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
 import { schemaLines } from '../core/schema-change.js';
 import type { Message } from './message.js';
@@ -79,8 +80,16 @@ export function attentionLines({ unusual, warnings, deprecations, schema_changes
   ];
 }
 
+/** The same message, with each character that a program would obey or hide shown as its number: names of columns are the service's. */
+export function visibleMessage(message: Message): Message {
+  return JSON.parse(JSON.stringify(message), (_, value: unknown) =>
+    typeof value === 'string' ? value.split('\n').map(visible).join('\n') : value,
+  );
+}
+
 /** The whole message as lines of text. */
-export function textOf(message: Message): string {
+export function textOf(raw: Message): string {
+  const message = visibleMessage(raw);
   const attention = attentionLines(message);
   const parts = [[headline(message)], errorLines(message), attention, resultLines(message), footLines(message)];
   return `${parts

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { countLeaves } from '../columns/columns.js';
 import { wideColumns } from '../columns/row-hash.js';
-import { renameDurably, syncFile, temporaryName } from '../core/durable.js';
+import { closeToOthers, renameDurably, syncFile, temporaryName } from '../core/durable.js';
 import { asCdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { fileBlocks } from '../storage/database-file.js';
@@ -71,6 +71,7 @@ async function compactStore(
     await session.run(`COMMENT ON TABLE ${compactedTable('next_store')} IS '${internalComment}'`);
     await session.run('DETACH next_store');
     await session.run(`DETACH ${storeName}`);
+    await closeToOthers(next);
     await syncFile(next);
     await renameDurably(next, layout.store);
   } catch (error) {

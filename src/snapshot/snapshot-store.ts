@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
 import type { StoredColumn } from '../columns/columns.js';
 import { textFormatOf } from '../columns/text-format.js';
-import { setMode, statOrUndefined } from '../core/durable.js';
+import { closeToOthers, setMode, statOrUndefined } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
@@ -54,6 +54,7 @@ export class SnapshotStore {
     }
     const store = new SnapshotStore(database, session);
     try {
+      await closeToOthers(layout.store);
       await store.#prepare(layout);
     } catch (error) {
       await store.close();

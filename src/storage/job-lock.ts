@@ -2,7 +2,7 @@ import { readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
-import { openFlags, readStateIfUsable, temporaryName, writeStateFile } from '../core/durable.js';
+import { closeToOthers, openFlags, readStateIfUsable, temporaryName, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
@@ -144,6 +144,7 @@ export class JobLock {
     }
     const lock = new JobLock(database, place, entry, startedAt);
     try {
+      await closeToOthers(place.file);
       await place.sweep();
       await database.spillTo(place.spill);
       await lock.describe();

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { renameDurably, sha256OfFile, syncFile, temporaryName } from '../core/durable.js';
+import { closeToOthers, renameDurably, sha256OfFile, syncFile, temporaryName } from '../core/durable.js';
 import { sqlText } from '../core/sql.js';
 import type { Session } from './duckdb.js';
 
@@ -48,6 +48,7 @@ export async function writeParquet(
 ): Promise<ParquetFile> {
   const temporary = temporaryName(path);
   const rows = await copyToParquet(session, query, temporary, form);
+  await closeToOthers(temporary);
   await syncFile(temporary);
   const [{ size: bytes }, sha256] = await Promise.all([stat(temporary), sha256OfFile(temporary)]);
   await renameDurably(temporary, path);

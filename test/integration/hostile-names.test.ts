@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Workspace } from '../fixtures/workspace.js';
 
@@ -45,6 +47,11 @@ it.each(commands)('%s shows nothing of names and values that a terminal would ob
     expect(stderr).not.toMatch(obeyed);
     expect((stdout + stderr).split('\n').filter((line) => line.startsWith('next: rm'))).toEqual([]);
   }
+});
+
+it('the file that init writes has nothing of them either', async () => {
+  const text = await readFile(join(space.folder, 'made.yaml'), 'utf8');
+  expect(text).not.toMatch(obeyed);
 });
 
 it('a message of the service is no different', async () => {

@@ -21,7 +21,7 @@ afterAll(() => space.close());
 
 /** Runs a program of the workspace's folder, under a umask that hides nothing from others. */
 async function node(program: string, env: Record<string, string> = {}) {
-  const child = spawn('sh', ['-c', `umask 022; exec "${process.execPath}" "${program}"`], {
+  const child = spawn('sh', ['-c', `umask 000; exec "${process.execPath}" "${program}"`], {
     cwd: space.folder,
     env: { PATH: process.env.PATH ?? '', ...space.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -80,12 +80,16 @@ describe('run', () => {
        const second = await run(config, { job: 'plain' });
        return { first, second, before, after: state() };`,
     );
-    expect(before).toMatchObject({ umask: 0o022 });
+    expect(before).toMatchObject({ umask: 0 });
     expect(after).toEqual(before);
     expect(first).toMatchObject({ job: 'plain', status: 'ok', sequence: 1, resumed: false, destinations: [] });
     expect(first.streams).toMatchObject([{ name: 'members', status: 'ok', rows: 1000, inserted: 1000, error: null }]);
     expect(second).toMatchObject({ status: 'ok', sequence: 1 });
     expect(second.streams).toMatchObject([{ rows: 1000, inserted: 0, updated: 0, deleted: 0, unchanged: 1000 }]);
+    const modes = await Promise.all(
+      (await filesIn(join(space.folder, 'data', 'plain'))).map(async (path) => [path, (await stat(path)).mode & 0o077]),
+    );
+    expect(modes.filter(([, mode]) => mode !== 0)).toEqual([]);
     const { report } = await space.run('plain');
     expect(Object.keys(report.jobs[0] ?? {})).toEqual(Object.keys(second));
   });

@@ -1,3 +1,4 @@
+import { visibleJson } from '../../core/printable.js';
 import { onOneLine } from '../../output/discovery.js';
 import type { AuthPart, ServicePart } from '../service-from-flags.js';
 
@@ -27,7 +28,7 @@ const otherThanText = /^(true|false|null|yes|no|on|off|y|n)$/i;
 /** A text as a YAML scalar, escaped so that no variable in it is replaced. */
 function yamlText(text: string): string {
   const plain = /^(?:[A-Za-z]|\.{0,2}\/)[\w./:-]*$/.test(text) && !/:$/.test(text) && !otherThanText.test(text);
-  return plain ? text : JSON.stringify(text.toWellFormed().replaceAll('$', '$$$$'));
+  return plain ? text : visibleJson(JSON.stringify(text.toWellFormed().replaceAll('$', '$$$$')));
 }
 
 const authLines: Record<'token' | 'oauth' | 'token_file', (auth: AuthPart) => string[]> = {

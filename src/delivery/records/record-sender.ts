@@ -324,7 +324,7 @@ function asksTooLong(count: number, { reason, afterMs }: Again, clock: Clock): C
 function unanswered(waiting: readonly Again[]): CdsyncError {
   const Unavailable = waiting.some(({ isTried }) => isTried) ? AwayForLong : CdsyncError;
   return new Unavailable(
-    `${formatCounted(waiting.length, 'record')} were sent again and again, and the destination still asks for them: ${waiting[0]?.reason}`,
+    `${formatCounted(waiting.length, 'record')} ${waiting.length === 1 ? 'was' : 'were'} sent again and again, and the destination still asks for ${waiting.length === 1 ? 'it' : 'them'}: ${waiting[0]?.reason}`,
     {
       code: 'destination_unavailable',
       hint: 'acknowledged records are not sent again; the next delivery sends the rest',

@@ -21,6 +21,8 @@ const delayGrowth = 1.5;
 const lineEveryMs = 60_000;
 /** The longest that the request to stop may take while the process ends. */
 const stopMs = 10_000;
+/** The longest that a run may be unknown after its start. */
+const appearsMs = 60_000;
 /** The longest that the details of a run that has ended are waited for. */
 const detailsMs = 30_000;
 
@@ -48,6 +50,8 @@ class Follower {
   #lastLine = '';
   #lastLineAt = 0;
   #troubled = false;
+  /** Whether the service has shown the run by its id. */
+  #isSeen = false;
 
   constructor(context: WorkflowContext, run: WorkflowRun, options: FollowOptions) {
     this.#context = context;
@@ -82,15 +86,21 @@ class Follower {
       const operation = getWorkflowRunOperation(this.#run.id);
       const seen = await client.send(operation, readWorkflowRun, { signal: timed, meter: newMeter() });
       this.#show(seen);
+      this.#isSeen = true;
       this.#troubled = false;
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       if (error.kind === 'interrupted') return;
       // The workflow runs on without cdsync, so a passing failure is no reason to stop: only the deadline is.
-      if (error.kind !== 'retryable') throw this.#lost(error);
+      if (error.kind !== 'retryable' && !this.#mayAppear(error)) throw this.#lost(error);
       if (!this.#troubled) notice(`workflow ${this.#options.name}: ${error.message}; still trying`);
       this.#troubled = true;
     }
+  }
+
+  /** A deployment may know a run only some time after it has answered that it started it. */
+  #mayAppear({ code }: CdsyncError): boolean {
+    return code === 'not_found' && !this.#isSeen && this.#elapsed < appearsMs;
   }
 
   #show(seen: WorkflowRun): void {

@@ -1,3 +1,4 @@
+import { createSecureServer } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -263,4 +264,49 @@ describe('TLS', () => {
     expect(error).toMatchObject({ code: 'tls_error' });
     expect(error.hint).toContain('scheme');
   });
+});
+
+describe('Headers of a response', () => {
+  const sized = (bytes: number) =>
+    scriptedService((response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'x-trace': 'x'.repeat(bytes) });
+      response.end('{"data":[],"next_token":""}');
+    });
+
+  it('may be longer than those that Node takes', async () => {
+    const { baseUrl } = await sized(40_000);
+    expect(await testClient(serviceOptions(baseUrl)).send(list)).toEqual({ data: [], next_token: '' });
+  });
+
+  it('that are far too long are told at once, as what they are', async () => {
+    const { baseUrl } = await sized(100_000);
+    const { failure, meter } = testClient(serviceOptions(baseUrl, { retry: patient }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'response_too_large', kind: 'fatal' });
+    expect(error.message).toBe(
+      'GET /indexes got an answer with headers of more than 65.5 kB (UND_ERR_HEADERS_OVERFLOW)',
+    );
+    expect(meter).toMatchObject({ retries: 0 });
+  });
+});
+
+it('A token of 60 kB is refused at once, and nothing is sent', async () => {
+  const { baseUrl } = await scriptedService(emptyPage);
+  const auth = { type: 'token', token: new Secret('t'.repeat(60_000)) } as const;
+  const { failure, meter } = testClient(serviceOptions(baseUrl, { auth, retry: patient }));
+  const error = await failure(list);
+  expect(error).toMatchObject({ code: 'unsendable_request', hint: expect.stringContaining('token') });
+  expect(error.message).toBe('GET /indexes has headers of more than 32.8 kB, which no server takes');
+  expect(meter).toMatchObject({ requests: 0, retries: 0 });
+});
+
+it.skipIf(!openssl)('A server that speaks HTTP/2 alone is told as that, not as a certificate', async () => {
+  const server = createSecureServer({ ...selfSigned(), allowHTTP1: false });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const error = await testClient(serviceOptions(`https://localhost:${port}`, { retry: once })).failure(list);
+  expect(error).toMatchObject({ code: 'unreachable' });
+  expect(error.message).toContain(`could not talk to localhost:${port}: it speaks HTTP/2 alone`);
+  expect(error.hint).toContain('HTTP/1.1');
 });

@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseEnvText, readEnvFile } from '../../../src/config/env-file.js';
+import { lintFile, loadConfig } from '../../../src/config/load.js';
+import { head } from './sample.js';
 
 const cases: [text: string, variables: Record<string, string>][] = [
   ['A=1', { A: '1' }],
@@ -57,5 +59,44 @@ test('the path is relative to the working directory', async () => {
     kind: 'configuration',
     hint: `--env-file was looked for at ${join(directory, 'none.env')}`,
   });
+  rmSync(directory, { recursive: true });
+});
+
+test.each([
+  ['UTF-16, little-endian', Buffer.from('\ufeffA=hunter2\n', 'utf16le'), '1:1  the file is UTF-16; save it as UTF-8'],
+  [
+    'UTF-16, big-endian',
+    Buffer.from('\ufeffA=hunter2\n', 'utf16le').swap16(),
+    '1:1  the file is UTF-16; save it as UTF-8',
+  ],
+  ['Latin-1', Buffer.from('A=1\nB=hünter2\n', 'latin1'), '2:4  this is not UTF-8; save the file as UTF-8'],
+])('a file in %s is refused by its name, and without its text', async (_, bytes, message) => {
+  const directory = mkdtempSync(join(tmpdir(), 'cdsync-env-'));
+  writeFileSync(join(directory, '.env'), bytes);
+  await expect(readEnvFile('.env', directory)).rejects.toMatchObject({
+    code: 'env_file_invalid',
+    message: `.env:${message}`,
+  });
+  rmSync(directory, { recursive: true });
+});
+
+test('a file that every user can read is warned of, as a file of a variable is', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'cdsync-env-'));
+  const envFile = join(directory, '.env');
+  const file = join(directory, 'cdsync.yaml');
+  writeFileSync(envFile, 'A=1\n');
+  writeFileSync(
+    file,
+    `${head.replace('http://127.0.0.1:8787', 'https://cds.example')}jobs: { a: { streams: [{ name: s, source: indexes }] } }\n`,
+  );
+  for (const [mode, warnings] of [
+    [0o644, [`every user of this machine can read the file ${envFile}; chmod 600 closes it`]],
+    [0o600, []],
+    [0o640, []],
+  ] as const) {
+    chmodSync(envFile, mode);
+    expect((await loadConfig(file, { env: {}, envFile })).warnings).toEqual(warnings);
+    expect((await lintFile(file, { env: {}, envFile })).warnings).toEqual(warnings);
+  }
   rmSync(directory, { recursive: true });
 });

@@ -268,6 +268,26 @@ describe('A workflow is started', () => {
   });
 });
 
+describe('A run that the service does not know yet', () => {
+  const options = { name: 'cg-1', deadlineMs: 600_000 };
+  const unknown = replyWith({ message: 'no such run' }, 404);
+
+  it('is asked for again, for a minute after its start', async () => {
+    const service = await world({ one: (_, seen) => (seen <= 3 ? unknown : replyWith(run({ state: 'succeeded' }))) });
+    expect((await followWorkflow(service, run(), options)).state).toBe('succeeded');
+    expect(service.lines.filter((line) => line.includes('still trying'))).toHaveLength(1);
+  });
+
+  it('is an error after that minute, and at once if the service has shown it before', async () => {
+    const never = await world({ one: () => unknown });
+    await expect(followWorkflow(never, run(), options)).rejects.toMatchObject({ code: 'not_found' });
+    expect(never.clock.monotonic()).toBeGreaterThan(59_000);
+    const gone = await world({ one: (_, seen) => (seen === 1 ? replyWith(run()) : unknown) });
+    await expect(followWorkflow(gone, run(), options)).rejects.toMatchObject({ code: 'not_found' });
+    expect(gone.count('one')).toBe(2);
+  });
+});
+
 describe('A workflow is followed', () => {
   const options = { name: 'cg-1', deadlineMs: 7_200_000 };
 

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { deprecationLine } from '../../../src/core/deprecation.js';
 import { eventKeysOf, newEvents, nextEventKeys } from '../../../src/notify/events.js';
 import { runEnd } from '../../fixtures/run-ends.js';
 
@@ -24,4 +25,13 @@ it('a receiver is notified once of each announcement that a version ends', () =>
 it('a run that reached nothing does not make it news again', () => {
   const known = nextEventKeys('failed', after([], 'failed'), nextEventKeys('ok', after([ending]), []));
   expect(newEvents({ ...receiver, on: [...receiver.on] }, after([ending]), known)).toEqual([]);
+});
+
+it('an end without a date is told as a sentence', () => {
+  expect(deprecationLine({ api: 'profile', version: null, deprecated: null, sunset: 'true' })).toBe(
+    'the Profile API will end, the service says',
+  );
+  expect(deprecationLine({ ...ending, deprecated: 'true', sunset: 'true' })).toContain(
+    'is deprecated and will end, the service says',
+  );
 });

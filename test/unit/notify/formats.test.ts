@@ -182,3 +182,29 @@ describe('the URL of a ping', () => {
     expect(pingUrl(base, status)).toBe(url);
   });
 });
+
+describe('names that a program would obey', () => {
+  const hostile = 'town\x1b[2J\x9b31m\u202E\u2066\r\u2028';
+  const changes = [{ column: hostile, change: 'column_added' as const, from: null, to: hostile }];
+  const odd = { ...error, message: `column ${hostile}\nnext line`, hint: hostile };
+  const hidden = message(
+    {
+      status: 'failed',
+      streams: [
+        streamReport({ status: 'failed', error: odd }),
+        streamReport({ name: 'other', schema_changes: changes }),
+      ],
+    },
+    { events: ['failed', 'schema_changed'] },
+  );
+
+  it.each(['json', 'slack', 'teams', 'text'] as const)('are shown by their numbers: %s', (format) => {
+    const { text } = bodyOf(hidden, format);
+    expect(text).not.toMatch(/[^\P{Cc}\n]|[\p{Bidi_Control}\p{Zl}\p{Zp}]/u);
+    expect(text).toContain(
+      format === 'json' ? 'town\\u001b[2J' : format === 'text' ? 'town\\x1b[2J' : 'town\\\\x1b[2J',
+    );
+    if (format === 'json') expect(JSON.parse(text).errors[0].hint).toBe(hostile);
+    else if (format === 'text') expect(text).toContain('\nnext line');
+  });
+});
