@@ -1,3 +1,4 @@
+import { relative, resolve } from 'node:path';
 import { type ConfigProblem, describeProblem } from '../config/problem.js';
 import { type Command, configPositional, flag, type JobsArguments, jobsOptions } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -8,10 +9,14 @@ function escaped(text: string, characters: RegExp): string {
   return text.replace(characters, (character) => escapes[character] ?? character);
 }
 
-/** The line by which GitHub Actions shows a problem at its place in the file. */
-export function annotation(problem: ConfigProblem): string {
+/**
+ * The line by which GitHub Actions shows a problem at its place in the file.
+ * @param workspace the folder of the checkout, from which GitHub takes the path: a step may work in another one
+ */
+export function annotation(problem: ConfigProblem, workspace = process.cwd()): string {
   const { file, line, column } = problem;
-  const place = `file=${escaped(file, /[%\r\n:,]/g)},line=${line},col=${column}`;
+  const path = relative(workspace, resolve(file));
+  const place = `file=${escaped(path.startsWith('..') ? file : path, /[%\r\n:,]/g)},line=${line},col=${column}`;
   return `::error ${place}::${escaped(describeProblem(problem), /[%\r\n]/g)}`;
 }
 
@@ -92,7 +97,8 @@ async function lint(args: CheckArguments, output: Output): Promise<number> {
     return 0;
   } catch (error) {
     if (isGitHub && error instanceof ConfigError)
-      for (const problem of error.problems) output.annotation(annotation(problem));
+      for (const problem of error.problems)
+        output.annotation(annotation(problem, process.env.GITHUB_WORKSPACE || process.cwd()));
     throw error;
   }
 }

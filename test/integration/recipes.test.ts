@@ -252,6 +252,17 @@ describe('docs/deployment.md, CI', () => {
       await paste(block);
       expect(await inserted('pipeline')).toBeLessThan(100);
       expect((await lastReport('pipeline')).jobs[0]?.sequence).toBe(2);
+      // A wrong passphrase, or an archive that is cut, runs nothing and changes nothing.
+      const archive = join(space.folder, 'cache', 'storage.tar.gpg');
+      const whole = await readFile(archive);
+      const reports = async () => (await readdir(join(space.jobFolder('pipeline'), 'reports'))).length;
+      const before = await reports();
+      for (const content of [whole.subarray(0, whole.length / 2), Buffer.from('another'), Buffer.alloc(0)]) {
+        await writeFile(archive, content);
+        await paste(block, 2);
+        expect([await reports(), (await readFile(archive)).equals(content)]).toEqual([before, true]);
+      }
+      await writeFile(archive, whole);
       for (const line of (await readFile(join(space.folder, 'run.log'), 'utf8')).split('\n').slice(0, -1))
         JSON.parse(line);
     },

@@ -42,8 +42,10 @@ describe('the GitHub Action', () => {
   it(
     'passes the exit code on, and says so where no run began',
     async () => {
-      const none = await new Runner(space, env).action({ config: 'none.yaml' });
+      const notBegun = new Runner(space, env);
+      const none = await notBegun.action({ config: 'none.yaml' });
       expect(none).toEqual({ code: 2, outputs: { status: 'failed', 'run-id': '' } });
+      expect(notBegun.summary).toMatch(/^### cdsync: nothing was run\n[\s\S]*there is no configuration file none.yaml/);
       await space.configure('held', [
         { name: 'members', source: 'index_profiles', index: 'loyalty_members', guards: { min_rows: 9999 } },
       ]);
@@ -79,10 +81,80 @@ describe('the GitHub Action', () => {
     timeout,
   );
 
+  it.skipIf(!canEncrypt).each([
+    ['another passphrase', (archive: Buffer) => archive, 'another one'],
+    ['an archive that is cut', (archive: Buffer) => archive.subarray(0, archive.length - 100), 'the right one'],
+    [
+      'an archive that is cut in the middle',
+      (archive: Buffer) => archive.subarray(0, archive.length / 2),
+      'the right one',
+    ],
+  ])(
+    'runs nothing with %s, and keeps the archive (not tried without gpg)',
+    async (_, damage, passphrase) => {
+      await space.configure('closed', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
+      const archive = join(space.folder, 'ci-cache', 'cdsync-storage.tar.gpg');
+      const data = join(space.folder, 'data');
+      await Promise.all([data, archive].map((path) => rm(path, { recursive: true, force: true })));
+      const inputs = { config: 'closed.json', 'storage-passphrase': 'the right one' };
+      expect((await new Runner(space, env).action(inputs)).code).toBe(0);
+      await rm(data, { recursive: true });
+      const whole = await readFile(archive);
+      await writeFile(archive, damage(whole));
+      const before = await readFile(archive);
+      const runner = new Runner(space, env);
+      const ended = await runner.action({ ...inputs, 'storage-passphrase': passphrase });
+      expect(ended).toEqual({ code: 1, outputs: { status: '', 'run-id': '' } });
+      expect(runner.summary).toContain('cannot be decrypted');
+      expect(runner.used).toEqual(['actions/cache/restore']);
+      expect((await readFile(archive)).equals(before)).toBe(true);
+      expect((await readdir(space.folder)).filter((name) => /^(data|\.cdsync-)/.test(name))).toEqual([]);
+      await writeFile(archive, whole);
+      const next = new Runner(space, env);
+      expect((await next.action(inputs)).code).toBe(0);
+      // It continues from the archive: no row is new.
+      expect(next.summary).toMatch(/\| members \| ok \| [\d,]+ \| 0 \|/);
+    },
+    timeout,
+  );
+
+  it(
+    'approves what a guard holds',
+    async () => {
+      const stream = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+      await space.configure('decided', [{ ...stream, guards: { min_rows: 9999 } }]);
+      const { outputs } = await new Runner(space, env).action({ config: 'decided.json' });
+      expect(outputs.status).toBe('held');
+      const inputs = { config: 'decided.json', approve: String(outputs['run-id']) };
+      const approved = await new Runner(space, env).action(inputs);
+      expect(approved).toMatchObject({ code: 0, outputs: { status: 'ok', 'run-id': outputs['run-id'] } });
+      expect((await space.query('decided', 'select count(*)::int as n from members'))[0]?.n).toBeGreaterThan(400);
+    },
+    timeout,
+  );
+
+  it.skipIf(!canEncrypt)('has a key of the cache for each configuration, storage and job', async () => {
+    const choices = [
+      { config: 'none.yaml' },
+      { config: 'other.yaml' },
+      { config: 'none.yaml', job: 'a' },
+      { config: 'none.yaml', job: 'a-b' },
+      { config: 'none.yaml', storage: 'a' },
+    ];
+    const keys: string[] = [];
+    for (const choice of choices) {
+      const runner = new Runner(space, env);
+      await runner.action({ ...choice, 'storage-passphrase': 'x' });
+      keys.push(String(runner.keys[0]));
+    }
+    for (const key of keys) expect(keys.filter((other) => other.startsWith(key.replace(/-*$/, '-')))).toEqual([key]);
+  });
+
   it('uses no input in a script but by its environment', async () => {
     const action = parse(await readFile(join(root, 'action.yml'), 'utf8'));
     const steps = action.runs.steps as { run?: string; if?: string; uses?: string }[];
     expect(steps.filter(({ run }) => run?.includes('${{'))).toEqual([]);
+    expect(steps.flatMap(({ uses = [] }) => uses).filter((uses) => !/@[0-9a-f]{40}$/.test(uses))).toEqual([]);
     expect(
       steps.filter(({ uses }) => uses !== undefined).every(({ if: condition }) => condition?.includes('passphrase')),
     ).toBe(true);

@@ -9,12 +9,14 @@ import type { ServiceOptions } from '../../core/service-options.js';
 import { checkDestination } from '../../delivery/check-destination.js';
 import { optionalTotal, readTotal } from '../../extract/list-total.js';
 import { isWritable, missingAfterRunSettings } from '../../notify/missing-settings.js';
+import { readFeed } from '../../snapshot/feed.js';
 import { requireOwner } from '../../sources/key-owner.js';
 import type { Session } from '../../storage/duckdb.js';
 import { probeStorage } from '../../storage/probe-storage.js';
 import { checkStorage } from '../../storage/storage.js';
 import { type Engine, jobContext, serviceAccess } from '../open-engine.js';
 import { errorWithAuth } from '../report-job.js';
+import { KnownColumns } from '../run/query-columns.js';
 import { queryTraits, varyingWarning } from '../run/query-traits.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
 import { type ContractCheck, checkColumns, checkContracts, type SampleFailed } from './check-contract.js';
@@ -104,6 +106,7 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
 interface Trial {
   readonly session: Session;
   readonly streams: readonly StreamConfig[];
+  readonly columns: KnownColumns;
   /** Gets those about the streams. */
   readonly warnings: string[];
 }
@@ -112,7 +115,7 @@ interface Trial {
 async function tryStream(
   engine: Engine,
   config: StreamConfig,
-  { session, streams, warnings }: Trial,
+  { session, streams, columns, warnings }: Trial,
 ): Promise<number | null> {
   const { client, signal, clock, notice } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
@@ -121,6 +124,7 @@ async function tryStream(
     const names = streams.map(({ name }) => name);
     await refuseUnknownTables(session, { name: config.name, query, readsPrevious: open === undefined }, names);
     await refuseCircle(session, config.name, streams);
+    await columns.refuseUnknown(config);
     const warning =
       open === undefined &&
       varyingWarning(config.name, await queryTraits(session, { name: config.name, query }, names));
@@ -209,7 +213,9 @@ export async function checkJob(
   };
   const session = await engine.database.connect();
   try {
-    const trial = { session, streams: job.streams, warnings };
+    const stored = async (name: string) => (await readFeed(layout, name).catch(() => undefined))?.columns;
+    const columns = new KnownColumns(session, job.streams, stored);
+    const trial = { session, streams: job.streams, columns, warnings };
     for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
     names = await checkColumns(jobContext(engine, job), session, failed);
   } finally {

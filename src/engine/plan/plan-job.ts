@@ -13,6 +13,7 @@ import { isOwnerAlive, type LockOwner, lockOwner } from '../../storage/job-lock.
 import { pastRuns } from '../../storage/reports.js';
 import { checkStorage } from '../../storage/storage.js';
 import { errorWithAuth } from '../report-job.js';
+import { KnownColumns } from '../run/query-columns.js';
 import { type PreviousState, readPreviousState } from '../run/recover.js';
 import { bytesOf, diskNeed, measureSpace, type StreamSize } from '../run/require-space.js';
 import { missingDependency } from '../run/stage.js';
@@ -84,6 +85,7 @@ interface PlanContext {
   /** Reports of past runs. */
   readonly past: readonly JobReport[];
   readonly notes: string[];
+  readonly columns: KnownColumns;
 }
 
 function sampled(sample: StreamSample | undefined): PlannedStream['sample'] {
@@ -152,6 +154,8 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
   const { config } = stream;
   const shown = await notYetRead(plan, stream);
   try {
+    if (stream.error !== undefined) throw stream.error;
+    await plan.columns.refuseUnknown(config);
     if (!(await supply(plan, stream, earlier))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
       notes.push(`${config.name}: its requests depend on the records of ${missing.join(' and ')}`);
@@ -281,8 +285,10 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
   const session = store?.session ?? (await database.connect());
   try {
     const before = store === undefined ? undefined : (await readPreviousState(store, context)).before;
+    const stored = async (name: string) => before?.streams.get(name)?.columns;
+    const columns = new KnownColumns(session, context.job.streams, stored);
     const past = (await pastRuns(layout, pastRunsAsked)).map(({ report }) => report);
-    return await planWith({ context, session, store, before, running, past, notes });
+    return await planWith({ context, session, store, before, running, past, notes, columns });
   } finally {
     if (store === undefined) session.close();
     else await store.close();

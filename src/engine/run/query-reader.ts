@@ -10,7 +10,6 @@ import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
-import { queryError } from '../../sdk/duckdb/errors.js';
 import { inferTextFormats } from '../../snapshot/infer-text-formats.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Session } from '../../storage/duckdb.js';
@@ -19,6 +18,7 @@ import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParqu
 import { keysVersion, type Part, partFiles, writeKeys } from '../../storage/part.js';
 import { noUnchangedRows } from '../../storage/unchanged-rows.js';
 import type { GuardFinding } from '../report-job.js';
+import { asSubquery, streamQueryError } from './query-columns.js';
 import { type QueryTraits, queryTraits } from './query-traits.js';
 import type { StreamReader } from './stream-reader.js';
 
@@ -62,10 +62,6 @@ interface ResultColumn {
   readonly type: string;
 }
 
-/** Hint about the names that a query may use. */
-const queryHint =
-  'a query can read the streams of its job by their names, and files by paths relative to the YAML file';
-
 /** Parquet has no integers of 128 bits: DuckDB would write them as doubles. */
 function storableType(type: string): string {
   const parts = type.split(/("(?:[^"]|"")*")/);
@@ -102,8 +98,7 @@ export class QueryReader implements StreamReader {
     };
     const { query } = options.config.reads;
     if (query === undefined) throw new TypeError(`stream ${options.config.name} is not a query`);
-    // Without semicolons at its end: cdsync puts it into a subquery.
-    this.#query = query.trim().replace(/;\s*$/, '');
+    this.#query = asSubquery(query);
   }
 
   counters(): Counters {
@@ -249,8 +244,17 @@ export class QueryReader implements StreamReader {
     try {
       return await work();
     } catch (error) {
-      throw queryError(error, queryHint);
+      throw streamQueryError(error, this.#options.config.name, await this.#readable());
     }
+  }
+
+  /** Names of the columns that the query can read. */
+  async #readable(): Promise<string[]> {
+    const { session, inputs } = this.#options;
+    const views = [...inputs].filter(([, { rows }]) => rows === undefined).map(([name]) => name);
+    const described = views.map((name) => session.rows(`DESCRIBE FROM ${quoteIdentifier(name)}`).catch(() => []));
+    const names = (await Promise.all(described)).flat().map(({ column_name }) => String(column_name));
+    return [...new Set(names)];
   }
 
   async #describe(): Promise<ResultColumn[]> {

@@ -58,6 +58,8 @@ export class Stage {
   }
 
   async open(before: PreviousState, session: Session): Promise<void> {
+    for (const [index, { error }] of this.#ordered.entries())
+      if (error !== undefined) await this.streams[index]?.fail(error, { waits: false });
     await Promise.all(this.streams.map((stream) => this.#limit(() => stream.open(before, session))));
   }
 

@@ -1,5 +1,5 @@
 import type { StreamConfig } from '../../config/config.js';
-import { CdsyncError } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { nameHint, nearest } from '../../core/suggestions.js';
 import type { Session } from '../../storage/duckdb.js';
@@ -129,9 +129,10 @@ export interface OrderedStream {
   readonly needs: readonly string[];
   /** Those of them whose previous rows it reads. */
   readonly previous: readonly string[];
+  /** Why its query cannot be run: it is not a SELECT, or reads a table that no one gives. The stream fails, and no other that does not need it. */
+  readonly error?: CdsyncError;
 }
 
-/** @throws {CdsyncError} `sql_failed` */
 async function withNeeds(
   session: Session,
   configs: readonly StreamConfig[],
@@ -140,10 +141,20 @@ async function withNeeds(
   const found: OrderedStream[] = [];
   for (const config of configs) {
     const { query } = config.reads;
-    const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
     const names = all.map(({ name }) => name);
     // The keys that other sources ask for are those of one moment.
-    const previous = config.reads.open === undefined ? names.filter((name) => tables.has(previousOf(name))) : [];
+    const readsPrevious = config.reads.open === undefined;
+    let tables = new Set<string>();
+    try {
+      if (query !== undefined) {
+        await refuseUnknownTables(session, { name: config.name, query, readsPrevious }, names);
+        tables = await referencedTables(session, config.name, query);
+      }
+    } catch (error) {
+      found.push({ config, needs: [], previous: [], error: asCdsyncError(error) });
+      continue;
+    }
+    const previous = readsPrevious ? names.filter((name) => tables.has(previousOf(name))) : [];
     found.push({ config, needs: names.filter((name) => tables.has(name) || previous.includes(name)), previous });
   }
   return found;
@@ -157,7 +168,7 @@ export interface Dependants {
   readonly requested: readonly string[];
 }
 
-/** @throws {CdsyncError} `sql_failed` */
+/** @throws {CdsyncError} `stream_circle` */
 export async function dependants(
   session: Session,
   streams: readonly StreamConfig[],
@@ -202,14 +213,16 @@ function circleError(names: readonly string[]): CdsyncError {
  * @throws {CdsyncError} `stream_circle`
  */
 export async function refuseCircle(session: Session, name: string, streams: readonly StreamConfig[]): Promise<void> {
-  const names = circular(await withNeeds(session, streams, streams).catch(() => []));
+  const needs = await withNeeds(session, streams, streams);
+  if (needs.some(({ error }) => error !== undefined)) return;
+  const names = circular(needs);
   if (names.includes(name)) throw circleError(names);
 }
 
 /**
  * The streams in stages. Those of the first stage need no other stream; those of a later one need only streams of earlier
  * stages. A needed stream that is not in the list is read from the last snapshot.
- * @throws {CdsyncError} `sql_failed`, `stream_circle`
+ * @throws {CdsyncError} `stream_circle`
  */
 export async function orderStreams(
   session: Session,

@@ -1,3 +1,4 @@
+import { basename, dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { annotation } from '../../../src/cli/check.js';
 import { lintConfig } from '../../../src/config/parse.js';
@@ -80,6 +81,14 @@ describe('a configuration without the values of its variables', () => {
     };
     expect(problemsOf(twice.replace(/auth: .*/, 'auth: { token_file: ./token }'), env).length).toBeGreaterThan(0);
   });
+});
+
+test('a mistake is shown by GitHub in its file, also where the step works in another folder', () => {
+  const [problem] = problemsOf(text.replace('hash: true', 'hsh: true'));
+  const shown = problem && annotation({ ...problem, file: 'cdsync.yaml' }, dirname(process.cwd()));
+  expect(shown).toMatch(new RegExp(`^::error file=${basename(process.cwd())}/cdsync\\.yaml,line=`));
+  const outside = problem && annotation({ ...problem, file: '../other/cdsync.yaml' });
+  expect(outside).toMatch(/^::error file=\.\.\/other\/cdsync\.yaml,/);
 });
 
 test('a mistake is shown by GitHub at its line', () => {

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ReportedError } from '../../src/core/run-report.js';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+const sql = (name: string, query: string) => ({ name, source: 'sql', key: ['id'], query });
+const good = sql('good', 'select id from members');
+
+/** Queries that cannot be run, with what is said of each. */
+const wrong: [string, ReturnType<typeof sql>, string, string | null][] = [
+  ['is no SQL', sql('bad', 'selec id from members'), 'the query of stream "bad" is not a SELECT', null],
+  [
+    'reads a table that no one gives',
+    sql('bad', 'select id from memberz'),
+    'the query of stream "bad" reads "memberz", which is not a stream of the job',
+    'did you mean "members"?',
+  ],
+  [
+    'reads a column that its stream does not have',
+    sql('bad', 'select id, tierr from members m'),
+    'the query of stream "bad" reads column "tierr", which nothing that it reads has',
+    'did you mean "tier"?',
+  ],
+  [
+    'reads a column that another query does not return',
+    sql('bad', 'select good.idd as id from good'),
+    'the query of stream "bad" reads column "idd", which nothing that it reads has',
+    'did you mean "id"?',
+  ],
+];
+
+type Streams = readonly { name: string; status?: string; error: ReportedError | null }[];
+const byName = (streams: Streams) => new Map(streams.map((stream) => [stream.name, stream]));
+
+describe.each(wrong)('a query that %s', (what, bad, message, hint) => {
+  const name = what.toLowerCase().replaceAll(' ', '_').slice(0, 40).replace(/_+$/, '');
+
+  it('fails alone, and check and plan say what the run says', async () => {
+    await space.configure(name, [members, good]);
+    await space.runWell(name);
+    await space.configure(name, [members, good, bad, sql('over', 'select id from bad')]);
+
+    const { code, report, stdout } = await space.run(name);
+    const streams = byName(report.jobs[0]?.streams ?? []);
+    expect([code, streams.get('members')?.status, streams.get('good')?.status]).toEqual([5, 'ok', 'ok']);
+    const error = streams.get('bad')?.error;
+    expect([error?.code, error?.message.startsWith(message), error?.message]).toEqual([
+      'sql_failed',
+      true,
+      error?.message,
+    ]);
+    if (hint !== null) expect(error?.hint).toBe(hint);
+    expect(streams.get('over')?.error?.code).toBe('dependency');
+    expect(stdout).not.toMatch(/pg_namespace|DESCRIBE|LINE 1/);
+
+    for (const command of ['check', 'plan']) {
+      const ended = await space.cdsync([command, `${name}.json`, '--json']);
+      const said = byName(JSON.parse(ended.stdout).streams);
+      expect([command, ended.code, said.get('good')?.error, said.get('members')?.error]).toEqual([
+        command,
+        1,
+        null,
+        null,
+      ]);
+      const { message: shown, hint: remedy } = said.get('bad')?.error ?? {};
+      expect([command, shown, remedy]).toEqual([command, error?.message, error?.hint]);
+    }
+  });
+});
