@@ -20,9 +20,9 @@ async function serve(n: number): Promise<void> {
 }
 
 /** A run of a process whose clock is ahead. */
-async function runAhead(name: string, aheadMs: number, words: readonly string[] = []): Promise<RunReport> {
-  const env = { NODE_OPTIONS: `--import ${pathToFileURL(shim)}`, CLOCK_AHEAD_MS: String(aheadMs) };
-  const child = space.spawn(['run', `${name}.json`, '--json', ...words], env);
+async function runAhead(name: string, aheadMs: number, more: Record<string, string> = {}): Promise<RunReport> {
+  const env = { NODE_OPTIONS: `--import ${pathToFileURL(shim)}`, CLOCK_AHEAD_MS: String(aheadMs), ...more };
+  const child = space.spawn(['run', `${name}.json`, '--json'], env);
   let text = '';
   for await (const chunk of child.stdout as AsyncIterable<Buffer>) text += chunk;
   return JSON.parse(text) as RunReport;
@@ -64,6 +64,33 @@ it('a run whose clock is ten years ahead says so and removes nothing; the next o
   expect(runs[0]).toContain(next.run_id);
   expect(runs[1]).toContain('a clock was ahead');
   expect((await space.cdsync(['verify', 'jumped.json'])).code).toBe(0);
+});
+
+it('a clock that jumps a year ahead within a run removes nothing of history and changes', async () => {
+  await space.configure('leap', [{ name: 'made', source: 'index_profiles', index: 'made' }], {
+    job: { guards: { max_changed: 'off' } },
+  });
+  for (const n of [1, 2, 3]) {
+    await serve(n);
+    await space.runWell('leap');
+  }
+  const kept = async () => {
+    const [row] = await space.query(
+      'leap',
+      `select (select count(*)::int from made__changes) as changes, (select count(*)::int from made__history) as spans,
+         (select count(*)::int from made__changes where n in (2, 3)) as earlier`,
+    );
+    return { ...row, files: (await readdir(join(space.jobFolder('leap'), 'parquet', 'made', 'changes'))).length };
+  };
+  const before = await kept();
+  expect(before).toMatchObject({ changes: 6, earlier: 6, spans: 9 });
+  await serve(4);
+  const runs = join(space.jobFolder('leap'), '.cdsync', 'runs');
+  expect((await runAhead('leap', tenYears / 10, { CLOCK_JUMPS_IN: runs })).status).toBe('ok');
+  expect(await kept()).toEqual({ changes: 9, earlier: 6, spans: 12, files: before.files + 1 });
+  await serve(5);
+  await space.runWell('leap');
+  expect(await kept()).toMatchObject({ changes: 12, earlier: 6, spans: 15 });
 });
 
 it.each([
