@@ -1,4 +1,5 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
+import { printable } from '../core/printable.js';
 import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, usageError } from './output.js';
 
 /** A command: the options that it adds to those of `Before`, and its handler. */
@@ -71,9 +72,14 @@ export function oneOf<const V extends readonly string[]>(flag: string, words: V,
   const coerce = (word: string): V[number] => {
     // A list is an option that was given twice; the command line refuses it for that.
     if (words.includes(word) || Array.isArray(word)) return word;
-    throw usageError(`--${flag} must be ${choiceOf(words)}`, 'leave it out for the default');
+    throw usageError(`--${flag} must be ${choiceOf(words)}, not ${shownWord(word)}`, 'leave it out for the default');
   };
   return { ...textOption(`${describe} [choices: ${words.join(', ')}]`), coerce } as const;
+}
+
+/** A word of the command line for a message. */
+export function shownWord(word: unknown): string {
+  return JSON.stringify(printable(String(word)).slice(0, 60));
 }
 
 /** `a, b or c` */
@@ -85,7 +91,10 @@ function choiceOf(words: readonly string[]): string {
 function logFormat(written: string | string[]): LogFormat {
   const format = logFormats.find((known) => known === written);
   if (format !== undefined) return format;
-  throw usageError(`--log-format, or $${logFormatVariable}, must be text or json`, 'leave it out for text');
+  throw usageError(
+    `--log-format, or $${logFormatVariable}, must be text or json, not ${shownWord(written)}`,
+    'leave it out for text',
+  );
 }
 
 const configFile = /^[^='"()]+\.(ya?ml|json)$/;

@@ -32,6 +32,10 @@ const needed: Readonly<Record<string, string>> = {
 const equivalents: Readonly<Record<string, string>> = {
   '--dry-run': 'cdsync plan shows what a run would do; cdsync push --dry-run what a delivery would do',
   '--limit': 'write LIMIT into the SQL',
+  '--force': 'cdsync run --full reads everything again; cdsync run --accept takes a result that a guard would hold',
+  '--full-refresh': 'the same here: cdsync run --full',
+  '--select': 'the same here: --stream NAME',
+  '--url': 'the address of the service: --base-url',
   '--config': 'the configuration file is the first argument',
   '-c': 'the configuration file is the first argument',
   '--output': 'see --format, --json and --out',
@@ -82,6 +86,9 @@ export function argumentErrors(message: string, wrong: WrongWords): CdsyncError 
   if (names !== undefined && actions !== undefined && second !== '' && !second.startsWith('-'))
     return usageError(`unknown action "${printable(second)}"; choose ${actions}`, see);
   const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(equivalents, word));
+  const another = words.filter((word) => /^[\w./-]+\.(ya?ml|json)$/.test(word))[1];
+  if (names !== undefined && another !== undefined && !mayBeKeys.has(command ?? ''))
+    return usageError(`a second configuration file: ${another}`, 'one file at a time; a file may have several jobs');
   if (names !== undefined && flag !== undefined && unknownWords(names.split(', '), wrong).startsWith('no such option'))
     return usageError(`no such option here: ${flag}`, equivalents[flag] as string);
   if (names !== undefined) return usageError(unknownWords(names.split(', '), wrong), see);
@@ -92,10 +99,10 @@ export function argumentErrors(message: string, wrong: WrongWords): CdsyncError 
       `missing argument${command !== undefined && command in needed ? `: ${needed[command]}` : ''}`,
       see,
     );
-  const [, argument, choices] = /Argument: ([\w-]+), Given: .*, Choices: (.*)$/m.exec(message) ?? [];
+  const [, argument, given, choices] = /Argument: ([\w-]+), Given: (.*), Choices: (.*)$/m.exec(message) ?? [];
   if (choices !== undefined)
     return usageError(
-      `${words.includes(`--${argument}`) ? `--${argument}` : argument} must be one of ${choices.replaceAll('"', '')}`,
+      `${words.includes(`--${argument}`) ? `--${argument}` : argument} must be one of ${choices.replaceAll('"', '')}, not ${given}`,
       see,
     );
   return usageError(message, see);

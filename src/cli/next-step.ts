@@ -11,10 +11,25 @@ const restoreStore = 'restore the store, as docs/recovery.md says, then: cdsync 
 /** The most streams whose reports are read for their age. */
 const mostStreams = 10;
 
+const ofRuns = new Set([
+  'approve',
+  'discard',
+  'diff',
+  'query',
+  'verify',
+  'push',
+  'forget',
+  'rejects',
+  'report',
+  'state',
+]);
 const ofQueries = new Set(['sql_failed', 'sql_not_allowed']);
 
 function nextForError({ errorCode: error = '', command }: Ending): string | undefined {
   if (command === 'query' && ofQueries.has(error)) return 'correct the SQL; the tables: cdsync query "show tables"';
+  // A run of another file is meant, not a new one.
+  if (error === 'config_not_found' && command !== undefined && ofRuns.has(command))
+    return `name the configuration file first: cdsync ${command} FILE …`;
   if (error !== 'usage') return errorType(error).next;
   return `see: cdsync ${command === undefined ? '' : `${command} `}--help`;
 }

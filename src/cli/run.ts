@@ -9,6 +9,7 @@ import {
   type JobsArguments,
   jobsOptions,
   many,
+  shownWord,
   textOption,
 } from './arguments.js';
 import type { Interruption } from './interruption.js';
@@ -80,7 +81,7 @@ function rangeOf({ from, to }: RunArguments): Range | undefined {
   const bounds = { from: parseMoment(from), to: to === undefined ? Date.now() : parseMoment(to) };
   if (bounds.from < bounds.to) return bounds;
   throw usageError(
-    '--from and --to must be times, the first before the second',
+    `--from and --to must be times, the first before the second, not ${[from, to ?? 'now'].map(shownWord).join(' and ')}`,
     'for example: --from 2026-01-01 --to 2026-02-01',
   );
 }

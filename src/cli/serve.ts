@@ -41,7 +41,10 @@ const maxProfiles = 1_000_000_000;
 
 function checkInteger(name: string, value: number, least: number, most: number): void {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  throw usageError(`--${name} must be an integer from ${least} to ${most}`, 'leave it out for the default');
+  throw usageError(
+    `--${name} must be an integer from ${least} to ${most}, not ${Number.isNaN(value) ? 'a word' : value}`,
+    'leave it out for the default',
+  );
 }
 
 function addressOptions<T>(parser: Argv<T>) {

@@ -11,10 +11,12 @@ function limit(description: string, example: string) {
   const schema = z
     .string()
     .regex(/^(off|\d+(\.\d+)?%?|\d+ rows?)$/)
-    .refine(
-      (written) => /%$|^off$/.test(written) || /^\d+( rows?)?$/.test(written),
-      'a share needs a %, and a number of rows must be whole',
-    )
+    .refine((written) => /%$|^off$/.test(written) || /^\d+( rows?)?$/.test(written), {
+      error: ({ input }) => {
+        const share = Number(input) < 1 ? `; write ${Number((Number(input) * 100).toFixed(6))}% for a share` : '';
+        return `a share needs a %, and a number of rows must be whole${share}`;
+      },
+    })
     .transform((written): Limit => {
       if (written === 'off' || /^100(\.0+)?%$/.test(written)) return { off: true };
       return written.endsWith('%')

@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
-import { nearest } from '../core/suggestions.js';
+import { meant } from '../core/suggestions.js';
 import { allowedWords, type OptionInfo, option as optionOf, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
 import { ConfigError, type ConfigProblem, type ConfigProblems, openToAll, type SourceLocation } from './problem.js';
@@ -168,7 +168,7 @@ export class YamlSchemaReader {
       this.#findings.refuse(site, { message: `unknown key here; ${belongs}` });
       return;
     }
-    const [near] = nearest(/^[\w.-]*/.exec(key)?.[0] || key, usable, 1);
+    const near = meant(/^[\w.-]*/.exec(key)?.[0] || key, usable);
     this.#findings.refuse(site, { message: 'unknown key', nearest: near, allowed: usable.join(', ') });
   }
 
@@ -209,11 +209,11 @@ export class YamlSchemaReader {
   }
 
   /** Whether a key was meant that is written otherwise: then its problem is that one, not that the right one is missing. */
-  #misspelt(meant: string, known: ReadonlySet<string>, entries: Entries, site: SourceLocation): boolean {
-    const wrong = [...entries.values()].find(({ key }) => !known.has(key) && nearest(key, [meant], 1).length > 0);
+  #misspelt(wanted: string, known: ReadonlySet<string>, entries: Entries, site: SourceLocation): boolean {
+    const wrong = [...entries.values()].find(({ key }) => !known.has(key) && meant(key, [wanted]) !== undefined);
     if (wrong === undefined) return false;
     const here = { path: [...site.path, wrong.shown], offset: wrong.offset };
-    this.#findings.refuse(here, { message: 'unknown key', nearest: meant });
+    this.#findings.refuse(here, { message: 'unknown key', nearest: wanted });
     return true;
   }
 

@@ -1,6 +1,6 @@
 import { isScalar, parseDocument, type Scalar } from 'yaml';
 import { z } from 'zod';
-import { nearest } from '../core/suggestions.js';
+import { meant } from '../core/suggestions.js';
 import { allowedWords, type Unwrapped } from '../sdk/option.js';
 import { markedLiteral } from '../sdk/template/marks.js';
 import { nameFault, nameRule } from './names.js';
@@ -64,13 +64,17 @@ function valueFault(
   if (issue?.code === 'custom') return { message: issue.message, found };
   const { core, info } = option;
   const words = core instanceof z.ZodEnum ? (core.options as string[]) : [];
-  const [near] = info?.secret || typeof value !== 'string' ? [] : nearest(value, words, 1);
+  const near = info?.secret || typeof value !== 'string' ? undefined : meant(value, words);
   if (core instanceof z.ZodEnum)
     return { message: 'unknown value', found, nearest: near, allowed: allowedWords(option) };
   // Only text of the file is repeated, never the value of a variable.
   const name = allowedWords(option).startsWith(nameRule) && found === JSON.stringify(value) ? String(value) : undefined;
   const message = name === undefined ? undefined : nameFault(name);
-  return message === undefined ? { message: `must be ${allowedWords(option)}`, found } : { message };
+  if (message !== undefined) return { message };
+  const isUnitless =
+    /\bduration\b/.test(allowedWords(option)) && /^\d+$/.test(String(value)) && found.includes(String(value));
+  const units = isUnitless ? `; with a unit it is ${value}m or ${value}h` : '';
+  return { message: `must be ${allowedWords(option)}${units}`, found };
 }
 
 /** Reads one scalar for an option. Variables are replaced, text stays as written, numbers and booleans are YAML's. */

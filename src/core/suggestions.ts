@@ -22,6 +22,33 @@ function distance(a: string, b: string): number {
   return last[b.length] as number;
 }
 
+/** Words of other tools, and the ones for the same here. */
+const synonyms: Readonly<Record<string, readonly string[]>> = {
+  type: ['connector', 'source'],
+  kind: ['connector', 'source'],
+  host: ['url'],
+  hostname: ['url'],
+  database: ['url', 'schema'],
+  dataset: ['schema'],
+  primary_key: ['key'],
+  where: ['filter'],
+  overwrite: ['replace'],
+  truncate: ['replace'],
+  full_refresh: ['replace'],
+  insert: ['append'],
+  merge: ['upsert'],
+  sync: ['mirror'],
+  error: ['failed'],
+  failure: ['failed'],
+  success: ['ok'],
+};
+
+/** The candidate that means the same as a word of other tools, or else the one that looks most like it. */
+export function meant(name: string, candidates: readonly string[]): string | undefined {
+  const same = Object.hasOwn(synonyms, name) ? synonyms[name]?.find((word) => candidates.includes(word)) : undefined;
+  return same ?? nearest(name, candidates, 1)[0];
+}
+
 /** The candidates that look most like `name`, nearest first; leaves out those that differ in more than about a third. */
 export function nearest(name: string, candidates: Iterable<string>, most = 3): string[] {
   const wanted = name.toLowerCase();

@@ -69,7 +69,7 @@ const filterValue = option(z.string(), {
   description: 'The value to match, kept as written: `02134` is not 2134.',
   example: 'gold',
   verbatim: true,
-  allowed: 'text',
+  allowed: 'text, one value: several values are several streams',
 });
 
 /** The last snapshot cannot give the values of an attribute that is hashed, masked or dropped. */

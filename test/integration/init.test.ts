@@ -34,7 +34,11 @@ describe('cdsync init without a terminal', () => {
   it('writes a configuration that is checked and run as it is', async () => {
     const { code, stdout, stderr } = await init(['--yes']);
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout.trimEnd().split('\n').slice(-2)).toEqual(['next: cdsync check', 'then: cdsync run']);
+    expect(stdout.trimEnd().split('\n').slice(-3)).toEqual([
+      'next: cdsync check',
+      'then: cdsync plan',
+      'then: cdsync run',
+    ]);
     expect((await space.cdsync(['check'])).code).toBe(0);
     const run = await space.cdsync(['run', '--json', '--quiet']);
     const { jobs } = JSON.parse(run.stdout) as { jobs: { job: string; streams: { name: string; rows: number }[] }[] };

@@ -45,12 +45,12 @@ async function init(args: InitArguments): Promise<void> {
     file === 'cdsync.yaml' ? '' : ` ${shellWord(file)}`,
     args.envFile === undefined ? '' : ` --env-file ${shellWord(args.envFile)}`,
   ].join('');
-  const next = [`cdsync check${ending}`, `cdsync run${ending}`];
+  const next = ['check', 'plan', 'run'].map((command) => `cdsync ${command}${ending}`);
   const streams = plan.streams.map(({ name, source, of }) => ({ name, source, of }));
   output.document({ status: 'ok', file, job: plan.job, streams, next });
   output.result(`wrote ${file}: the job ${plan.job} reads ${streams.map(({ name }) => name).join(', ')}`);
   output.result(`next: ${next[0]}`);
-  output.result(`then: ${next[1]}`);
+  for (const command of next.slice(1)) output.result(`then: ${command}`);
 }
 
 /** Readable for all: the file has no secrets, and a team may share it. */

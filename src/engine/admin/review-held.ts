@@ -196,7 +196,8 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
       name: stream,
       error: undefined,
       findings: [],
-      counters: read.counters,
+      // The requests are those of the held run, and are told by it.
+      counters: { ...noCounters, rejected: read.counters.rejected, replaced: read.counters.replaced },
       commit: compared[index]?.commit,
       unpublished,
     })),

@@ -92,7 +92,7 @@ const appended: [name: string, yaml: string, line: string][] = [
   [
     'a duration without its unit',
     'defaults: { resume_within: 12 }',
-    'cdsync.yaml:10:28  defaults.resume_within: must be a duration: a number and ms, s, m, h, d or w, such as 90s or 12h, found "12"',
+    'cdsync.yaml:10:28  defaults.resume_within: must be a duration: a number and ms, s, m, h, d or w, such as 90s or 12h; with a unit it is 12m or 12h, found "12"',
   ],
   [
     'permissions that are not octal',
@@ -131,12 +131,12 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'null as a filter value',
     [...members, 'filter: { tier: null }'],
-    'cdsync.yaml:13:25  jobs.a.streams[0].filter.tier: must be text, found null; put it in quotes if the text is meant',
+    'cdsync.yaml:13:25  jobs.a.streams[0].filter.tier: must be text, one value: several values are several streams, found null; put it in quotes if the text is meant',
   ],
   [
     'a list as a filter value',
     [...members, 'filter: { tier: [a] }'],
-    'cdsync.yaml:13:25  jobs.a.streams[0].filter.tier: must be text, found a list',
+    'cdsync.yaml:13:25  jobs.a.streams[0].filter.tier: must be text, one value: several values are several streams, found a list',
   ],
   [
     'an attribute without a name',
@@ -206,7 +206,7 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'a share without its sign',
     [...members, 'guards: { max_deleted: 0.05 }'],
-    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: a share needs a %, and a number of rows must be whole, found "0.05"',
+    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: a share needs a %, and a number of rows must be whole; write 5% for a share, found "0.05"',
   ],
   [
     'a limit that is neither a share nor a number',
