@@ -6,8 +6,18 @@ import { checkExport, type ExportShape, exportOptions } from './options.js';
 import { ExportPlace, type Store } from './place.js';
 import { isDelimited, mapColumn } from './text.js';
 
-async function openStore({ options }: DestinationContext<ExportShape>): Promise<Store> {
-  return new FolderStore(options.path ?? '.', Number.parseInt(options.fileMode, 8));
+async function openStore({ options, signal, notice }: DestinationContext<ExportShape>): Promise<Store> {
+  const { url } = options;
+  const mode = Number.parseInt(options.fileMode, 8);
+  if (url?.startsWith('sftp:')) {
+    const { SftpStore } = await import('./sftp.js');
+    return SftpStore.open({ ...options, url, signal }, mode);
+  }
+  if (url?.startsWith('s3:')) {
+    const { BucketStore } = await import('./bucket.js');
+    return BucketStore.open({ ...options, url }, { signal, notice });
+  }
+  return new FolderStore(options.path ?? '.', mode);
 }
 
 function hasOp(options: ExportOptions): boolean {
@@ -49,9 +59,13 @@ export default fileConnector({
   },
 
   async check(context) {
+    const { encrypt } = context.options;
+    const keys = encrypt && (await (await import('./pgp.js')).keyLines(encrypt));
     const store = await openStore(context);
     try {
-      return await store.check();
+      for (const warning of keys?.warnings ?? []) context.notice(warning);
+      const { reached, ...rest } = await store.check();
+      return { ...rest, reached: keys === undefined ? reached : `${reached}; ${keys.shown}` };
     } finally {
       await store.close();
     }

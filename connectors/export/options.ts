@@ -120,11 +120,11 @@ const encrypt = option(
 
 export const exportOptions = {
   path: path({ description: 'Folder of the files. cdsync makes it if it is missing.', example: './out' }).optional(),
-  url: option(z.string().regex(/^(sftp|s3|az):\/\/[^\s?#]+$/), {
+  url: option(z.string().regex(/^(sftp|s3):\/\/[^\s?#]+$/), {
     description:
-      'Where the files go, instead of `path`: `sftp://user@host:22/folder` (needs the package ssh2), `s3://bucket/prefix` (@aws-sdk/client-s3, @aws-sdk/lib-storage), `az://container/prefix` (@azure/storage-blob).',
+      'Where the files go, instead of `path`: `sftp://user@host:22/folder` (needs the package ssh2), `s3://bucket/prefix` (@aws-sdk/client-s3, @aws-sdk/lib-storage).',
     example: 'sftp://cdp@files.partner.example/incoming',
-    allowed: 'sftp://user@host/folder, s3://bucket/prefix or az://container/prefix, without a password',
+    allowed: 'sftp://user@host/folder or s3://bucket/prefix, without a password',
     check: (value) =>
       /^\w+:\/\/[^/@]*:[^/@]*@/.test(String(value))
         ? [{ path: [], message: 'a password in the URL would be shown: use `password`' }]
@@ -229,9 +229,6 @@ export const exportOptions = {
     example: 'aws:kms',
   }).optional(),
   kms_key: verbatim({ description: 'S3: the key of `sse: aws:kms`.', example: 'alias/exports' }).optional(),
-  account: verbatim({ description: 'Azure: the storage account.', example: 'partnerdata' }).optional(),
-  account_key: secret(anyText, { description: 'Azure: its key.', example: '${AZURE_KEY}' }).optional(),
-  sas: secret(anyText, { description: 'Azure: a shared access signature.', example: '${AZURE_SAS}' }).optional(),
   overwrite: flag({
     description: 'Whether a file of the same name that cdsync did not write is replaced.',
     example: true,
@@ -270,7 +267,6 @@ function unknownNames(written: unknown, at: (string | number)[], allowed: readon
 const onlyFor: Readonly<Record<string, readonly string[]>> = {
   sftp: ['password', 'private_key', 'key_passphrase', 'host_key', 'agent'],
   s3: ['acl', 'sse', 'kms_key', ...Object.keys(s3Options)],
-  az: ['account', 'account_key', 'sas'],
 };
 
 /** Rules between the options. */
@@ -295,7 +291,6 @@ export function checkExport(value: unknown): Finding[] {
     );
   if (scheme === 'sftp' && !has('password') && !has('private_key') && options.agent !== true)
     refuse([], 'an SFTP server needs `password`, `private_key` or `agent: true`');
-  if (scheme === 'az' && has('account_key') && has('sas')) refuse(['sas'], 'give `account_key` or `sas`, not both');
   const csvOptions = isMap(options.csv) ? options.csv : {};
   const { format = 'csv', file } = options;
   if (isMap(options.csv) && format !== 'csv' && format !== 'tsv')

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { ColumnType, StreamColumn } from './column-type.js';
-import type { FileFacts, FileOp, FilePlace, FilePolicy, FileTask, Made } from './file-destination.js';
+import type { FileFacts, FilePart, FilePlace, FilePolicy, FileTask, Made } from './file-destination.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
 import type { Camel, Finding, OptionInfo } from './option.js';
 import type { Digest } from './sql/row-sum.js';
@@ -343,10 +343,7 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
-/**
- * A destination of whole files, which somebody else takes away. It keeps nothing of cdsync's own: names, hashes and what was handed over
- * are in the storage folder.
- */
+/** A destination of whole files, which somebody else takes away. What was handed over is noted in the storage folder. */
 export interface FileConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
   readonly kind: 'files';
   readonly capabilities: Readonly<Record<string, never>>;
@@ -354,11 +351,7 @@ export interface FileConnector<S extends OptionShape = OptionShape> extends Conn
   /** The name of a stream's files, whose other placeholders have some value, always the same. */
   sampleName(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): string;
   /** The name of a file, before it is made. @throws {CdsyncError} for a name that no place takes */
-  fileName(
-    options: OptionValues<S>,
-    facts: FileFacts,
-    of: { readonly op?: FileOp | undefined; readonly part: number },
-  ): string;
+  fileName(options: OptionValues<S>, facts: FileFacts, of: FilePart): string;
   /** Makes the files of some rows; more than one if they are split. */
   make(options: OptionValues<S>, task: FileTask): Promise<Made>;
   open(context: DestinationContext<S>): Promise<FilePlace>;

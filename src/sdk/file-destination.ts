@@ -54,6 +54,13 @@ export interface FileTask {
 
 export type FileOp = 'inserted' | 'updated' | 'deleted';
 
+/** Which file of a delivery. */
+export interface FilePart {
+  readonly op?: FileOp | undefined;
+  /** From 1. */
+  readonly part: number;
+}
+
 /** A file that is whole on this machine, and not handed over yet. */
 export interface MadeFile {
   /** Relative to the place, with `/`. */

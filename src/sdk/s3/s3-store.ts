@@ -218,9 +218,11 @@ export class S3Store {
    * @param sha256 what its content must have; otherwise nothing is written
    */
   async put(local: string, path: string, sha256?: string): Promise<void> {
+    await this.putFile(local, path, { sha256, isNew: false, headers: {} });
+  }
+
+  async #upload(params: S3.PutObjectCommandInput): Promise<void> {
     const { Upload } = this.#library;
-    const Body = sha256 === undefined ? createReadStream(local) : checkedStream(local, sha256);
-    const params = { ...this.#object(path), Body };
     const upload = new Upload({ client: this.#client, params, partSize: 8 * 1024 * 1024, queueSize: 4 });
     const { abortSignal } = this.#abort;
     const abort = () => void upload.abort();
@@ -228,10 +230,28 @@ export class S3Store {
     try {
       abortSignal.throwIfAborted();
       await upload.done();
-    } catch (error) {
-      throw this.#error(error);
     } finally {
       abortSignal.removeEventListener('abort', abort);
+    }
+  }
+
+  /** The same. @param isNew only if there is no such object; else false @param headers more of the request, such as an ACL */
+  async putFile(
+    local: string,
+    path: string,
+    {
+      sha256,
+      isNew,
+      headers,
+    }: { sha256: string | undefined; isNew: boolean; headers: Readonly<Record<string, string>> },
+  ): Promise<boolean> {
+    const Body = sha256 === undefined ? createReadStream(local) : checkedStream(local, sha256);
+    try {
+      await this.#upload({ ...this.#object(path), ...headers, ...(isNew ? { IfNoneMatch: '*' } : {}), Body });
+      return true;
+    } catch (error) {
+      if (isNew && isPreconditionFailure(error)) return false;
+      throw this.#error(error);
     }
   }
 
