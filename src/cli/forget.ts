@@ -93,7 +93,11 @@ async function taskOf(args: Arguments, config: string | undefined, ofAll: boolea
 async function onJob<T>(
   { output, config }: Task,
   job: JobConfig,
-  { reads, nextAfter }: { reads: boolean; nextAfter?: Readonly<Record<string, string>> },
+  {
+    reads,
+    need = 'everything',
+    nextAfter,
+  }: { reads: boolean; need?: 'everything' | 'small'; nextAfter?: Readonly<Record<string, string>> },
   work: (engine: Parameters<typeof import('../engine/admin/forget-person.js').forget>[0]) => Promise<T>,
 ): Promise<T> {
   const { inJob } = await import('./load.js');
@@ -102,7 +106,7 @@ async function onJob<T>(
   const about = { storage: config.storage, job: job.name, ...(nextAfter === undefined ? {} : { nextAfter }) };
   return inJob(about, () =>
     (reads ? readJobFiles : withJobFiles)(
-      { config, job: job.name, need: 'everything', notice: (line) => output.notice(line) },
+      { config, job: job.name, need, notice: (line) => output.notice(line) },
       (place) => {
         place.bucket?.collectImmediately();
         return withStorage(config, work, place);
@@ -250,7 +254,7 @@ async function showStatus(task: Task): Promise<void> {
   const { erasureLogLines } = await import('../output/forget.js');
   const logs = [];
   for (const job of jobs)
-    logs.push(await onJob(task, job, { reads: true }, ({ layoutOf }) => erasureLog(layoutOf(job.name))));
+    logs.push(await onJob(task, job, { reads: true, need: 'small' }, ({ layoutOf }) => erasureLog(layoutOf(job.name))));
   const isPending = logs.some(({ status }) => status === 'pending');
   output.document({ status: isPending ? 'pending' : 'ok', jobs: logs, error: null });
   for (const log of logs) for (const line of erasureLogLines(log)) output.advice(line);
@@ -265,7 +269,7 @@ async function allow(task: Task, keys: readonly string[]): Promise<void> {
   const { reason } = args;
   const allowed: { job: string; keys: number }[] = [];
   for (const job of jobs) {
-    const count = await onJob(task, job, { reads: false }, ({ layoutOf, clock }) =>
+    const count = await onJob(task, job, { reads: false, need: 'small' }, ({ layoutOf, clock }) =>
       allowKeys(layoutOf(job.name), clock.now(), { keys, reason }),
     );
     if (count > 0) allowed.push({ job: job.name, keys: count });

@@ -42,23 +42,31 @@ export interface Forgotten {
 /** Between the values of a row: texts do not have it. */
 const separator = '\u001f';
 
+type NamedColumn = { readonly name: string; readonly type: string };
+
+const isText = (type: string) => type === 'VARCHAR' || type === 'JSON';
+const isNested = (type: string) => type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type);
+
+/** SQL for the values of a column as text. */
+function textOf({ name, type }: NamedColumn): string {
+  return isNested(type) ? `to_json(${quoteIdentifier(name)})::VARCHAR` : `${quoteIdentifier(name)}::VARCHAR`;
+}
+
 /**
- * SQL for the texts of a row, those in lists and structs as JSON. Numbers and times are left out unless one of the texts could be in
- * them: of the rows of a large stream, they are the most.
+ * SQL for whether a row has one of the texts as a whole value, or within a list, a struct or JSON. It compares columns as they are: to make
+ * a text of each row would take ten times as long.
  */
-export function rowText(
-  columns: readonly { readonly name: string; readonly type: string }[],
-  texts: readonly string[],
-): string {
-  const hasNumber = texts.some((text) => /^[-+0-9.:TZe ]+$/.test(text));
-  const values = columns.flatMap(({ name, type }) => {
-    const value = quoteIdentifier(name);
-    if (type === 'VARCHAR' || type === 'JSON') return [`${value}::VARCHAR`];
-    if (type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type)) return [`to_json(${value})::VARCHAR`];
-    return hasNumber ? [`${value}::VARCHAR`] : [];
+export function hasValue(columns: readonly NamedColumn[], texts: readonly string[]): string {
+  const list = `(SELECT unnest(${sqlTexts(texts)}))`;
+  const tests = columns.flatMap((column) => {
+    const value = quoteIdentifier(column.name);
+    if (column.type === 'VARCHAR') return [`${value} IN ${list}`];
+    if (isText(column.type) || isNested(column.type))
+      return texts.map((text) => `contains(${textOf(column)}, ${sqlText(JSON.stringify(text))})`);
+    const fitting = texts.filter((text) => /^[-+0-9.:TZe ]+$/.test(text));
+    return fitting.map((text) => `${value} = TRY_CAST(${sqlText(text)} AS ${column.type})`);
   });
-  const of = sqlText(separator);
-  return values.length === 0 ? "''" : `(${of} || concat_ws(${of}, ${values.join(', ')}) || ${of})`;
+  return tests.length === 0 ? 'false' : tests.map((test) => `coalesce(${test}, false)`).join(' OR ');
 }
 
 /** Of more people at once, only the keys are searched for. */
@@ -114,18 +122,30 @@ export async function heldTexts(
   { stream, columns }: Pick<StreamState, 'stream' | 'columns'>,
   texts: readonly string[],
 ): Promise<HeldTexts> {
-  const list = ColumnSet.restore(columns).list.map(({ name, type }) => ({ name, type }));
+  const hasNumber = texts.some((text) => /^[-+0-9.:TZe ]+$/.test(text));
+  const list = ColumnSet.restore(columns).list.filter(({ type }) => hasNumber || isText(type) || isNested(type));
+  if (list.length === 0) return { whole: new Set(), parts: new Set() };
   const tables = [storeTable(stream), changesTable(stream), beforeTable(stream)];
   const whole = new Set<string>();
   const parts = new Set<string>();
   for (let from = 0; from < texts.length; from += textsAtOnce) {
     const some = texts.slice(from, from + textsAtOnce);
-    const rows = tables.map((table) => `SELECT ${rowText(list, some)} AS row FROM ${table}`).join(' UNION ALL ');
+    const forms = (text: string) => [...new Set([text, JSON.stringify(text).slice(1, -1)])];
+    const hits = list.flatMap((column) =>
+      some.flatMap((text) => forms(text).map((form) => `contains(${textOf(column)}, ${sqlText(form)})`)),
+    );
+    const row = `(${sqlText(separator)} || concat_ws(${sqlText(separator)}, ${list.map(textOf).join(', ')}) || ${sqlText(separator)})`;
+    const rows = tables
+      .map(
+        (table) =>
+          `SELECT ${row} AS row FROM ${table} WHERE ${hits.map((hit) => `coalesce(${hit}, false)`).join(' OR ')}`,
+      )
+      .join(' UNION ALL ');
     const tests = some.flatMap((text, index) => {
-      const written = JSON.stringify(text);
-      const isPart = [text, written.slice(1, -1)].map((form) => `contains(row, ${sqlText(form)})`).join(' OR ');
-      const isWhole = `contains(row, ${sqlText(`${separator}${text}${separator}`)}) OR contains(row, ${sqlText(written)})`;
-      return [`bool_or(${isPart}) AS part_${index}`, `bool_or(${isWhole}) AS whole_${index}`];
+      const isPart = forms(text).map((form) => `contains(row, ${sqlText(form)})`);
+      const whole = [`${separator}${text}${separator}`, JSON.stringify(text)];
+      const isWhole = whole.map((form) => `contains(row, ${sqlText(form)})`);
+      return [`bool_or(${isPart.join(' OR ')}) AS part_${index}`, `bool_or(${isWhole.join(' OR ')}) AS whole_${index}`];
     });
     const [found] = await session.rows(`SELECT ${tests.join(', ')} FROM (${rows})`);
     for (const [index, text] of some.entries()) {

@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { entriesBelow } from '../../core/folders.js';
-import { fileText, sqlText } from '../../core/sql.js';
-import { rowText } from '../../snapshot/forget.js';
+import { fileText } from '../../core/sql.js';
+import { hasValue } from '../../snapshot/forget.js';
 import type { Session } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
 
@@ -49,11 +49,7 @@ async function parquetHolds(session: Session, path: string, texts: readonly stri
     name: String(name),
     type: String(type),
   }));
-  const found = texts.map(
-    (text) => `contains(row, ${sqlText(text)}) OR contains(row, ${sqlText(JSON.stringify(text).slice(1, -1))})`,
-  );
-  const rows = `SELECT ${rowText(columns, texts)} AS row FROM ${file}`;
-  return (await session.number(`SELECT count(*) FROM (${rows}) WHERE ${found.join(' OR ')}`)) > 0;
+  return (await session.number(`SELECT count(*) FROM ${file} WHERE ${hasValue(columns, texts)}`)) > 0;
 }
 
 /** Lock files are not opened: closing one would drop the lock that DuckDB has on it in this process. */

@@ -6,6 +6,7 @@ import { loadConfig } from '../../../src/config/load.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { asCdsyncError } from '../../../src/core/errors.js';
 import type { JobReport } from '../../../src/core/run-report.js';
+import { allowKeys } from '../../../src/delivery/erasure-log.js';
 import { forget } from '../../../src/engine/admin/forget-person.js';
 import { verifyJob } from '../../../src/engine/inspect/verify-job.js';
 import { jobContext, withEngine, withStorage } from '../../../src/engine/open-engine.js';
@@ -162,9 +163,12 @@ export class Side {
     if (only === undefined) throw new Error('the configuration has no job');
     const clock = { ...systemClock, now: () => this.now };
     try {
-      const { rows, history, sequence, remains } = await withStorage(config, (engine) =>
-        forget({ ...engine, clock }, only, { stream, keys: [key] }),
-      );
+      const { rows, history, sequence, remains } = await withStorage(config, async (engine) => {
+        const erased = await forget({ ...engine, clock }, only, { stream, keys: [key] });
+        // The service has the record still: it comes back, as any other.
+        await allowKeys(engine.layoutOf(only.name), this.now, { keys: [key] });
+        return erased;
+      });
       // The texts of these records are so short that two of others, side by side in a DuckDB file, may make one of them.
       const notices = remains.filter((path) => !path.endsWith('.duckdb'));
       // Another stream may have the same key. With recognition it is in other files there.
