@@ -173,7 +173,8 @@ function checkPlace(
   for (const stream of streams) {
     const isFile = connector.kind === 'files';
     const target = isFile ? connector.sampleName(options as never, { job, stream }) : tableName(table, job, stream);
-    const key = JSON.stringify([connector.name, isFile ? `${place}/${target}` : [place, target]]).toLowerCase();
+    const at = isFile ? [`${place}/${target}`.toLowerCase()] : [place, target.toLowerCase()];
+    const key = JSON.stringify([connector.name, ...at]);
     const other = taken.get(key);
     taken.set(key, other ?? writer);
     if (other === undefined) continue;

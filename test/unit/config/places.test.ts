@@ -56,4 +56,13 @@ describe('one file of two destinations', () => {
     expect(two('connector: files, path: ./w', 'connector: files, path: ./w, table: "x_{stream}"')).toEqual([]);
     expect(two(duckdb, duckdb.replace('w.', 'v.'))).toEqual([]);
   });
+
+  test('is refused for files of one name, also in all but case, and of two streams', () => {
+    const file = (path: string, name: string) => `connector: export, path: ${path}, file: "${name}"`;
+    const clash = expect.stringContaining('already writes files of the same name to this place');
+    expect(two(file('./out', 'l_{{ sequence }}.csv'), file('./out', 'L_{{sequence}}.csv'))).toEqual([clash]);
+    expect(two(file('./out', 'in/l.csv'), file('./out/in', 'l.csv'))).toEqual([clash]);
+    expect(two(file('./out', '{{ job }}.csv'), file('./out', '{{ job }}.csv'))).toEqual([]);
+    expect(two(file('./out', 'l.csv'), file('./other', 'l.csv'))).toEqual([]);
+  });
 });
