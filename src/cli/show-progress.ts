@@ -13,13 +13,16 @@ const stepMs = 500;
 
 /** The state to show of each stream. */
 function viewsOf(progress: RunProgress): StreamView[] {
-  return progress.streams.map(({ name, phase, live, expectedRows, figures }) => ({
+  return progress.streams.map(({ name, phase, live, expectedRows, expectedAnswers, figures, limit }) => ({
     name,
     phase,
-    rows: live?.kept ?? 0,
+    // The records of many keys are taken in together; their answers come one by one.
+    rows: live === undefined ? 0 : expectedAnswers === undefined ? live.kept : live.requests - live.retries,
     requests: live?.requests ?? 0,
-    expectedRows,
+    expectedRows: expectedAnswers ?? expectedRows,
+    unit: expectedAnswers === undefined ? 'rows' : 'answers',
     figures,
+    limit,
   }));
 }
 

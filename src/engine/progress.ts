@@ -1,3 +1,4 @@
+import type { StreamReport } from '../core/run-report.js';
 import type { DeliveryProgress } from '../delivery/delivery.js';
 import type { LiveCounters } from '../extract/read-result.js';
 import type { LimitShare } from '../rate-limit/budget.js';
@@ -20,6 +21,10 @@ interface StreamProgress {
   live: LiveCounters | undefined;
   /** Expected number of records, by the service's own total or the previous snapshot. */
   expectedRows: number | undefined;
+  /** Of a stream that asks by key: how many answers it needs. */
+  expectedAnswers?: number | undefined;
+  /** The limit that its requests count against. */
+  limit?: StreamReport['limit'] | undefined;
   /** Known as soon as the stream was compared. */
   figures: StreamFigures | undefined;
   resumed: boolean;

@@ -1,4 +1,6 @@
+import { apiNames } from '../core/deprecation.js';
 import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import type { StreamReport } from '../core/run-report.js';
 import type { DeliveryProgress } from '../delivery/delivery.js';
 import type { StreamFigures } from '../engine/progress.js';
 import type { LimitShare } from '../rate-limit/budget.js';
@@ -49,6 +51,10 @@ export interface StreamView {
   readonly requests: number;
   /** All rows, by the service's total or the last snapshot; undefined if unknown. */
   readonly expectedRows: number | undefined;
+  /** What `rows` counts; left out: rows. */
+  readonly unit?: 'rows' | 'answers';
+  /** The limit that its requests count against; left out: that of the Profile API. */
+  readonly limit?: StreamReport['limit'] | undefined;
   readonly figures?: StreamFigures | undefined;
 }
 
@@ -198,9 +204,9 @@ export class ProgressLines {
     const parts: [string, number][] = [
       [part === undefined ? '' : bar(part), 3],
       [part === undefined ? '' : percent(part).padStart(5), 8],
-      [`${formatCount(rows)}${of} rows`, 6],
+      [`${formatCount(rows)}${of} ${view.unit ?? 'rows'}`, 6],
       [`${formatCount(Math.round(rate))}/s`, 4],
-      [`${Math.round(share * 100)} % of the budget`, 2],
+      [`${Math.round(share * 100)} % of the ${apiNames[view.limit?.group ?? 'profile']}`, 2],
       [leftMs === undefined ? '' : `${formatDuration(leftMs)} left`, 7],
     ];
     return fitted(name, parts, width);
@@ -231,7 +237,7 @@ export class ProgressLines {
 
   #foot({ phase, streams, deliveries }: RunView, at: number): string {
     const elapsed = formatDuration(at - this.#startedAt);
-    const left = Math.max(0, ...streams.map((stream) => this.#figures(stream, at).leftMs ?? 0));
+    const left = this.#left(streams, at);
     if (phase === 'reading')
       return left === 0 ? `${elapsed}: reading` : `${elapsed}: reading, about ${formatDuration(left)} left`;
     if (phase !== 'delivering') return `${elapsed}: ${phase}`;
@@ -239,7 +245,21 @@ export class ProgressLines {
     return `${elapsed}: delivering${open.length === 0 ? '' : ` to ${[...new Set(open)].join(', ')}`}`;
   }
 
-  #figures({ name, rows, requests, expectedRows, phase }: StreamView, at: number) {
+  /** Milliseconds until all streams are read: those that wait are read as fast as those under way. */
+  #left(streams: readonly StreamView[], at: number): number {
+    let [rest, together, longest] = [0, 0, 0];
+    for (const stream of streams) {
+      const { phase, rows, expectedRows = 0 } = stream;
+      if (phase !== 'reading' && phase !== 'waiting') continue;
+      const { rate, leftMs = 0 } = this.#figures(stream, at);
+      rest += Math.max(0, expectedRows - rows);
+      together += phase === 'reading' ? rate : 0;
+      longest = Math.max(longest, leftMs);
+    }
+    return Math.max(longest, together > 0 ? (rest / together) * 1000 : 0);
+  }
+
+  #figures({ name, rows, requests, expectedRows, phase, limit }: StreamView, at: number) {
     const pace = this.#paces.get(name) ?? new RateEstimate(this.#startedAt, [0, 0]);
     this.#paces.set(name, pace);
     pace.observe(at, [rows, requests]);
@@ -247,7 +267,7 @@ export class ProgressLines {
     const isLeft = phase === 'reading' && expectedRows !== undefined && rate > 0 && expectedRows > rows;
     return {
       rate,
-      share: pace.perSecond(1) / this.#limitPerSecond,
+      share: pace.perSecond(1) / (limit?.per_second ?? this.#limitPerSecond),
       leftMs: isLeft ? ((expectedRows - rows) / rate) * 1000 : undefined,
     };
   }

@@ -107,6 +107,11 @@ export class StreamRun {
     return this.attempt('reading', async () => {
       const previous = before.streams.get(this.name);
       this.opened = await openStream(this.#context, { config: this.#config, meter, previous, session });
+      const progress = this.#progress;
+      if (progress === undefined) return;
+      progress.limit = this.outcome.limit;
+      // Until it begins to read, and knows better.
+      if (this.opened.source?.coverage === 'everything') progress.expectedRows = previous?.rows;
     });
   }
 
@@ -147,6 +152,7 @@ export class StreamRun {
     if (progress !== undefined) {
       progress.live = reader.live;
       progress.expectedRows = reader.total ?? (reader.coverage === 'everything' ? previous?.rows : undefined);
+      progress.expectedAnswers = opened.source?.kind === 'keyed' ? opened.source.requests.length : undefined;
       progress.resumed = reader.resumed;
     }
     await reader.read();

@@ -45,19 +45,33 @@ describe('pace', () => {
 });
 
 describe('progress on a terminal', () => {
-  it('shows rows of how many, a bar, rate, share of the budget and time left, from the first look on', () => {
+  it('shows rows of how many, a bar, rate, share of which limit and time left, from the first look on', () => {
     const lines = new ProgressLines(2000, 0);
     const view = run([stream('members', { rows: 25_000, requests: 500, expectedRows: 100_000 })]);
     expect(lines.block(view, 1000, wide)).toEqual([
-      'members  [=====>              ]   25 %  25,000 of 100,000 rows  25,000/s  25 % of the budget  3.0 s left',
+      'members  [=====>              ]   25 %  25,000 of 100,000 rows  25,000/s  25 % of the Profile API  3.0 s left',
       '1.0 s: reading, about 3.0 s left',
     ]);
+  });
+
+  it('divides requests by the limit of their own API, and counts the answers of streams that ask by key', () => {
+    const lines = new ProgressLines(2000, 0);
+    const limit = { group: 'realtime', per_second: 200 } as const;
+    const keyed = stream('vip', { rows: 150, requests: 150, expectedRows: 300, unit: 'answers', limit });
+    expect(lines.block(run([keyed]), 1000, wide)[0]).toMatch(/150 of 300 answers .* 75 % of the Real-time API/);
+  });
+
+  it('counts the streams that wait in the time left', () => {
+    const lines = new ProgressLines(2000, 0);
+    const half = stream('a', { rows: 500, requests: 1, expectedRows: 1000 });
+    const waits = stream('b', { phase: 'waiting', expectedRows: 10_000 });
+    expect(lines.block(run([half, waits]), 1000, wide).at(-1)).toBe('1.0 s: reading, about 21 s left');
   });
 
   it('shows rate and rows where no one knows how many there are', () => {
     const lines = new ProgressLines(2000, 0);
     expect(lines.block(run([stream('members', { rows: 500, requests: 1 })]), 1000, wide)).toEqual([
-      'members  500 rows  500/s  0 % of the budget',
+      'members  500 rows  500/s  0 % of the Profile API',
       '1.0 s: reading',
     ]);
   });
@@ -139,7 +153,7 @@ describe('progress in a log', () => {
       stream('indexes', { phase: 'done', figures: { rows: 3, inserted: 3, updated: 0, deleted: 0 } }),
     ]);
     expect(lines.log(view, 15_000)).toEqual([
-      'members  [======>             ]   30 %  30,000 of 100,000 rows  2,000/s  0 % of the budget  35 s left',
+      'members  [======>             ]   30 %  30,000 of 100,000 rows  2,000/s  0 % of the Profile API  35 s left',
       '15 s: reading, about 35 s left',
     ]);
   });
