@@ -1,6 +1,7 @@
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import type { LocalConfig } from '../config/config.js';
+import { callAfter } from '../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { readJobFiles } from '../engine/job-files.js';
@@ -52,10 +53,10 @@ function reader({ config, job, notice }: ToolsContext) {
 async function withinLimits<T>(published: Published, signal: AbortSignal, read: Read<T>): Promise<T> {
   let isLate = false;
   const stop = () => published.interrupt();
-  const timer = setTimeout(() => {
+  const cancel = callAfter(limits.queryMs, () => {
     isLate = true;
     stop();
-  }, limits.queryMs);
+  });
   signal.addEventListener('abort', stop, { once: true });
   try {
     if (signal.aborted) stop();
@@ -69,7 +70,7 @@ async function withinLimits<T>(published: Published, signal: AbortSignal, read: 
       causeQuotesValues: true,
     });
   } finally {
-    clearTimeout(timer);
+    cancel();
     signal.removeEventListener('abort', stop);
     published.close();
   }
