@@ -1,6 +1,12 @@
 /** No page is larger than this, however much memory there is. */
 export const maxBodyBytes = 256_000_000;
 
+/** The most bytes of a response's headers. Gateways add some; Node takes 16 kB by default. */
+export const maxHeaderBytes = 64 * 1024;
+
+/** The most bytes of a request's headers. Servers take 8 to 16 kB, and many end the connection instead of refusing more. */
+export const maxSentHeaderBytes = 32 * 1024;
+
 const smallest = 64 * 1024;
 const nothing = Buffer.alloc(0);
 

@@ -4,14 +4,9 @@ import { CdsyncError, type ErrorDetails } from '../core/errors.js';
 import { formatBytes } from '../core/quantities.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import { readErrorBody } from './error-body.js';
-import { maxBodyBytes } from './response-body.js';
+import { maxBodyBytes, maxHeaderBytes, maxSentHeaderBytes } from './response-body.js';
 import type { ServiceResponse } from './response-reader.js';
-import {
-  maxHeaderBytes,
-  maxSentHeaderBytes,
-  type TransportError,
-  type TransportErrorReason,
-} from './transport-error.js';
+import type { TransportError, TransportErrorReason } from './transport-error.js';
 
 interface ServiceErrorDetails extends ErrorDetails {
   readonly status?: number | undefined;

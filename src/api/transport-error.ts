@@ -39,12 +39,6 @@ export type TransportErrorReason =
   | 'closed'
   | 'unsendable';
 
-/** The most bytes of a response's headers. Gateways add some; Node takes 16 kB by default. */
-export const maxHeaderBytes = 64 * 1024;
-
-/** The most bytes of a request's headers. Servers take 8 to 16 kB, and many end the connection instead of refusing more. */
-export const maxSentHeaderBytes = 32 * 1024;
-
 /** An exchange without a whole response; never leaves the client. */
 export class TransportError extends Error {
   readonly reason: TransportErrorReason;

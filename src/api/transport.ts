@@ -9,9 +9,9 @@ import { byProxy, proxyFor } from '../core/proxy.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import { maxConcurrency } from '../rate-limit/concurrency.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
-import { ResponseBody } from './response-body.js';
+import { maxHeaderBytes, maxSentHeaderBytes, ResponseBody } from './response-body.js';
 import { type ExchangeObserver, type RawResponse, ResponseReader, type ServiceResponse } from './response-reader.js';
-import { maxHeaderBytes, maxSentHeaderBytes, TransportError } from './transport-error.js';
+import { TransportError } from './transport-error.js';
 
 const inflate = promisify(gunzip);
 /** Zlib needs at least this much in one go. */
