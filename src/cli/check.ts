@@ -85,11 +85,14 @@ async function lint(args: CheckArguments, output: Output): Promise<number> {
   output.at({ config: args.config });
   const isGitHub = (process.env.GITHUB_ACTIONS ?? '') !== '';
   try {
-    const { warnings, unset } = await lintFile(file, {
+    const { warnings, unset, jobs } = await lintFile(file, {
       env: await environment(args),
       envFile: args.envFile,
       job: args.job,
     });
+    const { queryProblems } = await import('../engine/plan/query-problems.js');
+    const problems = await queryProblems(jobs);
+    if (problems.length > 0) throw new ConfigError(problems);
     for (const warning of warnings) output.remark(`warning: ${warning}`);
     output.document({ status: 'ok', file, warnings, unset });
     const unchecked = unset.length === 0 ? '' : `; without a value here: ${unset.join(', ')}`;

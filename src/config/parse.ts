@@ -12,6 +12,7 @@ import type { Config, JobConfig, JobSummary, LocalConfig } from './config.js';
 import { checkStreamNames, destinationConfigs } from './destination-config.js';
 import { bareLimits } from './guard-options.js';
 import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
+import { type LintedStream, lintedJobs } from './linted-streams.js';
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, ConfigProblems, type Path, shownPath } from './problem.js';
 import { isPlainMap, UnresolvedVariable, YamlSchemaReader } from './reader.js';
@@ -104,6 +105,8 @@ export interface Linted {
   readonly warnings: readonly string[];
   /** Names of variables without a value: their options were not checked. */
   readonly unset: readonly string[];
+  /** The streams of each job, for a look at their SQL. */
+  readonly jobs: readonly (readonly LintedStream[])[];
 }
 
 /**
@@ -120,9 +123,10 @@ export function lintConfig(text: string, file: string, options: LintOptions): Li
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.job);
   const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
-  if (deferred.length > 0) return { warnings: findings.warnings, unset };
+  const linted = { unset, jobs: lintedJobs(jobs, namesOf(options.job), findings) };
+  if (deferred.length > 0) return { ...linted, warnings: findings.warnings };
   const about = { file: absolute, jobSummaries: jobSummaries(jobs), secretVariables, secrets: [] };
-  return { warnings: build(parts, about, { ...schemas, env: options.env }, findings).warnings, unset };
+  return { ...linted, warnings: build(parts, about, { ...schemas, env: options.env }, findings).warnings };
 }
 
 function readFile(text: string, file: string, options: ParseOptions & { files?: SecretFiles }) {

@@ -73,3 +73,51 @@ describe.each(wrong)('a query that %s', (what, bad, message, hint) => {
     }
   });
 });
+
+describe('check --offline', () => {
+  const offline = async (name: string, streams: Parameters<Workspace['configure']>[1]) => {
+    await space.configure(name, streams, { service: { auth: { token: '${NOT_SET}' } } });
+    const { code, stdout } = await space.cdsync(['check', `${name}.json`, '--offline', '--json']);
+    const { error, problems = [] } = JSON.parse(stdout);
+    return { code, message: error?.message, problems };
+  };
+
+  it('finds unknown streams, circles and what no query returns, each at its place', async () => {
+    const { code, message, problems } = await offline('offline_wrong', [
+      members,
+      sql('a', 'select id from b'),
+      sql('b', 'select id from a'),
+      sql('c', 'select id from a'),
+      sql('d', 'select id from memberz'),
+      sql('e', 'select 1 as id'),
+      sql('f', 'select idd as id from e'),
+      { name: 'g', source: 'profiles', index: 'i', ids: { sql: 'select id from absent' } },
+    ]);
+    expect(code).toBe(2);
+    const paths = problems.map(({ path }: { path: string }) => path.replace('jobs.offline_wrong.', ''));
+    expect(paths).toEqual([
+      'streams[1].query',
+      'streams[2].query',
+      'streams[4].query',
+      'streams[6].query',
+      'streams[7].ids.sql',
+    ]);
+    expect(problems[0].message).toContain('the streams a, b need each other');
+    expect(problems[2].message).toContain('which is not a stream of the job; did you mean "members"?');
+    expect(problems[3].message).toContain('reads column "idd", which nothing that it reads has; did you mean "id"?');
+    expect(message).toMatch(/^offline_wrong\.json:\d+:\d+ /);
+    expect(message).not.toMatch(/pg_namespace|LINE 1/);
+  });
+
+  it('knows the rows that a query saw before, names of WITH, and files', async () => {
+    const { code } = await offline('offline_right', [
+      members,
+      sql(
+        'a',
+        'with m as (select id from members) select id from m where id not in (select id from members__previous)',
+      ),
+      sql('b', "select id, anything from members join read_csv('absent.csv') using (id)"),
+    ]);
+    expect(code).toBe(0);
+  });
+});

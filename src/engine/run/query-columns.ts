@@ -74,18 +74,25 @@ export class KnownColumns {
    * @throws {CdsyncError} `sql_failed`
    */
   async refuseUnknown({ name, reads }: StreamConfig): Promise<void> {
-    if (reads.query !== undefined) await this.#described(name, reads.query);
+    if (reads.query !== undefined) await this.#described(name, reads.query, new Set([name]));
   }
 
-  /** @returns undefined if it cannot be known */
-  async #described(name: string, query: string): Promise<NamedColumn[] | undefined> {
+  /**
+   * @param above the queries for which it is looked at: streams may need each other
+   * @returns undefined if it cannot be known
+   */
+  async #described(
+    name: string,
+    query: string,
+    above: ReadonlySet<string>,
+  ): Promise<readonly NamedColumn[] | undefined> {
     const tables = await referencedTables(this.#session, name, query);
     const inputs: string[] = [];
     const names = new Set<string>();
     for (const stream of this.#streams.keys()) {
       const used = [stream, previousOf(stream)].filter((table) => tables.has(table));
-      if (used.length === 0 || stream === name) continue;
-      const columns = await this.#columns(stream);
+      if (used.length === 0) continue;
+      const columns = above.has(stream) ? undefined : await this.#columns(stream, above);
       if (columns === undefined || columns.length === 0) return undefined;
       for (const column of columns) names.add(column.name);
       const values = columns.map((column) => `NULL::${column.type} AS ${quoteIdentifier(column.name)}`).join(', ');
@@ -103,13 +110,13 @@ export class KnownColumns {
     }
   }
 
-  #columns(name: string): Promise<readonly NamedColumn[] | undefined> {
+  #columns(name: string, above: ReadonlySet<string>): Promise<readonly NamedColumn[] | undefined> {
     const stream = this.#streams.get(name);
     const { query, open } = stream?.reads ?? {};
     const columns =
       this.#known.get(name) ??
       (query !== undefined && open === undefined
-        ? this.#described(name, query).catch(() => undefined)
+        ? this.#described(name, query, new Set([...above, name])).catch(() => undefined)
         : this.#storedColumns(name, stream));
     this.#known.set(name, columns);
     return columns;

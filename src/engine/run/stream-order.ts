@@ -209,13 +209,11 @@ function circleError(names: readonly string[]): CdsyncError {
 }
 
 /**
- * Refuses a query that needs itself by way of others. Of queries that are no SELECT it says nothing.
+ * Refuses a query that needs itself by way of others. A query that is not a SELECT needs nothing.
  * @throws {CdsyncError} `stream_circle`
  */
 export async function refuseCircle(session: Session, name: string, streams: readonly StreamConfig[]): Promise<void> {
-  const needs = await withNeeds(session, streams, streams);
-  if (needs.some(({ error }) => error !== undefined)) return;
-  const names = circular(needs);
+  const names = circular(await withNeeds(session, streams, streams));
   if (names.includes(name)) throw circleError(names);
 }
 
