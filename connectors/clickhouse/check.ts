@@ -3,7 +3,7 @@ import { grantHint, neededRights } from './errors.js';
 import { clickhouseSession, openClickhouse } from './load.js';
 import type { clickhouseOptions } from './options.js';
 import type { Session } from './session.js';
-import { identifier } from './types.js';
+import { identifier, mapColumn } from './types.js';
 
 /** Servers before 24.9 have no CHECK GRANT; no right can be asked for there. */
 async function lacksRight(session: Session, right: string, database: string): Promise<boolean> {
@@ -28,7 +28,7 @@ export async function checkClickhouse(
         message: `${user} lacks ${missing.join(', ')} on ${database}.*`,
         hint: grantHint({ user, database }),
       });
-    await describeTables(openClickhouse(context), tables);
+    await describeTables(openClickhouse(context), tables, { mapColumn });
     return { reached: `ClickHouse ${about?.version}, database ${database}`, lacks };
   } finally {
     await session.close();

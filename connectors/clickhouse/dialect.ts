@@ -106,6 +106,7 @@ export function clickhouseDialect(keepsLast: (table: string) => boolean, attempt
     literal,
     moment: (iso) => `parseDateTime64BestEffort(${literal(iso)}, 6, 'UTC')`,
     canonical,
+    noValue: (type) => `CAST(NULL AS Nullable(${type}))`,
     create: (table) => [`CREATE TABLE ${identifier(table.name)} ${definition(table, table.columns)}`],
     add: ({ name }, columns) => [
       `ALTER TABLE ${identifier(name)} ${columns.map((column) => `ADD COLUMN IF NOT EXISTS ${columnDefinition(column, false)}`).join(', ')}`,

@@ -1,8 +1,8 @@
 import {
   type DataFile,
   filePattern,
-  loadRefused,
   quoteIdentifier,
+  type RefusedValue,
   type SqlSession,
   sqlText,
 } from '../../src/sdk/index.js';
@@ -10,8 +10,8 @@ import {
 /** Most bytes of one name in the file systems and stores in use, and of all folders of a row: a key of S3 has 1,024. */
 const longestName = 255;
 const longestNames = 700;
-/** If a load has more such rows than this, it fails: the cause is not a few odd rows. */
-const mostRefused = 100;
+/** So many such values are taken out of a file at once: the file is written again for each lot. */
+const maxAtOnce = 10_000;
 
 const noValue = '__HIVE_DEFAULT_PARTITION__';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are among those to escape.
@@ -73,17 +73,17 @@ export async function withoutUnfoldable(
   if (any === undefined) return file;
   const all = refusals(columns);
   const which = all.map(({ when }, index) => `WHEN ${when} THEN ${index}`).join(' ');
-  const found = await bench.rows(`SELECT file_row_number + 1 AS row, CASE ${which} END AS why
-    FROM read_parquet(${sqlText(filePattern(file.path))}, file_row_number = true) WHERE ${where} AND ${any} ORDER BY row DESC LIMIT ${mostRefused + 1}`);
-  if (found.length > mostRefused)
-    throw loadRefused(`more than ${mostRefused} rows have values that cannot be names of folders`, {
-      hint: `give \`partition_by\` other columns than ${columns.join(', ')}`,
+  const refusedIn = async ({ path }: DataFile): Promise<RefusedValue[]> => {
+    const rows = await bench.rows(`SELECT file_row_number + 1 AS row, CASE ${which} END AS why
+      FROM read_parquet(${sqlText(filePattern(path))}, file_row_number = true) WHERE ${where} AND ${any} LIMIT ${maxAtOnce}`);
+    return rows.map(({ row, why }) => {
+      const { column, reason } = all[Number(why)] as { column: string; reason: string };
+      return { row: Number(row), column, reason };
     });
+  };
+  // A row may have several such values, and a file more than are taken out at once.
   let left = file;
-  // From the last row to the first, so that the numbers of earlier rows stay right.
-  for (const { row, why } of found) {
-    const { column, reason } = all[Number(why)] as { column: string; reason: string };
-    left = await left.refuse(Number(row), { column, reason });
-  }
+  for (let values = await refusedIn(left); values.length > 0; values = await refusedIn(left))
+    left = await left.refuseAll(values);
   return left;
 }

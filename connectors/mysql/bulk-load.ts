@@ -2,17 +2,19 @@ import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import type { ResultSetHeader, RowDataPacket } from 'mysql2/promise';
 import { type DataFile, type LoadColumn, loadRefused, type RefusedValue } from '../../src/sdk/index.js';
-import { deepRows } from './deep-json.js';
-import { dataReason } from './errors.js';
+import { dataReason, errnoOf } from './errors.js';
+import { refusedJson } from './refused-json.js';
 import { identifier } from './types.js';
 
 /** MariaDB's errors for JSON that is nested too deep: a failed check of the column, or the error itself. */
-const depthErrors = new Set([4025, 4038]);
+const failedCheck = 4025;
 const tooDeep = 4038;
-const chunkBytes = 1 << 20;
+const maxChunkBytes = 1 << 20;
 
 /** The part of the connection that a bulk load needs. */
 interface LoadingSession {
+  /** `max_allowed_packet` of the server. */
+  readonly packetBytes: number;
   rows(sql: string): Promise<RowDataPacket[]>;
   send(sql: string, values: readonly unknown[], infile: Readable): Promise<ResultSetHeader>;
 }
@@ -40,11 +42,10 @@ function asWarning({ Level, Code, Message }: RowDataPacket, columns: readonly Lo
   return { errno: Number(Code), row: row === undefined ? undefined : Number(row), column };
 }
 
-/** The rows that an error without a row can only be about. */
-async function deepValues(path: string, columns: readonly LoadColumn[], errno: number): Promise<RefusedValue[]> {
-  const deep = depthErrors.has(errno) ? await deepRows(path, columns) : [];
-  if (deep.length === 0) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
-  return deep.map((each) => ({ ...each, reason: dataReason(tooDeep) }));
+/** The values that an error without a row can only be about. */
+async function placedValues(path: string, columns: readonly LoadColumn[], errno: number): Promise<RefusedValue[]> {
+  const reason = dataReason(errno === failedCheck ? tooDeep : errno);
+  return (await refusedJson(path, columns, errno)).map((place) => ({ ...place, reason }));
 }
 
 /**
@@ -59,17 +60,30 @@ export async function loadFile(
 ): Promise<number | RefusedValue[]> {
   const statement = `LOAD DATA LOCAL INFILE 'rows' INTO TABLE ${target} CHARACTER SET utf8mb4
     FIELDS TERMINATED BY ',' ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\\n' (${columns.map(({ name }) => identifier(name)).join(', ')})`;
-  // The server gets this file, whichever one it asks for.
-  const infile = createReadStream(path, { highWaterMark: chunkBytes });
-  const { affectedRows, warningStatus } = await session.send(statement, [], infile);
-  // LOCAL turns all errors into warnings, and changes or leaves out the rows concerned.
-  const found = warningStatus === 0 ? [] : await session.rows('SHOW WARNINGS');
+  // The server gets this file, whichever one it asks for. Each chunk is a packet.
+  const infile = createReadStream(path, { highWaterMark: Math.min(maxChunkBytes, session.packetBytes >> 1) });
+  let result: ResultSetHeader;
+  try {
+    result = await session.send(statement, [], infile);
+  } catch (error) {
+    // MySQL refuses a value of JSON so, and names no row.
+    const placed = await placedValues(path, columns, errnoOf(error));
+    if (placed.length === 0) throw error;
+    return placed;
+  }
+  // LOCAL turns all other errors into warnings, and changes or leaves out the rows concerned.
+  const found = result.warningStatus === 0 ? [] : await session.rows('SHOW WARNINGS');
   const warnings = found.map((warning) => asWarning(warning, columns)).filter((warning) => warning !== undefined);
-  if (warnings.length === 0) return affectedRows;
+  if (warnings.length === 0) return result.affectedRows;
   const refused = new Map<number, RefusedValue>();
   for (const { row, column, errno } of warnings) {
-    if (row === undefined) for (const deep of await deepValues(path, columns, errno)) refused.set(deep.row, deep);
-    else if (!refused.has(row)) refused.set(row, { row, column, reason: dataReason(errno) });
+    if (row !== undefined) {
+      if (!refused.has(row)) refused.set(row, { row, column, reason: dataReason(errno) });
+      continue;
+    }
+    const placed = await placedValues(path, columns, errno);
+    if (placed.length === 0) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
+    for (const value of placed) if (!refused.has(value.row)) refused.set(value.row, value);
   }
   return [...refused.values()];
 }

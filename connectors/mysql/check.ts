@@ -3,6 +3,7 @@ import { localInfile, needed, permissionLack } from './errors.js';
 import { openMysql } from './load.js';
 import type { mysqlOptions } from './options.js';
 import { Session } from './session.js';
+import { mapColumn } from './types.js';
 
 /** Whether a grant's database pattern, with `%` and `_` as in LIKE, is that of this database. */
 function matches(pattern: string, database: string): boolean {
@@ -56,7 +57,7 @@ export async function checkMysql(
         message: 'the server does not allow LOAD DATA LOCAL',
         hint: localInfile,
       });
-    await describeTables(openMysql(context), tables);
+    await describeTables(openMysql(context), tables, { mapColumn });
     return {
       reached: `${/mariadb/i.test(String(about?.version)) ? 'MariaDB' : 'MySQL'} ${about?.version}, database ${session.database}`,
       lacks,

@@ -3,16 +3,19 @@ import {
   assignments,
   type Change,
   canonicalTexts,
+  type Digest,
   isOp,
   type MergeTask,
   nameList,
   type RowHashing,
   type SqlDialect,
   sameKey,
+  shortBytes,
   stagedColumns,
   type TableColumn,
   type TargetTable,
 } from '../../src/sdk/index.js';
+import { errnoOf } from './errors.js';
 import { columnDefinition, identifier } from './types.js';
 
 /** If others lock a table or a row for longer than this, the load is repeated. */
@@ -28,20 +31,24 @@ export function literal(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
-/** The same texts as `canonicalText`. The bits of a double are lost, and MySQL has its own layout of JSON: these are compared as values. */
-const canonical = canonicalTexts((column) => `cast(${column} AS char)`, {
-  boolean: (column) => `CASE ${column} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE cast(${column} AS char) END`,
-  date: (column) => `cast(datediff(${column}, '1970-01-01') AS char)`,
-  timestamp: (column) => `cast(timestampdiff(MICROSECOND, '1970-01-01', ${column}) AS char)`,
-  text: (column) => column,
-  ...{ double: null, json: null },
-});
-
-/** MySQL 9.6 and later have md5() only as a component, which is not there by default; MariaDB has no such limit, and md5 costs less. */
-export function hashOf(collation: string): Pick<RowHashing, 'digest' | 'hash'> {
-  if (collation !== 'utf8mb4_0900_bin') return { digest: 'md5', hash: (text) => `md5(${text})` };
-  return { digest: 'sha256', hash: (text) => `sha2(${text}, 256)` };
+/**
+ * The hash of a row. MySQL 9.6 and later have md5() only as a component, which is not there by default; MariaDB has no such limit, and md5
+ * costs less. Of both, concat() makes no text beyond `max_allowed_packet`: so a long text counts by its own hash.
+ */
+export function hashOf(collation: string): Pick<RowHashing, 'hash'> & { readonly digest: Digest } {
+  if (collation !== 'utf8mb4_0900_bin') return { digest: 'short_md5', hash: (text) => `md5(${text})` };
+  return { digest: 'short_sha256', hash: (text) => `sha2(${text}, 256)` };
 }
+
+/** The same texts as `canonicalText`. The bits of a double are lost, and MySQL has its own layout of JSON: these are compared as values. */
+const canonicalOf = ({ hash }: Pick<RowHashing, 'hash'>) =>
+  canonicalTexts((column) => `cast(${column} AS char)`, {
+    boolean: (column) => `CASE ${column} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE cast(${column} AS char) END`,
+    date: (column) => `cast(datediff(${column}, '1970-01-01') AS char)`,
+    timestamp: (column) => `cast(timestampdiff(MICROSECOND, '1970-01-01', ${column}) AS char)`,
+    text: (column) => `CASE WHEN octet_length(${column}) > ${shortBytes} THEN ${hash(column)} ELSE ${column} END`,
+    ...{ double: null, json: null },
+  });
 
 /** A merge by joins: a statement may name a temporary table only once. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
@@ -94,13 +101,15 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
     return `(${parts.join(', ')}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4`;
   };
   const exact = `CHARACTER SET utf8mb4 COLLATE ${collation}`;
+  const hashing = hashOf(collation);
+  const canonical = canonicalOf(hashing);
   const dialect: SqlDialect = {
     commit: 'transaction',
     stamps: 'reload',
     foldsTables,
     hashing: {
       join: (texts) => (texts.length === 1 ? (texts[0] as string) : `concat(${texts.join(', ')})`),
-      ...hashOf(collation),
+      ...hashing,
       number: (hex) => `cast(conv(substr(${hex}, 1, 15), 16, 10) AS unsigned)`,
       sum: (number) => `cast(coalesce(sum(${number}), 0) AS char)`,
     },
@@ -118,6 +127,7 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
       const text = canonical(column, kind);
       return text && `${text} COLLATE ${collation}`;
     },
+    noValue: () => 'NULL',
     differs: (one, other) => `NOT (${one} <=> ${other})`,
     create: (table) => [`CREATE TABLE ${identifier(table.name)} ${definition(table, table.columns)}`],
     add: (table, columns) => [
@@ -134,7 +144,7 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
     briefly: {
       begin: `SET SESSION lock_wait_timeout = ${briefSeconds}`,
       end: `SET SESSION lock_wait_timeout = ${lockSeconds}`,
-      isInUse: (error) => ((error as Error).cause as { errno?: number } | undefined)?.errno === lockWaitTimeout,
+      isInUse: (error) => errnoOf(error) === lockWaitTimeout,
     },
     comment: (name, text) => [`ALTER TABLE ${identifier(name)} COMMENT = ${literal(text)}`],
   };

@@ -66,11 +66,12 @@ const dataWords: Readonly<Record<number, string>> = {
   1264: 'a number is out of range',
   1265: 'the column cannot hold the value',
   1292: 'the column cannot hold the value',
+  1301: 'a value would be longer than max_allowed_packet',
   1366: 'the column cannot hold the value',
   1406: 'a text is too long',
   1451: 'another table refers to the row',
   1452: 'a foreign key refers to nothing',
-  3140: 'the server does not accept the JSON',
+  3140: 'the server does not accept the JSON, such as a number beyond a double',
   3819: 'a check is not met',
   3157: 'JSON is nested deeper than the server accepts',
   4025: 'a check is not met',
@@ -90,6 +91,11 @@ const remedies: Readonly<Record<number, string>> = {
   3819: ofTheTable,
   4025: ofTheTable,
 };
+
+/** The server's number of an error; 0 if it is none of the server's. */
+export function errnoOf(error: unknown): number {
+  return ((error as Error).cause as ServerError | undefined)?.errno ?? 0;
+}
 
 /** Why a row was refused, without any of its values. */
 export function dataReason(errno = 0): string {

@@ -1,6 +1,6 @@
-import { holdsAsJson, tableConnector, widensDecimal, widensInteger } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector } from '../../src/sdk/index.js';
 import { mysqlOptions } from './options.js';
-import { isTypeOf, mapColumn } from './types.js';
+import { isTypeOf, mapColumn, widens } from './types.js';
 
 /** Loads MySQL and MariaDB by LOAD DATA LOCAL. */
 export default tableConnector({
@@ -34,7 +34,7 @@ export default tableConnector({
   mapColumn,
   holds: holdsAsJson,
   isTypeOf,
-  widens: (declared, now) => widensInteger(declared, now) || widensDecimal(declared, now),
+  widens,
   check: async (context, tables) => (await import('./check.js')).checkMysql(context, tables),
   open: async (context) => (await import('./load.js')).openMysql(context),
 });

@@ -1,6 +1,7 @@
 import {
   type DestinationContext,
   type FoundColumns,
+  holdsAsJson,
   loadRefused,
   notATable,
   SqlDestination,
@@ -9,10 +10,17 @@ import {
 import { mysqlDialect } from './dialect.js';
 import type { mysqlOptions } from './options.js';
 import { Session } from './session.js';
-import { identifier } from './types.js';
+import { identifier, isTypeOf, mapColumnWithin, widens } from './types.js';
 
 /** Tables of one database, over one connection. */
 class MysqlDestination extends SqlDestination<Session> {
+  override readonly types = {
+    mapColumn: mapColumnWithin(this.session.packetBytes),
+    holds: holdsAsJson,
+    isTypeOf,
+    widens,
+  };
+
   protected override async find(table: string): Promise<FoundColumns | undefined> {
     const rows = await this.session.rows(
       `SELECT t.TABLE_NAME AS name, t.TABLE_TYPE AS type, t.ENGINE AS engine, t.TABLE_COMMENT AS comment, e.TRANSACTIONS AS transactions

@@ -48,6 +48,7 @@ export class Session extends TransactionalSession implements SqlSession {
   readonly #socket: Socket;
   #rights: Rights;
   #collation = '';
+  #packetBytes = 0;
 
   private constructor(connection: mysql.Connection, socket: Socket, rights: Rights) {
     super();
@@ -78,6 +79,11 @@ export class Session extends TransactionalSession implements SqlSession {
     return this.#collation;
   }
 
+  /** `max_allowed_packet`: the server makes no longer value, and sends none. */
+  get packetBytes(): number {
+    return this.#packetBytes;
+  }
+
   get database(): string {
     return this.#rights.database;
   }
@@ -86,7 +92,8 @@ export class Session extends TransactionalSession implements SqlSession {
     await this.run('SET NAMES utf8mb4');
     await this.run(`SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',
       autocommit = 1, lock_wait_timeout = ${lockSeconds}, innodb_lock_wait_timeout = ${lockSeconds}`);
-    const [login] = await this.rows('SELECT current_user() AS user');
+    const [login] = await this.rows('SELECT current_user() AS user, @@max_allowed_packet AS packet');
+    this.#packetBytes = Number(login?.packet);
     this.#rights = { ...this.#rights, user: String(login?.user) };
     const found = await this.rows(
       'SELECT COLLATION_NAME AS name FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (?, ?)',

@@ -1,22 +1,35 @@
-import { mapsColumns } from '../../src/sdk/index.js';
+import { type ColumnType, mapsColumns, widensDecimal, widensInteger } from '../../src/sdk/index.js';
 
 /** The most digits after the decimal point in MySQL; MariaDB allows more. */
 const mostDigits = 30;
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
-/** {@link columnDefinition} says what `longtext` and `json` become. */
-export const mapColumn = mapsColumns({
-  boolean: { type: 'tinyint(1)', as: 'TINYINT' },
-  int64: 'bigint',
-  int128: 'decimal(39,0)',
-  decimal: ({ precision, scale }) =>
-    scale > mostDigits ? { type: 'longtext', as: 'VARCHAR' } : `decimal(${precision},${scale})`,
-  double: 'double',
-  text: 'longtext',
-  timestamp: { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } },
-  date: { type: 'date', limits: { days } },
-  json: { type: 'json', as: 'JSON' },
-});
+/**
+ * {@link columnDefinition} says what `longtext` and `json` become.
+ * @param packetBytes `max_allowed_packet`: a longer value cannot be joined, converted or read
+ */
+export const mapColumnWithin = (packetBytes?: number) => {
+  const limits = packetBytes === undefined ? {} : { maxBytes: packetBytes };
+  return mapsColumns({
+    boolean: { type: 'tinyint(1)', as: 'TINYINT' },
+    int64: 'bigint',
+    int128: 'decimal(39,0)',
+    decimal: ({ precision, scale }) =>
+      scale > mostDigits ? { type: 'longtext', as: 'VARCHAR' } : `decimal(${precision},${scale})`,
+    double: 'double',
+    text: { type: 'longtext', limits },
+    timestamp: { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } },
+    date: { type: 'date', limits: { days } },
+    json: { type: 'json', as: 'JSON', limits },
+  });
+};
+
+/** The types of a server that was not asked for its limits. */
+export const mapColumn = mapColumnWithin();
+
+export function widens(declared: ColumnType, now: ColumnType): boolean {
+  return widensInteger(declared, now) || widensDecimal(declared, now);
+}
 
 /** A described type names the collation of texts, and widths that are no part of a number's type; a key's text has a length. */
 export function isTypeOf(found: string, mapped: string): boolean {

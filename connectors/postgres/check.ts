@@ -1,14 +1,17 @@
 import {
   type DestinationCheck,
   type DestinationContext,
+  describeTables,
   type Lack,
   loadsTable,
   quoteIdentifier,
   stateTable,
 } from '../../src/sdk/index.js';
 import { postgresError, type Rights } from './errors.js';
+import { openPostgres } from './load.js';
 import type { postgresOptions } from './options.js';
 import { PostgresSession } from './session.js';
+import { mapColumn } from './types.js';
 
 type Row = Record<string, unknown>;
 
@@ -74,6 +77,7 @@ export async function checkPostgres(
   try {
     const [row = {}] = (await client.query<Row>(about, [schema])).rows;
     const { rows } = await client.query<Row>(tables, [schema, needed, all]);
+    await describeTables(openPostgres(context), [], { mapColumn });
     const reached = `PostgreSQL ${row.version}, database ${database}, schema ${schema}${Number(row.schemas) > 0 ? '' : ', which the first load creates'}`;
     return { reached, lacks: lacksOf(row, rows, all, rights) };
   } catch (error) {

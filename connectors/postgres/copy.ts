@@ -33,7 +33,8 @@ function refusedLine(
   { code = '', where = '' }: ServerError,
   columns: LoadData['columns'],
 ): { line: number; column: string | undefined } | undefined {
-  const match = /^(22|54)/.test(code) ? /^COPY .*?, line (\d+)(?:, column ([\s\S]*))?/m.exec(where) : null;
+  // Rows that are too large are noticed later: the line is then one of another row.
+  const match = code.startsWith('22') ? /^COPY .*?, line (\d+)(?:, column ([\s\S]*))?/m.exec(where) : null;
   if (match === null) return undefined;
   const [, line, rest = ''] = match;
   // Its name, then perhaps the value: a name may have a colon too.

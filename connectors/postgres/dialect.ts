@@ -40,6 +40,8 @@ export function postgresDialect(schema: string): SqlDialect {
     literal: sqlText,
     moment: (iso) => `${sqlText(iso)}::timestamptz`,
     canonical,
+    // Tables of cdsync's own are made one at a time.
+    functions: ["pg_advisory_xact_lock(hashtext('cdsync check'))::text"],
     stage: (_, columns) => ({
       name: 'pg_temp._cdsync_stage',
       create: [`CREATE TEMP TABLE _cdsync_stage (${definitions({ identifier }, stagedColumns(columns))})`],

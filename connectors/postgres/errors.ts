@@ -1,6 +1,7 @@
 import {
   CdsyncError,
   connectionLost,
+  loadRefused,
   postgresEncryptionHint,
   quoteIdentifier,
   serverErrors,
@@ -30,6 +31,7 @@ function grant(message: string, { user, database, schema }: Rights): string {
   const to = `TO ${quoteIdentifier(user)}`;
   if (/temporary tables/.test(message)) return `GRANT TEMPORARY ON DATABASE ${quoteIdentifier(database)} ${to}`;
   if (/for database/.test(message)) return `GRANT CREATE ON DATABASE ${quoteIdentifier(database)} ${to}`;
+  if (/for function/.test(message)) return `GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pg_catalog ${to}`;
   if (/for schema/.test(message)) return `GRANT USAGE, CREATE ON SCHEMA ${quoteIdentifier(schema)} ${to}`;
   const owned = /must be owner of (?:table|relation) (.*)$/.exec(message)?.[1];
   const qualified = (table: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
@@ -68,6 +70,9 @@ const remedies: Record<string, string> = {
   '23514': ofTheTable,
 };
 
+const tooWide =
+  'a row has at most 8,160 bytes besides long texts, which is some 1,000 numbers or 400 texts: leave columns out with `columns:` of the destination (drop: true)';
+
 /** Why a row was refused, without any of its values. */
 export function dataReason({ code = '', constraint }: ServerError): string {
   const words = dataWords[code] ?? `a value was refused (SQLSTATE ${code})`;
@@ -83,6 +88,8 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (code.startsWith('28')) return errors.login('check user and password of the URL');
   if (noTls.test(message) || untrusted.test(code)) return errors.encryption(postgresEncryptionHint);
   if (code === '42501') return errors.permission(`an owner can grant it: ${grant(message, rights)};`);
+  if (code === '54000' && message.startsWith('row is too big'))
+    return loadRefused(`PostgreSQL cannot hold a row of the stream: ${message}`, { hint: tooWide, cause: thrown });
   if (/^(22|23|54)/.test(code)) {
     const where = [table && `table "${table}"`, column && `column "${column}"`].filter(Boolean).join(', ');
     const reason = dataReason(thrown as ServerError);

@@ -65,6 +65,8 @@ export function snowflakeDialect(session: string): SqlDialect {
     literal,
     moment: (iso) => `TO_TIMESTAMP_TZ(${literal(iso)})`,
     canonical,
+    noValue: (type) => `NULL::${type}`,
+    functions: ["PARSE_JSON('null')"],
     // Only this session sees the two, and they end with it. JSON is text until PARSE_JSON reads it.
     stage: (_, columns) => {
       const isText = columns.map(({ targetType }) => targetType === 'VARIANT');

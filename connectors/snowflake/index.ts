@@ -15,7 +15,7 @@ export function snowflakeConnector(sdk: () => Promise<SnowflakeSdk>) {
       format: 'parquet',
       identifiers: { maxBytes: 255, ignoresCase: false },
     },
-    place: ({ account, database, schema }) => `${account.toLowerCase()} ${database} ${schema}`,
+    place: ({ account, host, database, schema }) => `${(host ?? account).toLowerCase()} ${database} ${schema}`,
     mapColumn,
     holds: holdsAsJson,
     widens,

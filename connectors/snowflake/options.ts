@@ -6,6 +6,11 @@ export const snowflakeOptions = {
     example: 'acme-warehouse',
     allowed: 'an account identifier, without .snowflakecomputing.com',
   }),
+  host: verbatim({
+    description:
+      'Where the account is reached, if not at `<account>.snowflakecomputing.com`: the host of a private link, or the URL of an emulator.',
+    example: 'acme-warehouse.privatelink.snowflakecomputing.com',
+  }).optional(),
   username: verbatim({ description: 'The user.', example: 'LOADER' }),
   private_key: secret(/-----BEGIN (ENCRYPTED )?PRIVATE KEY-----/, {
     description: 'The private key of a key pair, in PEM (PKCS #8). Snowflake recommends key pairs for machines.',

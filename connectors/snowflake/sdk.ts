@@ -33,6 +33,8 @@ export interface Connection {
 /** The account, login and session that snowflake-sdk connects with. */
 export interface ConnectionOptions {
   readonly account: string;
+  /** The URL of the server, in place of the one that follows from the account. */
+  readonly accessUrl?: string;
   readonly username: string;
   readonly authenticator: 'SNOWFLAKE' | 'SNOWFLAKE_JWT' | 'PROGRAMMATIC_ACCESS_TOKEN' | 'OAUTH';
   readonly password?: string;
@@ -46,6 +48,8 @@ export interface ConnectionOptions {
   readonly role?: string;
   readonly application: string;
   readonly clientSessionKeepAlive: boolean;
+  /** With `fetchAsString`, NULL comes as the text `NULL` unless this is false. */
+  readonly representNullAsStringNull: false;
 }
 
 /** The part of snowflake-sdk that this connector uses. Declared here because only its users install the package. */

@@ -40,9 +40,10 @@ function login(options: SnowflakeValues): Partial<ConnectionOptions> & Pick<Conn
 }
 
 function connectionOptions(options: SnowflakeValues): ConnectionOptions {
-  const { account, username, database, schema, warehouse, role } = options;
+  const { account, host, username, database, schema, warehouse, role } = options;
   return {
     account,
+    ...(host === undefined ? {} : { accessUrl: host.includes('://') ? host : `https://${host}` }),
     username,
     ...login(options),
     database,
@@ -51,6 +52,7 @@ function connectionOptions(options: SnowflakeValues): ConnectionOptions {
     ...(role === undefined ? {} : { role }),
     application: 'cdsync',
     clientSessionKeepAlive: true,
+    representNullAsStringNull: false,
   };
 }
 

@@ -3,6 +3,7 @@ import { type Catalog, findCatalog } from './catalogs.js';
 import { information, openTrinoTables } from './load.js';
 import type { trinoOptions } from './options.js';
 import { trinoSession } from './session.js';
+import { mapColumn } from './types.js';
 
 /** A sentence about the limits of a kind of catalog. */
 function untriedOf({ name, kind, traits }: Catalog): string {
@@ -25,7 +26,8 @@ export async function checkTrino(
       `SELECT 1 AS found FROM ${information(catalog.name, 'schemata')}
        WHERE schema_name = ${sqlText(schema)}`,
     );
-    if (found.length > 0) await describeTables(openTrinoTables(context), tables);
+    if (found.length > 0)
+      await describeTables(openTrinoTables(context), tables, { mapColumn: (type) => mapColumn(type) });
     const missing = found.length > 0 ? '' : ' (to be created)';
     const reached = `Trino ${about?.version}, catalog ${catalog.name} (${catalog.kind ?? 'unknown'}), schema ${schema}${missing}`;
     return { reached, lacks: [], untried: untriedOf(catalog) };

@@ -103,7 +103,7 @@ async function open(
     await (await connector.open(context)).close();
     return { reached: connector.name, lacks: [], untried: 'cannot be tested before the first delivery' };
   }
-  await describeTables(connector.open(context), tables);
+  await describeTables(connector.open(context), tables, connector);
   return { reached: connector.name, lacks: [], untried: 'writing is tested by the first load' };
 }
 

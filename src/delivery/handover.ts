@@ -157,7 +157,7 @@ export interface RowsTask {
 }
 
 /** The number of a row in a piece. */
-const numbered = quoteIdentifier(internalName('row_number'));
+export const rowNumberName = quoteIdentifier(internalName('row_number'));
 
 function isUpsert(handover: ExportColumns): string | undefined {
   return hasDeletes(handover) ? "_op <> 'delete'" : undefined;
@@ -180,18 +180,18 @@ function keyedRows(handover: ExportColumns, { query, search }: RowsTask): string
 
 /** SQL for some of them, by their numbers in {@link LateRefusal}. */
 function numberedRows(handover: ExportColumns, task: RowsTask, which: string | undefined): string {
-  return `(SELECT *, row_number() OVER () AS ${numbered} FROM ${keyedRows(handover, task)})${where([which])}`;
+  return `(SELECT *, row_number() OVER () AS ${rowNumberName} FROM ${keyedRows(handover, task)})${where([which])}`;
 }
 
-export function numberedRow(handover: ExportColumns, task: RowsTask, row: number): string {
-  return numberedRows(handover, task, `${numbered} = ${row}`);
+export function numberedRow(handover: ExportColumns, task: RowsTask, rows: readonly number[]): string {
+  return numberedRows(handover, task, `${rowNumberName} IN (${rows.join(', ')})`);
 }
 
 /** SQL for the rows of a piece that are handed over, with the piece's columns. */
 function rowsOf(handover: ExportColumns, task: RowsTask): string {
   if (task.late.length === 0) return keyedRows(handover, task);
   const lost = task.late.flatMap(({ row, column }) => (column === null ? [row] : []));
-  return numberedRows(handover, task, lost.length === 0 ? undefined : `${numbered} NOT IN (${lost.join(', ')})`);
+  return numberedRows(handover, task, lost.length === 0 ? undefined : `${rowNumberName} NOT IN (${lost.join(', ')})`);
 }
 
 /** SQL for the value of each column; NULL if the destination cannot hold it. @param written SQL of the value that it can hold */
@@ -203,7 +203,9 @@ function valuesOf(
   const refused = new Map<string, string[]>();
   const add = (column: string, when: string) => refused.set(column, [...(refused.get(column) ?? []), when]);
   for (const { column, when } of searched(valueRefusals(handover), search)) add(column, when);
-  for (const { row, column } of late) if (column !== null) add(column, `${numbered} = ${row}`);
+  const lateRows = new Map<string, number[]>();
+  for (const { row, column } of late) if (column !== null) lateRows.set(column, [...(lateRows.get(column) ?? []), row]);
+  for (const [column, rows] of lateRows) add(column, `${rowNumberName} IN (${rows.join(', ')})`);
   return handover.columns.map((column) => {
     const conditions = [noneOf(refused.get(column.name) ?? []), column.isKey ? undefined : isUpsert(handover)];
     const all = conditions.filter((condition) => condition !== undefined);

@@ -6,7 +6,7 @@ import { rowKey } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { TableCapabilities } from '../sdk/destination.js';
-import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
+import type { DataFile, LoadColumn, LoadData, RefusedValue } from '../sdk/load.js';
 import type { Row, Session } from '../storage/duckdb.js';
 import type { Reject } from './delivery-state.js';
 import {
@@ -21,6 +21,7 @@ import {
   numberedRow,
   type RowsTask,
   rejectsSql,
+  rowNumberName,
   type Search,
 } from './handover.js';
 import type { LoadChunk } from './input.js';
@@ -202,32 +203,42 @@ export class PieceData implements LoadData {
 
   async #file(path: string, rows: number, handed: HandedPiece): Promise<DataFile> {
     const { size: bytes } = await stat(path);
-    return { path, rows, bytes, refuse: (row, why) => this.#refuse({ path, rows, handed }, row, why) };
+    const refuseAll = (values: readonly RefusedValue[]) => this.#refuse({ path, rows, handed }, values);
+    return { path, rows, bytes, refuse: (row, why) => refuseAll([{ row, ...why }]), refuseAll };
   }
 
-  /** Writes a file again without one of its values; without the row if the value is a part of the key. */
+  /** Writes a file again without some of its values; without a row if its value is a part of the key. */
   async #refuse(
     { path: written, rows, handed }: { path: string; rows: number; handed: HandedPiece },
-    row: number,
-    { column, reason }: { readonly column?: string | undefined; readonly reason: string },
+    values: readonly RefusedValue[],
   ): Promise<DataFile> {
     const { session, handover } = this.#task;
     const { task } = handed;
-    const own = originalRow(row, task.late);
-    const values = handover.columns.map(
+    const lengths = handover.columns.map(
       ({ value }, index) => `strlen((${value})::VARCHAR) AS ${quoteIdentifier(`l${index}`)}`,
     );
-    const [found] = await session.rows(
-      `SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, ${values.join(', ')} FROM ${numberedRow(handover, task, own)}`,
+    const refused = values.map((value) => ({ ...value, original: originalRow(value.row, task.late) }));
+    const numbers = [...new Set(refused.map(({ original }) => original))];
+    const found = await session.rows(
+      `SELECT ${rowNumberName} AS n, ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, ${lengths.join(', ')} FROM ${numberedRow(handover, task, numbers)}`,
     );
-    if (found === undefined) throw new Error(`the file has ${rows} rows; row ${row} was refused`);
-    const target = this.#refusedColumn(column, found, task.late, own);
-    const isRow = target.isKey && handover.needsKey;
-    const late: LateRefusal = { row: own, column: isRow ? null : target.name };
-    handed.task = { ...task, late: [...task.late, late] };
-    const key = found.key === null ? null : String(found.key);
-    if (!isRow || found.op !== 'delete')
-      this.#reject({ key, column: target.name, reason, run_id: String(found.run_id) });
+    const byNumber = new Map(found.map((row) => [Number(row.n), row]));
+    const late: LateRefusal[] = [...task.late];
+    for (const { row: number, original, column, reason } of refused) {
+      const row = byNumber.get(original);
+      if (row === undefined) throw new Error(`the file has ${rows} rows; row ${number} was refused`);
+      const target = this.#refusedColumn(column, row, late, original);
+      const isRow = target.isKey && handover.needsKey;
+      late.push({ row: original, column: isRow ? null : target.name });
+      if (!isRow || row.op !== 'delete')
+        this.#reject({
+          key: row.key === null ? null : String(row.key),
+          column: target.name,
+          reason,
+          run_id: String(row.run_id),
+        });
+    }
+    handed.task = { ...task, late };
     const path = this.#name();
     const kept = await this.#copy(path, handed.task);
     await rm(written, { force: true });

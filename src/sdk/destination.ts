@@ -250,6 +250,11 @@ export interface TableDestination {
    * rows whose `_deleted_at` is NULL count.
    */
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums>;
+  /**
+   * For checks: calls each function of the server that a load rests on, once, and writes nothing. Left out: loads rest on none of a server.
+   * @throws {CdsyncError} if one is missing, or may not be called
+   */
+  tryFunctions?(types: Pick<TableTypes, 'mapColumn'>): Promise<void>;
   /** Replaces a record without touching the table. @throws {CdsyncError} `fenced` */
   keep(before: StateRow, record: string): Promise<void>;
   /**
@@ -367,11 +372,16 @@ export async function orClose<T>(opened: { close(): unknown }, work: () => T | P
   }
 }
 
-/** For checks: opens a destination, and describes tables there. */
-export async function describeTables(opening: Promise<TableDestination>, tables: readonly string[]): Promise<void> {
+/** For checks: opens a destination, and describes tables there. @param types of a server whose functions loads rest on */
+export async function describeTables(
+  opening: Promise<TableDestination>,
+  tables: readonly string[],
+  types?: Pick<TableTypes, 'mapColumn'>,
+): Promise<void> {
   const destination = await opening;
   try {
     for (const table of tables) await destination.describe(table);
+    if (types !== undefined) await destination.tryFunctions?.({ ...types, ...destination.types });
   } finally {
     await destination.close();
   }

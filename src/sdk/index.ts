@@ -130,6 +130,7 @@ export {
   type LoadOutcome,
   mapsColumns,
   type ReadBack,
+  type RefusedValue,
   type StateKey,
   type StateRow,
   type TableChange,
@@ -161,7 +162,6 @@ export {
   columnsIn,
   type FoundColumns,
   type MergeTask,
-  type RefusedValue,
   type SqlDialect,
   type SqlRow,
   type SqlSession,
@@ -177,6 +177,7 @@ export {
   duckdbHashing,
   type RowHashing,
   rowNumber,
+  shortBytes,
 } from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
 export {

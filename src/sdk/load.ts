@@ -154,6 +154,17 @@ export interface DataFile {
    * @returns a new file
    */
   refuse(row: number, why: { readonly column?: string | undefined; readonly reason: string }): Promise<DataFile>;
+  /** The same for several values: the file is written again once. */
+  refuseAll(values: readonly RefusedValue[]): Promise<DataFile>;
+}
+
+/** A value that the server has refused, by its place in a file. */
+export interface RefusedValue {
+  /** Counted from 1. */
+  readonly row: number;
+  /** Undefined if the server does not say. */
+  readonly column?: string | undefined;
+  readonly reason: string;
 }
 
 /** The rows of one load. Read them once, either as files or as batches. */

@@ -1,6 +1,15 @@
 import type { ColumnType } from '../column-type.js';
 import { loadRefused } from '../errors.js';
-import type { DataFile, LoadColumn, LoadData, TableColumn, TargetColumn, TargetTable, Write } from '../load.js';
+import type {
+  DataFile,
+  LoadColumn,
+  LoadData,
+  RefusedValue,
+  TableColumn,
+  TargetColumn,
+  TargetTable,
+  Write,
+} from '../load.js';
 import type { RowHashing } from './row-sum.js';
 
 export type SqlRow = Readonly<Record<string, unknown>>;
@@ -92,6 +101,10 @@ export interface SqlDialect {
    * @param column SQL of the column
    */
   canonical(column: string, kind: ColumnType): string | undefined;
+  /** SQL of NULL in a type of {@link TableConnector.mapColumn}. Default: CAST. */
+  noValue?(type: string): string;
+  /** SQL that calls the other functions of the server that loads rest on, for {@link tryFunctions}. Default: none. */
+  readonly functions?: readonly string[];
   /** SQL that is true if two values differ, NULL being a value. Default: `IS DISTINCT FROM`. */
   differs?(one: string, other: string, kind: ColumnType | undefined): string;
   /** Default: CREATE TABLE with names and types. */
@@ -156,17 +169,8 @@ export function columnsIn(rows: readonly SqlRow[]): TableColumn[] {
   return rows.map(({ name, type }) => ({ name: String(name), type: String(type) }));
 }
 
-/** A value that the server has refused, by its place in a file. */
-export interface RefusedValue {
-  /** Counted from 1. */
-  readonly row: number;
-  /** Undefined if the server does not say. */
-  readonly column: string | undefined;
-  readonly reason: string;
-}
-
-/** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
-const mostRefused = 100;
+/** If the server refuses values more often than this in one load, the load fails: each time, a file is sent again. */
+const maxRefusals = 100;
 
 /** A connection that begins and ends transactions by statements. */
 export abstract class TransactionalSession {
@@ -224,13 +228,10 @@ export abstract class TransactionalSession {
             break;
           }
           await this.run('ROLLBACK TO SAVEPOINT cdsync_file');
-          // From the last row to the first, so that the numbers of earlier rows stay right.
-          for (const value of [...result].sort((one, other) => other.row - one.row)) {
-            refused += 1;
-            if (refused > mostRefused)
-              throw loadRefused(`the destination refuses more than ${mostRefused} rows: ${value.reason}`);
-            file = await file.refuse(value.row, value);
-          }
+          refused += 1;
+          if (refused > maxRefusals)
+            throw loadRefused(`the destination refused values ${maxRefusals} times: ${result[0]?.reason}`);
+          file = await file.refuseAll(result);
         }
       }
       return arrived;

@@ -1,7 +1,13 @@
 import { type ColumnType, decimalText, isNested, jsonValueSql } from '../column-type.js';
 
-/** A hash that both DuckDB and a server compute. */
-export type Digest = 'md5' | 'sha256';
+/**
+ * A hash that both DuckDB and a server compute. `short_…`: a text of more than {@link shortBytes} counts by its own hash, for servers that
+ * cannot join long texts.
+ */
+export type Digest = 'md5' | 'short_md5' | 'short_sha256';
+
+/** Bytes of UTF-8 of the longest text that counts as it is with a `short_…` digest. */
+export const shortBytes = 8192;
 
 /** How one SQL dialect computes the hash of a row from the texts of its values. Nothing here runs a statement. */
 export interface RowHashing {
@@ -11,6 +17,8 @@ export interface RowHashing {
   readonly digest?: Digest | undefined;
   /** SQL of this hash of a text in UTF-8, as lower-case hex digits. */
   hash(text: string): string;
+  /** SQL of a text, or of its hash if it is long. Default: the text, because the dialect's own texts are short already, or count whole. */
+  short?(text: string): string;
   /** SQL of the first 15 of these digits as an integer. */
   number(hex: string): string;
   /** SQL of a sum of such integers, as text; it may exceed 64 bits. */
@@ -45,10 +53,11 @@ function hexOf(hashing: RowHashing, texts: readonly string[]): string {
  */
 export function rowNumber(hashing: RowHashing, texts: readonly string[]): string {
   const { nothing } = hashing.marks ?? { nothing: "'\x1e'" };
+  const short = hashing.short ?? ((text: string) => text);
   return hashing.number(
     hexOf(
       hashing,
-      texts.map((text) => `coalesce(${text}, ${nothing})`),
+      texts.map((text) => `coalesce(${short(text)}, ${nothing})`),
     ),
   );
 }
@@ -94,11 +103,17 @@ export function canonicalTexts(
 }
 
 /** The hash of a row in DuckDB, by the digest of the server that it is compared with. */
-export const duckdbHashing = (digest: Digest = 'md5'): RowHashing => ({
-  digest,
-  // Of `||`, DuckDB keeps the texts of each step, so the memory would grow with the square of the number of columns.
-  join: (texts) => `concat(${texts.join(', ')})`,
-  hash: (text) => `${digest}(${text})`,
-  number: (hex) => `('0x' || substr(${hex}, 1, 15))::BIGINT`,
-  sum: (number) => `coalesce(sum(${number}), 0)::VARCHAR`,
-});
+export const duckdbHashing = (digest: Digest = 'md5'): RowHashing => {
+  const hash = (text: string) => `${digest.replace('short_', '')}(${text})`;
+  return {
+    digest,
+    // Of `||`, DuckDB keeps the texts of each step, so the memory would grow with the square of the number of columns.
+    join: (texts) => `concat(${texts.join(', ')})`,
+    hash,
+    ...(digest === 'md5'
+      ? {}
+      : { short: (text) => `CASE WHEN strlen(${text}) > ${shortBytes} THEN ${hash(text)} ELSE ${text} END` }),
+    number: (hex) => `('0x' || substr(${hex}, 1, 15))::BIGINT`,
+    sum: (number) => `coalesce(sum(${number}), 0)::VARCHAR`,
+  };
+};

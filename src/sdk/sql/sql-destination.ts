@@ -34,6 +34,7 @@ import {
 } from './state-rows.js';
 import { deleteUpdateInsert, isLive, withDefaults } from './statements.js';
 import { sumRows } from './sum-rows.js';
+import { tryFunctions } from './try-functions.js';
 
 /** The stamp in a comment, behind whatever the user has written there. */
 const stamped = /(?<!\s)\s*\[cdsync ([^[\]]*)\]\s*$/;
@@ -312,6 +313,10 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
     const where = live ? isLive(this.dialect) : undefined;
     return sumRows(this.#store, { from: this.dialect.table(table), alias: '', where }, columns);
+  }
+
+  tryFunctions(types: Pick<TableTypes, 'mapColumn'>): Promise<void> {
+    return tryFunctions(this.#store, types);
   }
 
   /** Says on the table itself which load it is of, if that can be said. */

@@ -116,6 +116,15 @@ describe('what BigQuery is sent', () => {
     expect(fields).toEqual(['id STRING', 'n INT64', 'nested STRING']);
   });
 
+  it('calls each function of a load in a check, and changes nothing', async () => {
+    await driver.with(async (destination) => destination.tryFunctions?.(connector));
+    const called = dataset.jobs.filter((sql) => sql.includes('MD5('));
+    expect(called).toHaveLength(1);
+    for (const name of ['TO_HEX', 'SUBSTR', 'UNIX_DATE', 'UNIX_MICROS', 'COALESCE', 'SUM'])
+      expect(called[0]).toMatch(new RegExp(`^SELECT .*\\b${name}\\(`));
+    expect(steps(0)).toEqual([]);
+  });
+
   it('has nothing secret in it', async () => {
     await driver.load({ table: 'people', query: people(1), key, sequence: 1 });
     expect(dataset.clients[0]?.credentials).toEqual(credentials);

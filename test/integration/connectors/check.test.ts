@@ -72,6 +72,27 @@ describe('check', () => {
     expect(await check('pg', [postgres])).toMatchObject({ code: 0, checked: [{ status: 'ok', lacks: [] }] });
   });
 
+  it('calls each function that a load rests on, and names the grant for one that may not be called', async () => {
+    const postgres = { name: 'warehouse', connector: 'postgres', url: urlFor('caller'), schema: 'called' };
+    await server.query("CREATE ROLE caller LOGIN PASSWORD 'right'; CREATE SCHEMA called AUTHORIZATION caller");
+    const { checked } = await check('calls', [postgres]);
+    expect(checked).toMatchObject([{ status: 'ok', lacks: [], error: null }]);
+    for (const name of ['md5(text)', 'float8send(double precision)', 'hashtext(text)', 'isfinite(date)']) {
+      await server.query(`REVOKE EXECUTE ON FUNCTION ${name} FROM PUBLIC`);
+      const { code, checked: refused } = await check('calls', [postgres]);
+      await server.query(`GRANT EXECUTE ON FUNCTION ${name} TO PUBLIC`);
+      expect([name, code, refused[0]?.error]).toEqual([
+        name,
+        4,
+        expect.objectContaining({
+          code: 'destination_permission',
+          hint: expect.stringContaining('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pg_catalog TO "caller"'),
+        }),
+      ]);
+    }
+    expect(await server.query("SELECT relname FROM pg_class WHERE relnamespace = 'called'::regnamespace")).toEqual([]);
+  });
+
   it('distinguishes a wrong password from a server that is not there, and continues to the next destination', async () => {
     await server.query("CREATE ROLE other LOGIN PASSWORD 'another'");
     const folder = join(space.folder, 'closed');

@@ -51,6 +51,22 @@ describe('postgres', () => {
     }
   });
 
+  it('names the limit of a row that is too large, and nothing that is beside it', async () => {
+    const place = placeOf({ url: server.url(), schema: server.name() });
+    const subject = await TestTarget.open({ connector: postgres, place });
+    const numbers = Array.from({ length: 1100 }, (_, n) => `i + ${n} AS n${n}`).join(', ');
+    const { destinations } = await subject.run(`SELECT 'p' || i AS id, ${numbers} FROM range(2) t(i)`);
+    await subject.close();
+    expect(destinations[0]).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'destination_refused',
+        message: expect.stringMatching(/row is too big: size \d+, maximum size 8160/),
+        hint: expect.stringContaining('drop: true'),
+      },
+    });
+  });
+
   it('gives wider values a column of their own where a view holds the type of the present one', async () => {
     const space = await Workspace.open({ profiles: 10 });
     try {

@@ -103,6 +103,33 @@ describe('what Snowflake is sent', () => {
     expect(await driver.sequence('people')).toBe(1);
   });
 
+  it('goes to another host if there is one, and has no NULL as a text', async () => {
+    const connect = async (host: Record<string, string>) => {
+      const other = await LoadDriver.open(connector, { ...place.options, ...host });
+      await other.with((destination) => destination.describe('people'));
+      await other.close();
+    };
+    await connect({});
+    await connect({ host: 'acme.privatelink.snowflakecomputing.com' });
+    await connect({ host: 'http://127.0.0.1:8080' });
+    const [own, ...others] = schema.logins;
+    expect(own).not.toHaveProperty('accessUrl');
+    expect(others.map(({ accessUrl }) => accessUrl)).toEqual([
+      'https://acme.privatelink.snowflakecomputing.com',
+      'http://127.0.0.1:8080',
+    ]);
+    expect(schema.logins.map((login) => login.representNullAsStringNull)).toEqual([false, false, false]);
+  });
+
+  it('calls each function of a load in a check, and changes nothing', async () => {
+    await driver.with(async (destination) => destination.tryFunctions?.(connector));
+    const called = schema.statements.filter((sql) => sql.includes('MD5('));
+    expect(called).toHaveLength(1);
+    expect(steps(0)).toEqual([]);
+    for (const name of ['MD5', 'TO_NUMBER', 'SUBSTR', 'DATEDIFF', 'DATE_PART', 'TO_VARCHAR', 'PARSE_JSON', 'SUM'])
+      expect(called[0]).toMatch(new RegExp(`^SELECT .*\\b${name}\\(`));
+  });
+
   it('has nothing secret in it', async () => {
     await driver.load({ table: 'people', query: people(1), key, sequence: 1 });
     expect(schema.logins.map((login) => login.password)).toContain(password);
