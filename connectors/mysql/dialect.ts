@@ -37,7 +37,7 @@ export function literal(text: string): string {
  */
 export function hashOf(collation: string): Pick<RowHashing, 'hash'> & { readonly digest: Digest } {
   if (collation !== 'utf8mb4_0900_bin') return { digest: 'short_md5', hash: (text) => `md5(${text})` };
-  return { digest: 'short_sha256', hash: (text) => `sha2(${text}, 256)` };
+  return { digest: 'sha256', hash: (text) => `sha2(${text}, 256)` };
 }
 
 /** The same texts as `canonicalText`. The bits of a double are lost, and MySQL has its own layout of JSON: these are compared as values. */

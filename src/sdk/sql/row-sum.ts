@@ -1,12 +1,12 @@
 import { type ColumnType, decimalText, isNested, jsonValueSql } from '../column-type.js';
 
 /**
- * A hash that both DuckDB and a server compute. `short_…`: a text of more than {@link shortBytes} counts by its own hash, for servers that
- * cannot join long texts.
+ * A hash that both DuckDB and a server compute. With all but `md5`, a text of more than {@link shortBytes} counts by its own hash, for
+ * servers that cannot join long texts.
  */
-export type Digest = 'md5' | 'short_md5' | 'short_sha256';
+export type Digest = 'md5' | 'short_md5' | 'sha256';
 
-/** Bytes of UTF-8 of the longest text that counts as it is with a `short_…` digest. */
+/** Bytes of UTF-8 of the longest text that counts as it is with a digest other than `md5`. */
 export const shortBytes = 8192;
 
 /** How one SQL dialect computes the hash of a row from the texts of its values. Nothing here runs a statement. */
