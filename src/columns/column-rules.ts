@@ -40,6 +40,13 @@ export function actionOf(rule: AnyRule | undefined): string {
   return actions.find((action) => rule?.[action] !== undefined && rule[action] !== false) ?? 'track';
 }
 
+/** The columns that a stream keeps, if it names them; its key and its envelope stay. */
+export interface Selection {
+  /** Fields, or paths. */
+  readonly names: readonly string[];
+  leavesOut(column: ColumnField): boolean;
+}
+
 /** A name without its case. If a service changes the case of a name, a rule must still hide the values. */
 function folded(name: string): string {
   return name.toUpperCase().toLowerCase();
@@ -69,17 +76,21 @@ export class ColumnRules implements ColumnOptions {
   readonly #rules: ReadonlyMap<string, ColumnRule>;
   readonly #known: ReadonlySet<string> | undefined;
   readonly #infers: ((column: Pick<StoredColumn, 'place' | 'field'>) => boolean) | undefined;
+  readonly #selection: Selection | undefined;
 
   /**
    * @param known the only columns to keep, if new ones are left out; undefined keeps all
    * @param infers the columns whose texts become typed values if these give the texts back; undefined if all texts stay texts
+   * @param selection undefined keeps all columns
    */
   constructor(
     rules: ReadonlyMap<string, ColumnRule>,
     known?: readonly StoredColumn[],
     infers?: (column: Pick<StoredColumn, 'place' | 'field'>) => boolean,
+    selection?: Selection,
   ) {
     this.#rules = rules;
+    this.#selection = selection;
     this.#infers = infers;
     this.#known = known === undefined ? undefined : new Set(known.map(columnPath));
     this.names = new Set([...rules.values()].flatMap(({ rename }) => (rename === undefined ? [] : [rename])));
@@ -88,10 +99,20 @@ export class ColumnRules implements ColumnOptions {
   /** Equal for equal rules. */
   get identity(): unknown {
     const identity = [[...this.#rules].sort(([a], [b]) => (a < b ? -1 : 1)), this.#known && [...this.#known].sort()];
-    return this.#infers === undefined ? identity : [...identity, 'infer'];
+    const selected = this.#selection === undefined ? [] : [{ select: [...this.#selection.names].sort() }];
+    return [...identity, ...(this.#infers === undefined ? [] : ['infer']), ...selected];
   }
 
   of(place: ColumnOrigin, field: string): ColumnRule | undefined {
+    return this.isUnselected({ place, field }) ? { drop: true } : this.#named(place, field);
+  }
+
+  /** Whether the stream names the columns that it keeps, and not this one. */
+  isUnselected(column: ColumnField): boolean {
+    return this.#selection?.leavesOut(column) === true;
+  }
+
+  #named(place: ColumnOrigin, field: string): ColumnRule | undefined {
     const rule = ruleFor(this.#rules, { place, field });
     if (rule === undefined || this.#rules.get(columnPath({ place, field })) === rule || this.#rules.get(field) === rule)
       return rule;
@@ -128,10 +149,13 @@ export class ColumnRules implements ColumnOptions {
     return read.flatMap((column) => (this.#leavesOut(column) ? [{ place: column.place, field: column.field }] : []));
   }
 
-  /** The configured names of the rules that match no column. */
+  /** The configured names of the rules, and of the selection, that match no column. */
   unmatched(columns: readonly ColumnField[]): string[] {
-    const used = new Set(columns.map((column) => this.#ruleOf(column)));
-    return [...this.#rules].flatMap(([name, rule]) => (used.has(rule) ? [] : [name]));
+    const used = new Set(columns.map(({ place, field }) => this.#named(place, field)));
+    const names = new Set(columns.flatMap((column) => [column.field, columnPath(column)]));
+    const unused = [...this.#rules].flatMap(([name, rule]) => (used.has(rule) ? [] : [name]));
+    const selected = this.#selection?.names.filter((name) => !this.#rules.has(name) && !names.has(name)) ?? [];
+    return [...unused, ...selected];
   }
 
   #ruleOf({ place, field }: ColumnField): ColumnRule | undefined {

@@ -34,12 +34,14 @@ type JobPart = z.output<typeof jobSchema>;
 function streamConfig(
   { guards: own, ...part }: StreamPart,
   source: SourceDeclaration,
-  job: { readonly folder: string; readonly guards: JobPart['guards']; readonly strings: JobPart['strings'] },
+  job: Pick<JobPart, 'guards' | 'select' | 'strings'> & { readonly folder: string },
 ): StreamConfig {
   const options: Readonly<Record<string, unknown>> = withPaths(source.options, part, job.folder);
   const guards = guardOptions({ ...job.guards, ...own });
   const strings = part.strings ?? job.strings ?? 'keep';
-  return { ...options, guards, strings, reads: streamSource(source, options) } as unknown as StreamConfig;
+  // A query names its columns itself.
+  const select = part.select ?? (source.name === 'sql' ? undefined : job.select);
+  return { ...options, guards, select, strings, reads: streamSource(source, options) } as unknown as StreamConfig;
 }
 
 /** Where OpenTelemetry's own variables give the headers of its requests, a login for example. */
@@ -65,10 +67,10 @@ export function jobConfig(
   part: JobPart,
   { folder, sources, env }: { folder: string; sources: ReadonlyMap<string, SourceDeclaration>; env: Variables },
 ): Omit<JobConfig, 'destinations'> {
-  const { streams = [], before = [], guards, strings, resumeWithin, ...rest } = part;
+  const { streams = [], before = [], guards, select, strings, resumeWithin, ...rest } = part;
   const { parquet, publish, keep, recognition, notify, metrics, after } = rest;
   const configured = streams.map((stream) =>
-    streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards, strings }),
+    streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards, select, strings }),
   );
   const guardScope = guards.scope;
   const newStorage = guards.newStorage ?? guards.action ?? 'hold';

@@ -117,6 +117,9 @@ function contradictions(value: unknown): Finding[] {
 }
 
 function sameNames(value: unknown): Finding[] {
+  const { '*': others } = value as Record<string, Rule | undefined>;
+  if (others !== undefined && others.drop !== true)
+    return [{ path: ['*'], message: 'all other columns can only be dropped: "*": { drop: true }' }];
   const names = new Map<string, string>();
   return Object.entries(value as Record<string, Rule | undefined>).flatMap(([column, rule]) => {
     const name = typeof rule?.rename === 'string' ? rule.rename.toLowerCase() : undefined;
@@ -130,10 +133,26 @@ function sameNames(value: unknown): Finding[] {
 /** Rules for the columns of a stream. */
 export const columns = option(z.record(z.string().min(1), columnRule), {
   description:
-    'Rules for columns, by the name of the field (`email`), or by its path if an envelope field has that name (`attributes.id`). cdsync applies them before it writes anything but private staging files.',
+    'Rules for columns, by the name of the field (`email`), or by its path if an envelope field has that name (`attributes.id`). cdsync applies them before it writes anything but private staging files. `"*": { drop: true }` leaves out all attributes that you do not name.',
   example: { email: { hash: true, normalize: 'email', salt: `\${PII_SALT}` }, notes: { drop: true } },
   check: sameNames,
 }).prefault({});
+
+/** The only columns to keep: of a stream, of all streams of a job, or of a destination. */
+export const select = option(
+  z.array(option(z.string().min(1), { description: 'A column.', example: 'email' })).min(1),
+  {
+    description:
+      'The only attributes to keep; the key and the envelope stay. cdsync stores nothing of another attribute, and warns when a new one appears. Default: all.',
+    example: ['email', 'tier'],
+    allowed: 'a list of at least one name',
+    check: (value) => {
+      const names = value as readonly unknown[];
+      const again = names.findIndex((name, index) => names.indexOf(name) < index);
+      return again < 0 ? [] : [{ path: [again], message: `${JSON.stringify(names[again])} is named twice` }];
+    },
+  },
+).optional();
 
 type RuledSource = Pick<
   SourceDeclaration,

@@ -28,9 +28,10 @@ export interface GuardOptions {
 }
 
 type Completed<P extends StreamPart> = P extends unknown
-  ? Omit<P, 'guards' | 'strings'> & {
+  ? Omit<P, 'guards' | 'select' | 'strings'> & {
       readonly guards: GuardOptions;
-      /** The stream's own choice, or its job's. */
+      /** The stream's own choice, or its job's; this one and the next. */
+      readonly select: readonly string[] | undefined;
       readonly strings: 'keep' | 'infer';
       readonly reads: StreamSource;
     }

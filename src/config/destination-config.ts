@@ -12,6 +12,8 @@ import { isPlainMap } from './reader.js';
 export interface ColumnRule {
   readonly drop: boolean;
   readonly rename?: string | undefined;
+  /** Of `*`, if the destination selects columns: these, the key and the envelope stay. */
+  readonly selected?: ReadonlySet<string>;
 }
 
 /** One destination of a job. If its connector takes records, the settings for tables have their defaults. */
@@ -59,6 +61,14 @@ function ownOptions({ options: shape }: Connector, part: Readonly<Record<string,
   return withPaths(shape as Record<string, z.core.$ZodType>, own, folder);
 }
 
+/** The rules for columns; a `select` is one that drops all others. */
+function columnRules({ columns, select }: Pick<DestinationPart, 'select' | 'columns'>): DestinationConfig['columns'] {
+  const rules = new Map<string, ColumnRule>(Object.entries(columns));
+  if (select === undefined) return rules;
+  for (const name of select) if (!rules.has(name)) rules.set(name, { drop: false });
+  return rules.set('*', { drop: true, selected: new Set(select) });
+}
+
 function destination(part: DestinationPart, job: DestinationJob, place: DestinationConfig['place']): DestinationConfig {
   const connector = job.connectors.get(part.connector) as Connector;
   return {
@@ -67,7 +77,8 @@ function destination(part: DestinationPart, job: DestinationJob, place: Destinat
     place,
     streams: part.streams ?? job.streams.map((stream) => stream.name),
     mode: part.mode ?? 'replace',
-    columns: new Map(Object.entries(part.columns)),
+    // A connector of files selects columns itself, in their order.
+    columns: columnRules(connector.kind === 'files' ? { columns: part.columns } : part),
     table: part.table ?? '{stream}',
     deletes: part.deletes ?? 'hard',
     verify: part.verify ?? 'none',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Connector, Mode } from '../sdk/destination.js';
 import { choice, durationOrNever, type Finding, flag, map, type OptionInfo, option, text } from '../sdk/option.js';
+import { select } from './column-options.js';
 import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
 
 /** A connector, and the word that `connector:` uses for it: its name, a file, or a package. */
@@ -98,6 +99,7 @@ function destinationShape(word: string, connector: Connector): Record<string, z.
     mode: chosen(modes, 'mirror', {
       description: `How changes become rows: ${modes.map((mode) => modeWords[mode]).join(', ')}.`,
     }),
+    select,
   };
   if (connector.kind === 'records') return { ...common, ...connector.options };
   const deletes = chosen(connector.capabilities.deletes ?? ['hard', 'soft'], 'hard', {
@@ -118,6 +120,7 @@ export interface DestinationPart {
   readonly connector: string;
   readonly streams?: readonly string[] | undefined;
   readonly mode?: Mode;
+  readonly select?: readonly string[] | undefined;
   readonly columns: Readonly<Record<string, { readonly drop: boolean; readonly rename?: string | undefined }>>;
   readonly onReject: 'continue' | 'fail';
   readonly table?: string;

@@ -4,7 +4,7 @@ import { fullTime, momentForm } from '../core/quantities.js';
 import { choice, duration, type Finding, flag, map, type OptionInfo, option, verbatim, whole } from '../sdk/option.js';
 import type { OptionsOf, SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources, type sources } from '../sources/sources.js';
-import { columns, contract, strings, unsuitableRules } from './column-options.js';
+import { columns, contract, select, strings, unsuitableRules } from './column-options.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { guards, jobGuards } from './guard-options.js';
 import { jobNameRule, jobNameSchema, nameRule, repeatedNames, streamNameSchema } from './names.js';
@@ -28,7 +28,7 @@ const paged = {
 };
 
 /** Options of every stream. */
-const common = { guards, columns, strings, contract };
+const common = { guards, select, columns, strings, contract };
 
 type Common = OptionsOf<typeof common & { name: typeof name }> & Partial<OptionsOf<typeof paged>>;
 
@@ -169,6 +169,7 @@ const beforeStep = option(
 /** The keys of a job, without its streams and destinations. */
 const jobKeys = {
   guards: jobGuards,
+  select,
   strings,
   resume_within: duration({
     description:

@@ -269,7 +269,7 @@ export class YamlSchemaReader {
 const ofSchedulers: ReadonlySet<string> = new Set(['schedule', 'cron', 'interval', 'every', 'timezone']);
 const ofJobs: ReadonlySet<string> = new Set([
   ...['streams', 'destinations', 'guards', 'notify', 'publish', 'keep', 'parquet', 'metrics', 'recognition'],
-  ...['before', 'after', 'resume_within', 'strings'],
+  ...['before', 'after', 'resume_within', 'select', 'strings'],
 ]);
 
 /** Where a key belongs that is known, but not here. */

@@ -118,6 +118,7 @@ const errorCodes = {
   },
   guard_column_unknown: {},
   column_name_taken: { ...unresumable, next: 'correct `columns:`, then: cdsync check' },
+  column_unselected: {},
   no_rows: {},
   filter_empty: toFilter,
   total_missing: {},

@@ -92,6 +92,8 @@ export interface StreamReport {
   warnings: ReportedWarning[];
   /** Names under `columns:` that no column of the stream has. */
   unmatched_rules: string[];
+  /** Columns that the stream does not select, by their paths. */
+  not_selected?: string[];
   error: ReportedError | null;
 }
 

@@ -77,13 +77,16 @@ export async function checkRules(layout: JobLayout, destination: DestinationConf
   const [first, ...others] = unknownRules(feeds, columns);
   if (first === undefined) return;
   const all = [first, ...others].map(({ column }) => `"${column}"`).join(', ');
-  throw new CdsyncError(`\`columns\` of destination "${name}" names ${all}: no stream there has such a column`, {
-    code: 'column_unknown',
-    hint:
-      first.nearest === undefined
-        ? 'correct the name, or remove the rule; nothing was sent'
-        : `did you mean "${first.nearest}"? Nothing was sent`,
-  });
+  throw new CdsyncError(
+    `\`columns\` or \`select\` of destination "${name}" names ${all}: no stream there has such a column`,
+    {
+      code: 'column_unknown',
+      hint:
+        first.nearest === undefined
+          ? 'correct the name, or remove it; nothing was sent'
+          : `did you mean "${first.nearest}"? Nothing was sent`,
+    },
+  );
 }
 
 /** The result of trying a destination. */

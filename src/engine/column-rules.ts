@@ -1,5 +1,5 @@
 import { createHash, scryptSync } from 'node:crypto';
-import { type ColumnRule, ColumnRules, hidesValues, ruleFor } from '../columns/column-rules.js';
+import { type ColumnRule, ColumnRules, hidesValues, ruleFor, type Selection } from '../columns/column-rules.js';
 import { columnPath, type StoredColumn } from '../columns/columns.js';
 import type { SaltFingerprint } from '../columns/masked-value.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
@@ -36,12 +36,34 @@ export class Salts {
   }
 }
 
+type SelectingStream = Pick<StreamConfig, 'columns' | 'select' | 'reads'>;
+
+/** The rules of a stream without the one for all other columns. */
+function namedRules({ columns }: Pick<StreamConfig, 'columns'>): Map<string, StreamConfig['columns'][string]> {
+  return new Map(Object.entries(columns).filter(([name]) => name !== '*'));
+}
+
+/** The columns that a stream keeps by its `select`, or by `"*": { drop: true }`; undefined if it keeps all. */
+function selectionOf({ columns, select, reads }: SelectingStream): Selection | undefined {
+  if (select === undefined && columns['*'] === undefined) return undefined;
+  const names = select ?? [...namedRules({ columns }).keys()];
+  const isNamed = new Set(names);
+  const isEnvelope = new Set(reads.envelope);
+  return {
+    names,
+    leavesOut: ({ place, field }) => {
+      if (place === 'envelope') return !reads.hasContainer && !isEnvelope.has(field) && !isNamed.has(field);
+      return !isNamed.has(columnPath({ place, field })) && (isEnvelope.has(field) || !isNamed.has(field));
+    },
+  };
+}
+
 /** The rule of a column as the configuration has it, by the same names as {@link ColumnRules}. */
 export function writtenRule(
-  columns: StreamConfig['columns'],
+  config: SelectingStream,
   column: Pick<StoredColumn, 'place' | 'field'>,
 ): StreamConfig['columns'][string] | undefined {
-  return ruleFor(new Map(Object.entries(columns)), column);
+  return selectionOf(config)?.leavesOut(column) ? { drop: true } : ruleFor(namedRules(config), column);
 }
 
 type ColumnTest = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
@@ -50,39 +72,51 @@ type ColumnTest = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
  * The columns whose texts become values if they can be given back: all but the key, columns that decide which records are read
  * again, and those that a rule gives another form. Undefined if the stream keeps texts.
  */
-export function textRulesOf({ columns, strings, reads }: StreamConfig): ColumnTest | undefined {
+export function textRulesOf(config: StreamConfig): ColumnTest | undefined {
+  const { strings, reads } = config;
   if (strings === 'keep') return undefined;
   const kept = new Set([...reads.key, ...(reads.unfinished?.watched ?? [])]);
   return ({ place, field }) => {
     if (place === 'envelope' && kept.has(field)) return false;
-    const rule = writtenRule(columns, { place, field });
+    const rule = writtenRule(config, { place, field });
     return !hidesValues(rule) && rule?.type === undefined;
   };
 }
 
 /** The column rules of a stream's configuration. @param before columns of the last snapshot */
 export function rulesOf(config: StreamConfig, salts: Salts, before: readonly StoredColumn[] | undefined): ColumnRules {
-  const { columns, contract } = config;
-  const rules = Object.entries(columns).map(([column, written]): [string, ColumnRule] => {
+  const { contract } = config;
+  const rules = [...namedRules(config)].map(([column, written]): [string, ColumnRule] => {
     const { hash: isHashed, normalize, salt, ...rest } = written;
     const hash = isHashed && salt !== undefined ? { salt: salts.fingerprint(salt), normalize } : undefined;
     const present = Object.entries({ ...rest, hash }).filter(([, value]) => value !== undefined);
     return [column, JSON.parse(JSON.stringify(Object.fromEntries(present))) as ColumnRule];
   });
   const known = contract.columns === 'discard_value' ? before : undefined;
-  return new ColumnRules(new Map(rules), known, textRulesOf(config));
+  return new ColumnRules(new Map(rules), known, textRulesOf(config), selectionOf(config));
 }
 
 /** A digest of all options that decide which rows and values a stream has. */
 export function configurationDigest(config: StreamConfig, salts: Salts): string {
-  const { source, reads, columns, strings, contract } = config;
+  const { source, reads, columns, select, strings, contract } = config;
   const { key, query, filter, definition, partitionBy } = reads;
   const rules = Object.entries(columns).map(([name, { salt, ...rule }]) => [
     name,
     rule,
     salt && salts.fingerprint(salt),
   ]);
-  const options = [source, key, query ?? null, [...filter], definition, partitionBy ?? null, rules, strings, contract];
+  const options = [
+    source,
+    key,
+    query ?? null,
+    [...filter],
+    definition,
+    partitionBy ?? null,
+    rules,
+    select,
+    strings,
+    contract,
+  ];
   return createHash('sha256').update(JSON.stringify(options)).digest('hex');
 }
 

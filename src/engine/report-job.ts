@@ -74,6 +74,8 @@ export interface StreamOutcome {
   warnings?: readonly ReportedWarning[];
   /** Names under `columns:` that no column has. */
   unmatchedRules?: readonly string[];
+  /** Columns that the stream does not select. */
+  unselected?: readonly string[];
   /** Passes over the list besides the first. */
   passes?: readonly Pass[];
   /** How the list was read in parts. */
@@ -185,6 +187,7 @@ export function reportStream(outcome: StreamOutcome, runId: string): StreamRepor
       ...(outcome.warnings ?? []).map(({ code, message }) => ({ code, message })),
     ],
     unmatched_rules: [...(outcome.unmatchedRules ?? [])],
+    ...(outcome.unselected === undefined ? {} : { not_selected: [...outcome.unselected] }),
     error: failure === undefined ? heldError(findings, runId, name) : reportError(failure),
   };
 }

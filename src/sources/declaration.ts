@@ -132,6 +132,10 @@ const defaultConfirmDeletes = 10_000;
 export interface StreamSource extends ReadOptions {
   readonly group: ApiGroup | null;
   readonly key: readonly string[];
+  /** The fields that every record has; `select` leaves out none of them. */
+  readonly envelope: readonly string[];
+  /** Whether the other columns are members of a member of the record. */
+  readonly hasContainer: boolean;
   /** The options that decide which records the stream has. */
   readonly definition: Readonly<Record<string, unknown>>;
   /** Records asked for in a page; undefined: `service.page_size` decides. */
@@ -173,6 +177,8 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     ...declaration.readOptions?.(options),
     group,
     key,
+    envelope: [...Object.keys(declaration.declared), ...key, ...watched],
+    hasContainer: declaration.container !== undefined,
     definition,
     pageSize: (options.pageSize as number | undefined) ?? pages?.size,
     details: declaration.details,

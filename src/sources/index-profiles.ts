@@ -74,13 +74,20 @@ const filterValue = option(z.string(), {
 
 /** The last snapshot cannot give the values of an attribute that is hashed, masked or dropped. */
 function hiddenPartition(value: unknown): Finding[] {
-  const { columns: rules, partition_by: partition } = value as {
+  const {
+    columns: rules,
+    select = rules?.['*'] === undefined ? undefined : Object.keys(rules),
+    partition_by: partition,
+  } = value as {
+    select?: readonly string[];
     columns?: Record<string, Record<string, unknown> | undefined>;
     partition_by?: { attribute?: unknown; values?: unknown } | 'auto';
   };
   if (partition === 'auto') return [];
-  const rule = rules?.[String(partition?.attribute)];
-  if (partition?.values !== undefined || !hidesValues(rule)) return [];
+  if (partition === undefined || partition.values !== undefined) return [];
+  const attribute = String(partition.attribute);
+  const isLeftOut = select?.some((name) => name === attribute || name === `attributes.${attribute}`) === false;
+  if (!isLeftOut && !hidesValues(rules?.[attribute])) return [];
   return [{ path: ['partition_by'], message: 'the attribute is not kept as it is, so its values must be given here' }];
 }
 

@@ -10,6 +10,8 @@ export interface PlannedStream {
   readonly of: string;
   /** The service's description of it, if any. */
   readonly about: string | null;
+  /** The attributes that it has now; none if they are not known. */
+  readonly select?: readonly string[];
 }
 
 /** The contents of the configuration that `cdsync init` writes. */
@@ -82,13 +84,19 @@ function serviceLines(part: ServicePart): string[] {
 
 const keyOf = { index_profiles: 'index', segment_members: 'segment' } as const;
 
-function streamLines({ name, source, of, about }: PlannedStream): string[] {
+function streamLines({ name, source, of, about, select = [] }: PlannedStream): string[] {
   const said = about === null ? '' : onOneLine(about);
   return [
     ...(said === '' ? [] : [`# ${said}`]),
     `- name: ${yamlText(name)}`,
     `  source: ${source}`,
     `  ${keyOf[source]}: ${yamlText(of)}`,
+    ...(select.length === 0
+      ? []
+      : [
+          '  # Only these attributes are stored; a new one is reported. Without this line, all are.',
+          `  select: [${select.map(yamlText).join(', ')}]`,
+        ]),
   ];
 }
 

@@ -6,10 +6,10 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { formatNames } from '../../core/quantities.js';
 import { nearest } from '../../core/suggestions.js';
 import { type Listed, listIndexes, type ServiceBrowser, tryList } from '../../engine/inspect/explorer.js';
+import { sampleIndex } from '../../engine/inspect/sample-index.js';
 import { onOneLine } from '../../output/discovery.js';
 import { profilesOfIndex } from '../../sources/index-profiles.js';
 import { membersOfSegment } from '../../sources/segment-members.js';
-import type { ListSource } from '../../sources/source.js';
 import { usageError } from '../output.js';
 import type { Terminal } from '../terminal.js';
 import type { ConfigPlan, PlannedStream } from './config.js';
@@ -100,6 +100,7 @@ export function plannedStreams(
   chosen: readonly Choosable[],
   all: readonly Choosable[],
   taken: Set<string>,
+  attributes: ReadonlyMap<string, readonly string[]> = new Map(),
 ): PlannedStream[] {
   const kind = source === 'index_profiles' ? 'profiles' : 'members';
   return chosen.map(({ id, name, description }) => {
@@ -109,7 +110,8 @@ export function plannedStreams(
     // A segment is requested by its id; an index also by its name, if no other has the same.
     const of = source === 'index_profiles' && name && isUnique ? name : id;
     const about = source === 'segment_members' ? `Members of the segment ${name || id}` : (description ?? null);
-    return { name: stream, source, of, about };
+    const select = source === 'index_profiles' ? attributes.get(id) : undefined;
+    return { name: stream, source, of, about, ...(select === undefined ? {} : { select }) };
   });
 }
 
@@ -145,9 +147,9 @@ async function chooseIndexes(
 }
 
 /** @throws {CdsyncError} errors of the client, with the list that could not be read */
-async function tryReading(explorer: ServiceBrowser, { id, name }: Choosable, source: ListSource): Promise<void> {
+async function tryReading<T>({ id, name }: Choosable, read: () => Promise<T>): Promise<T> {
   try {
-    await tryList(explorer, source);
+    return await read();
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     error.stream = onOneLine(name || id);
@@ -155,10 +157,23 @@ async function tryReading(explorer: ServiceBrowser, { id, name }: Choosable, sou
   }
 }
 
+/** Profiles to look at for the attributes of an index: a page or two. */
+const sampledProfiles = 1000;
+
+/** The attributes of an index as `select` names them. */
+async function attributesOf(explorer: ServiceBrowser, { id }: Choosable): Promise<string[]> {
+  const { attributes } = await sampleIndex(explorer, id, { size: sampledProfiles, filters: false });
+  const envelope = profilesOfIndex(id).declared.map(({ field }) => field);
+  return attributes.flatMap(({ path }) => {
+    const [, field] = /^attributes\.(.+)$/s.exec(path) ?? [];
+    return field === undefined ? [] : [envelope.includes(field) ? path : field];
+  });
+}
+
 /** Whether the members of a real-time segment can be read: no operation lists these segments. @throws {CdsyncError} */
 async function asked(explorer: ServiceBrowser, id: string): Promise<Choosable> {
   try {
-    await tryReading(explorer, { id }, membersOfSegment(id));
+    await tryReading({ id }, () => tryList(explorer, membersOfSegment(id)));
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.code !== 'not_found') throw error;
@@ -210,12 +225,14 @@ export async function chooseStreams(
     const hint = 'is --tenant-id right? Name what to read: --index NAME, --segment ID';
     throw usageError('there is nothing to read: no index and no segment', hint);
   }
-  for (const index of indexes.chosen) await tryReading(explorer, index, profilesOfIndex(index.id));
+  const attributes = new Map<string, readonly string[]>();
+  for (const index of indexes.chosen)
+    attributes.set(index.id, await tryReading(index, () => attributesOf(explorer, index)));
   const taken = new Set<string>();
   const rest = indexes.all.filter((index) => !indexes.chosen.includes(index));
   return {
     streams: [
-      ...plannedStreams('index_profiles', indexes.chosen, indexes.all, taken),
+      ...plannedStreams('index_profiles', indexes.chosen, indexes.all, taken, attributes),
       ...plannedStreams('segment_members', segments, segments, taken),
     ],
     others: plannedStreams('index_profiles', rest, indexes.all, taken),

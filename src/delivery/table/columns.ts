@@ -36,10 +36,14 @@ function fingerprint(parts: unknown): string {
 }
 
 /** The rule of a destination for a column; `*` applies to all that it does not name. */
-function ruleOf(rules: ReadonlyMap<string, ColumnRule>, name: string, isKey: boolean): ColumnRule {
-  const own = rules.get(name);
-  if (own !== undefined) return own;
-  return { drop: !isKey && rules.get('*')?.drop === true };
+function ruleOf(
+  rules: ReadonlyMap<string, ColumnRule>,
+  { name, isKey, isEnvelope }: { readonly name: string; readonly isKey: boolean; readonly isEnvelope: boolean },
+): ColumnRule {
+  const others = rules.get('*');
+  if (others?.selected?.has(name) === false && !isKey && !isEnvelope) return { drop: true };
+  const drop = others?.drop === true && others.selected === undefined && !isKey;
+  return rules.get(name) ?? { drop };
 }
 
 /**
@@ -47,10 +51,12 @@ function ruleOf(rules: ReadonlyMap<string, ColumnRule>, name: string, isKey: boo
  * @throws {CdsyncError} `destination_columns`
  */
 export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>): SourceColumn[] {
+  // Records without attributes have no envelope either: all their columns can be selected.
+  const hasEnvelope = feed.columns.some(({ place }) => place === 'attribute');
   return ColumnSet.restore(feed.columns).list.map((column): SourceColumn => {
     const { name, type, form, rule: applied, untracked } = column;
     const isKey = feed.key.includes(name);
-    const rule = ruleOf(rules, name, isKey);
+    const rule = ruleOf(rules, { name, isKey, isEnvelope: hasEnvelope && column.place === 'envelope' });
     if (rule.drop && isKey) throw keyDropped(feed.stream, name);
     const parsed = parseColumnType(type);
     return {

@@ -28,10 +28,11 @@ export interface StoredKeys {
 export const noStoredKeys: StoredKeys = { asked: [], undetailed: new Set(), skipped: () => new Set() };
 
 /** The columns that show whether a record has its details; empty if the snapshot keeps none of them. */
-function detailColumns({ reads, columns, contract }: StreamConfig): readonly string[] {
+function detailColumns(config: StreamConfig): readonly string[] {
+  const { reads, contract } = config;
   // A contract may leave out new columns: their details would be requested in every run.
   if (contract.columns !== 'evolve') return [];
-  return (reads.details ?? []).filter((field) => writtenRule(columns, { place: 'envelope', field })?.drop !== true);
+  return (reads.details ?? []).filter((field) => writtenRule(config, { place: 'envelope', field })?.drop !== true);
 }
 
 async function storedKeysOf(store: SnapshotStore, config: StreamConfig, state: StreamState): Promise<StoredKeys> {
@@ -77,15 +78,18 @@ type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' 
 /** How a stream's list could be split, by its last snapshot; none if it has too few pages. */
 export function possibleSplits(
   session: Session,
-  { columns, reads }: StreamConfig,
+  config: StreamConfig,
   state: StreamState,
   pageSize: number,
 ): Promise<readonly Split[]> | readonly Split[] {
+  const { columns, reads } = config;
   if (!isWorthSplitting(state.rows, reads.pageSize ?? pageSize)) return [];
   // Partition values are journaled as they are, so a column with a rule is not used, even if the snapshot still has its text.
   const ruled = Object.keys(columns).map((name) => name.toLowerCase());
   const hides = (field: string) =>
-    reads.filter.has(field) || [field, `attributes.${field}`].some((name) => ruled.includes(name.toLowerCase()));
+    reads.filter.has(field) ||
+    writtenRule(config, { place: 'attribute', field }) !== undefined ||
+    [field, `attributes.${field}`].some((name) => ruled.includes(name.toLowerCase()));
   return splitCandidates(session, state, hides);
 }
 

@@ -3,7 +3,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { writeFileAtomically } from '../../core/durable.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
-import type { Pass } from '../../core/run-report.js';
+import type { Pass, StreamReport } from '../../core/run-report.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -24,15 +24,14 @@ import type { QueryInputs } from './query-reader.js';
 import { noStoredKeys, type PreviousState } from './recover.js';
 import type { FinishedStreamState } from './removable.js';
 import type { StreamReader } from './stream-reader.js';
-import { refuseTakenNames, type UnknownColumn, unknownColumns } from './unknown-columns.js';
+import { refuseTakenNames, type UnknownColumn, unknownColumns, unselectedColumns } from './unknown-columns.js';
 
-/** The rules that matched nothing when the last run with a report looked at all records. */
-async function unmatchedBefore(layout: RunContext['layout'], stream: string): Promise<ReadonlySet<string>> {
+/** What the last report of the stream says: rules that matched nothing, columns that were not selected. */
+async function lastReported(layout: RunContext['layout'], stream: string): Promise<StreamReport | undefined> {
   const reports = await recentReports(layout, 10);
-  const last = reports
+  return reports
     .flatMap(({ jobs }) => jobs[0]?.streams ?? [])
     .find(({ name, status }) => name === stream && (status === 'ok' || status === 'held'));
-  return new Set(last?.unmatched_rules);
 }
 
 /** One stream in a run: opened, read, compared, then committed or held. */
@@ -238,13 +237,17 @@ export class StreamRun {
     const taken = refuseTakenNames(rules, seen, previous?.columns);
     // Cache hits, and records of earlier runs, do not show which columns a rule drops.
     const isPart = !isFirst && (read.unchangedRows.records > 0 || commit.task.coverage === 'additions');
-    const before = isPart ? await unmatchedBefore(this.#context.layout, this.name) : undefined;
+    const last = await lastReported(this.#context.layout, this.name);
+    const before = isPart ? new Set(last?.unmatched_rules) : undefined;
+    const told = { before: previous?.columns, told: last?.not_selected ?? [] };
+    const { unselected, warnings } = unselectedColumns(rules, seen, told);
     const unknown = unknownColumns(config, rules, seen).filter(
       ({ name, isRule }) => !isRule || config.columns[name]?.drop !== true || before === undefined || before.has(name),
     );
     const holds = (each: UnknownColumn) => isFirst && each.hides;
     this.outcome.unmatchedRules = unknown.flatMap(({ name, isRule }) => (isRule ? [name] : []));
-    this.outcome.warnings = [...taken, ...unknown.filter((each) => !holds(each))];
+    if (unselected.length > 0) this.outcome.unselected = unselected;
+    this.outcome.warnings = [...taken, ...warnings, ...unknown.filter((each) => !holds(each))];
     return unknown.filter(holds).map(({ code, message }) => ({ guard: code, message }));
   }
 

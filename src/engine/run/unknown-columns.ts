@@ -2,6 +2,7 @@ import { actionOf, type ColumnRules, hidesValues } from '../../columns/column-ru
 import { type ColumnField, columnPath, type StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
+import { formatNames } from '../../core/quantities.js';
 import type { ReportedWarning } from '../../core/run-report.js';
 import { nearest } from '../../core/suggestions.js';
 
@@ -25,7 +26,7 @@ interface SeenColumns {
   readonly scope?: string;
 }
 
-type NamedColumns = Pick<StreamConfig, 'columns' | 'guards' | 'reads'>;
+type NamedColumns = Pick<StreamConfig, 'select' | 'columns' | 'guards' | 'reads'>;
 
 /** A suggestion: the column of an object's member, or the nearest name. */
 function advice(name: string, known: readonly string[]): string {
@@ -40,7 +41,9 @@ function inRules(config: NamedColumns, rules: ColumnRules, { columns, leftOut, s
   const fields = [...new Set(all.flatMap((column) => [column.field, columnPath(column)]))];
   return rules.unmatched(all).map((name): UnknownColumn => {
     const rule = config.columns[name];
-    const message = `columns: no column "${name}" to ${actionOf(rule)}${scope}${advice(name, fields)}`;
+    const place =
+      rule === undefined ? `select: no column "${name}"` : `columns: no column "${name}" to ${actionOf(rule)}`;
+    const message = `${place}${scope}${advice(name, fields)}`;
     return { name, isRule: true, hides: hidesValues(rule), code: 'column_unknown', message };
   });
 }
@@ -72,10 +75,33 @@ export function unknownColumns(config: NamedColumns, rules: ColumnRules, seen: S
   return [...inRules(config, rules, seen), ...inGuards(config, seen), ...inPartition(config, seen)];
 }
 
+function fieldOf(path: string): ColumnField {
+  const [, attribute] = /^attributes\.(.*)$/s.exec(path) ?? [];
+  return attribute === undefined ? { place: 'envelope', field: path } : { place: 'attribute', field: attribute };
+}
+
+/** The attributes that a stream does not select, and a warning if some of them are new. */
+export function unselectedColumns(
+  rules: ColumnRules,
+  { leftOut }: Pick<SeenColumns, 'leftOut'>,
+  { before, told }: { readonly before: readonly StoredColumn[] | undefined; readonly told: readonly string[] },
+): { readonly unselected: readonly string[]; readonly warnings: readonly ReportedWarning[] } {
+  const present = leftOut.filter((column) => rules.isUnselected(column)).map(columnPath);
+  const earlier = new Set([...told, ...(before ?? []).map(columnPath)]);
+  const names = [...new Set(present)].filter((path) => !earlier.has(path)).map((path) => fieldOf(path).field).sort();
+  const unselected = [...new Set([...told, ...present])].filter((path) => rules.isUnselected(fieldOf(path))).sort();
+  if (names.length === 0) return { unselected, warnings: [] };
+  const [attributes, are] = names.length === 1 ? ['attribute', 'is'] : ['attributes', 'are'];
+  const kind = before === undefined ? attributes : `new ${attributes}`;
+  const message = `${kind} ${formatNames(names, 10)} ${are} not selected, so nothing of ${names.length === 1 ? 'it' : 'them'} is kept`;
+  return { unselected, warnings: [{ code: 'column_unselected', message }] };
+}
+
 /** Whether a stream names columns that could be unknown. */
-export function namesColumns({ columns, guards, reads }: NamedColumns): boolean {
+export function namesColumns({ select, columns, guards, reads }: NamedColumns): boolean {
   const isSplit = reads.partitionBy !== undefined && reads.partitionBy !== 'auto';
-  return isSplit || [columns, guards.maxNull].some((each) => Object.keys(each).length > 0) || guards.unique.length > 0;
+  const names = [select ?? [], guards.unique, Object.keys(columns), Object.keys(guards.maxNull)];
+  return isSplit || names.some(({ length }) => length > 0);
 }
 
 /** New names that another column already has. A column that is renamed itself, or dropped, gives its name away. */

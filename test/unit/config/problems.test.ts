@@ -115,7 +115,7 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'a misspelt key',
     [...members, 'page_szie: 5'],
-    'cdsync.yaml:13:9  jobs.a.streams[0].page_szie: unknown key; did you mean "page_size"?  allowed: name, source, index, filter, partition_by, check_total, confirm_deletes, page_size, guards, columns, strings, contract',
+    'cdsync.yaml:13:9  jobs.a.streams[0].page_szie: unknown key; did you mean "page_size"?  allowed: name, source, index, filter, partition_by, check_total, confirm_deletes, page_size, guards, select, columns, strings, contract',
   ],
   [
     'an unknown source',

@@ -33,6 +33,7 @@ const otherExits: Partial<Record<ErrorCode, string>> = {
   guard_column_unknown: '0',
   no_rows: '0',
   total_missing: '0',
+  column_unselected: '0',
   delete_unconfirmed: '0',
   forgotten_returned: '0',
   stream_unconfigured: '0',

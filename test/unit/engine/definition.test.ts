@@ -148,6 +148,7 @@ describe('A source that is new', () => {
       'patience_ms',
       'page_size',
       'guards',
+      'select',
       'columns',
       'strings',
       'contract',
