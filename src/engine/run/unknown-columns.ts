@@ -88,7 +88,10 @@ export function unselectedColumns(
 ): { readonly unselected: readonly string[]; readonly warnings: readonly ReportedWarning[] } {
   const present = leftOut.filter((column) => rules.isUnselected(column)).map(columnPath);
   const earlier = new Set([...told, ...(before ?? []).map(columnPath)]);
-  const names = [...new Set(present)].filter((path) => !earlier.has(path)).map((path) => fieldOf(path).field).sort();
+  const names = [...new Set(present)]
+    .filter((path) => !earlier.has(path))
+    .map((path) => fieldOf(path).field)
+    .sort();
   const unselected = [...new Set([...told, ...present])].filter((path) => rules.isUnselected(fieldOf(path))).sort();
   if (names.length === 0) return { unselected, warnings: [] };
   const [attributes, are] = names.length === 1 ? ['attribute', 'is'] : ['attributes', 'are'];
