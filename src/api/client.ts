@@ -133,6 +133,11 @@ export class ServiceClient {
     this.#spellings = new PathSpellings(service.baseUrl);
   }
 
+  /** Gives back the memory that bodies were read into: few responses follow. */
+  freeBuffers(): void {
+    this.#memory.pool.free();
+  }
+
   /** How far this machine's clock is ahead of the service's, by the last response with another date. */
   get aheadMs(): number | undefined {
     return this.#date?.aheadMs;

@@ -1,3 +1,5 @@
+import { freeMemory } from '../core/free-memory.js';
+
 /** No page is larger than this, however much memory there is. */
 export const maxBodyBytes = 256_000_000;
 
@@ -31,6 +33,12 @@ export class BufferPool {
     const buffer = found ?? Buffer.allocUnsafeSlow(Math.ceil(bytes / smallest) * smallest);
     this.#lent.set(buffer.buffer, buffer);
     return buffer;
+  }
+
+  /** Gives back all memory that is not lent. */
+  free(): void {
+    for (const { buffer } of this.#idle.splice(0)) freeMemory(buffer as ArrayBuffer);
+    this.#idleBytes = 0;
   }
 
   /** Takes the memory of a body back: no one may look at it again. Does nothing if it is not from here, or is already back. */

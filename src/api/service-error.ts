@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { type ErrorCode, type ErrorKind, errorType } from '../core/error-codes.js';
-import { CdsyncError, type ErrorDetails } from '../core/errors.js';
+import { CdsyncError, type ErrorDetails, liftLimit } from '../core/errors.js';
 import { formatBytes } from '../core/quantities.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import { readErrorBody } from './error-body.js';
@@ -135,8 +135,7 @@ const wordings: Record<Exclude<TransportErrorReason, 'closed'>, Wording> = {
   memory: {
     code: 'memory_refused',
     says: () => 'got no connection: the system refuses more memory',
-    hint: () =>
-      'Node reserves many more addresses than it uses: lift the limit (ulimit -v), and limit memory by a cgroup or `resources.memory_mb`',
+    hint: () => liftLimit,
   },
   lost: {
     code: 'connection_lost',

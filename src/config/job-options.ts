@@ -207,8 +207,8 @@ export function jobSchemaWith({ connectors, sources }: Named) {
 export const resourcesSchema = map({
   memory_mb: whole(128, 1_048_576, {
     description:
-      'Memory that DuckDB may use; beyond it, DuckDB works on disk. In addition, responses of the service may take a quarter as much at once. ' +
-      'With less than 256, a run that changes hundreds of thousands of rows may not fit.',
+      'Memory for the whole process, within a tenth; DuckDB has a part of it, and works on disk beyond that. ' +
+      'A run of hundreds of thousands of rows takes about 400, even if less is set.',
     unit: 'MB',
     example: 768,
   }).prefault(768),

@@ -155,5 +155,16 @@ export function asCdsyncError(thrown: unknown): CdsyncError {
     });
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
+  // Of the loader of libraries, which gives no code.
+  if (/failed to map segment|cannot allocate memory/i.test(message)) return memoryRefused('cdsync', thrown);
   return new CdsyncError(message, { code: 'unexpected', cause: thrown });
+}
+
+/** What helps where the system limits addresses, or has no memory left. */
+export const liftLimit =
+  'lift the limit of this process (ulimit -v, prlimit --as): Node and DuckDB reserve more addresses than they use. Limit memory by a cgroup and `resources.memory_mb`';
+
+/** The error if the system gives no memory, though the process may use more by its own limits. */
+export function memoryRefused(whom: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`the system refuses ${whom} more memory`, { code: 'memory_refused', hint: liftLimit, cause });
 }

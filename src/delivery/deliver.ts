@@ -10,7 +10,7 @@ import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
 import { deliveryShare } from '../storage/memory-plan.js';
-import { MemoryShares } from '../storage/memory-shares.js';
+import { sharesOf } from '../storage/memory-shares.js';
 import { checkRules } from './check-destination.js';
 import { guardConnector } from './connector-guard.js';
 import {
@@ -159,13 +159,13 @@ class Delivering {
   /** Delivers when the memory that the stream's columns need is free. */
   async #inTurn<T>(feed: Feed, deliver: () => Promise<T>): Promise<T> {
     const { resources, shares } = this.#context;
-    const { memory, destinations } = shares ?? { memory: new MemoryShares(resources.memoryMb), destinations: 1 };
+    const { memory, destinations } = shares ?? { memory: sharesOf(resources), destinations: 1 };
     const { connector } = this.#request.destination;
     const asked = { leaves: countLeaves(feed.columns), destinations, hasOwn: 'memory_mb' in connector.options };
     const share = deliveryShare(resources, asked);
     return memory.within(share.takenMb, async () => {
       this.#memoryMb = share.connectorMb;
-      await this.#database.resize({ threads: share.threads, memoryMb: share.ownMb });
+      await this.#database.resize({ threads: share.threads, memoryMb: share.ownMb, isShare: true });
       return deliver();
     });
   }

@@ -108,7 +108,7 @@ export async function withEngine<T>(
   work: (engine: Engine) => Promise<T>,
 ): Promise<T> {
   const plan = planMemory(config.resources);
-  options.detail?.(describePlan(plan));
+  options.detail?.(describePlan(config.resources, plan));
   const tooLittle = memoryNotice(config.resources);
   if (tooLittle !== undefined) options.notice(tooLittle);
   const database = await Database.open(config.resources);
@@ -150,7 +150,8 @@ const asUsual: RunChoices = { only: undefined, full: false, range: undefined, ac
 /** The context for work on one job, with the user's choices. */
 export function jobContext(engine: Engine, job: JobConfig, choices: Partial<RunChoices> = {}): RunContext {
   const progress = newProgress(job.name, []);
-  const caches = new CacheMemory(planMemory(engine.config.resources).cacheBytes);
+  const { cacheBytes } = planMemory(engine.config.resources);
+  const caches = new CacheMemory(cacheBytes, (bytes) => engine.database.leave(bytes));
   return { ...engine, job, layout: engine.layoutOf(job.name), caches, progress, ...asUsual, ...choices };
 }
 

@@ -1,4 +1,5 @@
 import { hashWords } from '../columns/record-hash.js';
+import { freeMemory } from '../core/free-memory.js';
 
 /** The share of slots that a new table fills. A fuller table is slower to search. */
 const fill = 0.72;
@@ -12,16 +13,15 @@ const spareSlots = 8;
  * RecordHasher.
  */
 export class RecordHashTable {
-  /** Four words for each slot. */
-  readonly words: Uint32Array;
+  #words: Uint32Array;
   readonly slots: number;
   #count: number;
   /** Maps a hash's first word to a slot: the largest word to the last slot. */
-  readonly #scale: number;
+  #scale: number;
 
   /** @param image the words of an earlier table */
   constructor(image: Uint32Array, count: number) {
-    this.words = image;
+    this.#words = image;
     this.slots = image.length / hashWords;
     this.#count = count;
     this.#scale = this.slots / 2 ** 32;
@@ -31,7 +31,27 @@ export class RecordHashTable {
 
   /** An empty table. @param capacity number of hashes that will be added */
   static empty(capacity: number): RecordHashTable {
-    return new RecordHashTable(new Uint32Array((Math.ceil(capacity / fill) + spareSlots) * hashWords), 0);
+    return new RecordHashTable(new Uint32Array(RecordHashTable.bytesFor(capacity) / Uint32Array.BYTES_PER_ELEMENT), 0);
+  }
+
+  /** The memory of an empty table. */
+  static bytesFor(capacity: number): number {
+    return (Math.ceil(capacity / fill) + spareSlots) * hashWords * Uint32Array.BYTES_PER_ELEMENT;
+  }
+
+  /** Four words for each slot. */
+  get words(): Uint32Array {
+    return this.#words;
+  }
+
+  /** Gives its memory back. From now on it finds nothing. */
+  free(): void {
+    const { buffer } = this.#words;
+    // One empty slot, where every search ends.
+    this.#words = new Uint32Array(hashWords);
+    this.#scale = 0;
+    this.#count = 0;
+    freeMemory(buffer as ArrayBuffer);
   }
 
   get count(): number {
@@ -104,6 +124,6 @@ export class RecordHashTable {
 
   /** Whether a slot has a hash; its words begin at `slot * hashWords`. */
   has(slot: number): boolean {
-    return this.words[slot * hashWords + 1] !== 0;
+    return (this.words[slot * hashWords + 1] ?? 0) !== 0;
   }
 }

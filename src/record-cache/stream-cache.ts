@@ -194,8 +194,11 @@ export class StreamCache {
     try {
       const unseenPath = count === 0 ? null : await this.#writeMissed(session, words);
       const rows = { ...known, unseenPath };
+      // Without a hit, no row of a part has another one.
       const superseded =
-        parts.length === 0 ? [] : await this.#superseded(session, parts, { rows, seen, cursors, dropped });
+        parts.length === 0 || count === base.table.count
+          ? []
+          : await this.#superseded(session, parts, { rows, seen, cursors, dropped });
       return { unchangedRows: { records, known: rows }, superseded };
     } finally {
       session.close();

@@ -11,6 +11,7 @@ import {
   removeCacheFile,
   writeCacheFile,
 } from '../record-cache/cache-file.js';
+import { type CacheMemory, requireFree } from '../record-cache/cache-memory.js';
 import { RecordHashTable } from '../record-cache/hash-table.js';
 import type { JobLayout } from '../storage/layout.js';
 import { writeParquet } from '../storage/parquet.js';
@@ -39,6 +40,7 @@ export interface CacheUpdate {
 
 /** A stream after its commit, in the session that compared it. */
 interface CacheUpdateTask {
+  readonly caches: CacheMemory;
   readonly stream: string;
   readonly tables: WorkTables;
   /** The cache that this run has left for the next one: new, unchanged, or none. */
@@ -144,7 +146,11 @@ async function writeKnown(
   await mkdir(next, { recursive: true, mode: 0o700 });
   const { rows, sha256, path } = await writeParquet(store.session, query, keys(id), { compression: 'snappy' });
   const set = (await setOf(rows)) ?? (await newSet(store, path, rows));
-  await writeCacheFile(image, set, { id, ...about, keys: { rows, sha256 } });
+  try {
+    await writeCacheFile(image, set, { id, ...about, keys: { rows, sha256 } });
+  } finally {
+    set.free();
+  }
   return id;
 }
 
@@ -159,8 +165,8 @@ async function promote(folder: string, known: string, id: string): Promise<void>
 export type CommitCacheUpdate = () => Promise<void>;
 
 /**
- * Writes the next run's cache file. Until the commit, the cache file before stays. Nothing depends on it but the
- * cost of that run.
+ * Writes the next run's cache file, and frees the hash table. Until the commit, the cache file before stays. Nothing depends on it
+ * but the cost of that run.
  * @throws {CdsyncError} and errors of the file system
  */
 export async function prepareCacheUpdate(
@@ -180,9 +186,23 @@ export async function prepareCacheUpdate(
     separator: known.separator,
     verified_at: known.verifiedAt,
   };
-  const setOf = (rows: number) => updatedSet(store, task, known, rows);
-  const id = await writeKnown(store, { query: rowsNow(task, known), folder: known.folder, about, setOf });
-  return () => promote(known.folder, folder, id);
+  const { caches, stream } = task;
+  const setOf = async (rows: number) => {
+    const updated = await updatedSet(store, task, known, rows);
+    if (updated !== undefined) return updated;
+    known.set?.free();
+    const bytes = RecordHashTable.bytesFor(rows);
+    requireFree(caches, stream, bytes);
+    await caches.hold(stream, bytes);
+    return undefined;
+  };
+  try {
+    const id = await writeKnown(store, { query: rowsNow(task, known), folder: known.folder, about, setOf });
+    return () => promote(known.folder, folder, id);
+  } finally {
+    known.set?.free();
+    await caches.hold(stream, 0);
+  }
 }
 
 /** Rows that are erased from a snapshot. */
@@ -201,7 +221,8 @@ interface CacheErasure {
 export async function eraseFromCache(store: SnapshotStore, layout: JobLayout, task: CacheErasure): Promise<void> {
   const { stream, keys, storeId, before, runId, folder } = task;
   const known = layout.known(stream);
-  const { header } = (await readCacheFile(known, () => undefined).catch(() => undefined)) ?? {};
+  const { header, table } = (await readCacheFile(known, () => undefined).catch(() => undefined)) ?? {};
+  table?.free();
   if (header === undefined || header.store_id !== storeId || header.run_id !== before) return removeCacheFile(known);
   const all = `FROM read_parquet(${fileText(cachePaths(known).keys(header.id))})`;
   const { fingerprint, secret, separator, verified_at } = header;

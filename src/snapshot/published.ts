@@ -18,6 +18,7 @@ import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import type { JobLayout } from '../storage/layout.js';
+import { planMemory } from '../storage/memory-plan.js';
 
 /** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
 const allowedStatements: ReadonlySet<StatementType> = new Set([
@@ -150,7 +151,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   try {
     instance = await DuckDBInstance.create(path, {
       access_mode: 'READ_ONLY',
-      memory_limit: `${memoryMb}MB`,
+      memory_limit: `${planMemory({ memoryMb, threads }).duckdb.other.memoryMb}MB`,
       threads: String(threads),
       temp_directory: await spillFolder(layout),
       autoinstall_known_extensions: 'false',

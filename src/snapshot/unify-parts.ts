@@ -180,5 +180,6 @@ export async function unifyParts(session: Session, task: UnifyTask, tables: Work
     const file = await rewrite(session, part, task, tables);
     if (file !== undefined) files.push(file);
   }
+  await session.run(`DROP TABLE ${tables.surplus}`);
   return { files, duplicates, forgotten, rows: files.reduce((sum, { rows }) => sum + rows, 0) };
 }

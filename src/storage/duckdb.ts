@@ -16,7 +16,7 @@ import { sqlText } from '../core/sql.js';
 import { databaseError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
-import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory } from './memory-plan.js';
+import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory, type Resources } from './memory-plan.js';
 import { registerSalt, useSaltInSql } from './salts.js';
 
 // DuckDB's client drops a U+FEFF at the start of a text: another key, name or value than the stored one. This decoder keeps it.
@@ -207,22 +207,23 @@ export class Session {
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
-  #resources: DuckdbLimits;
+  #resources: Resources;
   readonly #uses = new Set<{ readonly phase: Phase; readonly needs: MemoryNeeds }>([{ phase: 'other', needs: {} }]);
   readonly #salts = new Map<string, SaltFingerprint>();
   readonly #checked = new Set<string>();
   #widestColumns = 0;
+  #cacheBytes = 0;
   #limits: DuckdbLimits;
   #applied: Promise<void> = Promise.resolve();
 
-  private constructor(instance: DuckDBInstance, resources: DuckdbLimits) {
+  private constructor(instance: DuckDBInstance, resources: Resources) {
     this.#instance = instance;
     this.#resources = resources;
     this.#limits = planMemory(resources).duckdb.other;
   }
 
-  /** @param resources the memory that DuckDB may use; Node's is not included */
-  static async open(resources: DuckdbLimits): Promise<Database> {
+  /** @param resources what the process may use; DuckDB gets its part of it */
+  static async open(resources: Resources): Promise<Database> {
     const { memoryMb, threads } = planMemory(resources).duckdb.other;
     const instance = await DuckDBInstance.create(':memory:', {
       memory_limit: `${memoryMb}MB`,
@@ -303,8 +304,14 @@ export class Database {
   }
 
   /** From now on, `resources` are what the instance may use. */
-  async resize(resources: DuckdbLimits): Promise<void> {
+  async resize(resources: Resources): Promise<void> {
     this.#resources = resources;
+    await this.#applyLimits();
+  }
+
+  /** Leaves that many bytes to the record caches. */
+  async leave(cacheBytes: number): Promise<void> {
+    this.#cacheBytes = cacheBytes;
     await this.#applyLimits();
   }
 
@@ -313,7 +320,8 @@ export class Database {
       const before = this.#limits;
       const all = [...this.#uses].map(
         ({ phase, needs }) =>
-          planMemory(this.#resources, { ...needs, widestColumns: this.#widestColumns }).duckdb[phase],
+          planMemory(this.#resources, { ...needs, cacheBytes: this.#cacheBytes, widestColumns: this.#widestColumns })
+            .duckdb[phase],
       );
       const threads = Math.min(...all.map((limits) => limits.threads));
       const memoryMb = Math.min(...all.map((limits) => limits.memoryMb));

@@ -2,12 +2,18 @@ import { wideColumns } from '../columns/row-hash.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
 
 /** The phases of work with DuckDB that have their own limits; `other` is the rest. */
-export type Phase = 'other' | 'writing files' | 'comparing' | 'first commit' | 'commit';
+export type Phase = 'other' | 'reading' | 'writing files' | 'comparing' | 'first commit' | 'commit';
 
 /** The limits of a DuckDB instance, for all of its sessions together. */
 export interface DuckdbLimits {
   readonly memoryMb: number;
   readonly threads: number;
+}
+
+/** What a process may use, or a share of that. */
+export interface Resources extends DuckdbLimits {
+  /** Whether it is a share, and the process itself takes nothing of it. */
+  readonly isShare?: boolean;
 }
 
 /** Figures that change a plan, and that a run learns only while it works. */
@@ -26,15 +32,19 @@ export interface MemoryNeeds {
 export interface DeliveryShare {
   /** What it takes of the job's. Deliveries whose shares are more than that, all together, take turns. */
   readonly takenMb: number;
-  /** Of the DuckDB that reads the snapshot. */
+  /** Of the DuckDB that reads the snapshot, as a share of {@link Resources}. */
   readonly ownMb: number;
   /** Of the connector's DuckDB, if it has one. */
   readonly connectorMb: number;
   readonly threads: number;
 }
 
-/** How the users of memory divide `memory_mb`. */
+/** How the users of memory divide `memory_mb`: what is used in one phase is `memory_mb` together. */
 interface MemoryPlan {
+  /** In MB: Node, code, and buffers that no one else counts. */
+  readonly processMb: number;
+  /** In MB: for all deliveries that are under way. */
+  readonly deliveriesMb: number;
   /** Bytes of response bodies, all together. */
   readonly bodyBytes: number;
   /** Bytes of record caches, all streams of a run together. */
@@ -48,9 +58,6 @@ interface MemoryPlan {
 
 /** DuckDB exceeds its limit by up to a sixth: it does not count allocations outside of its buffers. */
 const countedShare = 0.85;
-
-/** Below this share of `memory_mb`, DuckDB could not compare. */
-const leastShare = 0.4;
 
 /** In MB, enough for one thread to write a table without reading its own blocks again. */
 const onePassMb = 256;
@@ -76,11 +83,29 @@ const laneMb = 128;
 /** The need of a join for each key of either side: text, hash, position, hash table. Measured: 60 to 90. */
 const bytesPerKey = 100;
 
+/** The share of DuckDB's memory that one join may have. */
+const joinShare = 0.4;
+
 /** In MB, enough for DuckDB to write files and to join keys on disk. The configuration allows no smaller `memory_mb`. */
 const leastMb = 128;
 
-/** In MB, beside `memory_mb`: Node, code, and memory that DuckDB does not count. */
-const besideMb = 256;
+/** In MB: Node, the code of cdsync and DuckDB, pages that are read, and what V8 has not collected yet. Measured: 180 to 200. */
+const processMb = 200;
+
+/** The process does not take more than this share of a small `memory_mb`: DuckDB could do nothing. Such a run takes more than it should. */
+const mostProcessShare = 0.4;
+
+/** In MB: what a run takes however little it may. */
+const leastRunMb = 400;
+
+/** In MB: small lists are recognised even with the smallest `memory_mb`. */
+const leastCachesMb = 16;
+
+/** In MB: more bodies at once would make no reading quicker. */
+const mostBodiesMb = 512;
+
+/** A run may exceed `memory_mb` by a tenth: allocators keep some of what is freed. */
+const excess = 1.1;
 
 /**
  * The notice for a process that may use less memory than a run may take: the system would kill it without a word.
@@ -92,51 +117,64 @@ export function memoryNotice(
   limitBytes = process.constrainedMemory(),
 ): string | undefined {
   const limitMb = Math.floor(limitBytes / 1_000_000);
-  const needed = memoryMb + besideMb;
+  const needed = mostOfRun(memoryMb);
   if (limitBytes === 0 || needed <= limitMb) return undefined;
-  const fitting = limitMb - besideMb;
-  const remedy = fitting < leastMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
+  const fitting = Math.floor(limitMb / excess);
+  const remedy = fitting < leastRunMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
   return `this process may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
+}
+
+/** In MB: what a process with this `memory_mb` may take in all. */
+function mostOfRun(memoryMb: number): number {
+  return Math.ceil(Math.max(memoryMb, leastRunMb) * excess);
 }
 
 /** The `memory_mb` for a commit that writes that many columns. */
 export function memoryForCommit(writtenColumns: number): number {
   const neededMb = onePassMb + (writtenColumns * uncommittedBytesPerColumn) / 1_000_000;
-  return 100 * Math.ceil(neededMb / countedShare / 100);
+  return 100 * Math.ceil((processMb + neededMb / countedShare) / 100);
 }
 
 /** A plan in one line, for `--verbose`. */
-export function describePlan({ bodyBytes, cacheBytes, converterLanes, keysAtOnce, duckdb }: MemoryPlan): string {
+export function describePlan({ memoryMb }: DuckdbLimits, plan: MemoryPlan): string {
   const mb = (bytes: number) => `${formatCount(Math.floor(bytes / 1_000_000))} MB`;
+  const { duckdb, converterLanes, keysAtOnce } = plan;
   const [all, first] = [duckdb.other, duckdb['first commit']].map(
-    ({ memoryMb, threads }) => `${formatCount(memoryMb)} MB with ${formatCounted(threads, 'thread')}`,
+    (limits) => `${formatCount(limits.memoryMb)} MB with ${formatCounted(limits.threads, 'thread')}`,
   );
-  return `memory plan: responses ${mb(bodyBytes)}, record caches ${mb(cacheBytes)}, DuckDB ${all} (first commit: ${first}), ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
+  return `memory plan: ${formatCount(memoryMb)} MB in all, and up to ${formatCount(mostOfRun(memoryMb))} MB for moments: process ${plan.processMb} MB; while it reads, responses ${mb(plan.bodyBytes)} and record caches up to ${mb(plan.cacheBytes)}; DuckDB has what these leave, at most ${all} (first commit: ${first}); ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
 }
 
 /** Divides `memory_mb` among its users. Code outside of this file takes its part from here. */
-export function planMemory(resources: DuckdbLimits, needs: MemoryNeeds = {}): MemoryPlan {
-  const { memoryMb, threads } = resources;
+export function planMemory(resources: Resources, needs: MemoryNeeds = {}): MemoryPlan {
+  const { memoryMb, threads, isShare = false } = resources;
   const { cacheBytes = 0, recordBytes = 0, widestColumns = 0, writtenColumns = 0 } = needs;
-  const bytes = memoryMb * 1_000_000;
+  const ofProcess = isShare ? 0 : Math.floor(Math.min(processMb, memoryMb * mostProcessShare));
+  // The rest of cdsync holds up to two copies of the largest body.
+  const bodiesMb = Math.min(memoryMb / 4, mostBodiesMb);
+  const cachesMb = Math.max(leastCachesMb, Math.min(memoryMb / 2, memoryMb - ofProcess - bodiesMb - leastMb));
   const wideMb = widestColumns > wideColumns ? Math.ceil((widestColumns * countedBytesPerColumn) / 1_000_000) : 0;
-  const allMb = Math.floor(memoryMb * countedShare);
-  const besideCaches = Math.max(memoryMb * leastShare, memoryMb - Math.floor(cacheBytes / 1_000_000));
+  const leastLimit = Math.min(memoryMb, leastMb) * countedShare;
+  const left = (takenMb: number) => Math.floor(Math.max(leastLimit, (memoryMb - ofProcess - takenMb) * countedShare));
+  const loadedMb = Math.ceil(cacheBytes / 1_000_000);
+  const allMb = left(loadedMb);
   const uncommittedMb = Math.floor((writtenColumns * uncommittedBytesPerColumn) / 1_000_000);
   // A first snapshot is written in one pass. DuckDB would keep its blocks, and each thread a row group that is not compressed yet.
   const fewThreads = Math.min(threads, Math.max(1, Math.floor(memoryMb / (2 * onePassMb))));
   const onePass = fewThreads * (onePassMb + Math.ceil((rowsInWork * recordBytes) / 1_000_000)) + uncommittedMb;
   return {
-    // The rest of cdsync holds up to two copies of the largest body.
-    bodyBytes: Math.floor(bytes * 0.25),
-    cacheBytes: bytes * 0.5,
+    processMb: ofProcess,
+    deliveriesMb: memoryMb - ofProcess,
+    bodyBytes: Math.floor(bodiesMb * 1_000_000),
+    cacheBytes: Math.floor(cachesMb * 1_000_000),
     converterLanes: Math.min(2, threads, Math.floor(memoryMb / laneMb)),
-    keysAtOnce: Math.max(1, Math.floor((bytes * 0.25) / bytesPerKey)),
+    keysAtOnce: Math.max(1, Math.floor((allMb * 1_000_000 * joinShare) / bytesPerKey)),
     duckdb: {
       other: { threads, memoryMb: allMb + wideMb },
+      reading: { threads, memoryMb: left(loadedMb + bodiesMb) + wideMb },
       // Statements that are too small to share, or that write one file: threads that wait for a share take a third more CPU time.
       'writing files': { threads: 1, memoryMb: allMb + wideMb },
-      comparing: { threads, memoryMb: Math.floor(besideCaches * countedShare) + wideMb },
+      comparing: { threads, memoryMb: allMb + wideMb },
       commit: { threads: uncommittedMb > allMb * uncommittedShare ? 1 : threads, memoryMb: allMb + wideMb },
       'first commit': { threads: fewThreads, memoryMb: Math.min(allMb, onePass) + wideMb },
     },
@@ -156,20 +194,22 @@ const leavesOfThreads = 100;
  * @param hasOwn whether the connector has a DuckDB of its own
  */
 export function deliveryShare(
-  { memoryMb, threads }: DuckdbLimits,
+  resources: Resources,
   {
     leaves,
     destinations,
     hasOwn,
   }: { readonly leaves: number; readonly destinations: number; readonly hasOwn: boolean },
 ): DeliveryShare {
+  const { deliveriesMb } = planMemory(resources);
   const instances = hasOwn ? 2 : 1;
-  const needed = Math.ceil(leastMb + leaves * deliveredMbPerLeaf);
-  const each = Math.max(needed, Math.floor(memoryMb / destinations / instances));
+  const needed = Math.min(deliveriesMb, leastMb) + leaves * deliveredMbPerLeaf;
+  const share = Math.max(needed, Math.floor(deliveriesMb / destinations / instances));
+  const limit = Math.max(needed, Math.floor(share * countedShare));
   return {
-    takenMb: Math.min(memoryMb, each * instances),
-    ownMb: Math.floor(each / countedShare),
-    connectorMb: each,
-    threads: leaves > leavesOfThreads ? 1 : threads,
+    takenMb: Math.min(deliveriesMb, share * instances),
+    ownMb: Math.ceil(limit / countedShare),
+    connectorMb: limit,
+    threads: leaves > leavesOfThreads ? 1 : resources.threads,
   };
 }

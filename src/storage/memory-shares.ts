@@ -1,3 +1,10 @@
+import { planMemory, type Resources } from './memory-plan.js';
+
+/** The memory for the deliveries of a job. */
+export function sharesOf(resources: Resources): MemoryShares {
+  return new MemoryShares(planMemory(resources).deliveriesMb);
+}
+
 /** The memory of a job, of which works that run at once take shares. Where these do not suffice, the works take turns. */
 export class MemoryShares {
   #freeMb: number;

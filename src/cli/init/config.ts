@@ -139,7 +139,7 @@ export function configText({ service, storage, job, streams, others }: ConfigPla
     '# The folder for all data, with one folder per job; relative to this file.',
     `storage: ${yamlText(storage)}`,
     '',
-    '# The memory and threads that DuckDB may use.',
+    '# The memory of the process, and the threads that DuckDB may use.',
     '# resources: { memory_mb: 768, threads: 2 }',
     '',
     'jobs:',

@@ -92,22 +92,22 @@ async function isDamagedHere(database: Database, layout: JobLayout): Promise<boo
 
 /** Updates of the record caches for the next run. If one fails, the next run converts all records of its stream. */
 class CacheUpdates {
-  readonly #context: Pick<RunContext, 'layout' | 'notice' | 'signal'>;
+  readonly #context: Pick<RunContext, 'layout' | 'notice' | 'signal' | 'caches'>;
   readonly #keep = new Map<string, CommitCacheUpdate>();
 
-  constructor(context: Pick<RunContext, 'layout' | 'notice' | 'signal'>) {
+  constructor(context: Pick<RunContext, 'layout' | 'notice' | 'signal' | 'caches'>) {
     this.#context = context;
   }
 
   /** Writes temporary files, for {@link keep}. */
   async prepare(store: SnapshotStore, { run, streams }: Pick<CommitTask, 'run' | 'streams'>): Promise<void> {
-    const { layout, signal } = this.#context;
+    const { layout, signal, caches } = this.#context;
     const { id: storeId } = await store.state();
     for (const commit of streams) {
       const { task, tables, known } = commit;
       const { stream } = task;
       const runId = isChanged(commit) ? run.runId : (task.previous?.run_id ?? run.runId);
-      const about = { stream, tables, known, storeId, runId };
+      const about = { caches, stream, tables, known, storeId, runId };
       try {
         this.#keep.set(stream, await store.session.until(signal, () => prepareCacheUpdate(store, layout, about)));
       } catch (error) {
@@ -137,26 +137,6 @@ export interface Committed {
   readonly unpublished: CdsyncError | undefined;
 }
 
-/** Bytes in memory above which the pages that were read are collected before DuckDB writes. */
-const worthCollecting = 256_000_000;
-
-/**
- * Collects garbage. V8 does so only while JavaScript allocates. While DuckDB writes, about 60 MB of pages that were read would stay
- * beside its memory.
- */
-async function collectGarbage(): Promise<void> {
-  if (process.memoryUsage.rss() < worthCollecting) return;
-  try {
-    const { Session } = await import('node:inspector');
-    const session = new Session();
-    session.connect();
-    await new Promise<void>((resolve) => session.post('HeapProfiler.collectGarbage', () => resolve()));
-    session.disconnect();
-  } catch {
-    // A Node without an inspector works as well, with more memory.
-  }
-}
-
 /**
  * Columns of a stream that DuckDB has in memory until the commit: of a first one those of its rows; later ones write rows, changes and
  * earlier rows, and have been compared by tables of their own.
@@ -182,13 +162,13 @@ function withMemoryNeeded(error: unknown, writtenColumns: number, memoryMb: numb
  *   also what {@link publishStore} throws
  */
 export async function commitAndPublish(
-  context: PublishContext & Pick<RunContext, 'config' | 'progress' | 'signal' | 'bucket'>,
+  context: PublishContext & Pick<RunContext, 'config' | 'progress' | 'signal' | 'bucket' | 'caches' | 'client'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams, isNews }: CommitTask,
 ): Promise<Committed> {
-  const { database, layout, progress, clock, job, signal } = context;
+  const { database, layout, progress, clock, job, signal, client } = context;
   progress.phase = 'committing';
-  await collectGarbage();
+  client.freeBuffers();
   const cacheUpdates = new CacheUpdates(context);
   const ageFromMs = agesCountFrom(run, streams);
   const commit: RunCommit = {

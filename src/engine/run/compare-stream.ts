@@ -39,7 +39,7 @@ import type { PreviousState } from './recover.js';
 import { checkRowCounts, countDuplicates } from './row-counts.js';
 import type { StreamReader } from './stream-reader.js';
 
-type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config' | 'database'>;
+type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config' | 'database' | 'caches'>;
 
 interface CompareTask {
   readonly config: StreamConfig;
@@ -170,7 +170,7 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   if (read.unchangedRows.known !== null && !hashesComparable({ previous, columns: read.columns, hashVersion: duckdb }))
     throw new ReadingInvalidated();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
-  const { keysAtOnce } = planMemory(context.config.resources);
+  const { keysAtOnce } = planMemory(context.config.resources, { cacheBytes: context.caches.bytes });
   const forgotten = await forgottenKeys(context, { stream: config.name, key, previous });
   const unifying = { ...read, key, compression, known, keysAtOnce, forgotten: forgotten?.among };
   const unified = await unifyParts(store.session, unifying, tables);

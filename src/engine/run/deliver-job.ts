@@ -9,7 +9,7 @@ import { readDeliveryState } from '../../delivery/delivery-state.js';
 import { noteCarriedOut } from '../../delivery/erasure-log.js';
 import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
 import { dropErasedKeys } from '../../storage/erasures.js';
-import { MemoryShares } from '../../storage/memory-shares.js';
+import { sharesOf } from '../../storage/memory-shares.js';
 import { reportError } from '../report-job.js';
 
 export interface DeliverJobOptions {
@@ -110,7 +110,7 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
   // Every connection of every destination listens to the signal: no warning about many listeners.
   setMaxListeners(0, context.signal);
   const requests = requestsOf(options);
-  const shares = { memory: new MemoryShares(context.resources.memoryMb), destinations: requests.length };
+  const shares = { memory: sharesOf(context.resources), destinations: requests.length };
   const delivered = requests.map(({ destination, streams, ...rest }) => {
     const progress = streams.map(
       (stream): DeliveryProgress => ({

@@ -272,6 +272,6 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
     checkTotal: config.reads.checkTotal,
   });
   // It may have no cache after all, or the one of the reading that it resumes.
-  context.caches.set(config.name, reader.hashTable?.words.byteLength ?? 0);
+  await context.caches.hold(config.name, reader.hashTable?.words.byteLength ?? 0);
   return reader;
 }

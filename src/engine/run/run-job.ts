@@ -100,8 +100,7 @@ async function readAndCommit(
   const read = stages[0]?.streams ?? [];
   const widths = await Promise.all(read.map((stream) => stream.width()));
   const widestColumns = Math.max(0, ...widths);
-  const cacheBytes = read.reduce((sum, stream) => sum + stream.cacheBytes, 0);
-  return database.use('comparing', { cacheBytes, widestColumns }, async () => {
+  return database.use('comparing', { widestColumns }, async () => {
     await fitBlocks(database, layout, { sequence: before.sequence, widths });
     return compareAndCommit(context, stages, task);
   });

@@ -167,7 +167,7 @@ export class StreamRun {
     { session, columns }: { readonly session: Session; readonly columns: ReadingInvalidated['columns'] },
   ): Promise<StreamReader> {
     const first = this.reader?.counters() ?? { ...noCounters, ...opened.meter };
-    await this.reader?.close();
+    await this.close();
     this.#replaced = {
       pages: this.#replaced.pages + first.pages,
       milliseconds: this.#replaced.milliseconds + first.milliseconds,
@@ -275,11 +275,6 @@ export class StreamRun {
     return countLeaves((await this.reader.extracted().catch(() => undefined))?.columns ?? []);
   }
 
-  /** Bytes of its record cache, which stays in memory until the commit. */
-  get cacheBytes(): number {
-    return this.reader?.hashTable?.words.byteLength ?? 0;
-  }
-
   /** The commit to make; undefined if the stream failed or is held. */
   get commit(): StreamCommit | undefined {
     const { error, findings, commit } = this.outcome;
@@ -363,7 +358,13 @@ export class StreamRun {
 
   /** Ends the reading, if there is one, and frees its memory. */
   async close(): Promise<void> {
-    await this.reader?.close();
+    const { reader, commit } = this;
     this.reader = undefined;
+    await reader?.close();
+    const table = reader?.hashTable;
+    // The commit changes the table for the next run, and frees it.
+    if (table === undefined || (typeof commit?.known === 'object' && commit.known.set === table)) return;
+    table.free();
+    await this.#context.caches.hold(this.name, 0);
   }
 }

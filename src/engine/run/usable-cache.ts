@@ -5,6 +5,7 @@ import { hashVersion } from '../../columns/row-hash.js';
 import type { StreamConfig } from '../../config/config.js';
 import { formatDuration } from '../../core/quantities.js';
 import { type CacheHeader, UnusableCache } from '../../record-cache/cache-file.js';
+import { requireFree } from '../../record-cache/cache-memory.js';
 import type { StreamCacheOptions } from '../../record-cache/stream-cache.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Source } from '../../sources/source.js';
@@ -84,11 +85,6 @@ function refuseUnfit(
   // A clock that was set back must not delay the check.
   if (!(Math.abs(age) < verifyEvery)) refuse(`each is checked once in ${formatDuration(verifyEvery)}`);
   const bytes = header.slots * hashWords * Uint32Array.BYTES_PER_ELEMENT;
-  const freeBytes = caches.freeFor(stream);
-  const [needed, free] = [Math.ceil(bytes / 1_000_000), Math.floor(freeBytes / 1_000_000)];
-  if (bytes > freeBytes)
-    refuse(
-      `the record cache takes ${needed} MB, and of half of \`memory_mb\`, which all caches share, ${free} MB are free`,
-    );
-  caches.set(stream, bytes);
+  requireFree(caches, stream, bytes);
+  caches.reserve(stream, bytes);
 }

@@ -1,4 +1,4 @@
-import { CdsyncError, type ErrorKind, reworded, storageError } from '../../core/errors.js';
+import { CdsyncError, type ErrorKind, liftLimit, memoryRefused, reworded, storageError } from '../../core/errors.js';
 import { loadRefused } from '../errors.js';
 
 /** Why DuckDB failed, by its words; a refusal of the operating system by that system's error code. The first that fits counts. */
@@ -13,7 +13,7 @@ const reasons = {
   EIO: /^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i,
   // DuckDB says it of a statement, or of its COMMIT.
   memory:
-    /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|(failed to|could not) (pin|allocate) |std::bad_alloc)/i,
+    /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|(failed to|could not) (pin|allocate) |std::bad_alloc)|Original error: Allocation failure/i,
 } as const;
 type Reason = keyof typeof reasons;
 const allReasons = Object.keys(reasons) as Reason[];
@@ -109,15 +109,10 @@ export function databaseError(cause: unknown): CdsyncError {
 const systemRefuses = /bad.alloc|allocation failure/i;
 
 function memoryExceeded(cause: unknown): CdsyncError {
-  if (systemRefuses.test(messageOf(cause)))
-    return new CdsyncError('the system refuses DuckDB more memory', {
-      code: 'memory_refused',
-      hint: 'lift the limit of this process (ulimit -v): Node and DuckDB reserve more addresses than they use. Limit memory by a cgroup and `resources.memory_mb`',
-      cause,
-    });
+  if (systemRefuses.test(messageOf(cause))) return memoryRefused('DuckDB', cause);
   return new CdsyncError('DuckDB needs more memory than it may use', {
     code: 'memory_exceeded',
-    hint: 'raise `resources.memory_mb`',
+    hint: 'raise `resources.memory_mb`, of which DuckDB has a part: it is for the whole process',
     cause,
   });
 }
@@ -188,7 +183,7 @@ export function duckdbRefused(did: string, cause: unknown): CdsyncError {
   if (reason === 'memory')
     return loadRefused('DuckDB needs more memory than it may use to load', {
       cause,
-      hint: 'raise `memory_mb` of the destination',
+      hint: systemRefuses.test(messageOf(cause)) ? liftLimit : 'raise `memory_mb` of the destination',
     });
   return loadRefused(`${did} (${name})`, { cause, causeQuotesValues: true });
 }

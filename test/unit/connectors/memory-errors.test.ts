@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { refusal } from '../../../connectors/duckdb/errors.js';
 import { lakeError } from '../../../connectors/ducklake/errors.js';
+import { asCdsyncError } from '../../../src/core/errors.js';
 import { databaseError } from '../../../src/sdk/duckdb/errors.js';
 
 const shown = { catalog: 'lake.ducklake', redact: (text: string) => text };
@@ -27,8 +28,18 @@ it.each([
   expect(refusal(new Error(message))).toMatchObject({ kind: 'retryable', message: expect.stringContaining('in use') });
 });
 
-it('memory that the system refuses is not told as that of cdsync', () => {
-  const refused = new Error('Out of Memory Error: Failed to allocate block of 262144 bytes (bad allocation)');
-  expect(databaseError(refused)).toMatchObject({ code: 'memory_refused', hint: expect.not.stringMatching(/raise/) });
+it.each([
+  'Out of Memory Error: Failed to allocate block of 262144 bytes (bad allocation)',
+  `IO Error: Detached database 'store', but CHECKPOINT during DETACH failed.
+Checkpoint failed for database "store". The database has been invalidated. Original error: Allocation failure`,
+])('memory that the system refuses is not told as that of cdsync: %s', (message) => {
+  const limit = { hint: expect.stringMatching(/^(?!.*raise).*ulimit -v/) };
+  expect(databaseError(new Error(message))).toMatchObject({ code: 'memory_refused', ...limit });
+  expect(refusal(new Error(message))).toMatchObject({ code: 'destination_refused', ...limit });
+});
+
+it('and neither is a library that finds no addresses', () => {
+  const error = asCdsyncError(new Error('libduckdb.so: failed to map segment from shared object'));
+  expect(error).toMatchObject({ code: 'memory_refused', hint: expect.stringContaining('ulimit -v') });
   expect(databaseError(new Error(lacking[0]))).toMatchObject({ code: 'memory_exceeded' });
 });

@@ -3,13 +3,12 @@ import { hashVersion } from '../../../src/columns/row-hash.js';
 import { cacheOptionsFor } from '../../../src/engine/run/usable-cache.js';
 import { type CacheHeader, UnusableCache } from '../../../src/record-cache/cache-file.js';
 import { CacheMemory } from '../../../src/record-cache/cache-memory.js';
-import { planMemory } from '../../../src/storage/memory-plan.js';
 
 const slotBytes = 16;
 
-/** Streams of one run at `memory_mb` 256: 128 MB for caches. */
+/** Streams of one run with 128 MB for caches. */
 function run() {
-  const caches = new CacheMemory(planMemory({ memoryMb: 256, threads: 2 }).cacheBytes);
+  const caches = new CacheMemory(128_000_000);
   const context = {
     job: { recognition: { enabled: true, verifyEvery: 1000 } },
     config: { service: {} },
@@ -40,18 +39,18 @@ function run() {
 }
 
 describe('the record caches of a run', () => {
-  test('share half of memory_mb: a stream that finds too little converts every record', () => {
+  test('share a part of memory_mb: a stream that finds too little converts every record', async () => {
     const { use, caches } = run();
     use('first', 60);
     use('second', 60);
     const third = () => use('third', 60);
     expect(third).toThrow(UnusableCache);
     expect(third).toThrow(
-      'the record cache takes 60 MB, and of half of `memory_mb`, which all caches share, 8 MB are free',
+      'the record cache takes 60 MB, and of the part of `memory_mb` that all caches share, 8 MB are free',
     );
     use('small', 8);
     // Read again from its start, a stream has no cache any more.
-    caches.set('first', 0);
+    await caches.hold('first', 0);
     use('third', 60);
   });
 

@@ -20,7 +20,7 @@ async function inForce(): Promise<{ threads: number; memory: string }> {
   }
 }
 
-const full = { threads: 3, memory: '621.7 MiB' };
+const full = { threads: 3, memory: '459.6 MiB' };
 const little = { threads: 1, memory: '244.1 MiB' };
 
 /** Work that is under way until it is ended. */
@@ -59,12 +59,21 @@ describe('the limits of the instance', () => {
   });
 
   test('are the smallest of the phases under way', async () => {
-    await database.use('comparing', { cacheBytes: 168_000_000 }, async () => {
-      expect(await inForce()).toEqual({ ...full, memory: '486.3 MiB' });
+    await database.use('reading', {}, async () => {
+      expect(await inForce()).toEqual({ ...full, memory: '304.2 MiB' });
       await database.use('first commit', {}, async () => expect(await inForce()).toEqual(little));
-      expect(await inForce()).toEqual({ ...full, memory: '486.3 MiB' });
+      expect(await inForce()).toEqual({ ...full, memory: '304.2 MiB' });
     });
     expect(await inForce()).toEqual(full);
+  });
+
+  test('leave the record caches their memory, also within a phase, and take it back when these are let go', async () => {
+    await database.use('comparing', {}, async () => {
+      await database.leave(168_000_000);
+      expect(await inForce()).toEqual({ ...full, memory: '324.2 MiB' });
+      await database.leave(0);
+      expect(await inForce()).toEqual(full);
+    });
   });
 
   test('grow for tables of many columns, whatever work is under way', async () => {
@@ -73,7 +82,7 @@ describe('the limits of the instance', () => {
     await database.use('other', { widestColumns: 5000 }, async () => undefined);
     expect(await inForce()).toEqual({ threads: 1, memory: '1.7 GiB' });
     await work.end();
-    expect(await inForce()).toEqual({ threads: 3, memory: '2.1 GiB' });
+    expect(await inForce()).toEqual({ threads: 3, memory: '1.9 GiB' });
   });
 
   test('are named where only the COMMIT finds that rows do not fit', async () => {
