@@ -72,7 +72,10 @@ export function hasValue(columns: readonly NamedColumn[], texts: readonly string
 /** Of more people at once, only the keys are searched for. */
 const mostPeople = 100;
 
-/** Texts that only these rows have, of at least 6 characters: a search for them shows whether a file still has data of the person. */
+/** A longer text stands in SQL and in memory many times over, and its row has shorter ones. */
+const maxSearchedLetters = 4000;
+
+/** Texts that only these rows have, of 6 to 4,000 characters: a search for them shows whether a file still has data of the person. */
 export async function identifyingValues(
   { session }: SnapshotStore,
   { stream, key, columns }: StreamState,
@@ -84,7 +87,7 @@ export async function identifyingValues(
   if (texts.length === 0 || keys.length > mostPeople) return [];
   const value = (index: number) => quoteIdentifier(texts[index] ?? '');
   const lists = texts.map(
-    (_, index) => `list(DISTINCT ${value(index)}) FILTER (length(${value(index)}) >= 6) AS v${index}`,
+    (_, index) => `list(DISTINCT ${value(index)}) FILTER (length(${value(index)}) BETWEEN 6 AND ${maxSearchedLetters}) AS v${index}`,
   );
   const [mine] =
     await session.rows(`SELECT to_json({${texts.map((_, index) => `v${index}: v${index}`).join(', ')}})::VARCHAR AS found
