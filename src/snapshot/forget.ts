@@ -87,7 +87,8 @@ export async function identifyingValues(
   if (texts.length === 0 || keys.length > mostPeople) return [];
   const value = (index: number) => quoteIdentifier(texts[index] ?? '');
   const lists = texts.map(
-    (_, index) => `list(DISTINCT ${value(index)}) FILTER (length(${value(index)}) BETWEEN 6 AND ${maxSearchedLetters}) AS v${index}`,
+    (_, index) =>
+      `list(DISTINCT ${value(index)}) FILTER (length(${value(index)}) BETWEEN 6 AND ${maxSearchedLetters}) AS v${index}`,
   );
   const [mine] =
     await session.rows(`SELECT to_json({${texts.map((_, index) => `v${index}: v${index}`).join(', ')}})::VARCHAR AS found
