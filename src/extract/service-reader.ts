@@ -54,8 +54,6 @@ export class ServiceReader {
   readonly #partitions: readonly Partition[];
   #totalAtStart: number | null;
   readonly passes: Pass[] = [];
-  /** Undefined as long as more is being added. */
-  #extracted: Promise<ReadResult> | undefined;
   readonly #total: ListTotal;
   #hasTotal = true;
   readonly #earlierMs: number;
@@ -339,7 +337,6 @@ export class ServiceReader {
    */
   async addSingle(key: string, body: Buffer): Promise<boolean> {
     const { filter, stream, source } = this.#options;
-    this.#extracted = undefined;
     if (source.kind !== 'list') throw new TypeError(`a ${source.kind} source is not a list`);
     if (!isRecord(body, source, key)) {
       throw new CdsyncError('the service answered a request for one record with something else', {
@@ -353,16 +350,7 @@ export class ServiceReader {
   }
 
   /** Everything read so far, all of it in parts. More may be added afterwards. */
-  extracted(): Promise<ReadResult> {
-    const extracted = this.#extracted ?? this.#collected();
-    this.#extracted = extracted;
-    extracted.catch(() => {
-      this.#extracted = undefined;
-    });
-    return extracted;
-  }
-
-  async #collected(): Promise<ReadResult> {
+  async extracted(): Promise<ReadResult> {
     await this.#sink.flush();
     const state = await Journal.read(this.#options.folder);
     if (state === undefined) throw new Error('the journal of a running extraction is gone');
@@ -410,7 +398,6 @@ export class ServiceReader {
   }
 
   async #checkpointed(work: () => Promise<void>): Promise<void> {
-    this.#extracted = undefined;
     try {
       await this.#options.database.use('reading', {}, work);
       await this.#sink.rest();

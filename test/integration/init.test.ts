@@ -94,7 +94,7 @@ describe('cdsync init without a terminal', () => {
       status: 'ok',
       file: 'cdsync.yaml',
       job: 'nightly',
-      next: ['cdsync check', 'cdsync run'],
+      next: ['cdsync check', 'cdsync plan', 'cdsync run'],
     });
     expect(await streamsRead()).toEqual(['store_visitors', 'loyalty_members']);
     expect(await written()).toContain('# - { name: newsletter_subscribers, ');
