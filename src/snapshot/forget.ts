@@ -52,6 +52,20 @@ function textOf({ name, type }: NamedColumn): string {
   return isNested(type) ? `to_json(${quoteIdentifier(name)})::VARCHAR` : `${quoteIdentifier(name)}::VARCHAR`;
 }
 
+const wholeNumber = /^[-+]?\d+$/;
+const moment = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:[-+0-9.:Z]+$/;
+
+/** Whether a cast to the type keeps all of a text: 37.54 as an integer is 38, which many rows have. */
+function isOfType(text: string, type: string): boolean {
+  if (/INT/.test(type)) return wholeNumber.test(text);
+  if (type === 'DATE') return /^\d{4}-\d{2}-\d{2}$/.test(text);
+  if (type.startsWith('TIMESTAMP')) return moment.test(text);
+  const [, scale] = /^DECIMAL\(\d+,(\d+)\)$/.exec(type) ?? [];
+  const [, digits] = /^[-+]?\d*(?:\.(\d*))?(?:[eE][-+]?\d+)?$/.exec(text) ?? [];
+  if (scale !== undefined) return wholeNumber.test(text) || (digits !== undefined && digits.length <= Number(scale));
+  return (type === 'DOUBLE' || type === 'FLOAT') && (wholeNumber.test(text) || digits !== undefined);
+}
+
 /**
  * SQL for whether a row has one of the texts as a whole value, or within a list, a struct or JSON. It compares columns as they are: to make
  * a text of each row would take ten times as long.
@@ -63,8 +77,9 @@ export function hasValue(columns: readonly NamedColumn[], texts: readonly string
     if (column.type === 'VARCHAR') return [`${value} IN ${list}`];
     if (isText(column.type) || isNested(column.type))
       return texts.map((text) => `contains(${textOf(column)}, ${sqlText(JSON.stringify(text))})`);
-    const fitting = texts.filter((text) => /^[-+0-9.:TZe ]+$/.test(text));
-    return fitting.map((text) => `${value} = TRY_CAST(${sqlText(text)} AS ${column.type})`);
+    return texts
+      .filter((text) => isOfType(text, column.type))
+      .map((text) => `${value} = TRY_CAST(${sqlText(text)} AS ${column.type})`);
   });
   return tests.length === 0 ? 'false' : tests.map((test) => `coalesce(${test}, false)`).join(' OR ');
 }

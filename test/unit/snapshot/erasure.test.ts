@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { compact, compactionReason } from '../../../src/snapshot/compact.js';
-import { forgetRows, heldTexts, identifyingValues } from '../../../src/snapshot/forget.js';
+import { forgetRows, hasValue, heldTexts, identifyingValues } from '../../../src/snapshot/forget.js';
 import { beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
 import { recordDecisions } from '../../../src/storage/decisions.js';
 import { JobLayout } from '../../../src/storage/layout.js';
@@ -154,4 +154,19 @@ describe('forgetting rows', () => {
     const next = await snapshots.run('members', rows(3).slice(1));
     expect(next.task.difference).toMatchObject({ inserted: 0, updated: 0, deleted: 0, unchanged: 1 });
   });
+});
+
+test('finds a text in a column of another type only if the cast keeps all of it', async () => {
+  const { session } = await snapshots.store();
+  const found = async (type: string, value: string, text: string) =>
+    (await session.number(
+      `SELECT count(*) FROM (SELECT ${value}::${type} AS v) WHERE ${hasValue([{ name: 'v', type }], [text])}`,
+    )) > 0;
+  expect(await found('BIGINT', '38', '37.5421')).toBe(false);
+  expect(await found('BIGINT', '375421', '375421')).toBe(true);
+  expect(await found('DATE', "'2026-01-02'", '2026-01-02T03:04:05Z')).toBe(false);
+  expect(await found('DATE', "'2026-01-02'", '2026-01-02')).toBe(true);
+  expect(await found('TIMESTAMPTZ', "'2026-01-02 03:04:05Z'", '2026-01-02T03:04:05Z')).toBe(true);
+  expect(await found('DECIMAL(9,2)', '37.54', '37.5421')).toBe(false);
+  expect(await found('DOUBLE', '37.5421', '37.5421')).toBe(true);
 });
