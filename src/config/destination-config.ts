@@ -175,9 +175,11 @@ function checkPlace(
   if (place === undefined) return;
   const writer = `jobs.${job}.destinations, "${name}"`;
   for (const file of connector.files?.(options as never) ?? []) {
-    const other = taken.get(file);
-    taken.set(file, other ?? writer);
-    if (other === undefined) continue;
+    // Tables of one connector in one file are told apart by their names, below.
+    const kind = taken.get(file) ?? connector.name;
+    const other = taken.get(`writer of ${file}`);
+    taken.set(file, kind).set(`writer of ${file}`, other ?? writer);
+    if (other === undefined || kind === connector.name) continue;
     findings.refuseAt(path, { message: `${other} already writes the file ${file}`, allowed: 'a file of its own' });
     return;
   }

@@ -41,12 +41,16 @@ describe('one file of two destinations', () => {
     'jobs.b.destinations[0]: jobs.a.destinations, "d" already writes the file /srv/sync/w.duckdb; allowed: a file of its own';
 
   test.each([
-    [duckdb, `${duckdb}, schema: other`],
-    [duckdb, 'connector: duckdb, path: ./x/../w.duckdb, table: "x_{stream}"'],
     [duckdb, 'connector: ducklake, catalog: { duckdb: ./w.duckdb }, data_path: ./lake'],
     ['connector: ducklake, catalog: { sqlite: ./w.duckdb }, data_path: ./lake, schema: o', duckdb],
   ])('is refused: %s | %s', (first, second) => {
     expect(two(first, second)).toEqual([refusal]);
+  });
+
+  test('is theirs if they are of one kind and write other tables', () => {
+    expect(two(duckdb, `${duckdb}, schema: other`)).toEqual([]);
+    expect(two(duckdb, 'connector: duckdb, path: ./x/../w.duckdb, table: "x_{stream}"')).toEqual([]);
+    expect(two(duckdb, duckdb)).toEqual([expect.stringContaining('already writes table "s" of the same place')]);
   });
 
   test('is refused as a table where it is no single file', () => {
