@@ -114,19 +114,6 @@ export function values(bench: Workbench): void {
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
 
-  it.runIf(bench.keyed)('leaves out rows without a key', async () => {
-    const subject = await bench.subject({ key: ['id', 'part'], destination: { mode: bench.keyed } });
-    const rows = "SELECT 'p' || i AS id, CASE WHEN i <> 3 THEN 'a' END AS part, i AS visits FROM range(5) t(i)";
-    const { status, code } = undelivered(await subject.run(rows));
-    expect([status, code]).toEqual(['partial', 'values_refused']);
-    expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2', 'p4']);
-    // It is listed as long as the source has it.
-    const more = `${rows} UNION ALL SELECT 'p5', 'a', 5`;
-    expect(delivered(await subject.run(more)).refused).toBe(1);
-    expect(delivered(await subject.push()).refused).toBe(1);
-    expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2', 'p4', 'p5']);
-  });
-
   describe('values that the destination cannot hold', () => {
     // Every connector refuses something when its columns are narrow enough.
     const narrow = (): TableConnector => {
