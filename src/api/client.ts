@@ -4,23 +4,15 @@ import { interrupted } from '../core/errors.js';
 import { abortable, sleepUntilAborted } from '../core/on-abort.js';
 import { packageVersion } from '../core/package-version.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
-import type { Budget, LimitShare, Permit, RateLimiter } from '../rate-limit/budget.js';
+import type { Budget, LimitShare, Permit } from '../rate-limit/budget.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import { ApiGroups } from './api-groups.js';
-import type { Availability } from './availability.js';
 import { BodyMemory } from './body-memory.js';
 import { Deprecations } from './deprecations.js';
 import { openTokenSource } from './oauth-token.js';
 import type { OutageView } from './outage.js';
-import {
-  isIdempotent,
-  isRead,
-  type Operation,
-  PathSpellings,
-  type RequestCounts,
-  RequestHeaders,
-  requestTarget,
-} from './request.js';
+import type { Clearance, PendingRequest, SendOptions } from './pending-request.js';
+import { isIdempotent, isRead, type Operation, PathSpellings, RequestHeaders, requestTarget } from './request.js';
 import type { ResponseBody } from './response-body.js';
 import { ResponseCheck, requireJsonObject } from './response-check.js';
 import type { ServiceResponse } from './response-reader.js';
@@ -30,6 +22,7 @@ import type { TokenSource } from './token-source.js';
 import { oauthTransport, Transport, type WireRequest } from './transport.js';
 import { TransportError, WithheldError } from './transport-error.js';
 
+export type { SendOptions } from './pending-request.js';
 export type { Operation, RequestCounts } from './request.js';
 export { MalformedBodyError, ServiceError } from './service-error.js';
 
@@ -51,42 +44,10 @@ export interface ServiceClientOptions {
 /** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client sends the request again. */
 export type Decode<T> = (body: Buffer, head: Pick<ServiceResponse, 'status' | 'headers'>) => T;
 
-export interface SendOptions {
-  readonly signal: AbortSignal;
-  readonly meter: RequestCounts;
-  /** The sender can do without the result: a status such as 504 is believed after few attempts. */
-  readonly isOptional?: boolean;
-}
-
 /** The mean pause before a second new token is asked for: keys may be changing. */
 const tokenPauseMs = 2_000;
 /** New tokens for one request after refused ones. */
 const mostNewTokens = 2;
-
-/** One call of {@link ServiceClient.send}, over all its attempts. */
-interface PendingRequest<T> extends SendOptions {
-  readonly operation: Operation;
-  readonly take: (response: ServiceResponse) => T;
-  target: string;
-  readonly body: string | null;
-  readonly version: string | null;
-  readonly allowance: RateLimiter;
-  /** Whether a redirect to the other spelling of the path was followed; that happens once a call. */
-  respelled: boolean;
-  readonly trial: Trial;
-  readonly availability: Availability;
-  readonly atOnce: ConcurrencyController;
-  /** Tokens that were refused in a row. */
-  refusedTokens: number;
-}
-
-/** Everything that one attempt sends. */
-interface Clearance {
-  readonly permit: Permit;
-  readonly token: string;
-  /** Ends what counts against the requests under way. */
-  readonly leave: () => void;
-}
 
 /**
  * The client of one service and tenant. Every request of cdsync goes through {@link ServiceClient.send}, which keeps to the

@@ -124,6 +124,9 @@ export function checkStreamNames(
   }
 }
 
+/** The destination that writes each file and table, with its connector. */
+export type TakenPlaces = Map<string, { readonly writer: string; readonly connector: DestinationConfig['connector'] }>;
+
 /**
  * The destinations of a job, each already checked by the reader. Problems between them go to `findings`.
  * @param taken which destination writes which file and table, over all jobs of the configuration
@@ -131,7 +134,7 @@ export function checkStreamNames(
 export function destinationConfigs(
   parts: readonly DestinationPart[],
   job: DestinationJob,
-  taken: Map<string, string>,
+  taken: TakenPlaces,
   findings: ConfigProblems,
 ): DestinationConfig[] {
   const above = ['jobs', job.name, 'destinations'];
@@ -168,19 +171,19 @@ function checkPlace(
   { name, connector, options, streams, table }: DestinationConfig,
   job: string,
   path: Path,
-  taken: Map<string, string>,
+  taken: TakenPlaces,
   findings: ConfigProblems,
 ): void {
   const place = connector.place?.(options as never);
   if (place === undefined) return;
   const writer = `jobs.${job}.destinations, "${name}"`;
   for (const file of connector.files?.(options as never) ?? []) {
+    const other = taken.get(file) ?? { writer, connector };
+    taken.set(file, other);
     // Tables of one connector in one file are told apart by their names, below.
-    const kind = taken.get(file) ?? connector.name;
-    const other = taken.get(`writer of ${file}`);
-    taken.set(file, kind).set(`writer of ${file}`, other ?? writer);
-    if (other === undefined || kind === connector.name) continue;
-    findings.refuseAt(path, { message: `${other} already writes the file ${file}`, allowed: 'a file of its own' });
+    if (other.connector === connector) continue;
+    const message = `${other.writer} already writes the file ${file}`;
+    findings.refuseAt(path, { message, allowed: 'a file of its own' });
     return;
   }
   for (const stream of streams) {
@@ -188,8 +191,8 @@ function checkPlace(
     const target = isFile ? connector.sampleName(options as never, { job, stream }) : tableName(table, job, stream);
     const at = isFile ? [`${place}/${target}`.toLowerCase()] : [place, target.toLowerCase()];
     const key = JSON.stringify([connector.name, ...at]);
-    const other = taken.get(key);
-    taken.set(key, other ?? writer);
+    const other = taken.get(key)?.writer;
+    taken.set(key, taken.get(key) ?? { writer, connector });
     if (other === undefined) continue;
     findings.refuseAt(path, {
       message: isFile

@@ -9,7 +9,7 @@ import type { SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources } from '../sources/sources.js';
 import { deepMerge, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
 import type { Config, JobConfig, JobSummary, LocalConfig } from './config.js';
-import { checkStreamNames, destinationConfigs } from './destination-config.js';
+import { checkStreamNames, destinationConfigs, type TakenPlaces } from './destination-config.js';
 import { bareLimits } from './guard-options.js';
 import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
 import { type LintedStream, lintedJobs } from './linted-streams.js';
@@ -295,7 +295,7 @@ function build(
   findings: ConfigProblems,
 ): LocalConfig | Config {
   const folder = dirname(about.file);
-  const taken = new Map<string, string>();
+  const taken: TakenPlaces = new Map();
   const { storage, bucket } = storageOf(
     typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings),
     folder,

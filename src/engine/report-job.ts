@@ -15,7 +15,7 @@ import type {
   StreamStatus,
 } from '../core/run-report.js';
 import type { SchemaChange } from '../core/schema-change.js';
-import type { ReadingSplit } from '../extract/service-reader.js';
+import type { ReadingSplit } from '../extract/partition.js';
 import type { StreamCommit } from '../snapshot/commit.js';
 import type { Counters } from '../storage/journal.js';
 import type { RunIdentity } from '../storage/run-state.js';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { isAskable } from '../api/request.js';
 import { CdsyncError } from '../core/errors.js';
+import type { Pass } from '../core/run-report.js';
 import type { Source, Window } from '../sources/source.js';
 import type { SplitPart } from '../sources/splits.js';
 
@@ -128,6 +129,29 @@ function partitionsIn(split: ListSplit): Partition[] {
 /** Whether a partition is a part of a split list. */
 export function isListPart({ kind }: Partition): boolean {
   return kind === 'value' || kind === 'values';
+}
+
+/** How a list is read in parts. */
+export interface ReadingSplit {
+  readonly attributes: readonly string[];
+  readonly chains: number;
+  /** How many records only one more pass over the whole list has returned; null if the parts were enough. */
+  readonly missed: number | null;
+}
+
+/** @param passes those over the list besides the first @returns undefined if the list is read as one */
+export function splitOf(
+  partitions: readonly Partition[],
+  configured: ListSplit | undefined,
+  passes: readonly Pass[],
+): ReadingSplit | undefined {
+  const parts = partitions.filter(isListPart);
+  const [first] = parts;
+  if (first === undefined) return undefined;
+  const attribute = configured !== undefined && 'attribute' in configured ? [configured.attribute] : [];
+  const attributes = first.kind === 'values' ? first.values.map(([name]) => name) : attribute;
+  const missed = passes.find(({ reason }) => reason === 'parts')?.added ?? null;
+  return { attributes, chains: parts.length, missed };
 }
 
 /** The partitions that together make the whole stream. */

@@ -20,12 +20,13 @@ import { ListTotal } from './list-total.js';
 import { PageChain, type ReadTask } from './page-chain.js';
 import { fetchSinglePage, singlePageFetcher } from './page-fetcher.js';
 import {
-  isListPart,
   type Partition,
   partitionLabel,
   partitionName,
   partitionNamed,
   partitionsOf,
+  type ReadingSplit,
+  splitOf,
 } from './partition.js';
 import { collectReadResult, distinctKeys, type LiveCounters, type ReadResult } from './read-result.js';
 import { hasAttributes, isRecord } from './scan/exact-record.js';
@@ -33,14 +34,6 @@ import { StreamSink } from './stream-sink.js';
 import { TaskRunner } from './task-runner.js';
 
 const requestCounts = ['requests', 'retries', 'throttled', 'bytes'] as const;
-
-/** How a list is read in parts. */
-export interface ReadingSplit {
-  readonly attributes: readonly string[];
-  readonly chains: number;
-  /** How many records only one more pass over the whole list has returned; null if the parts were enough. */
-  readonly missed: number | null;
-}
 
 /** Reads one stream of the service completely into parts, with checkpoints from which a later process resumes. */
 export class ServiceReader {
@@ -142,14 +135,7 @@ export class ServiceReader {
 
   /** How the list is split; undefined if it is read as one. */
   get split(): ReadingSplit | undefined {
-    const parts = this.#partitions.filter(isListPart);
-    const [first] = parts;
-    if (first === undefined) return undefined;
-    const { partition } = this.#options;
-    const configured = partition !== undefined && 'attribute' in partition ? [partition.attribute] : [];
-    const attributes = first.kind === 'values' ? first.values.map(([attribute]) => attribute) : configured;
-    const missed = this.passes.find(({ reason }) => reason === 'parts')?.added ?? null;
-    return { attributes, chains: parts.length, missed };
+    return splitOf(this.#partitions, this.#options.partition, this.passes);
   }
 
   /** The counters of the processes whose reading it resumes. */

@@ -362,31 +362,6 @@ export interface FileConnector<S extends OptionShape = OptionShape> extends Conn
   open(context: DestinationContext<S>): Promise<FilePlace>;
 }
 
-/** Continues with something that was opened, and closes it if that fails. */
-export async function orClose<T>(opened: { close(): unknown }, work: () => T | Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    await opened.close();
-    throw error;
-  }
-}
-
-/** For checks: opens a destination, and describes tables there. @param types of a server whose functions loads rest on */
-export async function describeTables(
-  opening: Promise<TableDestination>,
-  tables: readonly string[],
-  types?: Pick<TableTypes, 'mapColumn'>,
-): Promise<void> {
-  const destination = await opening;
-  try {
-    for (const table of tables) await destination.describe(table);
-    if (types !== undefined) await destination.tryFunctions?.({ ...types, ...destination.types });
-  } finally {
-    await destination.close();
-  }
-}
-
 /** The default export of a connector's module. */
 // biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
 export type Connector = TableConnector<any> | RecordConnector<any> | FileConnector<any>;

@@ -44,7 +44,6 @@ export {
   type Connector,
   type DestinationCheck,
   type DestinationContext,
-  describeTables,
   type FileConnector,
   fileConnector,
   type JobStream,
@@ -52,7 +51,6 @@ export {
   type OptionShape,
   type OptionValues,
   type OutgoingRecord,
-  orClose,
   type RecordConnector,
   type RecordDestination,
   type RecordResult,
@@ -142,6 +140,7 @@ export {
   type ValueLimits,
   type Write,
 } from './load.js';
+export { describeTables, orClose } from './opened-destination.js';
 export {
   choice,
   duration,

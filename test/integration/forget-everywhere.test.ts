@@ -1,7 +1,7 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { rowsOfFile } from '../fixtures/duckdb-rows.js';
 import { filesHolding } from '../fixtures/files-holding.js';
 import { folderContents } from '../fixtures/folder-contents.js';
 import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
@@ -48,17 +48,11 @@ async function forget(name: string, words: readonly string[]) {
   return { code, stderr, document: JSON.parse(stdout) as Record<string, never> & { jobs: Record<string, never>[] } };
 }
 
-async function idsAt(file: string): Promise<unknown[]> {
-  const instance = await DuckDBInstance.create(join(space.folder, file), { access_mode: 'READ_ONLY' });
-  const connection = await instance.connect();
-  try {
-    const sql = 'select count(*) filter (id = \'canary-id\')::int as canary, count(*)::int as "all" from made';
-    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
-  } finally {
-    connection.closeSync();
-    instance.closeSync();
-  }
-}
+const idsAt = (file: string) =>
+  rowsOfFile(
+    join(space.folder, file),
+    'select count(*) filter (id = \'canary-id\')::int as canary, count(*)::int as "all" from made',
+  );
 
 describe('forget --everywhere', () => {
   it('shows where a person is, erases them from all streams of all jobs, and waits for destinations with their names', async () => {

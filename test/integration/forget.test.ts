@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { rowsOfFile } from '../fixtures/duckdb-rows.js';
 import { filesHolding } from '../fixtures/files-holding.js';
 import { folderContents } from '../fixtures/folder-contents.js';
 import { ended, Workspace } from '../fixtures/workspace.js';
@@ -30,17 +30,6 @@ async function threeRuns(name: string, job: object = {}, streams: readonly objec
   await space.runWell(name);
   await serve({ ...many, 'canary-id': { ...canary, email: 'canary-new@example.com' } });
   await space.runWell(name);
-}
-
-async function rowsAt(path: string, sql: string): Promise<Record<string, unknown>[]> {
-  const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
-  const connection = await instance.connect();
-  try {
-    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
-  } finally {
-    connection.closeSync();
-    instance.closeSync();
-  }
 }
 
 describe('forget', () => {
@@ -118,7 +107,7 @@ describe('forget', () => {
     const warehouse = { name: 'copy', connector: 'duckdb', path: './warehouse.duckdb', streams: ['made'] };
     await threeRuns('forget2', { destinations: [warehouse] }, [made, copy]);
     const path = join(space.folder, 'warehouse.duckdb');
-    expect(await rowsAt(path, "select count(*)::int as n from made where id = 'canary-id'")).toEqual([{ n: 1 }]);
+    expect(await rowsOfFile(path, "select count(*)::int as n from made where id = 'canary-id'")).toEqual([{ n: 1 }]);
     const first = await space.cdsync(['forget', 'forget2.json', 'made', 'canary-id', '--json']);
     expect(JSON.parse(first.stdout)).toMatchObject({ rows: 1, also_in: ['copy'] });
     const second = await space.cdsync(['forget', 'forget2.json', 'copy', 'canary-id', '--json']);
@@ -131,7 +120,7 @@ describe('forget', () => {
     expect(left).toEqual([expect.stringMatching(/^\.cdsync\/erasures\/made\/\d+\.json$/)]);
     expect((await space.cdsync(['push', 'forget2.json'])).code).toBe(0);
     expect(
-      await rowsAt(path, "select count(*)::int as n, count(*) filter (id = 'canary-id')::int as c from made"),
+      await rowsOfFile(path, "select count(*)::int as n, count(*) filter (id = 'canary-id')::int as c from made"),
     ).toEqual([{ n: 40, c: 0 }]);
   });
 

@@ -1,7 +1,6 @@
-import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobConfig } from '../../config/config.js';
-import { statOrUndefined, writeFileAtomically } from '../../core/durable.js';
+import { statOrUndefined } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { nameHint } from '../../core/suggestions.js';
 import { eraseFromDestination } from '../../delivery/destination-status.js';
@@ -21,6 +20,7 @@ import { Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
 import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
+import { eraseFromReports } from './erase-from-reports.js';
 import { type ErasureDestination, erasureDestinations, type Receiver } from './erasure-destinations.js';
 import { absentKey, type FoundPeople, findPeople, keyForms } from './find-person.js';
 import { filesWith } from './find-value-files.js';
@@ -49,35 +49,6 @@ export interface ForgetResult {
   also_in: string[];
   /** Each destination that may have the rows. `waiting`: the next delivery erases them; `remains` says where copies may stay. */
   destinations: ErasureDestination[];
-}
-
-/** Members of a report whose sentences may name keys of rows. */
-const sentences = new Set(['message', 'hint', 'why']);
-
-/** A report without these keys. Its counts, ids and names stay, also those that contain the text of a key. */
-export function withoutKeys(report: string, keys: readonly string[]): string {
-  const erased = (text: string) =>
-    keys.filter((key) => key !== '').reduce((rest, key) => rest.replaceAll(key, '[forgotten]'), text);
-  try {
-    const parsed: unknown = JSON.parse(report, (name, value: unknown) =>
-      typeof value === 'string' && sentences.has(name) ? erased(value) : value,
-    );
-    return `${JSON.stringify(parsed, null, 1)}\n`;
-  } catch {
-    // No command reads such a file, but it may still name a key.
-    return erased(report);
-  }
-}
-
-/** Erases keys from reports: the messages of guards name some. */
-async function eraseFromReports(layout: JobLayout, keys: readonly string[]): Promise<void> {
-  for (const name of await readdir(layout.reports)) {
-    if (!name.endsWith('.json')) continue;
-    const path = join(layout.reports, name);
-    const text = await readFile(path, 'utf8');
-    const erased = withoutKeys(text, keys);
-    if (erased !== text) await writeFileAtomically(path, erased);
-  }
 }
 
 interface ErasureTask {

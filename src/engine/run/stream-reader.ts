@@ -1,6 +1,6 @@
 import type { Pass, ReportedWarning } from '../../core/run-report.js';
+import type { ReadingSplit } from '../../extract/partition.js';
 import type { LiveCounters, ReadResult } from '../../extract/read-result.js';
-import type { ReadingSplit } from '../../extract/service-reader.js';
 import type { RecordHashTable } from '../../record-cache/hash-table.js';
 import type { NextCache } from '../../record-cache/stream-cache.js';
 import type { StreamCommit } from '../../snapshot/commit.js';

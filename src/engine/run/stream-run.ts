@@ -237,7 +237,8 @@ export class StreamRun {
     const taken = refuseTakenNames(rules, seen, previous?.columns);
     // Cache hits, and records of earlier runs, do not show which columns a rule drops.
     const isPart = !isFirst && (read.unchangedRows.records > 0 || commit.task.coverage === 'additions');
-    const last = await lastReported(this.#context.layout, this.name);
+    const last =
+      isPart || config.select !== undefined ? await lastReported(this.#context.layout, this.name) : undefined;
     const before = isPart ? new Set(last?.unmatched_rules) : undefined;
     const told = { before: previous?.columns, told: last?.not_selected ?? [] };
     const { unselected, warnings } = unselectedColumns(rules, seen, told);

@@ -6,7 +6,7 @@ import { decodedLogin } from '../../core/secret.js';
 import { sqlText } from '../../core/sql.js';
 import { CdsyncError } from '../errors.js';
 import { path } from '../option.js';
-import type { S3Options } from '../s3/s3-store.js';
+import type { S3Options } from '../s3/s3-client.js';
 
 /** The part of a connection of DuckDB that is needed here. */
 interface DuckdbStatements {

@@ -43,7 +43,8 @@ export function s3Rules(options: Readonly<Record<string, unknown>>): Finding[] {
   return findings;
 }
 
-export type { S3Options, S3Store } from './s3-store.js';
+export type { S3Options } from './s3-client.js';
+export type { S3Store } from './s3-store.js';
 
 /** Loads the client of object stores. The vendor's library is loaded with the first {@link S3Store} that is opened. */
 export function s3Library(): Promise<typeof import('./s3-store.js')> {

@@ -6,28 +6,10 @@ import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as S3 from '@aws-sdk/client-s3';
-import type { Upload } from '@aws-sdk/lib-storage';
-import { proxyAgents } from '../../core/proxy-agents.js';
-import type { Secret } from '../../core/secret.js';
-import { orClose } from '../destination.js';
-import { vendorLibrary } from '../errors.js';
+import { orClose } from '../opened-destination.js';
 import { checkedStream } from './checked-stream.js';
+import { clientOf, type Library, loadLibrary, type S3Options } from './s3-client.js';
 import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
-
-/** Where a bucket is, and how to log in. */
-export interface S3Options {
-  /** `s3://bucket/prefix` */
-  readonly url: string;
-  readonly endpoint?: string | undefined;
-  readonly region?: string | undefined;
-  readonly accessKeyId?: string | undefined;
-  readonly secretAccessKey?: Secret | undefined;
-  readonly sessionToken?: Secret | undefined;
-  readonly pathStyle?: boolean | undefined;
-  readonly notice: (line: string) => void;
-  /** Ends all requests that are under way. */
-  readonly signal: AbortSignal;
-}
 
 /** The text of an object. */
 interface S3Text {
@@ -46,59 +28,12 @@ interface S3Listed {
   readonly writtenAt: number;
 }
 
-interface Library {
-  readonly s3: typeof S3;
-  readonly Upload: typeof Upload;
-}
-
 /** An object that shows whether the store honours conditions. It stays in the store, so that later openings need two requests. */
 const probe = '_cdsync_conditional_writes';
 /** The ETag of no object. */
 const noVersion = '"00000000000000000000000000000000"';
-const connectMs = 10_000;
-/** As many as the SDK itself opens. */
-const maxSockets = 50;
-/** If nothing moves on a connection for this long, the request is tried again on another. */
-const silenceMs = 60_000;
 /** Most objects that one request removes. */
 const removedAtOnce = 1000;
-
-async function library(): Promise<Library> {
-  // Without this, the SDK warns about each version of Node that it will stop supporting.
-  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
-  return vendorLibrary('@aws-sdk/client-s3 @aws-sdk/lib-storage', async () => {
-    const [s3, { Upload }] = await Promise.all([import('@aws-sdk/client-s3'), import('@aws-sdk/lib-storage')]);
-    return { s3, Upload };
-  });
-}
-
-function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
-  const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
-  // Stores other than AWS accept any region, and some do not know the checksums that the SDK adds by default.
-  const otherStore = {
-    endpoint: endpoint ?? '',
-    region: region ?? process.env.AWS_REGION ?? 'us-east-1',
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-  } as const;
-  const login = {
-    accessKeyId: accessKeyId ?? '',
-    secretAccessKey: secretAccessKey?.reveal() ?? '',
-    ...(sessionToken === undefined ? {} : { sessionToken: sessionToken.reveal() }),
-  };
-  return new s3.S3Client({
-    maxAttempts: 4,
-    requestHandler: {
-      connectionTimeout: connectMs,
-      socketTimeout: silenceMs,
-      ...proxyAgents(process.env, { timeoutMs: connectMs, maxSockets }),
-    },
-    forcePathStyle: pathStyle ?? endpoint !== undefined,
-    ...(endpoint === undefined ? {} : otherStore),
-    ...(region === undefined ? {} : { region }),
-    ...(secretAccessKey === undefined ? {} : { credentials: login }),
-  });
-}
 
 /** Objects of a bucket below a prefix. Paths are relative to it, with `/`. A write is durable once its promise resolves. */
 export class S3Store {
@@ -132,12 +67,12 @@ export class S3Store {
 
   /** Writes nothing: for reading only. */
   static async look(options: S3Options): Promise<S3Store> {
-    return new S3Store(await library(), options);
+    return new S3Store(await loadLibrary(), options);
   }
 
   /** Connects, and finds out whether the store honours `If-None-Match` and `If-Match`. */
   static async open(options: S3Options, { warns = true }: { readonly warns?: boolean } = {}): Promise<S3Store> {
-    const store = new S3Store(await library(), options);
+    const store = new S3Store(await loadLibrary(), options);
     await orClose(store, () => store.#findOutConditions());
     if (warns && !store.#keepsConditions)
       options.notice(`${store.place} has no conditional writes: make sure that nothing else loads it at the same time`);

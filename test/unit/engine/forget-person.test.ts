@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withoutKeys } from '../../../src/engine/admin/forget-person.js';
+import { withoutKeys } from '../../../src/engine/admin/erase-from-reports.js';
 
 describe('a report whose keys are erased', () => {
   const report = (message: string) =>

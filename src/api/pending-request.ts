@@ -1,0 +1,38 @@
+import type { Permit, RateLimiter } from '../rate-limit/budget.js';
+import type { ConcurrencyController } from '../rate-limit/concurrency.js';
+import type { Availability } from './availability.js';
+import type { Operation, RequestCounts } from './request.js';
+import type { ServiceResponse } from './response-reader.js';
+import type { Trial } from './retry.js';
+
+export interface SendOptions {
+  readonly signal: AbortSignal;
+  readonly meter: RequestCounts;
+  /** The sender can do without the result: a status such as 504 is believed after few attempts. */
+  readonly isOptional?: boolean;
+}
+
+/** One call of `ServiceClient.send`, over all its attempts. */
+export interface PendingRequest<T> extends SendOptions {
+  readonly operation: Operation;
+  readonly take: (response: ServiceResponse) => T;
+  target: string;
+  readonly body: string | null;
+  readonly version: string | null;
+  readonly allowance: RateLimiter;
+  /** Whether a redirect to the other spelling of the path was followed; that happens once a call. */
+  respelled: boolean;
+  readonly trial: Trial;
+  readonly availability: Availability;
+  readonly atOnce: ConcurrencyController;
+  /** Tokens that were refused in a row. */
+  refusedTokens: number;
+}
+
+/** Everything that one attempt sends. */
+export interface Clearance {
+  readonly permit: Permit;
+  readonly token: string;
+  /** Ends what counts against the requests under way. */
+  readonly leave: () => void;
+}
