@@ -62,8 +62,9 @@ describe('the checkpoint of an interrupted run', () => {
     expect(report.resumed).toBe(true);
     const { rows, inserted, duplicates } = streamOf(report, 'members');
     expect([rows, inserted]).toEqual([2000, 2000]);
-    // The forgotten partition is read again, and its records count once.
-    expect(duplicates).toBeGreaterThanOrEqual(us.pages * 10);
+    // The forgotten partition is read again, and its records count once. What the pass over the whole list returned again is told as its own.
+    const [all] = await space.query('cut', "select count(*)::int as us from members where country = 'US'");
+    expect(duplicates).toBe(Math.min(us.pages * 10, Number(all?.us)));
   });
 
   it('shows no value of a record that the configuration does not list, except on request', async () => {
