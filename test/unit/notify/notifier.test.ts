@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NotifyOptions } from '../../../src/config/config.js';
 import type { DestinationReport } from '../../../src/core/run-report.js';
 import { Secret } from '../../../src/core/secret.js';
@@ -371,31 +371,5 @@ describe('what receivers know', () => {
     await finish([webhook({ on: ['failed'] })], 'failed');
     expect(receiver.received).toHaveLength(1);
     expect(notices).toEqual(['warning: could not save notification state; a message may be sent twice']);
-  });
-});
-
-describe('the client of receivers', () => {
-  const ofTest = () => ({ url: `http://127.0.0.1:${receiver.port}/hook`, method: 'POST', body: '{}' }) as const;
-
-  it('reaches this machine without the proxy of the environment, as everything else does', async () => {
-    receiver.reset();
-    vi.stubEnv('HTTP_PROXY', 'http://127.0.0.1:1');
-    vi.stubEnv('NO_PROXY', '');
-    const http = new WebhookClient();
-    try {
-      expect((await http.send(ofTest(), AbortSignal.timeout(5000))).status).toBe(204);
-      expect(receiver.received).toHaveLength(1);
-    } finally {
-      vi.unstubAllEnvs();
-      await http.close();
-    }
-  });
-
-  it('takes a success for one, however long its response', async () => {
-    receiver.reset((_, response) => response.writeHead(200).end('x'.repeat(200_000)));
-    const http = new WebhookClient();
-    const { status, body, isCut } = await http.send(ofTest(), AbortSignal.timeout(5000));
-    expect([status, body.length, isCut]).toEqual([200, 65_536, true]);
-    await http.close();
   });
 });
