@@ -12,17 +12,21 @@ export interface RateLimit {
 
 /** Spans of time that a window is counted in: what was sent in one of them counts until all of it is older than the window. */
 const spans = 100;
-/** Requests may arrive closer together than they were sent. */
+/** The receiver's clock may run a little slower. */
 const margin = 1.02;
 const saveEveryMs = 250;
 
 type Counts = [span: number, count: number][];
 const keptSchema = z.array(z.tuple([z.string(), z.array(z.tuple([z.number(), z.number()]))]));
 
-/** One limit in any sliding window. */
+/**
+ * One limit in any sliding window, as the receiver counts it: a request arrived at some moment before its response came, so it
+ * counts while it is under way and for a window after its end.
+ */
 class Window {
   readonly limit: RateLimit;
   counts: Counts;
+  #underWay = 0;
   readonly #spanMs: number;
 
   constructor(limit: RateLimit, counts: Counts) {
@@ -39,20 +43,31 @@ class Window {
     const current = Math.floor(now / this.#spanMs);
     // A clock that was set back must not make a wait without end.
     this.counts = this.counts.filter(([span]) => (span + 1) * this.#spanMs > now - per * margin && span <= current);
-    let used = this.counts.reduce((sum, [, count]) => sum + count, 0) + this.#cost(records) - allowed;
+    let used = this.counts.reduce((sum, [, count]) => sum + count, this.#underWay) + this.#cost(records) - allowed;
     for (const [span, count] of this.counts) {
       if (used <= 0) return 0;
       used -= count;
       if (used <= 0) return (span + 1) * this.#spanMs + per * margin - now;
     }
-    return 0;
+    // What is under way counts for a whole window from now on, at the least.
+    return used <= 0 ? 0 : per;
   }
 
-  take(records: number, now: number): void {
+  begin(records: number): void {
+    this.#underWay += this.#cost(records);
+  }
+
+  end(records: number, now: number): void {
+    this.#underWay -= this.#cost(records);
     const span = Math.floor(now / this.#spanMs);
     const last = this.counts.at(-1);
     if (last?.[0] === span) last[1] += this.#cost(records);
     else this.counts.push([span, this.#cost(records)]);
+  }
+
+  /** What a later run must count: also what is under way, as of now. */
+  kept(now: number): Counts {
+    return this.#underWay === 0 ? this.counts : [...this.counts, [Math.floor(now / this.#spanMs), this.#underWay]];
   }
 
   #cost(records: number): number {
@@ -88,8 +103,17 @@ export class Rate {
     this.#pausedUntil = Math.max(this.#pausedUntil, until);
   }
 
-  /** Waits until a request of this many records may be sent, and counts it. Requests get their turns in order. */
-  take(records: number, signal: AbortSignal): Promise<void> {
+  /** Sends a request of this many records as soon as the limits allow it. Requests get their turns in order. */
+  async send<Response>(records: number, signal: AbortSignal, request: () => Promise<Response>): Promise<Response> {
+    await this.#begin(records, signal);
+    try {
+      return await request();
+    } finally {
+      for (const window of this.#windows) window.end(records, Date.now());
+    }
+  }
+
+  #begin(records: number, signal: AbortSignal): Promise<void> {
     const turn = this.#turn.then(async () => {
       for (;;) {
         const now = Date.now();
@@ -101,7 +125,7 @@ export class Rate {
         if (waitMs <= 0) break;
         await sleep(Math.ceil(waitMs), signal);
       }
-      for (const window of this.#windows) window.take(records, Date.now());
+      for (const window of this.#windows) window.begin(records);
       if (this.#windows.length > 0 && Date.now() - this.#savedAt > saveEveryMs) await this.#save();
     });
     this.#turn = turn.catch(() => undefined);
@@ -110,7 +134,7 @@ export class Rate {
 
   async #save(): Promise<void> {
     this.#savedAt = Date.now();
-    const kept = this.#windows.map(({ limit, counts }) => [JSON.stringify(limit), counts]);
+    const kept = this.#windows.map((window) => [JSON.stringify(window.limit), window.kept(this.#savedAt)]);
     await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
     await writeFileAtomically(this.#path, JSON.stringify(kept));
   }

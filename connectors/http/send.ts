@@ -285,15 +285,11 @@ export class HttpDestination implements RecordDestination {
     for (let isSecond = false; ; isSecond = true) {
       const credentials = await login.credentials(signal);
       this.#loginTexts = [...Object.values(credentials.headers), ...credentials.query.map(([, value]) => value)];
-      await rate.take(items.length, signal);
       const target = withQuery(url, credentials.query);
       const headers = this.#headers(items, body, own?.id, credentials.headers);
       const hasBody = form.method !== 'GET' && body !== '';
-      const response = await exchange.send(
-        target,
-        { method: form.method, headers, body: hasBody ? body : undefined },
-        signal,
-      );
+      const request = { method: form.method, headers, body: hasBody ? body : undefined };
+      const response = await rate.send(items.length, signal, () => exchange.send(target, request, signal));
       if (response.status !== 401) login.worked(credentials);
       if (response.status !== 401 || isSecond || !login.renew(credentials)) return response;
     }
