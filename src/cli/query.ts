@@ -2,10 +2,11 @@ import type { Argv } from 'yargs';
 import type { ResourceOptions } from '../config/config.js';
 import { interrupted } from '../core/errors.js';
 import { type CsvFormulas, csvFormulas, type RowFormat, rowFormats } from '../output/row-formats.js';
+import { vendorLibrary } from '../sdk/errors.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type Command, configAndWords, flag, type JobArguments, jobOption, oneOf, positionals } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import { ClosedPipe, terminalWidth, writeRows } from './standard-streams.js';
+import { ClosedPipe, terminalWidth, writeBytes, writeRows } from './standard-streams.js';
 
 interface QueryArguments extends JobArguments {
   sql: string[];
@@ -39,8 +40,13 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
     const sql = words.join(' ');
     if (sql.trim() === '')
       throw usageError('there is no SQL to run', 'for example: cdsync query "from members limit 5"');
-    if (args.json && (args.format === 'csv' || args.format === 'markdown'))
+    if (args.json && args.format !== 'table' && args.format !== 'json')
       throw usageError(`--json and --format ${args.format} are two formats`, 'leave one of them out');
+    if (args.format === 'arrow' && process.stdout.isTTY)
+      throw usageError(
+        '--format arrow writes bytes, which no terminal can show',
+        'write them to a file: > rows.arrows',
+      );
     await query({ ...args, config }, sql);
   },
 };
@@ -76,13 +82,15 @@ async function printPublished(
   stop.signal.addEventListener('abort', () => published.interrupt());
   try {
     const format = args.json ? 'json' : args.format;
-    const { printRows } = await import('../output/rows.js');
-    const write = (text: string) => writeRows(text, format === 'json');
-    await printRows(
-      await published.rows(sql),
-      { format, csvFormulas: args.csvFormulas, width: terminalWidth() },
-      write,
-    );
+    if (format === 'arrow') {
+      const { writeArrow } = await vendorLibrary('apache-arrow', () => import('../output/arrow-stream.js'));
+      await writeArrow(await published.rows(sql), writeBytes);
+    } else {
+      const { printRows } = await import('../output/rows.js');
+      const write = (text: string) => writeRows(text, format === 'json');
+      const options = { format, csvFormulas: args.csvFormulas, width: terminalWidth() };
+      await printRows(await published.rows(sql), options, write);
+    }
     output.detail(`read ${published.path}`);
   } catch (error) {
     if (stop.signal.aborted) throw interrupted(error);

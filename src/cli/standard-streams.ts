@@ -45,9 +45,17 @@ export class ClosedPipe extends Error {}
  * @throws {ClosedPipe} if no one gets them; {@link surviveClosedPipes} reports why, unless a reader just went away
  */
 export function writeRows(rows: string, isJson: boolean): Promise<void> {
-  const shown = isJson ? visibleJson(rows) : shownData(rows, process.stdout);
+  return taken(isJson ? visibleJson(rows) : shownData(rows, process.stdout));
+}
+
+/** Writes bytes to standard output, which must not be a terminal, and waits until they are taken. @throws as {@link writeRows} */
+export function writeBytes(bytes: Uint8Array): Promise<void> {
+  return taken(bytes);
+}
+
+function taken(data: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
-    process.stdout.write(shown, (error) => {
+    process.stdout.write(data, (error) => {
       if (error) reject(new ClosedPipe('no process reads the rows', { cause: error }));
       else resolve();
     });

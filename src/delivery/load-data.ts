@@ -6,6 +6,7 @@ import { rowKey } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { TableCapabilities } from '../sdk/destination.js';
+import { vendorLibrary } from '../sdk/errors.js';
 import type { DataFile, LoadColumn, LoadData, RefusedValue } from '../sdk/load.js';
 import type { Row, Session } from '../storage/duckdb.js';
 import type { Reject } from './delivery-state.js';
@@ -107,13 +108,13 @@ export class PieceData implements LoadData {
 
   async *batches(): AsyncGenerator<RecordBatch> {
     const { session, pieces, handover, progress } = this.#task;
-    // Apache Arrow has a hundred modules, and most loads do not need it.
-    const { arrowBatches } = await import('./arrow-batches.js');
+    const { arrowBatches } = await vendorLibrary('apache-arrow', () => import('./arrow-batches.js'));
+    const names = this.columns.map(({ name }) => name);
     for (const { query, rows } of pieces) {
       const task: RowsTask = { query, search: { nul: true }, late: [] };
       this.#handed.push({ task });
       let arrived = 0;
-      for await (const batch of arrowBatches(session, exportSql(handover, task), this.columns)) {
+      for await (const batch of arrowBatches(session, exportSql(handover, task), names)) {
         arrived += batch.numRows;
         this.handedOver += batch.numRows;
         yield batch;

@@ -1,7 +1,7 @@
 import { escapeCsvFormula } from '../core/csv-formulas.js';
 
 /** How rows of a query can be printed. */
-export const rowFormats = ['table', 'csv', 'json', 'markdown'] as const;
+export const rowFormats = ['table', 'csv', 'json', 'markdown', 'arrow'] as const;
 export type RowFormat = (typeof rowFormats)[number];
 
 /** What happens to text that a spreadsheet program would run as a formula. */

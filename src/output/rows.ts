@@ -106,7 +106,7 @@ function markdownRule(numeric: readonly boolean[]): string {
 }
 
 interface RowOptions {
-  readonly format: RowFormat;
+  readonly format: Exclude<RowFormat, 'arrow'>;
   readonly csvFormulas: CsvFormulas;
   /** Cells of the terminal, which a table must fit; undefined if it goes to a file or a program, and nothing is cut. */
   readonly width?: number | undefined;

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ended, Workspace } from '../fixtures/workspace.js';
 
@@ -79,6 +80,7 @@ describe.each([
   ['csv', ['--format', 'csv']],
   ['json', ['--format', 'json']],
   ['markdown', ['--format', 'markdown']],
+  ['arrow', ['--format', 'arrow']],
   ['json document', ['--json']],
   ['csv, with files allowed', ['--format', 'csv', '--allow-files']],
 ])('a query that fails after its first rows, as %s', (_, format) => {
@@ -98,7 +100,7 @@ describe.each([
     ]);
     expect(stderr).not.toContain('lm-');
     // The end of a table, or of a document of rows.
-    expect(stdout).not.toMatch(/\(\d+ rows?\)|\]\n$/);
+    expect(stdout).not.toMatch(/\(\d+ rows?\)|\]\n$|\0\0\0\0$/);
   });
 
   it('shows what DuckDB says of its own text', async () => {
@@ -130,10 +132,20 @@ it('a query of a million rows has them all, in each format', async () => {
   }
 });
 
+it('Arrow has every row, in bytes', async () => {
+  const child = space.spawn(['query', 'nightly.json', 'select range as n from range(100000)', '--format', 'arrow']);
+  const parts: Buffer[] = [];
+  child.stdout?.on('data', (part: Buffer) => parts.push(part));
+  expect(await once(child, 'close')).toEqual([0, null]);
+  const numbers = tableFromIPC(Buffer.concat(parts)).getChild('n')?.toArray() as BigInt64Array;
+  expect([numbers.length, numbers.every((number, row) => number === BigInt(row))]).toEqual([100_000, true]);
+});
+
 it.each([
   ['SIGINT', 'csv'],
   ['SIGTERM', 'json'],
   ['SIGINT', 'markdown'],
+  ['SIGTERM', 'arrow'],
 ] as const)('%s in the middle of %s ends it as interrupted', async (signal, format) => {
   const child = space.spawn([
     'query',

@@ -8,7 +8,7 @@ import { StreamedResult } from '../../../src/sdk/duckdb/streamed-result.js';
 
 async function printed(
   sql: string,
-  format: RowFormat,
+  format: Exclude<RowFormat, 'arrow'>,
   { csvFormulas = 'escape', width }: { csvFormulas?: CsvFormulas; width?: number } = {},
 ): Promise<string> {
   const instance = await DuckDBInstance.create(':memory:');
