@@ -1,5 +1,6 @@
 import {
   CdsyncError,
+  type DestinationContext,
   type Finding,
   recordConnector,
   TemplateRow,
@@ -7,7 +8,7 @@ import {
   unavailable,
 } from '../../src/sdk/index.js';
 import { compileForms, type HttpOptions } from './form.js';
-import { httpOptions, httpRules } from './options.js';
+import { type HttpShape, httpOptions, httpRules } from './options.js';
 
 /** The URL that a check asks: what stands before the first placeholder. */
 function plainPart(url: string): string {
@@ -74,18 +75,61 @@ export default recordConnector({
     }
   },
 
-  async open({ options, job, destination, folder, keptFolder = folder, notice }) {
-    const [{ Exchange }, { Login }, { Rate }, { HttpDestination }] = await Promise.all([
-      import('./exchange.js'),
-      import('./login.js'),
+  open: async (context) => (await opened(context)).destination,
+
+  async planRequests(context, rows, records) {
+    const [{ destination, exchange }, { shortestMs }, { withQuery }] = await Promise.all([
+      opened(context),
       import('./rate.js'),
-      import('./send.js'),
+      import('./exchange.js'),
     ]);
-    const exchange = await Exchange.open(options);
-    exchange.expect(plainPart(options.url.reveal()));
-    const limits = options.rate === undefined ? [] : Array.isArray(options.rate) ? options.rate : [options.rate];
-    const rate = await Rate.open(limits, keptFolder);
-    const login = new Login(options.auth, exchange, keptFolder, notice);
-    return new HttpDestination(options, { exchange, login, rate, sender: { job, destination }, notice });
+    const { options } = context;
+    const kinds = Object.entries(compileForms(options)).flatMap(([name, form]) => {
+      const op = name as keyof typeof rows;
+      if (form === 'skip' || rows[op] === 0) return [];
+      return [{ op, method: form.method, requests: Math.ceil(rows[op] / form.batch.records), records: rows[op] }];
+    });
+    const sum = (member: 'requests' | 'records') => kinds.reduce((total, kind) => total + kind[member], 0);
+    const { headers, query } = shownLogin(options.auth);
+    const first = destination.requestsOf(records).slice(0, 3);
+    await exchange.close();
+    return {
+      kinds: kinds.map(({ records: _, ...kind }) => kind),
+      seconds: shortestMs(limitsOf(options), sum('requests'), sum('records')) / 1000,
+      first: first.map((request) => ({
+        ...request,
+        url: withQuery(request.url, query),
+        headers: { ...request.headers, ...headers },
+      })),
+    };
   },
 });
+
+function limitsOf({ rate }: HttpOptions) {
+  return rate === undefined ? [] : Array.isArray(rate) ? rate : [rate];
+}
+
+async function opened(context: DestinationContext<HttpShape>) {
+  const { options, job, destination: name, folder, keptFolder = folder, notice } = context;
+  const [{ Exchange }, { Login }, { Rate }, { HttpDestination }] = await Promise.all([
+    import('./exchange.js'),
+    import('./login.js'),
+    import('./rate.js'),
+    import('./send.js'),
+  ]);
+  const exchange = await Exchange.open(options);
+  exchange.expect(plainPart(options.url.reveal()));
+  const rate = await Rate.open(limitsOf(options), keptFolder);
+  const login = new Login(options.auth, exchange, keptFolder, notice);
+  const sender = { job, destination: name };
+  return { exchange, destination: new HttpDestination(options, { exchange, login, rate, sender, notice }) };
+}
+
+/** The places of a login in a request, without it. */
+function shownLogin(auth: HttpOptions['auth']): { headers: Record<string, string>; query: [string, string][] } {
+  const name = auth?.header?.name.toLowerCase() ?? (auth === undefined || auth.query ? undefined : 'authorization');
+  return {
+    headers: name === undefined ? {} : { [name]: '***' },
+    query: auth?.query === undefined ? [] : [[auth.query.name, '***']],
+  };
+}

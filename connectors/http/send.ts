@@ -3,6 +3,7 @@ import {
   CdsyncError,
   NoResponse,
   type OutgoingRecord,
+  type PlannedRequest,
   parseExactly,
   type RecordCapabilities,
   type RecordDestination,
@@ -108,6 +109,20 @@ export class HttpDestination implements RecordDestination {
       if (last?.type === 'again' && (last.isForAll || isAway)) stop = last;
     }
     return results;
+  }
+
+  /** The requests that records would go out in, without a login. */
+  requestsOf(records: readonly OutgoingRecord[]): PlannedRequest[] {
+    const items = records.map((record, at) => this.#item(record, at));
+    return this.#requests(items.filter((item): item is Item => !('type' in item))).map((request) => {
+      const [{ form, url }] = request as [Item];
+      const { body, id } = this.#content(request);
+      const headers = Object.entries(this.#headers(request, body, id, {})).map(([name, value]) => [
+        name,
+        name === 'webhook-signature' ? '***' : value,
+      ]);
+      return { method: form.method, url, headers: Object.fromEntries(headers), body };
+    });
   }
 
   async close(): Promise<void> {
@@ -277,22 +292,27 @@ export class HttpDestination implements RecordDestination {
 
   /** One request, with one new login if the token was refused. */
   async #request(items: readonly Item[], signal: AbortSignal) {
-    const [{ form, url, record }] = items as [Item];
-    const { login, rate, exchange, sender } = this.#parts;
-    const texts = items.map(({ body }) => body);
-    const own = form.isOwn ? batchOf(texts, sender) : undefined;
-    const body = own?.body ?? batchBody(form, texts, record.stream);
+    const [{ form, url }] = items as [Item];
+    const { login, rate, exchange } = this.#parts;
+    const { body, id } = this.#content(items);
     for (let isSecond = false; ; isSecond = true) {
       const credentials = await login.credentials(signal);
       this.#loginTexts = [...Object.values(credentials.headers), ...credentials.query.map(([, value]) => value)];
       const target = withQuery(url, credentials.query);
-      const headers = this.#headers(items, body, own?.id, credentials.headers);
+      const headers = this.#headers(items, body, id, credentials.headers);
       const hasBody = form.method !== 'GET' && body !== '';
       const request = { method: form.method, headers, body: hasBody ? body : undefined };
       const response = await rate.send(items.length, signal, () => exchange.send(target, request, signal));
       if (response.status !== 401) login.worked(credentials);
       if (response.status !== 401 || isSecond || !login.renew(credentials)) return response;
     }
+  }
+
+  /** The body of a request, and its id if it has one of its own. */
+  #content(items: readonly Item[]): { body: string; id?: string } {
+    const [{ form, record }] = items as [Item];
+    const texts = items.map(({ body }) => body);
+    return form.isOwn ? batchOf(texts, this.#parts.sender) : { body: batchBody(form, texts, record.stream) };
   }
 
   #headers(

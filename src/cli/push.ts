@@ -2,6 +2,7 @@ import type { Argv } from 'yargs';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
+import { redactor, Secret, secretsIn } from '../core/secret.js';
 import type { PushPlan } from '../engine/run/plan-push.js';
 import { type Command, configPositional, flag, type JobsArguments, jobsOptions, many } from './arguments.js';
 import type { JobCommand } from './for-each-job.js';
@@ -92,14 +93,23 @@ async function planning(
   const { planPush } = await import('../engine/run/plan-push.js');
   const { pushPlanLines } = await import('../output/push-plan.js');
   const { engineOptions } = await import('./engine-options.js');
-  const { full, adopt, recreate, verify, file } = args;
+  const { environment } = await import('./load.js');
+  const { full, adopt, recreate, verify, file, showValues: showsValues } = args;
   const options = engineOptions(stop, output, config.service);
+  const env = await environment(args);
+  const ofVariables = config.secretVariables.map((name) => new Secret(env[name] ?? ''));
+  const ofOptions = secretsIn(config.jobs.map(({ destinations }) => destinations.map(({ options: given }) => given)));
+  const hide = redactor([...ofVariables, ...ofOptions], '***');
   return {
     work: (job, chosen) => {
       refuseUndelivered(job, chosen);
       return readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
         withDelivery(config, { ...options, place }, (engine) =>
-          planPush({ ...engine, layout: place.layout }, { job, ...chosen, full, adopt, recreate, verify, file }),
+          planPush(
+            { ...engine, layout: place.layout },
+            { job, ...chosen, full, adopt, recreate, verify, file },
+            { showsValues, hide },
+          ),
         ),
       );
     },

@@ -252,7 +252,7 @@ export class YamlSchemaReader {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found });
     }
     const { value, fault, variables, exposed = [] } = readScalar(schema, option, node, this.#replacements);
-    if (option.info?.secret) for (const name of variables) this.secretVariables.add(name);
+    if (option.info?.secret || option.info?.template) for (const name of variables) this.secretVariables.add(name);
     if (fault !== undefined) {
       if (variables.length > 0) return new UnresolvedVariable(this.#findings.problem(site, fault));
       return this.#findings.refuse(site, fault);

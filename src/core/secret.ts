@@ -58,7 +58,7 @@ function passwordOf(value: string): string[] {
  * A function that replaces the given secrets in any text: the last line of defence for messages of a server or a
  * library. It does not look for values shorter than 4 characters: they would match by chance.
  */
-export function redactor(secrets: Iterable<Secret>): (text: string) => string {
+export function redactor(secrets: Iterable<Secret>, as = shown): (text: string) => string {
   const values = new Set<string>();
   for (const secret of secrets) {
     const value = secret.reveal();
@@ -71,7 +71,7 @@ export function redactor(secrets: Iterable<Secret>): (text: string) => string {
     }
   }
   const longestFirst = [...values].sort((a, b) => b.length - a.length);
-  return (text) => longestFirst.reduce((rest, value) => rest.replaceAll(value, shown), text);
+  return (text) => longestFirst.reduce((rest, value) => rest.replaceAll(value, as), text);
 }
 
 /** Secrets in a value, however deep. */

@@ -27,7 +27,11 @@ export interface PlannedStream {
  * The plans of deliveries to one destination. It connects, reads the record and describes the table; it writes nothing there, nor into
  * the storage folder. It does not throw if a destination fails.
  */
-export async function planDeliveries(context: DeliveryContext, request: DeliveryRequest): Promise<PlannedStream[]> {
+export async function planDeliveries(
+  context: DeliveryContext,
+  request: DeliveryRequest,
+  { showsValues } = { showsValues: false },
+): Promise<PlannedStream[]> {
   const { name, connector } = request.destination;
   const planned = (stream: string, rest: Partial<PlannedStream>): PlannedStream => ({
     ...{ destination: name, connector: connector.name, stream, plan: undefined, reason: undefined, error: undefined },
@@ -49,7 +53,7 @@ export async function planDeliveries(context: DeliveryContext, request: Delivery
           ? await new TableDelivery({ ...task, connector }).planned(destination)
           : connector.kind === 'files'
             ? await new FileDelivery({ ...task, connector }).planned()
-            : await new RecordDelivery({ ...task, connector }).planned();
+            : await new RecordDelivery({ ...task, connector }).planned(destination, showsValues);
       return planned(stream, { plan });
     } finally {
       session.close();

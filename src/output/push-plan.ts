@@ -1,7 +1,24 @@
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { PushPlanEntry } from '../engine/run/plan-push.js';
+import type { PlannedRequests } from '../sdk/destination.js';
 
 const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ');
+
+/** The characters of a body that are shown. */
+const shownBody = 2000;
+
+function requestLines({ kinds, seconds, first }: PlannedRequests): [string, string][] {
+  const counts = kinds.map(({ op, method, requests }) => `${formatCount(requests)} ${method} for ${op}s`);
+  const time = seconds === 0 ? '' : `; \`rate\` makes that ${formatDuration(seconds * 1000)} or more`;
+  const lines: [string, string][] = counts.length === 0 ? [] : [['requests', `at least ${counts.join(', ')}${time}`]];
+  for (const { method, url, headers, body } of first) {
+    lines.push(['request', `${method} ${url}`]);
+    for (const [name, value] of Object.entries(headers)) lines.push(['', `${name}: ${value}`]);
+    const cut = body.length > shownBody ? `… (${formatCount(body.length)} characters)` : '';
+    if (body !== '') lines.push(['', body.slice(0, shownBody) + cut]);
+  }
+  return lines;
+}
 
 function details(
   plan: NonNullable<PushPlanEntry['plan']>,
@@ -36,6 +53,7 @@ function details(
     'rows',
     `${formatCount(total)} to send (${rows.insert} inserts, ${rows.update} updates, ${rows.delete} deletes)`,
   ]);
+  if (plan.requests !== undefined) lines.push(...requestLines(plan.requests));
   for (const { column, reason, values } of refused)
     lines.push(['values', `${formatCount(values)} of "${column}" cannot be held: ${reason}`]);
   return lines;

@@ -287,6 +287,32 @@ export interface RecordConnector<S extends OptionShape = OptionShape> extends Co
   readonly capabilities: RecordCapabilities;
   /** As {@link TableConnector.open}. */
   open(context: DestinationContext<S>): Promise<RecordDestination>;
+  /**
+   * What a delivery would send, for `push --dry-run`. It connects to nothing and writes nothing.
+   * @param rows how many records there are of each kind
+   * @param first the first records; empty unless values may be shown
+   */
+  planRequests?(
+    context: DestinationContext<S>,
+    rows: Readonly<Record<OutgoingRecord['op'], number>>,
+    first: readonly OutgoingRecord[],
+  ): Promise<PlannedRequests>;
+}
+
+/** A request as it would go out; logins are `***`. */
+export interface PlannedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface PlannedRequests {
+  /** At least so many: long records and different URLs make more. */
+  readonly kinds: readonly { readonly op: OutgoingRecord['op']; readonly method: string; readonly requests: number }[];
+  /** The shortest time in seconds that the destination's limits allow. */
+  readonly seconds: number;
+  readonly first: readonly PlannedRequest[];
 }
 
 /** A change on its way to a record destination. */

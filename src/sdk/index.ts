@@ -51,6 +51,8 @@ export {
   type OptionShape,
   type OptionValues,
   type OutgoingRecord,
+  type PlannedRequest,
+  type PlannedRequests,
   type RecordConnector,
   type RecordDestination,
   type RecordResult,

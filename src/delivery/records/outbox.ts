@@ -65,7 +65,7 @@ export function recordId(feed: Feed): string {
 }
 
 /** SQL that makes one record of each row, with the given columns as members. */
-function recordsSql(feed: Feed, columns: Filling['columns'], rows: string): string {
+export function recordsSql(feed: Feed, columns: Filling['columns'], rows: string): string {
   const members = columns.map(({ value, as }) => `${sqlText(as)}: ${value}`);
   const json = `to_json({${members.join(', ')}})::VARCHAR`;
   const moment = `strftime(_synced_at, '%Y-%m-%dT%H:%M:%S.%gZ')`;
@@ -172,6 +172,14 @@ export class StoredOutbox {
   /** SQL for the others: those that were not sent, and those that were refused. */
   unsent(): string {
     return `SELECT * FROM (${this.stored()}) WHERE "offset" NOT IN (SELECT "offset" FROM (${this.sent()}))`;
+  }
+
+  /** SQL for the first of those, with their values. */
+  firstUnsent(count: number): string {
+    if (this.mark.files.length === 0) return `SELECT * FROM (${this.stored()})`;
+    const files = fileTexts(this.mark.files.map(({ name }) => join(this.#path, name)));
+    return `SELECT * FROM read_parquet(${files}) WHERE "offset" IN (SELECT "offset" FROM (${this.unsent()}))
+      ORDER BY sequence, op <> 'delete', "offset" LIMIT ${count}`;
   }
 
   /** SQL for the keys of its records, and of those that outboxes before it have sent. */
@@ -290,7 +298,7 @@ function openAcknowledged(path: string): Promise<Acknowledgements> {
   return Acknowledgements.open(join(path, 'acknowledged.jsonl'));
 }
 
-function outgoing(row: Row, stream: string): StoredRecord {
+export function outgoing(row: Row, stream: string): StoredRecord {
   return {
     offset: Number(row.offset),
     sequence: Number(row.sequence),

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import { jsonValueSql } from '../../sdk/column-type.js';
-import type { DestinationContext, RecordConnector, RecordDestination } from '../../sdk/destination.js';
+import type { DestinationContext, OutgoingRecord, RecordConnector, RecordDestination } from '../../sdk/destination.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
@@ -12,7 +12,7 @@ import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
 import type { StreamValue } from '../table/exact-value.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
-import { erasureRun, Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
+import { erasureRun, Outbox, type OutboxContent, outgoing, recordsSql, StoredOutbox } from './outbox.js';
 import {
   hasOtherRules,
   type MadeBy,
@@ -26,6 +26,9 @@ import {
 } from './position.js';
 import { sendRecords } from './record-sender.js';
 import { RowsToSend, type Selection, type WantedKey } from './rows-to-send.js';
+
+/** The records of which a plan shows the first requests. */
+const shownRecords = 300;
 
 /** The parts of the next outbox. */
 interface Filling {
@@ -189,11 +192,14 @@ export class RecordDelivery {
   async #fill({ selection, ...filling }: Filling): Promise<Outbox> {
     const { feed, session } = this.#task;
     return this.#withQueries(selection, async (queries) => {
-      const columns = this.#columns.map(({ as, source }) => ({ as, value: recordValue(source) }));
-      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, columns, ...filling });
+      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, columns: this.#values(), ...filling });
       this.#isFilled = true;
       return outbox;
     });
+  }
+
+  #values(): { as: string; value: string }[] {
+    return this.#columns.map(({ as, source }) => ({ as, value: recordValue(source) }));
   }
 
   async #withQueries<T>(selection: Selection, work: (queries: readonly string[]) => Promise<T>): Promise<T> {
@@ -208,16 +214,26 @@ export class RecordDelivery {
   }
 
   /** The plan of a delivery. Writes nothing. @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
-  async planned(): Promise<PlannedDelivery> {
+  async planned(options: DestinationContext, showsValues: boolean): Promise<PlannedDelivery> {
     const { feed } = this.#task;
     const erasures = await readErasures(this.#task.context.layout, feed.stream);
     const asked = this.#asked(erasures);
     const position = await readPosition(this.#kept);
     const left = await StoredOutbox.look(this.#outbox);
     const rows = { insert: 0, update: 0, delete: 0 };
+    const first: OutgoingRecord[] = [];
+    const look = async (query: string) => {
+      if (!showsValues || first.length >= shownRecords) return;
+      for (const row of await this.#task.session.rows(query)) first.push(outgoing(row, feed.stream));
+    };
     const count = (selection: Selection) =>
       this.#withQueries(selection, async (queries) => {
-        for (const query of queries) await this.#count(rows, `SELECT _op AS op FROM (${query})`);
+        for (const query of queries) {
+          await this.#count(rows, `SELECT _op AS op FROM (${query})`);
+          const records = recordsSql(feed, this.#values(), query);
+          const most = shownRecords - first.length;
+          await look(`SELECT 0 AS "offset", * FROM (${records}) ORDER BY sequence, op <> 'delete' LIMIT ${most}`);
+        }
       });
     const why = new Set<string>();
     let reached = position;
@@ -227,6 +243,7 @@ export class RecordDelivery {
       if (type === 'send') {
         why.add('records wait that were not sent');
         await this.#count(rows, left.unsent());
+        await look(left.firstUnsent(shownRecords));
         reached = positionOf(left.mark);
       } else if (type !== 'drop') {
         why.add(`waiting records are made again: ${reason}`);
@@ -243,6 +260,7 @@ export class RecordDelivery {
       await count(this.#after(since, reached, erasures, refused).selection);
     }
     const unknown = { generation: null, rows: null, delivered_at: null };
+    const requests = await this.#task.connector.planRequests?.(options, rows, first);
     return {
       table: null,
       there: position === undefined ? null : { ...unknown, sequence: position.sequence },
@@ -252,6 +270,7 @@ export class RecordDelivery {
       drops: false,
       ...{ add: [], widen: [], fill: [], clear: [], clear_rows: 0, erase: 0, refused: [] },
       rows,
+      ...(requests === undefined ? {} : { requests }),
     };
   }
 

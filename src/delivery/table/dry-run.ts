@@ -1,4 +1,4 @@
-import type { TableConnector } from '../../sdk/destination.js';
+import type { PlannedRequests, TableConnector } from '../../sdk/destination.js';
 import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
 import { leftOutReason, type TablePlan } from './plan.js';
@@ -31,6 +31,8 @@ export interface PlannedDelivery {
   readonly rows: { insert: number; update: number; delete: number };
   /** The files that would be written; their bytes are an estimate, before compression and encryption. */
   readonly files?: readonly { readonly name: string; readonly rows: number; readonly bytes: number }[];
+  /** The requests that a destination of records would get. */
+  readonly requests?: PlannedRequests;
   /** Values that the destination cannot hold, by column and reason. */
   readonly refused: readonly { readonly column: string; readonly reason: string; readonly values: number }[];
 }

@@ -81,10 +81,11 @@ function requestsOf(options: DeliverJobOptions): DeliveryRequest[] {
 export async function planDeliveriesOfJob(
   context: DeliveryContext,
   options: Omit<DeliverJobOptions, 'progress'>,
+  values = { showsValues: false },
 ): Promise<PlannedStream[]> {
   const planned: PlannedStream[] = [];
   for (const request of requestsOf({ ...options, progress: [] }))
-    planned.push(...(await planDeliveries(context, request)));
+    planned.push(...(await planDeliveries(context, request, values)));
   return planned;
 }
 

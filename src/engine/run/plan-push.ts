@@ -26,13 +26,29 @@ export interface PushPlan {
   readonly destinations: readonly PushPlanEntry[];
 }
 
+interface ShownValues {
+  readonly showsValues: boolean;
+  /** Takes secrets out of the requests that are shown. */
+  readonly hide: (text: string) => string;
+}
+
+function withoutSecrets(plan: PlannedDelivery, hide: ShownValues['hide']): PlannedDelivery {
+  if (plan.requests === undefined) return plan;
+  const first = plan.requests.first.map(({ method, url, headers, body }) => {
+    const shown = Object.entries(headers).map(([name, value]) => [name, hide(value)]);
+    return { method, url: hide(url), headers: Object.fromEntries(shown), body: hide(body) };
+  });
+  return { ...plan, requests: { ...plan.requests, first } };
+}
+
 /** Plans the deliveries of a push. It writes nothing. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
 export async function planPush(
   context: DeliveryContext,
   options: Omit<DeliverJobOptions, 'progress'>,
+  values: ShownValues = { showsValues: false, hide: (text) => text },
 ): Promise<PushPlan> {
   requireDestinations(options.job);
-  const planned = await planDeliveriesOfJob(context, options);
+  const planned = await planDeliveriesOfJob(context, options, values);
   const destinations = planned.map(({ destination: name, connector, stream, plan, reason, error }): PushPlanEntry => {
     const refused = error !== undefined && isRefusal(error) ? 'refused' : 'failed';
     const action = error !== undefined ? refused : (plan?.action ?? 'unknown');
@@ -43,7 +59,7 @@ export async function planPush(
       stream,
       action,
       why,
-      plan: plan ?? null,
+      plan: plan === undefined ? null : withoutSecrets(plan, values.hide),
       error: error === undefined ? null : reportError(error),
     };
   });

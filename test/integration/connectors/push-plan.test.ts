@@ -103,3 +103,62 @@ describe('push --verify', () => {
     expect(await sql('SELECT action FROM _cdsync_loads ORDER BY committed_at')).toHaveLength(5);
   });
 });
+
+describe('push --dry-run to an API', () => {
+  const env = { CRM_TEAM: 'team-blue', CRM_KEY: 'key-123456', CRM_SECRET: 'secret-99999999999999999999999999' };
+  const crm = {
+    ...{ name: 'crm', connector: 'http', method: 'put', mode: 'mirror' },
+    url: 'http://127.0.0.1:9/${CRM_TEAM}/contacts/{{ id }}',
+    headers: { 'X-Team': '${CRM_KEY}', 'X-Row': '{{ id }} ${CRM_KEY}' },
+    auth: { query: { name: 'api_key', value: '${CRM_SECRET}' } },
+    body: { email: '{{ email }}', key: 'a${CRM_KEY}b' },
+    rate: [{ requests: 1, per: '1m' }],
+  };
+  const shown = async (destination: object, ...words: string[]) => {
+    await space.configure('plans', [stream] as never, { job: { destinations: [destination] } as never });
+    return space.cdsync(['push', 'plans.json', '--dry-run', ...words], env);
+  };
+
+  it('counts requests and their time, and has no value', async () => {
+    const { code, stdout } = await shown(crm);
+    expect(code).toBe(0);
+    expect(stdout).toContain('  requests  at least 2 PUT for inserts; `rate` makes that 1 min 0 s or more\n');
+    expect(stdout).not.toMatch(/x\.org|contacts/);
+  });
+
+  it('shows the first requests as they would go out, without a secret', async () => {
+    const { stdout, stderr } = await shown(crm, '--show-values', '--json');
+    const { requests } = JSON.parse(stdout).jobs[0].destinations[0].plan;
+    const request = (id: string) => ({
+      method: 'PUT',
+      url: `http://127.0.0.1:9/***/contacts/${id}?api_key=***`,
+      headers: {
+        ...{ 'user-agent': 'cdsync', 'content-type': 'application/json', accept: 'application/json' },
+        ...{ 'x-team': '***', 'x-row': `${id} ***` },
+      },
+      body: `{"email":"${id}@x.org","key":"a***b"}`,
+    });
+    expect(requests.kinds).toEqual([{ op: 'insert', method: 'PUT', requests: 2 }]);
+    expect(requests.first.sort((a: { url: string }, b: { url: string }) => (a.url < b.url ? -1 : 1))).toEqual([
+      request('a'),
+      request('b'),
+    ]);
+    for (const secret of Object.values(env)) expect(stdout + stderr).not.toContain(secret);
+  });
+
+  it('shows signed batches without their signature, and writes nothing', async () => {
+    const contents = async () => (await folderContents(space.folder)).filter((line) => !/^\. |plans\.json/.test(line));
+    const before = await contents();
+    const hook = {
+      name: 'hook',
+      connector: 'http',
+      url: 'http://127.0.0.1:9/hook/${CRM_KEY}',
+      signing_secret: '${CRM_SECRET}',
+    };
+    const { stdout } = await shown(hook, '--show-values');
+    expect(stdout).toContain('  request   POST ***\n');
+    expect(stdout).toContain('webhook-signature: ***\n');
+    expect(stdout).toContain('"email":"a@x.org"');
+    expect(await contents()).toEqual(before);
+  });
+});
