@@ -1,17 +1,22 @@
-# cdsync in a container: docs/deployment.md. Build: docker build -t cdsync .
-FROM node:22-slim AS build
+# cdsync in a container: docs/deployment.md. Build: docker build -t cdsync . (an image by digest: --build-arg NODE=node:22-slim@sha256:…)
+ARG NODE=node:22-slim
+FROM ${NODE} AS build
 WORKDIR /build
 COPY . .
+# The versions of the lock file, each checked against its checksum.
 RUN npm ci --no-audit --no-fund
-RUN npm pack --pack-destination /tmp
+RUN npm run build
+RUN npm prune --omit=dev --no-audit --no-fund
 
-FROM node:22-slim
-# The image's own user: files of a volume belong to 1000.
-RUN mkdir -p /opt/cdsync /etc/cdsync /work && chown node:node /work && chmod 700 /work
-COPY --from=build /tmp/cdsync-*.tgz /tmp/
-RUN npm install --prefix /opt/cdsync --omit=dev --no-audit --no-fund /tmp/cdsync-*.tgz && rm /tmp/cdsync-*.tgz
-ENV PATH=/opt/cdsync/node_modules/.bin:$PATH CDSYNC_LOG_FORMAT=json
-USER node
+FROM ${NODE}
+# Any user may run it: what it keeps in /work is for that user alone.
+RUN mkdir -p /opt/cdsync /etc/cdsync /work && chmod 1777 /work
+COPY --from=build /build/package.json /build/package-lock.json /opt/cdsync/
+COPY --from=build /build/node_modules /opt/cdsync/node_modules
+COPY --from=build /build/dist /opt/cdsync/dist
+RUN mkdir -p /usr/local/bin && chmod 755 /opt/cdsync/dist/src/cli/main.js && ln -s /opt/cdsync/dist/src/cli/main.js /usr/local/bin/cdsync
+ENV CDSYNC_LOG_FORMAT=json
+USER 1000:1000
 WORKDIR /work
 VOLUME /work
 # SIGTERM makes a run keep its checkpoint: give it time (docker stop --time 120).
