@@ -79,7 +79,7 @@ export class DeliveryInput {
       throw error instanceof CdsyncError ? error : unusable(feed, `cannot read ${path}`, error);
     }
     // DuckDB reads an altered value of a Parquet file without an error.
-    if ((await sha256OfFile(target)) !== sha256)
+    if (sha256 !== undefined && (await sha256OfFile(target)) !== sha256)
       throw unusable(feed, `${path} is damaged: its checksum is not that of the commit`);
     return target;
   }
@@ -149,7 +149,7 @@ export class DeliveryInput {
     const columns = widen(changes.columns, this.#task.feed.columns, 'table');
     const select = `SELECT _op, _run_id, _synced_at, ${changes.sequence}::BIGINT AS ${sequenceColumn}, ${columns}`;
     const [only, ...others] = await Promise.all(
-      changes.files.map((path, index) => this.#take(path, changes.sha256[index])),
+      changes.files.map((path, index) => this.#take(path, changes.sha256[index] ?? '')),
     );
     if (only === undefined) return [];
     if (others.length === 0) return ranges(only, changes.rows, select);

@@ -9,7 +9,8 @@ import type { JobLayout } from '../storage/layout.js';
 import type { StoreState } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 
-const fileSchema = z.object({ path: z.string(), rows: z.number(), sha256: z.string() });
+/** Feeds of earlier builds have no checksum. */
+const fileSchema = z.object({ path: z.string(), rows: z.number(), sha256: z.string().optional() });
 
 const changesSchema = z.object({
   run_id: z.string(),

@@ -27,8 +27,8 @@ const heldSchema = z.object({
   /** The snapshot that the guards compared it with; null if there was none. */
   previous: z.object({ run_id: z.string(), sequence: z.number() }).nullable(),
   definition: z.record(z.string(), z.string()),
-  /** A digest of the stream's configuration. */
-  configured: z.string(),
+  /** A digest of the stream's configuration; results that an earlier build held have none, and count as held under another one. */
+  configured: z.string().optional(),
   key: z.array(z.string()),
   brings: z.enum(['everything', 'additions']),
   covered: z.array(span).optional(),

@@ -15,7 +15,11 @@ import { sequenceColumn } from '../input.js';
 import { Acknowledgements } from './acknowledgements.js';
 import { contentSchema, recordStateHint } from './position.js';
 
-const fileSchema = z.object({ name: z.string(), sha256: z.string() });
+/** Outboxes of earlier builds have names alone. */
+const fileSchema = z.union([
+  z.object({ name: z.string(), sha256: z.string().optional() }),
+  z.string().transform((name): { name: string; sha256?: string } => ({ name })),
+]);
 type OutboxFile = z.infer<typeof fileSchema>;
 
 const markSchema = z.object({
@@ -124,7 +128,7 @@ export class StoredOutbox {
     const { files, sent } = this.mark;
     for (const { name, sha256 } of sent === null ? files : [...files, sent]) {
       const path = join(this.#path, name);
-      if ((await sha256OfFile(path)) === sha256) continue;
+      if (sha256 === undefined || (await sha256OfFile(path)) === sha256) continue;
       throw new CdsyncError(`${path} is damaged: its checksum is not the one that was noted when it was written`, {
         code: 'state_unreadable',
         hint: recordStateHint,
