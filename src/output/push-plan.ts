@@ -1,6 +1,6 @@
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { PushPlanEntry } from '../engine/run/plan-push.js';
-import type { PlannedRequests } from '../sdk/destination.js';
+import type { PlannedRequests } from '../sdk/planned-requests.js';
 
 const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ');
 

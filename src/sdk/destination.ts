@@ -3,6 +3,7 @@ import type { ColumnType, StreamColumn } from './column-type.js';
 import type { FileFacts, FilePart, FilePlace, FilePolicy, FileTask, Made } from './file-destination.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
 import type { Camel, Finding, OptionInfo } from './option.js';
+import type { PlannedRequests } from './planned-requests.js';
 import type { Digest } from './sql/row-sum.js';
 
 /**
@@ -297,22 +298,6 @@ export interface RecordConnector<S extends OptionShape = OptionShape> extends Co
     rows: Readonly<Record<OutgoingRecord['op'], number>>,
     first: readonly OutgoingRecord[],
   ): Promise<PlannedRequests>;
-}
-
-/** A request as it would go out; logins are `***`. */
-export interface PlannedRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
-
-export interface PlannedRequests {
-  /** At least so many: long records and different URLs make more. */
-  readonly kinds: readonly { readonly op: OutgoingRecord['op']; readonly method: string; readonly requests: number }[];
-  /** The shortest time in seconds that the destination's limits allow. */
-  readonly seconds: number;
-  readonly first: readonly PlannedRequest[];
 }
 
 /** A change on its way to a record destination. */

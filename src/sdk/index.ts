@@ -51,8 +51,6 @@ export {
   type OptionShape,
   type OptionValues,
   type OutgoingRecord,
-  type PlannedRequest,
-  type PlannedRequests,
   type RecordConnector,
   type RecordDestination,
   type RecordResult,
@@ -157,6 +155,7 @@ export {
   verbatim,
   whole,
 } from './option.js';
+export type { PlannedRequest, PlannedRequests } from './planned-requests.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 export {
   type Change,

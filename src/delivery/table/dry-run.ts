@@ -1,4 +1,5 @@
-import type { PlannedRequests, TableConnector } from '../../sdk/destination.js';
+import type { TableConnector } from '../../sdk/destination.js';
+import type { PlannedRequests } from '../../sdk/planned-requests.js';
 import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
 import { leftOutReason, type TablePlan } from './plan.js';
