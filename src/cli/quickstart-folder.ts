@@ -121,5 +121,15 @@ jobs:
         source: sql
         key: [id]
         query: select id, tier, ltv from members where ltv::double > 2000
+
+      # A ledger of who became whom: the ids that have the e-mail that another id had before. Rows stay, as people do not come back.
+      - name: became
+        source: sql
+        key: [old_id, new_id]
+        deletes: ignore
+        guards: { min_rows: 0 }
+        query: |
+          select o.id as old_id, n.id as new_id, if(o.id in (select id from members), 'split', 'merge') as how
+          from members__previous as o join members as n on n.email = o.email and n.id <> o.id
 `;
 }

@@ -141,7 +141,7 @@ class Quickstart {
     };
     if (this.#folder.profiles === undefined) {
       await this.#folder.write(service, this.#profiles);
-      this.#say(`Wrote ${relative('.', this.#folder.config)}: a job of three streams.`);
+      this.#say(`Wrote ${relative('.', this.#folder.config)}: a job of four streams.`);
       this.#say('', 'The first run reads everything.');
       await this.#job();
     }
@@ -154,6 +154,12 @@ class Quickstart {
       'select before, after, count(*) as members from members__last_changes as change' +
       " where change.column = 'tier' group by all order by all";
     await this.#command(['query', ...this.#config, changes]);
+    this.#say('', 'Profiles that the service has merged or split, which it forgets itself after some weeks:');
+    await this.#command([
+      'query',
+      ...this.#config,
+      'select old_id, new_id, how from became order by _synced_at desc, how, old_id limit 10',
+    ]);
   }
 
   async #job(): Promise<void> {

@@ -91,7 +91,7 @@ export class ServiceState {
     for (const other of this.#tenants.values()) if (other !== data) other.moveTo(this.#days);
     const realtime = this.realtime.moveTo(this.#days, tenant, this.clock.now());
     const management = this.management.pass(days.length, tenant, this.keys.tenants, this.clock.now());
-    return { indexes: data.moveTo(this.#days), realtime, management };
+    return { ...data.moveTo(this.#days), realtime, management };
   }
 
   /** The state that a restart must keep. */

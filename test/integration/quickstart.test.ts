@@ -37,6 +37,7 @@ describe('cdsync quickstart', () => {
       expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
       const [, first = '', second = ''] = stdout.split('$ npx --no-install cdsync run\n');
       expect(figures(first, 'members')).toEqual([500, 500, 0, 0]);
+      expect(stdout).not.toContain('warning');
       const [rows = 0, ...changes] = figures(second, 'members');
       expect([rows > 480, changes.reduce((sum, each) => sum + each, 0) > 0]).toEqual([true, true]);
       for (const path of ['quickstart.duckdb', 'parquet', 'reports']) {

@@ -230,7 +230,10 @@ export class StreamRun {
     if (rows === 0) {
       const filtered = config.reads.filter.size > 0 ? ' that its filter matches' : '';
       const cause = config.reads.open === undefined ? 'the query has no rows' : `the service has no records${filtered}`;
-      if (previous === undefined) this.outcome.warnings = [{ code: 'no_rows', message: `${cause}: 0 rows` }];
+      // The first run of a query that reads earlier rows has none to read.
+      const hasNoneBefore = [...this.inputs.values()].some(({ version }) => version === '');
+      if (previous === undefined && !hasNoneBefore)
+        this.outcome.warnings = [{ code: 'no_rows', message: `${cause}: 0 rows` }];
       return [];
     }
     const seen = { columns: read.columns, leftOut: read.leftOut };

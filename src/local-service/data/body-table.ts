@@ -47,11 +47,25 @@ export function writeHex(target: Uint8Array, offset: number, value: number): voi
   }
 }
 
+/** The profile that first had an e-mail and a phone: its number, the 32 bits of its id, and its person's variant. */
+export interface Contact {
+  readonly number: number;
+  readonly id: number;
+  readonly person: number;
+}
+
 /** Which variant of each segment a profile has. */
 export interface Variants {
   readonly person: number;
   readonly address: number;
   readonly activity: number;
+}
+
+/** What a record consists of. */
+interface RecordParts extends Variants {
+  readonly number: number;
+  readonly id: number;
+  readonly contact: Contact;
 }
 
 /** The named attributes as JSON text, each after a comma. */
@@ -74,8 +88,10 @@ export class BodyTable {
   readonly maxRecordBytes: number;
   readonly #seed: number;
   readonly #head: Buffer;
-  readonly #patches: readonly { readonly offset: number; readonly scattered: boolean }[];
+  readonly #patches: readonly { readonly offset: number; readonly of: 'number' | 'contact' | 'scattered' }[];
   readonly #idOffset: number;
+  readonly #mailbox: readonly Buffer[];
+  /** After the name in the e-mail address. */
   readonly #person: readonly Buffer[];
   readonly #address: readonly Buffer[];
   readonly #activity: readonly Buffer[];
@@ -89,16 +105,19 @@ export class BodyTable {
     const [template = '', afterMailbox = ''] = definition.own.split('{mailbox}');
     const head = `{"id":"p-########","index_id":"${this.indexId}","attributes":{${template}`;
     this.#idOffset = head.indexOf('########');
-    const plain = head.replaceAll(/\{(number|scattered)\}/g, (_, kind) => (kind === 'number' ? 'N' : 'S').repeat(10));
-    this.#patches = [...plain.matchAll(/N{10}|S{10}/g)].map(({ 0: text, index }) => ({
-      offset: index,
-      scattered: text.startsWith('S'),
-    }));
+    const patches: { offset: number; of: 'number' | 'contact' | 'scattered' }[] = [];
+    let taken = 0;
+    const plain = head.replaceAll(/\{(number|contact|scattered)\}/g, (placeholder, of, offset: number) => {
+      patches.push({ offset: offset - taken, of });
+      taken += placeholder.length - 10;
+      return '0'.repeat(10);
+    });
+    this.#patches = patches;
     this.#head = Buffer.from(plain);
     const served = (attributes: Attributes) => servedAttributes(attributes, form);
-    const mailbox = (variant: number) => `${names[variant % names.length]?.[2]}@example.com"${afterMailbox}`;
+    this.#mailbox = names.map(([, , mailbox]) => Buffer.from(mailbox));
     this.#person = variantNumbers.map((variant) =>
-      Buffer.from(mailbox(variant) + shown(served(person(seed, variant)), definition.person)),
+      Buffer.from(`@example.com"${afterMailbox}${shown(served(person(seed, variant)), definition.person)}`),
     );
     this.#address = variantNumbers.map((variant) =>
       Buffer.from(shown(served(address(seed, variant)), definition.address)),
@@ -107,7 +126,7 @@ export class BodyTable {
       Buffer.from(`${shown(served(activity(seed, variant)), definition.activity)}}}`),
     );
     this.#whole = variantNumbers.map((variant) => this.#join(variant));
-    this.maxRecordBytes = [this.#person, this.#address, this.#activity].reduce(
+    this.maxRecordBytes = [this.#mailbox, this.#person, this.#address, this.#activity].reduce(
       (sum, table) => sum + Math.max(...table.map(({ length }) => length)),
       this.#head.length,
     );
@@ -117,15 +136,17 @@ export class BodyTable {
   writeWhole(target: Uint8Array, offset: number, variant: number, number: number, id: number): number {
     const whole = this.#whole[variant] as Buffer;
     target.set(whole, offset);
-    this.#patch(target, offset, number, id);
+    this.#patch(target, offset, number, { number, id });
+    writeHex(target, offset + this.#idOffset, id);
     return offset + whole.length;
   }
 
   /** Writes a record whose segments come from several variants; returns the offset after it. */
-  writeParts(target: Uint8Array, offset: number, parts: Variants, number: number, id: number): number {
+  writeParts(target: Uint8Array, offset: number, parts: RecordParts): number {
     let end = offset;
     for (const segment of [
       this.#head,
+      this.#mailbox[parts.contact.person % names.length] as Buffer,
       this.#person[parts.person] as Buffer,
       this.#address[parts.address] as Buffer,
       this.#activity[parts.activity] as Buffer,
@@ -133,7 +154,8 @@ export class BodyTable {
       target.set(segment, end);
       end += segment.length;
     }
-    this.#patch(target, offset, number, id);
+    this.#patch(target, offset, parts.number, parts.contact);
+    writeHex(target, offset + this.#idOffset, parts.id);
     return end;
   }
 
@@ -163,11 +185,13 @@ export class BodyTable {
 
   #join(variant: number): Buffer {
     const parts = [this.#person, this.#address, this.#activity].map((table) => table[variant] as Buffer);
-    return Buffer.concat([this.#head, ...parts]);
+    return Buffer.concat([this.#head, this.#mailbox[variant % names.length] as Buffer, ...parts]);
   }
 
-  #patch(target: Uint8Array, offset: number, number: number, id: number): void {
-    writeHex(target, offset + this.#idOffset, id);
-    for (const patch of this.#patches) writeDigits(target, offset + patch.offset, patch.scattered ? id : number);
+  #patch(target: Uint8Array, offset: number, number: number, contact: Pick<Contact, 'number' | 'id'>): void {
+    for (const patch of this.#patches) {
+      const value = patch.of === 'number' ? number : patch.of === 'contact' ? contact.number : contact.id;
+      writeDigits(target, offset + patch.offset, value);
+    }
   }
 }

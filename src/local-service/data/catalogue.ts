@@ -6,8 +6,9 @@ export interface IndexDefinition {
   readonly stride: number;
   readonly offset: number;
   /**
-   * Attributes that differ from profile to profile, as JSON text. `{number}` is replaced by the profile's number in ten
-   * digits, `{scattered}` for its id in ten digits, and `{mailbox}`, at the very end, for the name in its e-mail address.
+   * Attributes that differ from profile to profile, as JSON text. `{number}` stands for the profile's number in ten digits. Of the
+   * profile that first had its e-mail and phone, `{contact}` stands for the number, `{scattered}` for the id in ten digits, and
+   * `{mailbox}`, at the very end, for the name in the e-mail address.
    */
   readonly own: string;
   readonly person: readonly string[];
@@ -16,7 +17,7 @@ export interface IndexDefinition {
   readonly filterable: readonly string[];
 }
 
-const email = '"email":"m{number}.{mailbox}';
+const email = '"email":"m{contact}.{mailbox}';
 
 /** The indexes that a tenant has from the start. */
 export const catalogue: readonly IndexDefinition[] = [

@@ -54,10 +54,20 @@ export class GeneratedIndex implements IndexSource {
     const version = population.moment.updates(position, phaseOf(code));
     const id = population.idOf(position);
     const person = variantOf(code);
-    if (version === 0) return this.#bodies.writeWhole(target, offset, person, position, id);
-    const address = population.addressAt(position, version, person);
-    const activity = population.activityAt(position, version, person);
-    return this.#bodies.writeParts(target, offset, { person, address, activity }, position, id);
+    const contact = population.identities.contactOf(position);
+    if (version === 0 && contact === position) return this.#bodies.writeWhole(target, offset, person, position, id);
+    return this.#bodies.writeParts(target, offset, {
+      number: position,
+      id,
+      person,
+      address: version === 0 ? person : population.addressAt(position, version, person),
+      activity: version === 0 ? person : population.activityAt(position, version, person),
+      contact: {
+        number: contact,
+        id: population.idOf(contact),
+        person: variantOf(population.codeOf(contact)),
+      },
+    });
   }
 
   find(id: string): number {

@@ -1,4 +1,5 @@
 import { hashText, mix, unmix } from './hash.js';
+import { type DayOfIdentities, Identities } from './identities.js';
 import { tierOf, variants } from './segments.js';
 
 /** The changes of one day, as shares from 0 to 1. */
@@ -127,6 +128,7 @@ export class Population {
   readonly #initial: number;
   #days: readonly DayShares[] = [];
   #moment: Moment;
+  #identities = new Identities(this);
 
   constructor(key: number, initial: number) {
     this.#key = key;
@@ -144,10 +146,26 @@ export class Population {
     return this.#days.length;
   }
 
-  /** @param days all days since the start, not only the new ones */
-  moveTo(days: readonly DayShares[]): void {
+  /** Who has whose e-mail and phone at the present moment. */
+  get identities(): Identities {
+    return this.#identities;
+  }
+
+  /** @param days all days since the start, not only the new ones @returns who became whom on each new day */
+  moveTo(days: readonly DayShares[]): DayOfIdentities[] {
+    if (!this.#days.every((day, at) => day === days[at])) {
+      this.#days = [];
+      this.#moment = new Moment(this.#key, this.#initial, []);
+      this.#identities = new Identities(this);
+    }
+    const passed: DayOfIdentities[] = [];
+    for (let day = this.#days.length; day < days.length; day += 1) {
+      const after = new Moment(this.#key, this.#initial, days.slice(0, day + 1));
+      passed.push(this.#identities.pass(day, this.#moment, after));
+      this.#moment = after;
+    }
     this.#days = days;
-    this.#moment = new Moment(this.#key, this.#initial, days);
+    return passed;
   }
 
   /** The 32 bits of a profile's id. */

@@ -2,6 +2,7 @@ import { BodyTable } from './body-table.js';
 import { catalogue, type IndexDefinition } from './catalogue.js';
 import { GeneratedIndex } from './generated-index.js';
 import { hashText } from './hash.js';
+import type { Pair } from './identities.js';
 import type { Filters, IndexResource, IndexSource, ProfileList } from './index-source.js';
 import { type DayShares, type Population, tenantPeople } from './population.js';
 import type { AttributeForm } from './segments.js';
@@ -95,6 +96,21 @@ export interface NetChange {
   total: number;
 }
 
+/** The ids of two profiles of a merge or a split. */
+export interface NamedPair {
+  readonly from: string;
+  readonly into: string;
+}
+
+/** What some days have changed. */
+export interface DataChange {
+  readonly indexes: Record<string, NetChange>;
+  /** `from` is deleted; `into` has its e-mail and phone since. */
+  readonly merges: readonly NamedPair[];
+  /** `into` is new, and has the e-mail and phone that `from` had. */
+  readonly splits: readonly NamedPair[];
+}
+
 interface TenantDataOptions {
   readonly seed: number;
   /** Number of people before the first day. */
@@ -150,9 +166,9 @@ export class TenantData {
   }
 
   /** Moves the generated indexes to a new day. @param days all days since the start, not only the new ones */
-  moveTo(days: readonly DayShares[]): Record<string, NetChange> {
+  moveTo(days: readonly DayShares[]): DataChange {
     const before = this.#population.moment;
-    this.#population.moveTo(days);
+    const passed = this.#population.moveTo(days);
     const after = this.#population.moment;
     const changes = catalogue.map(() => ({ inserted: 0, updated: 0, deleted: 0, total: 0 }));
     for (let number = 0; number < after.end; number += 1) {
@@ -168,6 +184,15 @@ export class TenantData {
         if (now >= 0) change.total += 1;
       }
     }
-    return Object.fromEntries(catalogue.map(({ name }, index) => [name, changes[index] as NetChange]));
+    const named = ({ from, into }: Pair): NamedPair => ({ from: this.#idOf(from), into: this.#idOf(into) });
+    return {
+      indexes: Object.fromEntries(catalogue.map(({ name }, index) => [name, changes[index] as NetChange])),
+      merges: passed.flatMap(({ merges }) => merges.map(named)),
+      splits: passed.flatMap(({ splits }) => splits.map(named)),
+    };
+  }
+
+  #idOf(number: number): string {
+    return `p-${this.#population.idOf(number).toString(16).padStart(8, '0')}`;
   }
 }

@@ -49,9 +49,10 @@ export class PersonGenerator {
   }
 
   links(number: number): Links {
-    const id = this.population.idOf(number);
-    const [, , mailbox] = names[variantOf(this.population.codeOf(number)) % names.length] as (typeof names)[number];
-    const address = `m${tenDigits(number)}.${mailbox}@example`;
+    const contact = this.population.identities.contactOf(number);
+    const id = this.population.idOf(contact);
+    const [, , mailbox] = names[variantOf(this.population.codeOf(contact)) % names.length] as (typeof names)[number];
+    const address = `m${tenDigits(contact)}.${mailbox}@example`;
     return {
       email: this.#hasSecondAddress(id) ? [`${address}.com`, `${address}.net`] : [`${address}.com`],
       phone: [`+1${tenDigits(id)}`],
@@ -61,7 +62,7 @@ export class PersonGenerator {
 
   /** How many e-mail addresses {@link links} would give: counting needs no texts. */
   emails(number: number): number {
-    return this.#hasSecondAddress(this.population.idOf(number)) ? 2 : 1;
+    return this.#hasSecondAddress(this.population.idOf(this.population.identities.contactOf(number))) ? 2 : 1;
   }
 
   /** The number of the person with this key, whether or not the person exists yet; undefined if no person has it. */
@@ -69,8 +70,9 @@ export class PersonGenerator {
     const known = Object.hasOwn(keyPatterns, name) ? keyPatterns[name] : undefined;
     const digits = known?.pattern.exec(value)?.[1];
     if (known === undefined || digits === undefined || Number(digits) > 0xffff_ffff) return undefined;
-    const number = known.by === 'id' ? this.population.numberOf(Number(digits)) : Number(digits);
-    return this.links(number)[name]?.includes(value) ? number : undefined;
+    const first = known.by === 'id' ? this.population.numberOf(Number(digits)) : Number(digits);
+    const number = name === 'loyalty_id' ? first : this.population.identities.holderOf(first);
+    return number !== undefined && this.links(number)[name]?.includes(value) ? number : undefined;
   }
 
   times(number: number, version: number): ProfileTimes {

@@ -14,12 +14,17 @@ interface Streams {
 let space: Workspace;
 let queries: readonly Readonly<Record<string, unknown>>[];
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 10 });
+  space = await Workspace.open({ profiles: 1000 });
   queries = (parse(await readFile(example, 'utf8')) as Streams).jobs.ledger.streams.filter(
     ({ source }) => source === 'sql',
   );
 });
 afterAll(() => space.close());
+
+interface Identities {
+  readonly merges: readonly { readonly from: string; readonly into: string }[];
+  readonly splits: Identities['merges'];
+}
 
 type Members = Readonly<Record<string, readonly [email: string, phone: string, tier: string]>>;
 
@@ -85,6 +90,34 @@ describe('the recipes of configs/ledger.yaml', () => {
     await space.runWell('answers');
     await space.runWell('answers', ['--full']);
     expect(await answers('answers')).toEqual(expected);
+  });
+
+  it('name each merge and split that the service has made, after a night that failed too', async () => {
+    const index = { ...members, index: 'loyalty_members' };
+    await space.configure('service', [index, ...queries.map((query) => ({ ...query, guards }))]);
+    const first = await space.runWell('service');
+    expect(first.streams.flatMap(({ warnings = [] }) => warnings)).toEqual([]);
+    const wanted: { old_id: string; new_id: string; how: string }[] = [];
+    for (const night of [1, 2, 3]) {
+      const { merges, splits } = (await space.control('change', {
+        days: 1,
+        updated: 0.1,
+        deleted: 0.05,
+      })) as Identities;
+      const pairs = (list: Identities['merges'], how: string) =>
+        list.map(({ from, into }) => ({ old_id: from, new_id: into, how }));
+      wanted.push(...pairs(merges, 'merge'), ...pairs(splits, 'split'));
+      expect([merges.length, splits.length].every((count) => count > 0)).toBe(true);
+      if (night === 2) {
+        await space.control('faults', { kind: 'status', status: 403, match: '/profiles', count: 1000 });
+        expect((await space.run('service')).code).not.toBe(0);
+        await space.clearFaults();
+      }
+      await space.runWell('service');
+    }
+    const became = await space.query('service', 'select old_id, new_id, how from became order by all');
+    const text = ({ old_id, new_id, how }: Readonly<Record<string, unknown>>) => `${old_id} ${new_id} ${how}`;
+    expect(became.map(text)).toEqual(wanted.map(text).sort());
   });
 
   it('forget a person in the ledger too', async () => {
