@@ -1,5 +1,12 @@
 import { mix } from './hash.js';
-import type { Moment, Population } from './population.js';
+
+/** The profiles before or after a day. */
+interface ProfilesThen {
+  /** One more than the highest number so far. */
+  readonly end: number;
+  /** How often a profile has been updated; -1 if there is none. */
+  version(number: number): number;
+}
 
 /** Two profiles of a merge, in which `from` is deleted, or of a split, in which `into` is new. By number. */
 export interface Pair {
@@ -21,13 +28,8 @@ const mergeSalt = 0x5bd1e995;
 
 /** Who has whose e-mail and phone, since merges and splits have moved them. No two profiles have the same. */
 export class Identities {
-  readonly #population: Population;
   readonly #contacts = new Map<number, number>();
   readonly #holders = new Map<number, number | undefined>();
-
-  constructor(population: Population) {
-    this.#population = population;
-  }
 
   /** The number of the profile that first had the e-mail and the phone of this one. */
   contactOf(number: number): number {
@@ -40,12 +42,10 @@ export class Identities {
   }
 
   /** Lets a day pass: half of the deleted profiles, at most, go into an updated one, and some updated ones lose a part to a new one. */
-  pass(day: number, before: Moment, after: Moment): DayOfIdentities {
+  pass(day: number, before: ProfilesThen, after: ProfilesThen): DayOfIdentities {
     const start = mix(mix(day) ^ mergeSalt) % Math.max(1, before.end);
-    const version = (number: number, moment: Moment) => this.#population.version(number, moment);
-    const gone = (number: number) => version(number, before) >= 0 && version(number, after) < 0;
-    const updated = (number: number) =>
-      version(number, before) >= 0 && version(number, after) > version(number, before);
+    const gone = (number: number) => before.version(number) >= 0 && after.version(number) < 0;
+    const updated = (number: number) => before.version(number) >= 0 && after.version(number) > before.version(number);
     const deleted = search(before.end, start, 2 * maxPairs, gone);
     const from = deleted.slice(0, Math.ceil(deleted.length / 2));
     const born = Array.from({ length: Math.min(maxPairs, after.end - before.end) }, (_, at) => before.end + at);

@@ -128,7 +128,7 @@ export class Population {
   readonly #initial: number;
   #days: readonly DayShares[] = [];
   #moment: Moment;
-  #identities = new Identities(this);
+  #identities = new Identities();
 
   constructor(key: number, initial: number) {
     this.#key = key;
@@ -156,16 +156,20 @@ export class Population {
     if (!this.#days.every((day, at) => day === days[at])) {
       this.#days = [];
       this.#moment = new Moment(this.#key, this.#initial, []);
-      this.#identities = new Identities(this);
+      this.#identities = new Identities();
     }
     const passed: DayOfIdentities[] = [];
     for (let day = this.#days.length; day < days.length; day += 1) {
       const after = new Moment(this.#key, this.#initial, days.slice(0, day + 1));
-      passed.push(this.#identities.pass(day, this.#moment, after));
+      passed.push(this.#identities.pass(day, this.#then(this.#moment), this.#then(after)));
       this.#moment = after;
     }
     this.#days = days;
     return passed;
+  }
+
+  #then(moment: Moment) {
+    return { end: moment.end, version: (number: number) => this.version(number, moment) };
   }
 
   /** The 32 bits of a profile's id. */
