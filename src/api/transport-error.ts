@@ -1,4 +1,4 @@
-import { errors } from 'undici';
+import { errors } from '../core/undici.js';
 
 /**
  * Why an exchange has no response:

@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { buildConnector, Pool } from 'undici';
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import { printable } from '../core/printable.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
 import type { ServiceOptions } from '../core/service-options.js';
+import { buildConnector, Pool } from '../core/undici.js';
 import { maxConcurrency } from '../rate-limit/concurrency.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { maxHeaderBytes, maxSentHeaderBytes, ResponseBody } from './response-body.js';

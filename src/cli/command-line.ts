@@ -73,7 +73,8 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
     .alias('v', 'version')
     .help()
     .alias('h', 'help')
-    .wrap(Math.min(110, process.stdout.columns ?? 100))
+    // yargs makes the help text of every command that it runs; without a width that takes a tenth of the time.
+    .wrap(asksForHelp(words) ? Math.min(110, process.stdout.columns ?? 100) : null)
     .epilogue('First: cdsync quickstart. For your own service: cdsync init. Reference: docs/ in the package.')
     .parserConfiguration(wordRules)
     .exitProcess(false)
@@ -83,6 +84,11 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
       throw argumentErrors(message ?? 'wrong usage', { words, command: commandIn(words), options: optionsOf(parser) });
     });
   return parser;
+}
+
+/** Whether a help text may be printed. */
+function asksForHelp(words: readonly string[]): boolean {
+  return words.some((word) => /^(--help|-\w*h)/.test(word));
 }
 
 /** Turns the errors that yargs itself throws for a wrong word into usage errors. */

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { connectors as builtIn } from '../../connectors/index.js';
 import { fullTime, momentForm } from '../core/quantities.js';
 import { choice, duration, type Finding, flag, map, type OptionInfo, option, verbatim, whole } from '../sdk/option.js';
 import type { OptionsOf, SourceDeclaration } from '../sources/declaration.js';
@@ -239,10 +238,7 @@ export function fileSchemaWith(jobSchema: JobSchema) {
   });
 }
 
-/** The schema of a job with the connectors and the sources that come with cdsync. */
-export const jobSchema = jobSchemaWith({
-  connectors: builtIn.map((connector) => [connector.name, connector]),
-  sources: knownSources,
-});
-/** The schema of a file with the connectors and the sources that come with cdsync. */
+/** The schema of a job with no connectors, and the sources that come with cdsync. */
+export const jobSchema = jobSchemaWith({ connectors: [], sources: knownSources });
+/** The schema of a file of such jobs. */
 export const fileSchema = fileSchemaWith(jobSchema);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Unwrapped, unwrap } from '../sdk/option.js';
-import { fileSchema, jobSchema } from './job-options.js';
+import { fileSchema, jobSchema } from './complete-schema.js';
 
 type JsonSchema = Record<string, unknown>;
 

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { builtIn } from '../../connectors/built-in.js';
 import type { Connector } from '../sdk/destination.js';
 
 /** A connector that a configuration names by a file or a package, or the reason why it is no connector. */
@@ -70,6 +71,13 @@ function failureOf(word: string, error: unknown): { failure: string; isMissing?:
   if (!itself) return { failure: `cannot be loaded: ${String(message).split('\n')[0]}` };
   if (isPath(word)) return { failure: 'there is no such file' };
   return { failure: `no such package is installed; if it is a package, run npm install ${word}`, isMissing: true };
+}
+
+/** The connectors that come with cdsync and that a text seems to name, or all of them. */
+export async function builtInConnectors(text?: string): Promise<ReadonlyMap<string, Connector>> {
+  const named = new Set(Array.from(text?.matchAll(/\bconnector["']?\s*:\s*["']?(\w+)/g) ?? [], ([, name]) => name));
+  const chosen = Object.entries(builtIn).filter(([name]) => text === undefined || named.has(name));
+  return new Map(await Promise.all(chosen.map(async ([name, load]) => [name, (await load()).default] as const)));
 }
 
 /** Loads connectors that do not come with cdsync. This runs their code: cdsync trusts a configuration like a program. */

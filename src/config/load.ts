@@ -5,7 +5,7 @@ import { nearest } from '../core/suggestions.js';
 import type { Config, LocalConfig } from './config.js';
 import { decodeText } from './decode-text.js';
 import { isOpenToAll } from './env-file.js';
-import { loadConnectors } from './load-connectors.js';
+import { builtInConnectors, loadConnectors } from './load-connectors.js';
 import { type Linted, type LintOptions, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
 import { ConfigError, openToAll, shownPath } from './problem.js';
 
@@ -49,7 +49,7 @@ async function envFileWarnings({ envFile, cwd = process.cwd() }: Pick<ParseOptio
   return [openToAll(shownPath(resolve(envFile), cwd))];
 }
 
-/** Reads a file; again with the connectors that it names, if some are not known. */
+/** Reads a file with the connectors that come with cdsync and that it names; again with others, if there are others. */
 async function withConnectors<R, O extends ParseOptions>(
   path: string,
   options: O,
@@ -61,10 +61,16 @@ async function withConnectors<R, O extends ParseOptions>(
   const text = decodeText(bytes, shown);
   const unknown = new Set<string>();
   try {
-    return read(text, file, { ...options, unknownConnectors: unknown });
+    return read(text, file, { ...options, connectors: await builtInConnectors(text), unknownConnectors: unknown });
   } catch (error) {
-    if (unknown.size === 0) throw error;
-    return read(text, file, { ...options, connectors: await loadConnectors(unknown, file) });
+    if (!(error instanceof ConfigError)) throw error;
+    // With all of them: an error names those that there are.
+    const known = await builtInConnectors();
+    const others = await loadConnectors(
+      [...unknown].filter((word) => !known.has(word)),
+      file,
+    );
+    return read(text, file, { ...options, connectors: new Map([...known, ...others]) });
   }
 }
 

@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from 'node:path';
 import type { Node } from 'yaml';
 import { z } from 'zod';
-import { connectors as builtIn } from '../../connectors/index.js';
+import { builtIn } from '../../connectors/built-in.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Connector } from '../sdk/destination.js';
@@ -41,7 +41,7 @@ export interface ParseOptions {
   readonly needs?: Needs;
   /** Messages name the file relative to this folder if that is shorter. Default: the working directory. */
   readonly cwd?: string;
-  /** Connectors that do not come with cdsync, by the word that `connector:` uses for them. */
+  /** The connectors that the file may name, by the word that `connector:` uses for them. Default: none. */
   readonly connectors?: ReadonlyMap<string, LoadedConnector>;
   /** The sources that streams may read. Default: those that come with cdsync. */
   readonly sources?: readonly SourceDeclaration[];
@@ -57,12 +57,11 @@ interface Schemas {
   readonly job: typeof jobSchema;
 }
 
-function schemasFor({ connectors: more = new Map(), sources: named = knownSources }: ParseOptions): Schemas {
+function schemasFor({ connectors: loaded = new Map(), sources: named = knownSources }: ParseOptions): Schemas {
   const sources = new Map(named.map((source) => [source.name, source]));
-  const connectors = new Map<string, Connector>(builtIn.map((connector) => [connector.name, connector]));
-  for (const [word, loaded] of more) if (!('failure' in loaded)) connectors.set(word, loaded);
-  const isUsual = connectors.size === builtIn.length && named === knownSources;
-  if (isUsual) return { connectors, sources, file: fileSchema, job: jobSchema };
+  const connectors = new Map<string, Connector>();
+  for (const [word, connector] of loaded) if (!('failure' in connector)) connectors.set(word, connector);
+  if (connectors.size === 0 && named === knownSources) return { connectors, sources, file: fileSchema, job: jobSchema };
   const job = jobSchemaWith({ connectors: [...connectors], sources: named });
   return { connectors, sources, job, file: fileSchemaWith(job) };
 }
@@ -93,7 +92,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
-  const about = { file: absolute, jobSummaries: jobSummaries(jobs), secretVariables, secrets: files.secrets };
+  const about = { file: absolute, jobSummaries: jobSummaries(jobs, schemas), secretVariables, secrets: files.secrets };
   return build(parts, about, { ...schemas, env: options.env }, findings);
 }
 
@@ -125,7 +124,7 @@ export function lintConfig(text: string, file: string, options: LintOptions): Li
   const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
   const linted = { unset, jobs: lintedJobs(jobs, namesOf(options.job), findings) };
   if (deferred.length > 0) return { ...linted, warnings: findings.warnings };
-  const about = { file: absolute, jobSummaries: jobSummaries(jobs), secretVariables, secrets: [] };
+  const about = { file: absolute, jobSummaries: jobSummaries(jobs, schemas), secretVariables, secrets: [] };
   return { ...linted, warnings: build(parts, about, { ...schemas, env: options.env }, findings).warnings };
 }
 
@@ -165,7 +164,7 @@ function readPlain(
       continue;
     }
     const loaded = connectors?.get(word);
-    const isRefused = loaded !== undefined && 'failure' in loaded && !(loaded.isMissing && isMisspelt(word, schemas));
+    const isRefused = loaded !== undefined && 'failure' in loaded && !(loaded.isMissing && isMisspelt(word));
     if (isRefused) findings.refuse(site, { message: loaded.failure });
     unknownConnectors?.add(word);
   }
@@ -174,8 +173,8 @@ function readPlain(
 }
 
 /** Whether a word looks like that of a connector: then no package of that name is meant, and none should be installed. */
-function isMisspelt(word: string, { connectors: known }: Schemas): boolean {
-  return nearest(word, known.keys(), 1).length > 0;
+function isMisspelt(word: string): boolean {
+  return nearest(word, Object.keys(builtIn), 1).length > 0;
 }
 
 function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {
@@ -259,7 +258,7 @@ function refuseUnknownJob(jobs: PlainMap, job: Needs['job']): void {
   });
 }
 
-function jobSummaries(jobs: PlainMap): JobSummary[] {
+function jobSummaries(jobs: PlainMap, { connectors }: Schemas): JobSummary[] {
   return Object.entries(jobs).map(([name, job]) => {
     const listed = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
     const streams = listed.flatMap(({ name, source }) =>
@@ -267,7 +266,7 @@ function jobSummaries(jobs: PlainMap): JobSummary[] {
     );
     const destinations = destinationsOf(job).flatMap(({ name, connector, streams: own }) => {
       if (typeof name !== 'string') return [];
-      const { erasure } = builtIn.find((each) => each.name === connector) ?? {};
+      const erasure = connectors.get(String(connector))?.erasure;
       return [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name), erasure }];
     });
     return { name, streams, destinations };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { allowedWords, type Unwrapped, unwrap } from '../sdk/option.js';
-import { fileSchema } from './job-options.js';
+import { fileSchema } from './complete-schema.js';
 import { nameRule } from './names.js';
 
 /** The beginning of the reference page: rules for every option. */

@@ -1,6 +1,7 @@
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import { quoteIdentifier } from '../core/sql.js';
 import { parseColumnType } from '../sdk/column-type.js';
+import { DuckDBInstance } from '../sdk/duckdb/node-api.js';
 import type { ComparedRow } from './harness.js';
 
 /** SQL that returns the rows of a query in the form that the suite compares: every value as text. */

@@ -1,3 +1,5 @@
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
+import { visible } from '../core/printable.js';
 import {
   DuckDBArrayValue,
   DuckDBListValue,
@@ -5,12 +7,9 @@ import {
   DuckDBStructValue,
   DuckDBTimestampTZValue,
   DuckDBTimestampValue,
-  type DuckDBType,
   DuckDBTypeId,
   DuckDBUnionValue,
-  type DuckDBValue,
-} from '@duckdb/node-api';
-import { visible } from '../core/printable.js';
+} from '../sdk/duckdb/node-api.js';
 import type { PublishedRows } from '../snapshot/published.js';
 import { type CsvFormulas, csvLine, type RowFormat } from './row-formats.js';
 import { fittedTable } from './table.js';

@@ -102,7 +102,7 @@ export class HttpConnections {
     const timeouts = silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs };
     this.#open = async () => {
       // Not before the first request: commands that send none start sooner.
-      const { buildConnector, Pool } = await import('undici');
+      const { buildConnector, Pool } = await import('../core/undici.js');
       const way = proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect));
       return new Pool(server.origin, { connections, connect: way, ...timeouts });
     };

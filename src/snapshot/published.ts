@@ -2,20 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { constants, existsSync } from 'node:fs';
 import { access, mkdir, realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import {
-  type DuckDBConnection,
-  type DuckDBDataChunk,
-  DuckDBInstance,
-  type DuckDBPreparedStatement,
-  type DuckDBType,
-  type DuckDBValue,
-  type Json,
-  JsonDuckDBValueConverter,
-  StatementType,
+import type {
+  DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBPreparedStatement,
+  DuckDBType,
+  DuckDBValue,
+  Json,
 } from '@duckdb/node-api';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
+import { DuckDBInstance, JsonDuckDBValueConverter, StatementType } from '../sdk/duckdb/node-api.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import type { JobLayout } from '../storage/layout.js';
 import { planMemory } from '../storage/memory-plan.js';

@@ -1,20 +1,11 @@
-import {
-  type DuckDBConnection,
-  DuckDBDataChunk,
-  DuckDBInstance,
-  type DuckDBValue,
-  type DuckDBVector,
-  LIST,
-  listValue,
-  UBIGINT,
-  VARCHAR,
-} from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBValue, DuckDBVector } from '@duckdb/node-api';
 import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
 import type { SaltFingerprint } from '../columns/masked-value.js';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { databaseError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
+import { DuckDBDataChunk, DuckDBInstance, LIST, listValue, UBIGINT, VARCHAR } from '../sdk/duckdb/node-api.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory, type Resources } from './memory-plan.js';
 import { registerSalt, useSaltInSql } from './salts.js';

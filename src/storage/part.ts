@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import { version } from '@duckdb/node-api';
 import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { hashWords } from '../columns/record-hash.js';
 import { hashedRows, hashVersion, rowHash, rowKey, type TypedColumn, wideColumns } from '../columns/row-hash.js';
 import { fileText, fileTexts } from '../core/sql.js';
+import { version } from '../sdk/duckdb/node-api.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
 

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { BLOB, DuckDBBlobValue, type DuckDBConnection, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import {
   hmacBytesFunction,
   type SaltFingerprint,
@@ -7,6 +7,7 @@ import {
   saltMacroByVariables,
   saltPads,
 } from '../columns/masked-value.js';
+import { BLOB, DuckDBBlobValue, DuckDBScalarFunction, VARCHAR } from '../sdk/duckdb/node-api.js';
 
 /**
  * Registers HMAC-SHA-256 with a salt as a function of the whole instance. The salt stays in JavaScript: no catalog, setting or log of

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import fsp from 'node:fs/promises';
 import { Session } from 'node:inspector';
 import { syncBuiltinESMExports } from 'node:module';
-import duckdb from '../../dist/chunks/duckdb.js';
+import duckdb from '@duckdb/node-api';
 
 const phases = ['start', 'reading', 'unify', 'changes', 'store', 'publish', 'report'];
 /** SQL that is the first of a phase. */

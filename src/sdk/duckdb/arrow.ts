@@ -1,5 +1,6 @@
-import { type DuckDBDecimalType, type DuckDBType, DuckDBTypeId, type DuckDBValue } from '@duckdb/node-api';
+import type { DuckDBDecimalType, DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import * as arrow from 'apache-arrow';
+import { DuckDBTypeId } from './node-api.js';
 
 /**
  * How values of a DuckDB type come into Arrow. Its builders take numbers of JavaScript, which would lose digits of times and

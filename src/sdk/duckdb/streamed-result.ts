@@ -1,12 +1,12 @@
-import {
-  type DuckDBConnection,
-  type DuckDBDataChunk,
-  type DuckDBPreparedStatement,
-  type DuckDBResult,
-  type DuckDBType,
-  ResultReturnType,
+import type {
+  DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBPreparedStatement,
+  DuckDBResult,
+  DuckDBType,
 } from '@duckdb/node-api';
 import { CdsyncError } from '../../core/errors.js';
+import { ResultReturnType } from './node-api.js';
 
 /** What DuckDB says of the second execution, and not of the query. */
 const ofSecondExecution = /^(Parser|TransactionContext) Error/;

@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs';
 import fsp from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { relative } from 'node:path';
-import duckdb from '../../../dist/chunks/duckdb.js';
+import duckdb from '@duckdb/node-api';
 
 const { storage, report, record, at, when, action, delayMs = 0 } = JSON.parse(process.env.CDSYNC_TEST_STRIKE);
 const seen = new Map();

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { connectors } from '../../../connectors/index.js';
 import { schemaCommand } from '../../../src/cli/schema.js';
-import { fileSchema } from '../../../src/config/job-options.js';
+import { fileSchema } from '../../../src/config/complete-schema.js';
 import { configJsonSchema } from '../../../src/config/json-schema.js';
 import { loadConfig } from '../../../src/config/load.js';
 import { configReference, connectorReference, withOptions } from '../../../src/config/reference.js';

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseConfig } from '../../../src/config/parse.js';
+import { builtIn } from './sample.js';
 
 const connectors = await readdir('connectors', { withFileTypes: true });
 const readmes = connectors
@@ -47,6 +48,7 @@ describe.each(['docs/destinations.md', ...readmes])('%s', (path) => {
       const { jobs } = parseConfig(configuration(yaml), join(process.cwd(), 'cdsync.yaml'), {
         env,
         needs: { destinations: true },
+        connectors: builtIn,
       });
       expect(jobs[0]?.destinations.length).toBe(yaml.match(/connector:/g)?.length);
     }

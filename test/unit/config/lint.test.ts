@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { annotation } from '../../../src/cli/check.js';
 import { lintConfig } from '../../../src/config/parse.js';
 import { ConfigError } from '../../../src/config/problem.js';
+import { builtIn } from './sample.js';
 
 const open = '$\u007b';
 
@@ -20,7 +21,7 @@ jobs:
 
 function problemsOf(yaml: string, env: Record<string, string> = {}) {
   try {
-    lintConfig(yaml, '/srv/sync/cdsync.yaml', { env, cwd: '/srv/sync' });
+    lintConfig(yaml, '/srv/sync/cdsync.yaml', { connectors: builtIn, env, cwd: '/srv/sync' });
   } catch (error) {
     if (error instanceof ConfigError) return error.problems;
     throw error;
@@ -30,7 +31,7 @@ function problemsOf(yaml: string, env: Record<string, string> = {}) {
 
 describe('a configuration without the values of its variables', () => {
   test('is checked as far as it goes, without any other file', () => {
-    const { unset } = lintConfig(text, '/srv/sync/cdsync.yaml', { env: {} });
+    const { unset } = lintConfig(text, '/srv/sync/cdsync.yaml', { connectors: builtIn, env: {} });
     expect([...unset].sort()).toEqual(['INDEX', 'SALT', 'TENANT', 'URL', 'WAREHOUSE']);
   });
 
@@ -56,13 +57,13 @@ describe('a configuration without the values of its variables', () => {
   });
 
   test('a job that the file lacks is an error', () => {
-    const lint = () => lintConfig(text, '/srv/sync/cdsync.yaml', { env: {}, job: ['nigthly'] });
+    const lint = () => lintConfig(text, '/srv/sync/cdsync.yaml', { connectors: builtIn, env: {}, job: ['nigthly'] });
     expect(lint).toThrow(expect.objectContaining({ code: 'job_not_found' }));
   });
 
   test('limits that look like shares are a warning', () => {
     const limited = text.replace('    streams:', '    guards: { max_deleted: 5 }\n    streams:');
-    const { warnings } = lintConfig(limited, '/srv/sync/cdsync.yaml', { env: {} });
+    const { warnings } = lintConfig(limited, '/srv/sync/cdsync.yaml', { connectors: builtIn, env: {} });
     expect(warnings).toEqual([expect.stringContaining('5 means 5 rows')]);
   });
 

@@ -1,7 +1,11 @@
+import { connectors } from '../../../connectors/index.js';
 import type { Config } from '../../../src/config/config.js';
 import { type Needs, parseConfig } from '../../../src/config/parse.js';
 import { ConfigError, formatProblem } from '../../../src/config/problem.js';
 import type { Variables } from '../../../src/config/variables.js';
+
+/** The connectors that come with cdsync, as a file may name them. */
+export const builtIn = new Map(connectors.map((connector) => [connector.name, connector]));
 
 /** The folder that the samples pretend to be in; nothing is read from it. */
 export const folder = '/srv/sync';
@@ -28,7 +32,7 @@ ${lines.map((line) => `        ${line}\n`).join('')}`;
 export const members = ['source: index_profiles', 'index: loyalty_members'];
 
 export function parse(text: string, env: Variables = {}, needs: Needs = {}): Config {
-  return parseConfig(text, file, { env, needs, cwd: folder });
+  return parseConfig(text, file, { env, needs, cwd: folder, connectors: builtIn });
 }
 
 /** The lines of the error for a text; empty if the text is valid. */
