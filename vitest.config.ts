@@ -14,6 +14,7 @@ const long = [
   'test/integration/canary*.test.ts',
   'test/integration/configs.test.ts',
   'test/integration/connectors/ducklake.test.ts',
+  'test/integration/connectors/export-azure.test.ts',
   'test/integration/copied-storage.test.ts',
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',

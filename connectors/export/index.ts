@@ -13,7 +13,7 @@ async function openStore({ options, signal, notice }: DestinationContext<ExportS
     const { SftpStore } = await import('./sftp.js');
     return SftpStore.open({ ...options, url, signal }, mode);
   }
-  if (url?.startsWith('s3:')) {
+  if (url !== undefined) {
     const { BucketStore } = await import('./bucket.js');
     return BucketStore.open({ ...options, url }, { signal, notice });
   }
@@ -26,11 +26,11 @@ function hasOp(options: ExportOptions): boolean {
 
 export default fileConnector({
   name: 'export',
-  summary: 'Hands whole files over to a partner: in a folder, by SFTP, in a bucket; packed and encrypted if you like.',
+  summary: 'Hands whole files over to a partner: in a folder, by SFTP, in a bucket of S3, in a container of Azure; packed and encrypted if you like.',
   erasure: 'files that the receiver has taken away are its own to erase; those that are still there are removed',
   options: exportOptions,
   optionRules: { check: checkExport },
-  place: ({ path, url }) => path ?? url ?? '.',
+  place: ({ path, url, endpoint, account }) => path ?? `${endpoint ?? account ?? ''} ${url}`.trim(),
 
   policy: (options) => ({
     ...{

@@ -5,10 +5,10 @@ import {
   type Finding,
   flag,
   map,
+  objectStoreOptions,
+  objectStoreRules,
   option,
   path,
-  s3Options,
-  s3Rules,
   secret,
   TextTemplate,
   templateFaults,
@@ -120,11 +120,11 @@ const encrypt = option(
 
 export const exportOptions = {
   path: path({ description: 'Folder of the files. cdsync makes it if it is missing.', example: './out' }).optional(),
-  url: option(z.string().regex(/^(sftp|s3):\/\/[^\s?#]+$/), {
+  url: option(z.string().regex(/^(sftp|s3|az):\/\/[^\s?#]+$/), {
     description:
-      'Where the files go, instead of `path`: `sftp://user@host:22/folder` (needs the package ssh2), `s3://bucket/prefix` (@aws-sdk/client-s3, @aws-sdk/lib-storage).',
+      'Where the files go, instead of `path`: `sftp://user@host:22/folder` (needs the package ssh2), `s3://bucket/prefix` (@aws-sdk/client-s3, @aws-sdk/lib-storage), `az://container/prefix` (@azure/storage-blob).',
     example: 'sftp://cdp@files.partner.example/incoming',
-    allowed: 'sftp://user@host/folder or s3://bucket/prefix, without a password',
+    allowed: 'sftp://user@host/folder, s3://bucket/prefix or az://container/prefix, without a password',
     check: (value) =>
       /^\w+:\/\/[^/@]*:[^/@]*@/.test(String(value))
         ? [{ path: [], message: 'a password in the URL would be shown: use `password`' }]
@@ -234,7 +234,7 @@ export const exportOptions = {
     example: true,
   }).prefault(false),
   keep: duration({ description: 'Removes files of its own that are older.', example: '30d' }).optional(),
-  ...s3Options,
+  ...objectStoreOptions,
 };
 
 export type ExportShape = typeof exportOptions;
@@ -266,7 +266,7 @@ function unknownNames(written: unknown, at: (string | number)[], allowed: readon
 
 const onlyFor: Readonly<Record<string, readonly string[]>> = {
   sftp: ['password', 'private_key', 'key_passphrase', 'host_key', 'agent'],
-  s3: ['acl', 'sse', 'kms_key', ...Object.keys(s3Options)],
+  s3: ['acl', 'sse', 'kms_key'],
 };
 
 /** Rules between the options. */
@@ -315,7 +315,7 @@ export function checkExport(value: unknown): Finding[] {
   if (isMap(mark)) findings.push(...unknownNames(mark.body, ['done', 'body'], [...nameFacts, ...sizeFacts]));
   if (has('time_zone') && !isTimeZone(String(options.time_zone)))
     refuse(['time_zone'], `"${String(options.time_zone)}" is not a time zone such as UTC or Europe/Berlin`);
-  return [...findings, ...(scheme === 's3' ? s3Rules(options) : [])];
+  return [...findings, ...objectStoreRules(options)];
 }
 
 function isTimeZone(zone: string): boolean {

@@ -15,6 +15,8 @@ import { type ExportOptions, rendered, safeName, temporaryName } from './names.j
 export interface FoundFile {
   readonly bytes: number;
   /** Undefined if the place does not say. */
+  readonly md5?: string | undefined;
+  /** Undefined if the place does not say. */
   sha256?(): Promise<string>;
 }
 
@@ -53,8 +55,9 @@ function fileExists(name: string): CdsyncError {
   });
 }
 
-async function isSame(found: FoundFile, known: KnownFile): Promise<boolean> {
-  return found.bytes === known.bytes && (found.sha256 === undefined || (await found.sha256()) === known.sha256);
+async function isSame(found: FoundFile, known: KnownFile & { readonly md5?: string }): Promise<boolean> {
+  if (found.bytes !== known.bytes || (found.md5 ?? known.md5) !== (known.md5 ?? found.md5)) return false;
+  return found.sha256 === undefined || (await found.sha256()) === known.sha256;
 }
 
 /** A file that stands beside another: small, and made when it is handed over. */
@@ -77,16 +80,17 @@ export class ExportPlace implements FilePlace {
   }
 
   async handOver(task: HandOver): Promise<HandedOver> {
-    const { file, path, replaceable, isTried, isUploaded, uploaded } = task;
-    let isReadBack = await this.#put(file, path, { replaceable, isTried, isUploaded, uploaded });
+    const { file, path, ...rest } = task;
+    const { replaceable, isTried } = rest;
+    let isReadBack = await this.#put(file, path, rest);
     const companions = this.#companions(task);
     for (const { name, text } of companions) {
       const local = join(this.#folder, 'companion');
       await writeFile(local, text, { mode: 0o600 });
       const hash = (kind: string) => createHash(kind).update(text).digest('hex');
       const known = { name, bytes: Buffer.byteLength(text), sha256: hash('sha256'), md5: hash('md5') };
-      // Beside a file of cdsync's own, such a name is its own too.
-      const isOwn = isTried || replaceable.length > 0;
+      // Beside a file that was handed over before, such a name is its own too.
+      const isOwn = replaceable.length > 0;
       isReadBack =
         (await this.#put(known, local, {
           replaceable: [],
@@ -94,6 +98,7 @@ export class ExportPlace implements FilePlace {
           isOwn,
           isUploaded: false,
           uploaded: async () => {},
+          refused: async () => {},
         })) && isReadBack;
     }
     return { companions: companions.map(({ name }) => name), isReadBack };
@@ -121,8 +126,9 @@ export class ExportPlace implements FilePlace {
       replaceable,
       isTried,
       isOwn = false,
+      refused,
       ...rest
-    }: Pick<HandOver, 'replaceable' | 'isTried' | 'isUploaded' | 'uploaded'> & { readonly isOwn?: boolean },
+    }: Omit<HandOver, 'file' | 'path' | 'facts'> & { readonly isOwn?: boolean },
   ): Promise<boolean> {
     const { overwrite, upload } = this.#options;
     const found = await this.#store.find(file.name);
@@ -133,7 +139,10 @@ export class ExportPlace implements FilePlace {
       for (const known of replaceable) replaces ||= await isSame(found, known);
       // A torn file of an earlier try has the final name.
       replaces ||= isTried && upload === 'direct' && found.bytes < file.bytes;
-      if (!replaces) throw fileExists(file.name);
+      if (!replaces) {
+        await refused();
+        throw fileExists(file.name);
+      }
     } else if (rest.isUploaded && isTried && (await this.#wasTaken(file))) return true;
     const task = {
       local,
@@ -144,8 +153,12 @@ export class ExportPlace implements FilePlace {
       ...rest,
     };
     const put = await this.#store.put(task);
-    if (put === 'taken') throw fileExists(file.name);
-    return put === 'put';
+    if (put !== 'taken') return put === 'put';
+    // The refusal may be of a second try, after the answer to a first and successful one was lost.
+    const there = found === undefined ? await this.#store.find(file.name) : found;
+    if (there !== undefined && there !== 'unknown' && (await isSame(there, file))) return true;
+    await refused();
+    throw fileExists(file.name);
   }
 
   /** Whether a file that was whole under its temporary name is gone under both: it was renamed, and taken away. */

@@ -4,7 +4,8 @@ import {
   type DestinationContext,
   loadRefused,
   nearestExisting,
-  s3Library,
+  objectStore,
+  reachedStore,
   unwritable,
 } from '../../src/sdk/index.js';
 import type { FilesShape } from './options.js';
@@ -24,11 +25,10 @@ export async function checkFilesPlace({
 }: DestinationContext<FilesShape>): Promise<DestinationCheck> {
   const { path, url } = options;
   if (url === undefined) return checkFolder(path ?? '.');
-  const { S3Store } = await s3Library();
-  const store = await S3Store.look({ ...options, url, notice, signal });
+  const store = await objectStore({ ...options, url, notice, signal });
   try {
     await store.folders();
-    return { reached: store.place, lacks: [], untried: 'writing is tested by the first load' };
+    return { reached: reachedStore(store), lacks: [], untried: 'writing is tested by the first load' };
   } finally {
     store.close();
   }

@@ -1,4 +1,10 @@
-import { type DestinationContext, orClose, s3Library, type TableDestination } from '../../src/sdk/index.js';
+import {
+  type DestinationContext,
+  objectStore,
+  orClose,
+  s3Library,
+  type TableDestination,
+} from '../../src/sdk/index.js';
 import { FolderStore } from './folder-store.js';
 import { FilesDestination } from './load.js';
 import type { FilesShape } from './options.js';
@@ -7,9 +13,10 @@ import type { FileStore } from './store.js';
 async function openStore({ options, notice, signal, isReadOnly }: DestinationContext<FilesShape>): Promise<FileStore> {
   const { path, url } = options;
   if (url === undefined) return FolderStore.open(path ?? '.', Number.parseInt(options.fileMode, 8), isReadOnly);
-  const { S3Store } = await s3Library();
   const at = { ...options, url, notice, signal };
-  return isReadOnly === true ? S3Store.look(at) : S3Store.open(at);
+  // Azure always has conditional writes; of S3, the first request that writes finds out.
+  if (isReadOnly === true || url.startsWith('az:')) return objectStore(at);
+  return (await s3Library()).S3Store.open(at);
 }
 
 /** Opens the folder or object store of the files. */

@@ -3,10 +3,10 @@ import {
   choice,
   type Finding,
   memoryOption,
+  objectStoreOptions,
+  objectStoreRules,
   option,
   path,
-  s3Options,
-  s3Rules,
   text,
   whole,
 } from '../../src/sdk/index.js';
@@ -16,11 +16,11 @@ export const filesOptions = {
     description: 'Folder of the files. cdsync makes it if it is missing. Each table is a folder in it.',
     example: './exports',
   }).optional(),
-  url: option(z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
+  url: option(z.string().regex(/^(s3|az):\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
     description:
-      'Bucket and prefix of the files, instead of `path`. Needs the packages @aws-sdk/client-s3 and @aws-sdk/lib-storage.',
+      'Bucket or container, and prefix, of the files, instead of `path`. `s3://` needs the packages @aws-sdk/client-s3 and @aws-sdk/lib-storage, `az://` @azure/storage-blob.',
     example: 's3://crm-exports/cdsync',
-    allowed: 's3://bucket or s3://bucket/prefix',
+    allowed: 's3://bucket/prefix or az://container/prefix',
   }).optional(),
   format: choice(['parquet', 'csv', 'jsonl'], {
     description: 'Parquet (zstd), CSV with a header, or one JSON object a line.',
@@ -51,12 +51,10 @@ export const filesOptions = {
     verbatim: true,
   }).prefault('0600'),
   memory_mb: memoryOption('to join and write files', { least: 64, example: 1024 }),
-  ...s3Options,
+  ...objectStoreOptions,
 };
 
 export type FilesShape = typeof filesOptions;
-
-const ofStores = Object.keys(s3Options);
 
 /** Rules between the options. */
 export function checkFiles(value: unknown): Finding[] {
@@ -65,8 +63,7 @@ export function checkFiles(value: unknown): Finding[] {
   const findings: Finding[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
-  if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `url`, which is not options');
   if (has('csv_formulas') && options.format !== 'csv') refuse(['csv_formulas'], 'only `format: csv` has it');
   if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no file permissions');
-  return [...findings, ...s3Rules(options)];
+  return [...findings, ...objectStoreRules(options)];
 }

@@ -98,6 +98,8 @@ export interface HandOver {
   readonly isUploaded: boolean;
   /** Call it when all bytes are under the temporary name, before it is renamed. */
   uploaded(): Promise<void>;
+  /** Call it when the name has a file of others, before `file_exists` is thrown: what is there was not written by this try. */
+  refused(): Promise<void>;
 }
 
 /** What was handed over. */

@@ -140,6 +140,7 @@ export {
   type ValueLimits,
   type Write,
 } from './load.js';
+export { objectStore, objectStoreOptions, objectStoreRules, reachedStore } from './object-stores.js';
 export { describeTables, orClose } from './opened-destination.js';
 export {
   choice,

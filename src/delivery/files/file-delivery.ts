@@ -319,6 +319,12 @@ export class FileDelivery {
           file.is_uploaded = true;
           await note();
         },
+        // Where nobody may look, the next try would take the file of others for a torn one of its own.
+        refused: async () => {
+          if (isTried) return;
+          Object.assign(file, { is_tried: false, is_uploaded: false });
+          await note();
+        },
       });
       file.is_sent = true;
       const { name, bytes, sha256, rows } = file;

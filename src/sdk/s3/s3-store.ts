@@ -222,7 +222,7 @@ export class S3Store {
     return this.#error(error);
   }
 
-  async look(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
+  async look(path: string): Promise<{ bytes: number; changedMs: number; md5?: undefined } | undefined> {
     try {
       const { ContentLength = 0, LastModified } = await this.#client.send(
         new this.#library.s3.HeadObjectCommand(this.#object(path)),

@@ -2,9 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DeleteObjectCommand, GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ObjectStore } from '../../fixtures/object-store.js';
+import { ObjectStore, s3Refusal } from '../../fixtures/object-store.js';
 import { ExportStream, insert } from '../../unit/delivery/files/export-stream.js';
+
+const loginAt = (endpoint: string) => ({
+  endpoint,
+  access_key_id: 'AKIDEXAMPLE',
+  secret_access_key: 'secret',
+  region: 'us-east-1',
+});
 
 let place: ExportStream;
 beforeEach(async () => {
@@ -18,15 +26,13 @@ describe('files for a bucket', () => {
   beforeAll(async () => {
     store = await ObjectStore.open();
   });
+  afterEach(() => {
+    store.meddling = undefined;
+  });
   afterAll(() => store.close());
 
   it('writes objects once, with no probe, and never over one of others', async () => {
-    const login = {
-      endpoint: store.url,
-      access_key_id: 'AKIDEXAMPLE',
-      secret_access_key: 'secret',
-      region: 'us-east-1',
-    };
+    const login = loginAt(store.url);
     await store.createBucket('partner');
     const options = {
       url: 's3://partner/in',
@@ -45,6 +51,24 @@ describe('files for a bucket', () => {
     await place.stream.commit([insert('c', 3)]);
     const other = { ...options, file: 'list_1.csv' };
     expect((await place.deliver(other, {}, { name: 'second' })).error?.code).toBe('file_exists');
+  });
+
+  it('never replaces a file of others that it may not look at, at no try', async () => {
+    await store.createBucket('blind');
+    const client = store.client();
+    await client.send(new PutObjectCommand({ Bucket: 'blind', Key: 'in/list_1.csv', Body: 'of a partner' }));
+    store.meddling = ({ method }, response) =>
+      method === 'HEAD' || method === 'GET' ? s3Refusal(response, 403, 'AccessDenied') : undefined;
+    const options = { url: 's3://blind/in', ...loginAt(store.url), file: 'list_{{ sequence }}.csv' };
+    for (let night = 0; night < 3; night += 1) expect((await place.deliver(options)).error?.code).toBe('file_exists');
+    const { Body } = await client.send(new GetObjectCommand({ Bucket: 'blind', Key: 'in/list_1.csv' }));
+    expect(await Body?.transformToString()).toBe('of a partner');
+    await client.send(new DeleteObjectCommand({ Bucket: 'blind', Key: 'in/list_1.csv' }));
+    client.destroy();
+    expect(await place.deliver(options)).toMatchObject({
+      files: ['list_1.csv'],
+      why: expect.stringContaining('not read back'),
+    });
   });
 });
 
