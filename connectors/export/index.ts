@@ -26,7 +26,8 @@ function hasOp(options: ExportOptions): boolean {
 
 export default fileConnector({
   name: 'export',
-  summary: 'Hands whole files over to a partner: in a folder, by SFTP, in a bucket of S3, in a container of Azure; packed and encrypted if you like.',
+  summary:
+    'Hands whole files over to a partner: in a folder, by SFTP, in a bucket of S3, in a container of Azure; packed and encrypted if you like.',
   erasure: 'files that the receiver has taken away are its own to erase; those that are still there are removed',
   options: exportOptions,
   optionRules: { check: checkExport },
