@@ -108,7 +108,7 @@ async function onJob<T>(
     (reads ? readJobFiles : withJobFiles)(
       { config, job: job.name, need, notice: (line) => output.notice(line) },
       (place) => {
-        place.bucket?.collectImmediately();
+        place.layout.remoteFiles?.collectImmediately();
         return withStorage(config, work, place);
       },
     ),

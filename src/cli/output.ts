@@ -194,8 +194,8 @@ export class Output {
         this.#log({ level: 'error', event: 'error', ...details });
         continue;
       }
-      const place = [...(isAlone ? [] : [`job ${job}`]), ...(destination === undefined ? [] : [destination]), names];
-      const line = `${place.join(': ')}: ${isHeld ? 'held' : 'failed'}: ${message} [${code}]${hint ? `; ${hint}` : ''}`;
+      const place = [isAlone ? '' : `job ${job}`, destination ?? '', names].filter((word) => word !== '');
+      const line = `${[...place, isHeld ? 'held' : 'failed', message].join(': ')} [${code}]${hint ? `; ${hint}` : ''}`;
       this.#text(line.replaceAll(/\s*[\r\n]+\s*/g, ' '));
     }
     const more = all.length - mostFailures;

@@ -60,7 +60,11 @@ async function printReport(report: JobReport, output: Output, isAlone: boolean):
   const isDelivery = decisive?.destination !== undefined;
   // The record of a table at a destination is not among the files that `verify` reads.
   const next =
-    isDelivery && errorCode === 'state_unreadable' ? 'do what the message says, then: cdsync push' : undefined;
+    isDelivery && errorCode === 'state_unreadable'
+      ? 'do what the message says, then: cdsync push'
+      : !isDelivery && errorCode === 'removal_owed'
+        ? 'allow cdsync to delete in the bucket, then: cdsync run'
+        : undefined;
   const about = {
     held: report.run_id,
     heldStream,

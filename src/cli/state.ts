@@ -125,7 +125,7 @@ const removeCommand: CommandModule<
     const choice = stream === undefined ? { destination: destination as string } : { stream };
     const removed = await inJob({ storage: config.storage, job: job.name }, () =>
       withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
-        place.bucket?.collectImmediately();
+        place.layout.remoteFiles?.collectImmediately();
         return withStorage(config, (engine) => removeState(engine, job, destinationsOf(config, job), choice), place);
       }),
     );

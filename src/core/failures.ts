@@ -1,7 +1,7 @@
 import { type ErrorKind, errorType } from './error-codes.js';
 import type { CdsyncError } from './errors.js';
 import { formatCounted } from './quantities.js';
-import { type JobReport, type ReportedError, withoutTries } from './run-report.js';
+import { type JobReport, type ReportedError, type ReportedWarning, withoutTries } from './run-report.js';
 
 /** Errors of the service as a whole: whatever stream meets them, the cause is one. */
 const outage = new Set(['service_unavailable', 'connection_lost', 'timeout', 'unreachable', 'too_many_requests']);
@@ -31,7 +31,9 @@ export interface Failure {
   readonly needsPerson: boolean;
 }
 
-type Ended = Pick<JobReport, 'status' | 'streams' | 'destinations'>;
+type Ended = Pick<JobReport, 'status' | 'streams' | 'destinations'> & {
+  readonly warnings?: readonly ReportedWarning[] | undefined;
+};
 
 /** The error of a delivery that took place in part. */
 function errorInPart({ refused, why }: JobReport['destinations'][number]): ReportedError {
@@ -43,7 +45,7 @@ function errorInPart({ refused, why }: JobReport['destinations'][number]): Repor
 }
 
 /** The causes of all that failed or is held, each once; a stream that needs another one has the cause of that one. */
-export function failuresOf({ streams, destinations }: Ended): Failure[] {
+export function failuresOf({ streams, destinations, warnings = [] }: Ended): Failure[] {
   const causes = new Map<string, Failure & { readonly streams: string[] }>();
   const add = (stream: string, error: ReportedError, { destination, isHeld = false }: Partial<Failure> = {}) => {
     if (error.code === 'dependency') return;
@@ -63,6 +65,16 @@ export function failuresOf({ streams, destinations }: Ended): Failure[] {
     if (error !== null) add(stream, error, { destination });
     else if (status !== 'skipped') add(stream, errorInPart(each), { destination });
   }
+  // Of the job's storage: the only warning with which a run is not ok.
+  const owed = warnings.filter(({ code }) => code === 'removal_owed');
+  for (const warning of owed)
+    causes.set(warning.code, {
+      streams: [],
+      destination: undefined,
+      isHeld: false,
+      error: { ...warning, hint: null, request_id: null },
+      needsPerson: true,
+    });
   return [...causes.values()];
 }
 

@@ -31,7 +31,7 @@ export interface ErasureLog {
 const isSame = (one: ErasurePlace, other: ErasurePlace) =>
   one.destination === other.destination && one.stream === other.stream;
 
-function erasureStatus(decision: Decision, all: readonly Decision[]): ErasureStatus {
+function erasureStatus(decision: Decision, all: readonly Decision[], owedSince: string | undefined): ErasureStatus {
   const { erasure = 0, at, user, reason = null, keys = [], everywhere = false, places = [] } = decision;
   const erased = all.findLast((each) => each.action === 'erased' && each.erasure === erasure);
   const destinations = places.map((place) => {
@@ -48,6 +48,8 @@ function erasureStatus(decision: Decision, all: readonly Decision[]): ErasureSta
       removed: delivered === undefined && removed !== undefined,
     };
   });
+  // The commit has erased the rows, but the bucket may still have objects of the state before.
+  const isOwed = owedSince !== undefined && erased !== undefined && erased.at >= owedSince;
   const rowsOf = (name: string) => erased?.streams?.find((stream) => stream.name === name);
   return {
     number: erasure,
@@ -56,14 +58,14 @@ function erasureStatus(decision: Decision, all: readonly Decision[]): ErasureSta
     reason,
     keys: keys.length,
     everywhere,
-    storage: { done_at: erased?.at ?? null, run_id: erased?.run_id ?? null },
+    storage: { done_at: isOwed ? null : (erased?.at ?? null), run_id: erased?.run_id ?? null },
     streams: (decision.streams ?? []).map(({ name }) => ({
       name,
       rows: rowsOf(name)?.rows ?? 0,
       history: rowsOf(name)?.history ?? 0,
     })),
     destinations,
-    done: erased !== undefined && destinations.every(({ done_at }) => done_at !== null),
+    done: erased !== undefined && !isOwed && destinations.every(({ done_at }) => done_at !== null),
   };
 }
 
@@ -85,7 +87,8 @@ function isRepeated(decision: Decision, all: readonly Decision[]): boolean {
 export async function erasureLog(layout: JobLayout): Promise<ErasureLog> {
   const { decisions } = await DecisionLog.read(layout);
   const begun = decisions.filter((each) => each.action === 'forget' && !isRepeated(each, decisions));
-  const erasures = begun.map((each) => erasureStatus(each, decisions));
+  const owedSince = layout.remoteFiles?.removalOwed?.since;
+  const erasures = begun.map((each) => erasureStatus(each, decisions, owedSince));
   const left = new Map<string, true>();
   for (const { action, keys = [] } of decisions)
     for (const [first = '', ...rest] of keys)

@@ -16,8 +16,6 @@ export interface RemoteJobHandle {
   checkpoint(): Promise<void>;
   /** After damage to a local file: the next command compares all files with the bucket. @returns the error, with a hint */
   invalidateCache(error: CdsyncError): CdsyncError;
-  /** Removes erased objects from the bucket without the usual delay. */
-  collectImmediately(): void;
   /** @throws {CdsyncError} `superseded`, `bucket_unavailable` and others: the bucket then stays as it is */
   upload(): Promise<void>;
 }

@@ -18,6 +18,7 @@ import type { SchemaChange } from '../core/schema-change.js';
 import type { ReadingSplit } from '../extract/partition.js';
 import type { StreamCommit } from '../snapshot/commit.js';
 import type { Counters } from '../storage/journal.js';
+import type { JobLayout } from '../storage/layout.js';
 import type { RunIdentity } from '../storage/run-state.js';
 import type { RunContext } from './run-context.js';
 
@@ -245,6 +246,18 @@ export function withDestinations(report: JobReport, destinations: readonly Desti
     })),
     destinations: destinations.map(({ schema_changes: _, ...rest }) => rest),
   };
+}
+
+/** A report that also says what the bucket of the job should no longer have. */
+export function withRemovalOwed(report: JobReport, { remoteFiles }: JobLayout): JobReport {
+  const error = remoteFiles?.removalOwed?.error;
+  if (error === undefined) return report;
+  const { code, message, hint } = error;
+  const warnings = [
+    ...(report.warnings ?? []),
+    { code, message: hint === undefined ? message : `${message}; ${hint}` },
+  ];
+  return { ...report, status: report.status === 'ok' ? 'partial' : report.status, warnings };
 }
 
 /** Writes the report of a run as the document of `--json`. @returns the written report: the commands in its hints can be pasted */

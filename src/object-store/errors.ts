@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../core/error-codes.js';
-import { CdsyncError, reworded } from '../core/errors.js';
+import { asCdsyncError, CdsyncError, reworded } from '../core/errors.js';
 
 const bucketCodes: Readonly<Record<string, ErrorCode>> = {
   destination_login: 'bucket_login',
@@ -69,6 +69,19 @@ export function withoutConditions(place: string): CdsyncError {
     code: 'bucket_unconditional',
     hint: 'use a store that has them; or, if never more than one machine runs these jobs, set `single_machine: true`',
   });
+}
+
+/** The rows are right, but objects of earlier states could not be removed. @param since ISO 8601 */
+export function bucketOwes(place: string, since: string, error: unknown): CdsyncError {
+  const { message, code } = asCdsyncError(error);
+  return new CdsyncError(
+    `objects of ${place} that may have values which were erased or hidden since ${since} could not be removed: ${message} (${code})`,
+    {
+      code: 'removal_owed',
+      hint: 'allow cdsync to delete there; each command that changes the job tries again: cdsync run',
+      cause: error,
+    },
+  );
 }
 
 export function clockOff(place: string, aheadMs: number): CdsyncError {

@@ -260,6 +260,7 @@ async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: Re
     await job.fence();
     for (const entry of await download(opened, target, { need: task.need, isNewest })) absent.set(...entry);
     await job.begin();
+    await job.payOwed();
     const result = await work(job).catch((error) => {
       throw isCacheSuspect(error) ? job.invalidateCache(error) : error;
     });

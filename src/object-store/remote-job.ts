@@ -7,16 +7,16 @@ import { callEvery } from '../core/clock.js';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run-report.js';
 import type { S3Store } from '../sdk/index.js';
-import type { RemoteFile, RemoteFiles } from '../storage/layout.js';
+import type { RemoteFile, RemoteFiles, RemovalOwed } from '../storage/layout.js';
 import { blocksOf } from './blocks.js';
 import { Checkpoints } from './checkpoint.js';
-import { cacheInvalid, superseded } from './errors.js';
+import { bucketError, bucketOwes, cacheInvalid, superseded } from './errors.js';
 import type { JobLease, VersionedObject } from './job-lease.js';
 import type { LocalCache } from './local-cache.js';
 import { type ObjectStore, withRetry } from './objects.js';
 import { updatePublicObjects } from './public-objects.js';
 import { storePath } from './required-files.js';
-import { isLink, objectsOf, piecesOf, type State, type StoredFile, stateKey } from './state.js';
+import { type Entry, isLink, piecesOf, type State, type StoredFile, stateKey } from './state.js';
 import { objectsIn, uploadFiles } from './upload-files.js';
 
 /** How long an unneeded object stays: a reader may still have a manifest that names it. */
@@ -42,17 +42,16 @@ async function collectGarbage(
   needed: ReadonlySet<string>,
   grace: number,
 ): Promise<void> {
-  await withRetry(async () => {
-    const now = Date.now() + (store.clockAheadMs ?? 0);
-    const gone: string[] = [];
-    for (const folder of ['objects/', 'parquet/']) {
-      for await (const { path, writtenAt } of store.listed(objects.key(folder))) {
-        const object = path.slice(objects.key('').length);
-        if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) gone.push(path);
-      }
+  const now = Date.now() + (store.clockAheadMs ?? 0);
+  const gone: string[] = [];
+  for (const folder of ['objects/', 'parquet/']) {
+    for await (const { path, writtenAt } of store.listed(objects.key(folder))) {
+      const object = path.slice(objects.key('').length);
+      if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) gone.push(path);
     }
-    if (gone.length > 0) await store.remove(gone);
-  });
+  }
+  // Not repeated for long: what stays, the next run removes.
+  if (gone.length > 0) await store.remove(gone);
 }
 
 export interface JobBucketParts {
@@ -70,11 +69,16 @@ export interface JobBucketParts {
 
 /** A job in a bucket, with some of its files on this machine. The others can be downloaded. */
 export class ReadOnlyRemoteJob implements RemoteFiles {
+  removalOwed: RemovalOwed | undefined;
   protected readonly parts: JobBucketParts;
 
   constructor(parts: JobBucketParts) {
     this.parts = parts;
+    const since = parts.found?.value.removal_owed ?? null;
+    this.removalOwed = since === null ? undefined : { since };
   }
+
+  collectImmediately(): void {}
 
   #relative(path: string): string {
     return relative(this.parts.cache.folder, path);
@@ -171,9 +175,29 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     });
   }
 
-  /** Removes erased objects at the end of the work, not after a day. */
-  collectImmediately(): void {
+  override collectImmediately(): void {
     this.#collects = true;
+    this.removalOwed ??= { since: new Date().toISOString() };
+  }
+
+  /** Removes what earlier work should have removed. If that fails, {@link removalOwed} says why. */
+  async payOwed(): Promise<void> {
+    if (this.removalOwed !== undefined) await this.#one(() => this.#removeOwed(this.#lease.files));
+  }
+
+  /** The state has the removal as owed by then. @param kept files of the job besides those of the state */
+  async #removeOwed(kept: readonly Entry[] = []): Promise<void> {
+    const { store, objects, place } = this.parts;
+    const { since } = this.removalOwed ?? { since: new Date().toISOString() };
+    try {
+      await collectGarbage({ store, objects }, objectsIn(this.#state?.files ?? [], kept), 0);
+    } catch (error) {
+      this.removalOwed = { since, error: bucketOwes(place, since, bucketError(error)) };
+      return;
+    }
+    this.removalOwed = undefined;
+    await this.#replaceState({}, 'note');
+    await this.#remember();
   }
 
   /** After damage to a local file: the next command compares all files with the bucket. @returns the error, with a hint */
@@ -209,11 +233,17 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   /**
    * Uploads all changes. On return, bucket and machine have the same files.
+   * If values were erased or hidden, it then removes the objects that still have them; {@link removalOwed} says if that fails.
    * @throws {CdsyncError} `superseded` if another machine has taken the lease; `bucket_unavailable` and other errors of the bucket.
    * The bucket's state is then unchanged
    */
   upload(): Promise<void> {
-    return this.#one(() => this.#upload());
+    return this.#one(async () => {
+      await this.#upload();
+      if (!this.#collects) return;
+      this.#collects = false;
+      await this.#removeOwed();
+    });
   }
 
   async #upload(change: Partial<State> = {}): Promise<void> {
@@ -227,17 +257,18 @@ export class RemoteJob extends ReadOnlyRemoteJob {
     await this.#remember();
   }
 
-  /** Replaces the state on condition, unless it would stay the same. */
-  async #replaceState(change: Partial<State>, isFence = false): Promise<void> {
+  /** Replaces the state on condition, unless it would stay the same. @param kind `note`: of the same files */
+  async #replaceState(change: Partial<State>, kind: 'commit' | 'fence' | 'note' = 'commit'): Promise<void> {
     const { store, objects, place, job } = this.parts;
     const before = this.#state ?? emptyState(job);
-    const changed = { ...before, shown: this.#shown, ...change };
-    if (this.#state !== undefined && !isFence && isDeepStrictEqual(changed, before)) return;
+    const owed = this.removalOwed?.since ?? null;
+    const changed = { ...before, shown: this.#shown, removal_owed: owed, ...change };
+    if (this.#state !== undefined && kind !== 'fence' && isDeepStrictEqual(changed, before)) return;
     const next: State = {
       ...changed,
       generation: before.generation + 1,
-      commit: isFence ? before.commit : randomUUID(),
-      fence: before.fence + (isFence ? 1 : 0),
+      commit: kind === 'commit' ? randomUUID() : before.commit,
+      fence: before.fence + (kind === 'fence' ? 1 : 0),
       written_at: new Date().toISOString(),
       written_by: hostname(),
     };
@@ -251,7 +282,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   /** Makes sure that a machine that was only silent can no longer replace the state. */
   async fence(): Promise<void> {
-    if (this.#lease.isTakenOver) await this.#replaceState({}, true);
+    if (this.#lease.isTakenOver) await this.#replaceState({}, 'fence');
   }
 
   async #remember(): Promise<void> {
@@ -285,28 +316,31 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   /** Uploads all changes, removes unneeded objects, and releases the lease. */
   async end(): Promise<void> {
     await this.#one(async () => {
-      const now = Date.now();
-      const last = Date.parse(this.#state?.collected_at ?? '');
-      const isDue = this.#collects || !(now - last < graceMs);
-      await this.#upload(isDue ? { collected_at: new Date(now).toISOString() } : {});
+      const last = this.#state?.collected_at ?? null;
+      const isDue = !(Date.now() - Date.parse(last ?? '') < graceMs);
+      await this.#upload(isDue ? { collected_at: new Date().toISOString() } : {});
       // Writes the checksums of the public objects.
       await this.#replaceState({});
       await this.#remember();
       this.#stop();
-      const needed = new Set(objectsOf(this.#state?.files ?? []));
-      if (isDue) await this.#collect(needed);
+      const hasErased = this.#collects;
+      if (hasErased) await this.#removeOwed();
+      else if (isDue) await this.#collect(last);
       await this.#lease.renew({ released: true, is_put_back: true, files: [], base: null });
+      if (hasErased && this.removalOwed?.error !== undefined) throw this.removalOwed.error;
     });
   }
 
-  /** The result of the work is in the bucket already, so only an erasure fails if objects stay. Otherwise the next day removes them. */
-  async #collect(needed: ReadonlySet<string>): Promise<void> {
+  /** The result of the work is in the bucket already, so it is well although old objects stay: the next run tries again. */
+  async #collect(last: string | null): Promise<void> {
     const { store, objects, place, notice } = this.parts;
-    const grace = this.#collects ? 0 : graceMs;
-    await collectGarbage({ store, objects }, needed, grace).catch((error) => {
-      if (this.#collects) throw error;
+    try {
+      await collectGarbage({ store, objects }, objectsIn(this.#state?.files ?? []), graceMs);
+    } catch (error) {
       notice(`warning: ${place}: objects that no file needs could not be removed: ${asCdsyncError(error).message}`);
-    });
+      await this.#replaceState({ collected_at: last }, 'note');
+      await this.#remember();
+    }
   }
 
   /** Releases the lease without an upload: the bucket stays as it is, with the last checkpoint. */
@@ -336,6 +370,7 @@ function emptyState(job: string): State {
     written_by: '',
     shown: {},
     collected_at: null,
+    removal_owed: null,
     files: [],
   };
 }

@@ -64,6 +64,8 @@ const stateSchema = z.object({
   shown: z.record(z.string(), z.string()),
   /** When unneeded objects were last removed; null: never. */
   collected_at: z.string().nullable(),
+  /** Since when objects with erased or hidden values are to be removed: ISO 8601; null: none is. */
+  removal_owed: z.string().nullable().default(null),
   files: entries,
 });
 

@@ -51,6 +51,9 @@ export interface JobStatus {
   runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
   streams: StreamStatus[];
   destinations: DestinationStatus[];
+  /** 1 if the job's bucket still has objects with values that were erased or hidden, and since when: ISO 8601. */
+  erasures_pending: number;
+  erasures_since: string | null;
   /** What is still stored or delivered, but no longer configured. */
   unconfigured: Unconfigured;
   /** API versions whose end the service announced during the last run. */
@@ -110,6 +113,8 @@ export async function jobStatus(
     ),
     streams: await Promise.all(statuses),
     destinations: await destinationStatuses(layout, destinations),
+    erasures_pending: layout.remoteFiles?.removalOwed === undefined ? 0 : 1,
+    erasures_since: layout.remoteFiles?.removalOwed?.since ?? null,
     unconfigured: await unconfiguredIn(layout, streams, destinations),
     deprecations: reports.flatMap(({ jobs }) => jobs)[0]?.deprecations ?? [],
   };
@@ -208,6 +213,11 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     ...streams.flatMap(recognitionLines),
     ...streams.flatMap(heldLines),
     ...destinationLines(destinations, now, lineWidth),
+    ...(status.erasures_since === null
+      ? []
+      : [
+          `  the bucket may have values that were erased or hidden since ${status.erasures_since.slice(0, 10)}: cdsync run`,
+        ]),
     ...unconfiguredLines(status.unconfigured),
     ...deprecations.map((each) => `  ${deprecationLine(each)}`),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { CdsyncError } from '../core/errors.js';
 
 /** A file of a job that is whole in another place. */
 export interface RemoteFile {
@@ -6,6 +7,14 @@ export interface RemoteFile {
   readonly sha256: string;
   /** The time of its last change: milliseconds since 1970. */
   readonly changedMs: number;
+}
+
+/** A removal that is due. */
+export interface RemovalOwed {
+  /** ISO 8601, UTC. */
+  readonly since: string;
+  /** Why the last attempt failed; undefined if this process has made none. */
+  readonly error?: CdsyncError;
 }
 
 /**
@@ -22,6 +31,10 @@ export interface RemoteFiles {
   share(from: string, to: string): boolean;
   /** The file no longer belongs to the job. */
   drop(path: string): void;
+  /** Objects with erased or hidden values that the bucket still has. */
+  readonly removalOwed: RemovalOwed | undefined;
+  /** Values were erased or hidden: objects that no file needs any more go with the next upload, not after a day. */
+  collectImmediately(): void;
 }
 
 /** The paths of one job's files, below `<storage>/<job>/`. Nothing here touches the disk. */

@@ -72,6 +72,7 @@ export async function publishStore(
   const { database, layout, notice } = context;
   const state = await store.state();
   const reason = await compactionReason(store, state);
+  if (reason === 'rewritten') layout.remoteFiles?.collectImmediately();
   // Close it first: copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence, notice });

@@ -9,6 +9,7 @@ import type { JobLayout } from '../../storage/layout.js';
 import { pastRuns } from '../../storage/reports.js';
 import { prepareStorage } from '../../storage/storage.js';
 import { hasAfterRun } from '../finish-run.js';
+import { withRemovalOwed } from '../report-job.js';
 import { type DeliverJobOptions, deliverJob, requireDestinations } from './deliver-job.js';
 import { statusOfDeliveries } from './run-status.js';
 
@@ -55,7 +56,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
     throw new CdsyncError(message, { code: 'locked', hint: hint ?? undefined });
   }
   const { runId, sequence } = await newestRun(layout, job);
-  return {
+  const report: JobReport = {
     job: job.name,
     run_id: runId,
     sequence,
@@ -65,6 +66,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
     destinations,
     seconds: inSeconds(clock.monotonic() - began),
   };
+  return withRemovalOwed(report, layout);
 }
 
 /**

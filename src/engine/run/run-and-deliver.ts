@@ -3,7 +3,7 @@ import { inSeconds } from '../../core/quantities.js';
 import type { DestinationReport, JobReport } from '../../core/run-report.js';
 import { finishRun, hasAfterRun } from '../finish-run.js';
 import { serviceAccess } from '../open-engine.js';
-import { keepReport, withDestinations } from '../report-job.js';
+import { keepReport, withDestinations, withRemovalOwed } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { runJob } from './run-job.js';
 import { statusWithDestinations } from './run-status.js';
@@ -67,7 +67,7 @@ async function runAndUpload(context: RunContext): Promise<JobReport> {
   bucket.keepCheckpoints(() => progress.phase === 'reading');
   const report = await runJob(withLease);
   await bucket.upload();
-  return keepReport(context, { ...report, bucket: bucket.figures });
+  return keepReport(context, withRemovalOwed({ ...report, bucket: bucket.figures }, context.layout));
 }
 
 async function reportOfRun(context: RunContext): Promise<JobReport> {

@@ -35,6 +35,7 @@ const state = (change: Partial<State> = {}): State => ({
   written_by: '',
   shown: {},
   collected_at: null,
+  removal_owed: null,
   files: [],
   ...change,
 });
