@@ -1,4 +1,4 @@
-import { type DestinationCheck, objectStore, reachedStore } from '../../src/sdk/index.js';
+import { CdsyncError, type DestinationCheck, objectStore, reachedStore } from '../../src/sdk/index.js';
 import type { ExportOptions } from './names.js';
 import type { FoundFile, PutTask, Store } from './place.js';
 
@@ -38,12 +38,12 @@ export class BucketStore implements Store {
     }
   }
 
-  async put({ local, name, file, replaces }: PutTask): Promise<'put' | 'not_read_back' | 'taken'> {
-    const isWritten = await this.#store.putFile(local, name, {
-      sha256: file.sha256,
-      md5: file.md5,
-      isNew: !replaces,
-      headers: this.#headers,
+  async put({ local, name, file, replaces, refused }: PutTask): Promise<'put' | 'not_read_back' | 'taken'> {
+    const condition = { sha256: file.sha256, md5: file.md5, isNew: !replaces, headers: this.#headers };
+    const isWritten = await this.#store.putFile(local, name, condition).catch(async (error: unknown) => {
+      // A store that says no has written nothing.
+      if (error instanceof CdsyncError && error.kind !== 'retryable') await refused();
+      throw error;
     });
     if (!isWritten) return 'taken';
     const found = await this.find(name);

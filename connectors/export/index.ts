@@ -54,6 +54,10 @@ export default fileConnector({
 
   fileName,
 
+  async checkFiles({ encrypt }) {
+    if (encrypt !== undefined) await (await import('./pgp.js')).keyLines(encrypt);
+  },
+
   async make(options, task) {
     const { FileMaker } = await import('./make.js');
     return new FileMaker(options, task).make();

@@ -49,7 +49,7 @@ async function keysOf(openpgp: typeof OpenPgp, file: string): Promise<OpenPgp.Ke
   }
 }
 
-async function assertUsable(key: OpenPgp.Key, file: string): Promise<ShownKey> {
+async function assertUsable(openpgp: typeof OpenPgp, key: OpenPgp.Key, file: string): Promise<ShownKey> {
   const fingerprint = key.getFingerprint().toUpperCase();
   const shown = `the key ${fingerprint}`;
   if (key.isPrivate())
@@ -64,7 +64,8 @@ async function assertUsable(key: OpenPgp.Key, file: string): Promise<ShownKey> {
     throw invalid(file, `${shown} ended on ${ends.toISOString().slice(0, 10)}`, 'ask the receiver for a new key');
   let own: Awaited<ReturnType<OpenPgp.Key['getEncryptionKey']>>;
   try {
-    own = await key.getEncryptionKey();
+    // Without this it says of a short key that there is none.
+    own = await key.getEncryptionKey(undefined, undefined, undefined, { ...openpgp.config, minRSABits: 0 });
   } catch (cause) {
     const words = String((cause as Error).message);
     const lacks = /expired/i.test(words)
@@ -98,7 +99,7 @@ async function receivers(openpgp: typeof OpenPgp, { pgp }: Encryption) {
     const keys = await keysOf(openpgp, file);
     if (keys.length === 0)
       throw invalid(file, 'holds no key', 'ask the receiver for a public key: gpg --armor --export');
-    for (const key of keys) found.push({ key, shown: await assertUsable(key, file) });
+    for (const key of keys) found.push({ key, shown: await assertUsable(openpgp, key, file) });
   }
   return found;
 }

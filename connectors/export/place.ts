@@ -31,6 +31,8 @@ export interface PutTask {
   readonly replaces: boolean;
   readonly isUploaded: boolean;
   uploaded(): Promise<void>;
+  /** Called before an error, if nothing of this try can be under the name. */
+  refused(): Promise<void>;
 }
 
 /** What a kind of place can do. */
@@ -126,7 +128,6 @@ export class ExportPlace implements FilePlace {
       replaceable,
       isTried,
       isOwn = false,
-      refused,
       ...rest
     }: Omit<HandOver, 'file' | 'path' | 'facts'> & { readonly isOwn?: boolean },
   ): Promise<boolean> {
@@ -140,7 +141,7 @@ export class ExportPlace implements FilePlace {
       // A torn file of an earlier try has the final name.
       replaces ||= isTried && upload === 'direct' && found.bytes < file.bytes;
       if (!replaces) {
-        await refused();
+        await rest.refused();
         throw fileExists(file.name);
       }
     } else if (rest.isUploaded && isTried && (await this.#wasTaken(file))) return true;
@@ -157,7 +158,7 @@ export class ExportPlace implements FilePlace {
     // The refusal may be of a second try, after the answer to a first and successful one was lost.
     const there = found === undefined ? await this.#store.find(file.name) : found;
     if (there !== undefined && there !== 'unknown' && (await isSame(there, file))) return true;
-    await refused();
+    await rest.refused();
     throw fileExists(file.name);
   }
 

@@ -50,10 +50,14 @@ export class SftpStore implements Store {
   }
 
   async put(task: PutTask): Promise<'put' | 'not_read_back' | 'taken'> {
-    const { name, temporary = name, file, replaces, uploaded } = task;
+    const { name, temporary = name, file, replaces, uploaded, refused } = task;
     await this.#makeFolders([name, temporary]);
     const isDirect = temporary === name;
-    const handle = await this.#create(temporary, isDirect && !replaces);
+    const handle = await this.#create(temporary, isDirect && !replaces).catch(async (error: unknown) => {
+      // A server that opens no file has none of this try.
+      if (error instanceof CdsyncError && error.kind !== 'retryable') await refused();
+      throw error;
+    });
     if (handle === undefined) return 'taken';
     let isReadBack: boolean;
     try {

@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Config, LocalConfig } from './config.js';
@@ -22,9 +23,9 @@ export function loadConfig(
 export function loadConfig(path: string, options: ParseOptions): Promise<Config>;
 export async function loadConfig(path: string, options: ParseOptions): Promise<LocalConfig | Config> {
   const { envFile } = options;
-  if (envFile === undefined) return withConnectors(path, options, parseConfig);
+  if (envFile === undefined) return withFiles(await withConnectors(path, options, parseConfig));
   try {
-    const config = await withConnectors(path, options, parseConfig);
+    const config = await withFiles(await withConnectors(path, options, parseConfig));
     return {
       ...config,
       envFile: resolve(envFile),
@@ -33,6 +34,18 @@ export async function loadConfig(path: string, options: ParseOptions): Promise<L
   } catch (error) {
     throw error instanceof ConfigError ? error.withEnvFile(envFile) : error;
   }
+}
+
+/** @throws {CdsyncError} `config_invalid` if a file that a destination names is unfit */
+async function withFiles<C extends LocalConfig>(config: C): Promise<C> {
+  for (const { connector, options, place } of config.jobs.flatMap(({ destinations }) => destinations))
+    await connector.checkFiles?.(options as never).catch((error: unknown) => {
+      if (!(error instanceof CdsyncError)) throw error;
+      const { hint, cause, causeQuotesValues } = error;
+      const code = error.kind === 'configuration' ? (error.code as ErrorCode) : 'config_invalid';
+      throw new CdsyncError(`${place([])}: ${error.message}`, { code, hint, cause, causeQuotesValues });
+    });
+  return config;
 }
 
 /**

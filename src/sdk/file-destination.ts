@@ -98,7 +98,7 @@ export interface HandOver {
   readonly isUploaded: boolean;
   /** Call it when all bytes are under the temporary name, before it is renamed. */
   uploaded(): Promise<void>;
-  /** Call it when the name has a file of others, before `file_exists` is thrown: what is there was not written by this try. */
+  /** Call it before an error that leaves nothing of this try under the name: what is there is of others. */
   refused(): Promise<void>;
 }
 

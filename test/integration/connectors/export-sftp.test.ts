@@ -109,6 +109,16 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
     expect((await place.deliver(options)).action).toBe('nothing');
   });
 
+  it('never replaces a file of others in a drop box that forbids to look, at no try', async () => {
+    const options = { ...(await start('-P stat,lstat,fstat,opendir,readdir,remove,rename')), upload: 'direct' };
+    const path = join(server.inbox, 'members_1.csv');
+    await writeFile(path, 'of somebody else\n');
+    for (let night = 0; night < 3; night += 1) expect((await place.deliver(options)).status).toBe('failed');
+    expect(await readFile(path, 'utf8')).toBe('of somebody else\n');
+    await rm(path);
+    expect(await place.deliver(options)).toMatchObject({ status: 'ok', files: ['members_1.csv'] });
+  });
+
   it('names the folder that is missing', async () => {
     const options = await start();
     const { error } = await place.deliver({ ...options, url: `${options.url}/none` });
