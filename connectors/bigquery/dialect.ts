@@ -92,6 +92,7 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
         name: identifier(name),
         create: [`CREATE TABLE ${identifier(name)} (${staged}) ${options}`],
         drop: [`DROP TABLE IF EXISTS ${identifier(name)}`],
+        outlives: true,
       };
     },
     // One MERGE does everything: a query is billed by the bytes that it reads.

@@ -7,7 +7,7 @@ import {
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
-import { bigqueryDialect, literal } from './dialect.js';
+import { bigqueryDialect, identifier, literal } from './dialect.js';
 import { isSessionGone } from './errors.js';
 import type { bigqueryOptions } from './options.js';
 import type { BigquerySdk } from './sdk.js';
@@ -40,6 +40,10 @@ class BigqueryDestination extends SqlDestination<Session> {
       ),
       comment: descriptionOf(first.description),
     };
+  }
+
+  protected override async leftovers(): Promise<string[]> {
+    return (await this.session.leftovers()).map((name) => `DROP TABLE IF EXISTS ${identifier(name)}`);
   }
 
   override async load(load: Load): Promise<void> {

@@ -42,6 +42,7 @@ export class Session implements SqlSession {
   readonly #prefix: string;
   readonly #stage: string;
   #session: { readonly id: string; readonly location: string | undefined } | undefined;
+  #left: readonly string[] = [];
   #running: Job | undefined;
   #isStopped = false;
 
@@ -122,11 +123,8 @@ export class Session implements SqlSession {
   /** Begins the session of a load, and ends those of deliveries that were killed. */
   async begun(): Promise<void> {
     // The dataset decides where the session is.
-    const stages = `SELECT t.table_name AS name, o.option_value AS session
-      FROM ${this.information('TABLES')} AS t LEFT JOIN ${this.information('TABLE_OPTIONS')} AS o
-      ON o.table_name = t.table_name AND o.option_name = 'description' WHERE STARTS_WITH(t.table_name, ${literal(this.#prefix)})`;
     const left = await this.#checked(
-      stages,
+      this.#stages,
       async (job) => {
         const [rows] = await job.getQueryResults();
         const [{ statistics }] = await job.getMetadata();
@@ -137,12 +135,29 @@ export class Session implements SqlSession {
       },
       { createSession: true },
     );
-    for (const { name, session } of left) {
+    await this.#abort(left);
+  }
+
+  /** Stages that deliveries have left, and their sessions. */
+  get #stages(): string {
+    return `SELECT t.table_name AS name, o.option_value AS session
+      FROM ${this.information('TABLES')} AS t LEFT JOIN ${this.information('TABLE_OPTIONS')} AS o
+      ON o.table_name = t.table_name AND o.option_name = 'description' WHERE STARTS_WITH(t.table_name, ${literal(this.#prefix)})`;
+  }
+
+  async #abort(stages: readonly SqlRow[]): Promise<void> {
+    for (const { session } of stages) {
       // It may have ended.
       const id = String(session).replaceAll('"', '');
       await this.tidy(`CALL BQ.ABORT_SESSION(${literal(id)})`).catch(() => undefined);
-      await this.tidy(`DROP TABLE IF EXISTS ${identifier(String(name))}`).catch(() => undefined);
     }
+    this.#left = stages.map(({ name }) => String(name));
+  }
+
+  /** The stages that deliveries have left. If no load has begun here, their sessions are ended first. */
+  async leftovers(): Promise<readonly string[]> {
+    if (this.#session === undefined) await this.#abort(await this.rows(this.#stages));
+    return this.#left;
   }
 
   /** Loads files into the stage: nothing else is filled. The first replaces its rows, others add to them. */

@@ -173,8 +173,9 @@ export class TableDelivery {
     const unsent = plan.isEverything ? [] : await unsentRejects(this.#task, before, pieces, plan.decision.erase);
     const kept = [...unsent, ...this.#leftOut(plan)];
     const load = loadOf({ task: this.#task, plan, data, erase, erased, kept: kept.length });
+    const owesBefore = this.owes;
     const finish: Load['finish'] = (outcome) => {
-      this.owes ||= outcome.owes === true;
+      this.owes = owesBefore || outcome.owes === true;
       return load.finish(outcome);
     };
     const tried = { load, plan, data, before, kept, erased };

@@ -52,6 +52,8 @@ export interface Stage {
   readonly reads?: string;
   readonly create: readonly string[];
   readonly drop: readonly string[];
+  /** It stays if nobody drops it: the commit has that as owed. Default: it ends with the session. */
+  readonly outlives?: boolean;
 }
 
 /** The SQL that one database writes differently. No member runs a statement. */

@@ -88,7 +88,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   async removeLeft({ table }: StateKey): Promise<void> {
-    await this.#runAll(await this.leftovers(table));
+    await this.#runAll([...this.#left, ...(await this.leftovers(table))]);
+    this.#left = [];
   }
 
   protected legacy(): Promise<LegacyWatermark[]> {
@@ -154,20 +155,22 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
       const undone = await this.#undo(load);
       const isFilled = load.write.type === 'fill' && this.dialect.stagesAll !== true;
       const stage = isFilled ? undefined : this.dialect.stage(load.table, load.data.columns);
+      let committed: Committed;
       try {
         this.#left = [...this.#left, ...(stage?.drop ?? [])];
         if (stage !== undefined) await this.#stage(stage, load);
-        return await this.#written({ ...load, rows: load.rows - undone }, stage && (stage.reads ?? stage.name));
+        committed = await this.#written({ ...load, rows: load.rows - undone }, stage);
       } finally {
         await this.#drop(load.signal);
       }
+      return await this.#settled(load, committed);
     } finally {
       load.signal.removeEventListener('abort', stop);
     }
   }
 
   /** Writes the intent and the changes that no transaction holds, then the transaction. */
-  async #written(load: Load, stage: string | undefined): Promise<Finished> {
+  async #written(load: Load, stage: Stage | undefined): Promise<Committed> {
     const { session, dialect } = this;
     const isAnnounced = this.#isStepwise || (dialect.commit === 'transaction' && this.#hasDdl(load));
     const found = isAnnounced ? await writeRecord(this.#store, load.state, load.before, load.intent) : load.before;
@@ -198,7 +201,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Everything that counts only together; without transactions, step by step, and the record last. */
   async #commit(
     load: Load,
-    { found, stage, shape }: { found: StateRow | undefined; stage: string | undefined; shape: Shape | undefined },
+    { found, stage, shape }: { found: StateRow | undefined; stage: Stage | undefined; shape: Shape | undefined },
   ): Promise<Committed> {
     const before = await this.#takeRecord(load, found);
     if (this.dialect.commit === 'transaction_with_ddl') await this.#change(load);
@@ -223,21 +226,27 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Writes the rows, and counts and stamps the table. @throws {CdsyncError} `table_moved` if others have changed the number of rows */
   async #writtenRows(
     load: Load,
-    { stage, shape, version }: { stage: string | undefined; shape: Shape | undefined; version: number },
+    { stage, shape, version }: { stage: Stage | undefined; shape: Shape | undefined; version: number },
   ): Promise<LoadOutcome> {
     const { table, change, state } = load;
     const rows = change.create || change.drop ? 0 : load.rows;
     const found = this.#found.get(table.name);
     const clear = (target: string, names: readonly string[]) => this.clear(target, names);
     const merge = (task: MergeTask, before: number) => this.merge(task, before);
-    const writer = new RowWriter(this.#store, { ...load, rows }, { found, stage, version, clear, merge });
+    const staged = stage && (stage.reads ?? stage.name);
+    const writer = new RowWriter(this.#store, { ...load, rows }, { found, stage: staged, version, clear, merge });
     const expected = await writer.write();
     const { columns, stamp } = shape ?? (await this.#stamp(load));
     const after = await this.#count(table.name);
     if (expected !== undefined && after !== expected) throw tableMoved(state, expected, after);
     // Where nothing is rolled back, before the record, which has as owed what could not be dropped.
     if (this.#isStepwise) await this.#drop(load.signal);
-    return { rows: after, columns, stamp, owes: this.#isStepwise && this.#left.length > 0 };
+    return {
+      rows: after,
+      columns,
+      stamp,
+      owes: (this.#isStepwise && this.#left.length > 0) || stage?.outlives === true,
+    };
   }
 
   /** Replaces the record, those that it replaces, and adds the line about the load. */
@@ -352,13 +361,32 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   /** A second try to stamp a table, once its rows are committed. If readers still use it, its former stamp stays. */
-  async #stampLater(load: Load, { record, line, outcome, after }: Committed): Promise<Finished> {
+  async #stampLater(load: Load, committed: Committed): Promise<Committed> {
     const { table, id } = load;
     const { comment } = (await this.#find(table.name)) ?? {};
-    if (!(await this.#comment(table.name, comment ?? '', id))) return { record, line };
-    const stampedRecord = load.finish({ ...outcome, stamp: id }).record;
-    await writeRecord(this.#store, load.state, after, stampedRecord);
-    return { record: stampedRecord, line };
+    if (!(await this.#comment(table.name, comment ?? '', id))) return committed;
+    return this.#withOutcome(load, committed, { stamp: id });
+  }
+
+  /** Writes the record again, with what is known only after the commit. */
+  async #withOutcome(load: Load, committed: Committed, change: Partial<LoadOutcome>): Promise<Committed> {
+    const outcome = { ...committed.outcome, ...change };
+    const { record } = load.finish(outcome);
+    return {
+      ...committed,
+      record,
+      outcome,
+      after: await writeRecord(this.#store, load.state, committed.after, record),
+    };
+  }
+
+  /** Once the stage is dropped, it is no longer owed; if that has failed, it is. */
+  async #settled(load: Load, committed: Committed): Promise<Finished> {
+    const owes = this.#left.length > 0;
+    if (owes === committed.outcome.owes) return committed;
+    const settled = this.#withOutcome(load, committed, { owes });
+    // A session that can write no more has taken its stage with it.
+    return owes ? settled.catch(() => committed) : settled;
   }
 
   async keep(before: StateRow, record: string): Promise<void> {
