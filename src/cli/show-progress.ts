@@ -10,6 +10,8 @@ const terminalMs = 500;
 const logMs = 15_000;
 /** How often cdsync looks for new steps of streams: a log for machines has an entry for each. */
 const stepMs = 500;
+/** A log has no figures before its first line, and most runs end sooner: only then totals are asked for, in time for that line. */
+const askMs = 10_000;
 
 /** The state to show of each stream. */
 function viewsOf(progress: RunProgress): StreamView[] {
@@ -107,14 +109,21 @@ function showBlock(progress: RunProgress, lines: ProgressLines, output: Output) 
   return { show, erase };
 }
 
-/** Calls `show` now and then until `stop` is called. */
-function repeatedly(show: () => void, everyMs: number, end: () => void): { stop(): void } {
-  const timer = callEvery(everyMs, show);
-  timer.unref();
+/** Calls `show`, and asks for totals that no one knows, now and then until `stop` is called. */
+function repeatedly(
+  progress: RunProgress,
+  { show, everyMs, asksMs = askMs }: { show: () => void; everyMs: number; asksMs?: number },
+  end?: () => void,
+): { stop(): void } {
+  const asks = () => {
+    for (const { askTotal } of progress.streams) askTotal?.();
+  };
+  const timers = [callEvery(everyMs, show), callEvery(asksMs, asks)];
+  for (const timer of timers) timer.unref();
   return {
     stop: () => {
-      clearInterval(timer);
-      end();
+      for (const timer of timers) clearInterval(timer);
+      end?.();
     },
   };
 }
@@ -129,15 +138,15 @@ export function showProgress(
   const lines = new ProgressLines(limitPerSecond, performance.now());
   if (output.logsJson) {
     const log = logSteps(progress, lines, output);
-    return repeatedly(log, stepMs, log);
+    return repeatedly(progress, { show: log, everyMs: stepMs }, log);
   }
   if (quiet) return { stop: () => undefined };
   if (drawsBlock(process.stderr.isTTY === true, process.env)) {
     const { show, erase } = showBlock(progress, lines, output);
-    return repeatedly(show, terminalMs, erase);
+    return repeatedly(progress, { show, everyMs: terminalMs, asksMs: terminalMs }, erase);
   }
   const log = () => {
     for (const line of lines.log(viewOf(progress), performance.now())) output.notice(line);
   };
-  return repeatedly(log, logMs, () => undefined);
+  return repeatedly(progress, { show: log, everyMs: logMs });
 }

@@ -23,6 +23,8 @@ interface StreamProgress {
   expectedRows: number | undefined;
   /** Of a stream that asks by key: how many answers it needs. */
   expectedAnswers?: number | undefined;
+  /** Asks the service for the number, once, if no one knows it: only for a display that shows how much is left. */
+  askTotal?: (() => void) | undefined;
   /** The limit that its requests count against. */
   limit?: StreamReport['limit'] | undefined;
   /** Known as soon as the stream was compared. */

@@ -67,7 +67,7 @@ export interface RunView {
   readonly share: LimitShare | undefined;
 }
 
-/** One line about the budget, if this process does not have all of it. */
+/** One line about the limit, if this process does not have all of it. */
 export function shareLines(share: LimitShare | undefined): string[] {
   if (share === undefined || (share.otherProcesses === 0 && share.part >= 1)) return [];
   return [shareLine(share)];
@@ -76,7 +76,7 @@ export function shareLines(share: LimitShare | undefined): string[] {
 export function shareLine({ part, otherProcesses: others }: LimitShare): string {
   const shared = others === 0 ? '' : `, shared with ${others === 1 ? '1 other process' : `${others} other processes`}`;
   const why = others === 0 && part < 1 ? ', because the service answered 429' : '';
-  return `share of the budget: ${Math.round(part * 100)} %${shared}${why}`;
+  return `share of the Profile API's limit: ${Math.round(part * 100)} %${shared}${why}`;
 }
 
 const over = new Set(['done', 'held', 'failed']);
@@ -247,16 +247,21 @@ export class ProgressLines {
 
   /** Milliseconds until all streams are read: those that wait are read as fast as those under way. */
   #left(streams: readonly StreamView[], at: number): number {
-    let [rest, together, longest] = [0, 0, 0];
-    for (const stream of streams) {
-      const { phase, rows, expectedRows = 0 } = stream;
-      if (phase !== 'reading' && phase !== 'waiting') continue;
-      const { rate, leftMs = 0 } = this.#figures(stream, at);
-      rest += Math.max(0, expectedRows - rows);
-      together += phase === 'reading' ? rate : 0;
-      longest = Math.max(longest, leftMs);
+    let longest = 0;
+    // Answers to single requests are slower than rows of pages: neither says how long the other takes.
+    for (const unit of ['rows', 'answers'] as const) {
+      let [rest, together] = [0, 0];
+      for (const stream of streams.filter((view) => (view.unit ?? 'rows') === unit)) {
+        const { phase, rows, expectedRows = 0 } = stream;
+        if (phase !== 'reading' && phase !== 'waiting') continue;
+        const { rate, leftMs = 0 } = this.#figures(stream, at);
+        rest += Math.max(0, expectedRows - rows);
+        together += phase === 'reading' ? rate : 0;
+        longest = Math.max(longest, leftMs);
+      }
+      if (together > 0) longest = Math.max(longest, (rest / together) * 1000);
     }
-    return Math.max(longest, together > 0 ? (rest / together) * 1000 : 0);
+    return longest;
   }
 
   #figures({ name, rows, requests, expectedRows, phase, limit }: StreamView, at: number) {

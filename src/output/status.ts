@@ -14,7 +14,7 @@ import { isOwnerAlive, lockOwner } from '../storage/job-lock.js';
 import { Journal } from '../storage/journal.js';
 import type { JobLayout } from '../storage/layout.js';
 import { readReport, recentReports, runStartedAt } from '../storage/reports.js';
-import { runFolders } from '../storage/storage.js';
+import { runFolders, storageWriter } from '../storage/storage.js';
 import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
 
@@ -44,6 +44,8 @@ interface StreamStatus {
 
 export interface JobStatus {
   job: string;
+  /** The version of the cdsync that last wrote to the storage folder; null before the first run, or if it does not say. */
+  written_by: string | null;
   /** The run that has the lock now. */
   running: { run_id: string | null; pid: number; host: string; started_at: string } | null;
   /** The running process's part of the Profile API's limit; null if it has not asked for anything, or that is not known. */
@@ -104,6 +106,7 @@ export async function jobStatus(
   });
   return {
     job: layout.job,
+    written_by: (await storageWriter(layout)) ?? null,
     running: alive
       ? { run_id: owner.run_id ?? null, pid: owner.pid, host: owner.host, started_at: owner.started_at }
       : null,
@@ -204,6 +207,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     running === null
       ? `job ${job}: no run under way`
       : `job ${job}: run ${running.run_id ?? '(starting)'} under way, process ${running.pid} on ${running.host}`,
+    ...(status.written_by === null ? [] : [`  storage written by cdsync ${status.written_by}`]),
     ...(budget === null ? [] : [`  ${shareLine({ part: budget.part, otherProcesses: budget.other_processes })}`]),
     '',
     ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells), lineWidth).map(

@@ -12,6 +12,7 @@ import {
 } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { isThere, makeFolders } from '../core/folders.js';
+import { packageVersion } from '../core/package-version.js';
 import { runIdPattern } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 import { probeStorage } from './probe-storage.js';
@@ -20,8 +21,8 @@ import { refuseUntrustedLinks } from './untrusted-links.js';
 /** The format of everything under `<storage>/<job>/`. It rises with each change that an older cdsync cannot read. */
 const storageFormat = 1;
 
-const formatFile: StateFile<{ format: number }> = {
-  schema: z.object({ format: z.number().int() }),
+const formatFile: StateFile<{ format: number; written_by?: string | undefined }> = {
+  schema: z.object({ format: z.number().int(), written_by: z.string().optional() }),
   hint: 'restore it from a backup, or point `storage` at another folder',
 };
 
@@ -52,6 +53,11 @@ export async function checkStorage(layout: JobLayout): Promise<boolean> {
   } catch (error) {
     throw asCdsyncError(error);
   }
+}
+
+/** The version of the cdsync that last wrote to the folder; undefined if there is none, or it does not say. */
+export async function storageWriter(layout: JobLayout): Promise<string | undefined> {
+  return (await readStateFile(layout.format, formatFile).catch(() => undefined))?.written_by;
 }
 
 /** The error in the format file of a store that this cdsync can read; undefined if there is none. */
@@ -156,16 +162,16 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
       await makeFolder(folder, 0o700);
       await access(folder, constants.W_OK | constants.X_OK);
     }
-    if (!existed) await writeFormat(layout);
+    if (!existed || (await storageWriter(layout)) !== packageVersion()) await writeFormat(layout);
   } catch (error) {
     throw asCdsyncError(error);
   }
 }
 
-/** Writes the format of a new storage folder. It runs before the lock is taken, so a run that has the lock may remove this temporary file. */
+/** Writes the format, and who writes here from now on. It runs before the lock is taken, so a run that has the lock may remove this temporary file. */
 async function writeFormat(layout: JobLayout): Promise<void> {
   try {
-    await writeStateFile(layout.format, { format: storageFormat });
+    await writeStateFile(layout.format, { format: storageFormat, written_by: packageVersion() });
   } catch (error) {
     if (!(await checkStorage(layout))) throw error;
   }

@@ -24,6 +24,9 @@ it.skipIf(!hasPty)(
   'a terminal shows a block that fits and is gone at the end, then the summary (skipped: no script)',
   async () => {
     const first = await onTerminal();
+    // No run knew the number: it was asked for.
+    expect(first).toMatch(/members.*of 6,000 rows/);
+    expect(first).toMatch(/reading, about .* left/);
     expect(first).toMatch(/members {2}[\d,]+ rows/);
     expect(first).toMatch(/\d s: reading/);
     const second = await onTerminal();

@@ -72,12 +72,12 @@ it('the requests of each group are set against its limit', () => {
 it('progress says how the budget is shared, and nothing while this process has all of it', () => {
   expect(shareLines({ part: 1, otherProcesses: 0 })).toEqual([]);
   expect(shareLines({ part: 0.5, otherProcesses: 1 })).toEqual([
-    'share of the budget: 50 %, shared with 1 other process',
+    "share of the Profile API's limit: 50 %, shared with 1 other process",
   ]);
   expect(shareLines({ part: 0.25, otherProcesses: 3 })).toEqual([
-    'share of the budget: 25 %, shared with 3 other processes',
+    "share of the Profile API's limit: 25 %, shared with 3 other processes",
   ]);
   expect(shareLines({ part: 0.4, otherProcesses: 0 })).toEqual([
-    'share of the budget: 40 %, because the service answered 429',
+    "share of the Profile API's limit: 40 %, because the service answered 429",
   ]);
 });

@@ -1,12 +1,14 @@
 import { spawnSync } from 'node:child_process';
 import { watch } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { entriesBelow } from '../../../src/core/folders.js';
+import { packageVersion } from '../../../src/core/package-version.js';
+import { jobStatus, statusLines } from '../../../src/output/status.js';
 import { JobLayout } from '../../../src/storage/layout.js';
-import { makeFolder, prepareStorage, sweepStorage } from '../../../src/storage/storage.js';
+import { makeFolder, prepareStorage, storageWriter, sweepStorage } from '../../../src/storage/storage.js';
 
 let root: string;
 let umask: number;
@@ -36,6 +38,21 @@ it.each([
     expect([folder, await modeOf(folder)]).toEqual([folder, '750']);
   for (const folder of [layout.private, layout.locks, layout.runs, layout.reports])
     expect([folder, await modeOf(folder)]).toEqual([folder, '700']);
+});
+
+it('the folder says which version wrote it last, also after one that did not say so', async () => {
+  const layout = new JobLayout(join(root, 'versions'), 'nightly');
+  expect(await storageWriter(layout)).toBeUndefined();
+  await prepareStorage(layout, 0o600);
+  expect(await storageWriter(layout)).toBe(packageVersion());
+  for (const format of ['{"format":1}', '{"format":1,"written_by":"0.0.9"}']) {
+    await writeFile(layout.format, format);
+    await prepareStorage(layout, 0o600);
+    expect(await storageWriter(layout)).toBe(packageVersion());
+  }
+  const status = await jobStatus(layout, [], []);
+  expect(status.written_by).toBe(packageVersion());
+  expect(statusLines(status, 0)).toContain(`  storage written by cdsync ${packageVersion()}`);
 });
 
 it('a run tries the file system in the folder of its job only: the next one sweeps a trial that was killed', async () => {
