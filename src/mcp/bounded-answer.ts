@@ -1,7 +1,7 @@
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import type { CdsyncError } from '../core/errors.js';
 import { jsonOf } from '../output/rows.js';
-import type { PublishedRows } from '../snapshot/published.js';
+import type { Published, PublishedRows } from '../snapshot/published.js';
 
 /** What one call may use and return. No caller can raise it. */
 export const limits = {
@@ -32,22 +32,59 @@ function cutText(text: string, characters: number): string {
   return `${text.slice(0, characters).replace(/[\uD800-\uDBFF]$/, '')}… (${text.length} characters)`;
 }
 
+interface Cell {
+  readonly cell: unknown;
+  readonly isCut: boolean;
+}
+
 /** A value of DuckDB as JSON, and whether it was cut: a long one becomes a text. */
-function cellOf(value: DuckDBValue, type: DuckDBType): { cell: unknown; isCut: boolean } {
-  if (typeof value === 'string' && value.length > limits.cellCharacters)
-    return { cell: cutText(value, limits.cellCharacters), isCut: true };
+function cellOf(value: DuckDBValue, type: DuckDBType, characters: number): Cell {
+  if (typeof value === 'string' && value.length > characters) return { cell: cutText(value, characters), isCut: true };
   const cell = jsonOf(value, type);
-  if (cell === null || typeof cell !== 'object') {
-    const isCut = typeof cell === 'string' && cell.length > limits.cellCharacters;
-    return { cell: isCut ? cutText(cell, limits.cellCharacters) : cell, isCut };
-  }
-  const text = JSON.stringify(cell);
-  const isCut = text.length > limits.cellCharacters;
-  return { cell: isCut ? cutText(text, limits.cellCharacters) : cell, isCut };
+  const text = cell === null || typeof cell !== 'object' ? cell : JSON.stringify(cell);
+  const isCut = typeof text === 'string' && text.length > characters;
+  return { cell: isCut ? cutText(text, characters) : cell, isCut };
+}
+
+/** Types whose values have few characters. DuckDB cuts those of all others before they are here. */
+const shortTypes =
+  /^(BOOLEAN|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|DATE|TIME.*|UUID|INTERVAL)$/;
+const isShort = (type: DuckDBType) => shortTypes.test(String(type));
+
+/** Of a value that may be long: the value unless it is, else its first characters, and how many it has. */
+function cutColumns(types: readonly DuckDBType[], characters: number): string {
+  const columns = types.map((type, index) => {
+    const [value, text] = [`c${index}`, `c${index}::VARCHAR`];
+    if (isShort(type)) return value;
+    return `CASE WHEN length(${text}) <= ${characters} THEN ${value} END, CASE WHEN length(${text}) > ${characters} THEN left(${text}, ${characters}) END, length(${text})`;
+  });
+  return columns.join(', ');
+}
+
+/** The cells of a row of {@link cutColumns}. */
+function cutCells(row: readonly DuckDBValue[], types: readonly DuckDBType[], characters: number): Cell[] {
+  let at = 0;
+  return types.map((type) => {
+    const value = row[at] ?? null;
+    if (isShort(type)) {
+      at += 1;
+      return cellOf(value, type, characters);
+    }
+    const [, start, length] = row.slice(at, at + 3);
+    at += 3;
+    if (typeof start !== 'string') return cellOf(value, type, characters);
+    return { cell: `${start}… (${length} characters)`, isCut: true };
+  });
 }
 
 /** Takes rows until one of the limits; what follows is not read. */
-export async function boundedRows({ names, types, chunks }: PublishedRows): Promise<BoundedRows> {
+export async function boundedRows(published: Published, sql: string): Promise<BoundedRows> {
+  let characters: number = limits.cellCharacters;
+  const { names, types, isShaped, chunks } = await published.rows(sql, (queryTypes) => {
+    // A row of many columns is within the limit too.
+    characters = Math.max(100, Math.min(characters, Math.floor(limits.bytes / 2 / queryTypes.length)));
+    return { columns: cutColumns(queryTypes, characters), maxRows: limits.rows + 1 };
+  });
   const columns = names.map((name, column) => ({ name, type: String(types[column]) }));
   const rows: unknown[][] = [];
   const cut = new Set<string>();
@@ -57,7 +94,9 @@ export async function boundedRows({ names, types, chunks }: PublishedRows): Prom
     for (const row of chunk) {
       if (rows.length === limits.rows)
         return ended(`an answer has ${limits.rows} rows at most: aggregate, or use LIMIT`);
-      const cells = row.map((value, column) => cellOf(value, types[column] as DuckDBType));
+      const cells = isShaped
+        ? cutCells(row, types, characters)
+        : row.map((value, column) => cellOf(value, types[column] as DuckDBType, characters));
       const values = cells.map(({ cell }) => cell);
       bytes += bytesInMessage(values) + 1;
       if (bytes > limits.bytes)

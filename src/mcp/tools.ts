@@ -188,8 +188,7 @@ export function toolsOf(context: ToolsContext): Tool[] {
       name: 'query',
       description,
       arguments: ofSql,
-      call: (parameters, signal) =>
-        read(signal, async (published) => boundedRows(await published.rows(ofSql.parse(parameters).sql))),
+      call: (parameters, signal) => read(signal, (published) => boundedRows(published, ofSql.parse(parameters).sql)),
     },
   ];
 }

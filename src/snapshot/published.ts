@@ -85,16 +85,25 @@ function calledFunction(sql: string, names: readonly string[]): string | undefin
 export interface PublishedRows {
   readonly names: readonly string[];
   readonly types: readonly DuckDBType[];
+  /** Whether the rows are those of a {@link Shaping}. */
+  readonly isShaped?: boolean;
   /** Ends without an error only after the last row. @throws {CdsyncError} `sql_failed`, `interrupted` */
   chunks(): AsyncGenerator<DuckDBValue[][]>;
 }
+
+/** What to select from the rows of a query, whose columns are called c0, c1 and so on, and the most rows of them. */
+export type Shaping = (types: readonly DuckDBType[]) => { readonly columns: string; readonly maxRows: number };
 
 /** A published snapshot, open for reading. */
 export interface Published {
   /** The file that the link pointed to when it was opened. */
   readonly path: string;
-  /** @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed` */
-  rows(sql: string): Promise<PublishedRows>;
+  /**
+   * @param shaping lets DuckDB cut the rows of a query before they are here, unless several statements, or one that no SELECT can read
+   * from, make them. `names` and `types` remain those of the query.
+   * @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed`
+   */
+  rows(sql: string, shaping?: Shaping): Promise<PublishedRows>;
   /** All rows at once, with values that JSON can hold. @throws as {@link rows} */
   jsonRows(sql: string): Promise<Record<string, Json>[]>;
   /** Ends the query that is under way with `interrupted`, and every later one. */
@@ -177,6 +186,26 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       throw asError(error, sql);
     }
   }
+  async function shaped(
+    sql: string,
+    shaping: Shaping,
+  ): Promise<{ names: string[]; types: DuckDBType[]; sql: string } | undefined> {
+    try {
+      if ((await connection.extractStatements(sql)).count !== 1) return undefined;
+      const statement = await lastStatement(connection, sql, !allowFiles);
+      const indexes = Array.from({ length: statement.columnCount }, (_, index) => index);
+      const types = indexes.map((index) => statement.columnType(index));
+      const { columns, maxRows } = shaping(types);
+      const named = indexes.map((index) => `c${index}`).join(', ');
+      const query = `SELECT ${columns} FROM (${sql.replace(/[\s;]+$/, '')}\n) AS _cdsync_rows(${named}) LIMIT ${maxRows}`;
+      // Not what ends in a comment after a semicolon, and no PIVOT, which DuckDB makes two statements of.
+      (await connection.prepare(query)).destroySync();
+      return { names: numberedNames(indexes.map((index) => statement.columnName(index))), types, sql: query };
+    } catch {
+      // The query itself says what is wrong with it.
+      return undefined;
+    }
+  }
   async function* chunks(result: StreamedResult, sql: string): AsyncGenerator<DuckDBDataChunk> {
     try {
       for await (const chunk of result.chunks()) {
@@ -190,11 +219,13 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   }
   return {
     path,
-    rows: async (sql) => {
-      const result = await query(sql);
+    rows: async (sql, shaping) => {
+      const shape = shaping === undefined ? undefined : await shaped(sql, shaping);
+      const result = await query(shape?.sql ?? sql);
       return {
-        names: result.names,
-        types: result.types,
+        names: shape?.names ?? result.names,
+        types: shape?.types ?? result.types,
+        isShaped: shape !== undefined,
         chunks: async function* () {
           for await (const chunk of chunks(result, sql)) yield chunk.getRows();
         },
@@ -218,6 +249,14 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       instance.closeSync();
     },
   };
+}
+
+/** Names of which each is one: DuckDB's client numbers the others so too. */
+function numberedNames(names: readonly string[]): string[] {
+  return names.map((name, at) => {
+    const before = names.slice(0, at).filter((other) => other === name).length;
+    return before === 0 ? name : `${name}:${before}`;
+  });
 }
 
 /** The file that the link points to, if this user may read it; undefined if there is none. */

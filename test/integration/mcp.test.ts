@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -167,6 +168,44 @@ describe('cdsync mcp --show-values', () => {
     const wide = await answer(client, 'query', { sql: `select repeat('"', 3900) as quotes from range(100)` });
     expect(wide.rows.length).toBeGreaterThan(5);
     expect(wide.ended_early).toMatch(/256 KiB at most/);
+  });
+
+  it('has long values cut before they are here, so that ten calls at once stay within the memory', async () => {
+    const client = await connect(['--show-values']);
+    const { pid } = client.transport as StdioClientTransport;
+    const sql = `select range as n, repeat('x', 2000000) as long, repeat('y', 2000000)::blob as bytes from range(2048)`;
+    const answers = await Promise.all(Array.from({ length: 10 }, () => answer(client, 'query', { sql })));
+    const [, peakKb] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    for (const { rows, cut, ended_early } of answers) {
+      expect([rows[0], cut]).toEqual([
+        [0, `${'x'.repeat(4000)}… (2000000 characters)`, `${'y'.repeat(4000)}… (2000000 characters)`],
+        ['long', 'bytes'],
+      ]);
+      expect(ended_early).toMatch(/256 KiB at most/);
+    }
+    // Whole values of one call alone have 8 GB.
+    expect(Number(peakKb) / 1024).toBeLessThan(1000);
+  }, 120_000);
+
+  it('has columns of one name and many columns, in the order of the query', async () => {
+    const client = await connect(['--show-values']);
+    const { columns, rows } = await answer(client, 'query', {
+      sql: 'select n as a, -n as a, [n, NULL] as list from range(300) r(n) order by n desc; -- the last',
+    });
+    expect(columns.map(({ name }: { name: string }) => name)).toEqual(['a', 'a:1', 'list']);
+    expect([rows.length, rows[0], rows[199]]).toEqual([200, [299, -299, [299, null]], [100, -100, [100, null]]]);
+    const many = Array.from({ length: 1000 }, (_, n) => `repeat('x', 5000) as c${n}`).join(', ');
+    const wide = await answer(client, 'query', {
+      sql: `select ${many.slice(0, 19_000).replace(/, [^,]*,[^,]*$/, '')}`,
+    });
+    expect([wide.rows.length, wide.cut.length]).toEqual([1, wide.columns.length]);
+    const structs = await answer(client, 'query', {
+      sql: `select {'a': 1, 'b': repeat('x', 5000)} as s, {'c': 2} as t`,
+    });
+    expect([structs.cut, structs.rows[0][1]]).toEqual([['s'], { c: 2 }]);
+    const [[explained]] = (await answer(client, 'query', { sql: 'explain select 1' })).rows;
+    expect(explained).toBe('physical_plan');
+    expect((await ask(client, 'query', { sql: 'select 1) as x, (select 2' })).text).toMatch(/syntax error/);
   });
 
   it('gives errors that are bounded and have no stored value', async () => {
