@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -14,10 +15,10 @@ const clients: (() => Promise<void>)[] = [];
 /** What came on standard output and was not of the protocol. */
 const strayOutput: Error[] = [];
 
-async function connect(words: readonly string[] = []): Promise<Client> {
+async function connect(words: readonly string[] = [], command = ['mcp', 'job.json']): Promise<Client> {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [program, 'mcp', 'job.json', ...words],
+    args: [program, ...command, ...words],
     cwd: space.folder,
     env: { PATH: process.env.PATH ?? '', HOME: space.folder },
     stderr: 'ignore',
@@ -318,6 +319,20 @@ it('ends when the client closes its input, with nothing but the protocol on stan
     .split('\n')
     .map((line) => (JSON.parse(line) as { jsonrpc: string; id: number }).id);
   expect([code, ids]).toEqual([0, [1, 2]]);
+});
+
+it('is started by the configurations of clients that the page has', async () => {
+  const page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'analysts.md'), 'utf8');
+  const blocks = [...page.matchAll(/```json\n([^`]*)```/g)].map(([, text = '']) => JSON.parse(text));
+  // Visual Studio Code reads `servers`; Cursor and Claude Desktop read `mcpServers`.
+  expect(blocks.map((block) => Object.keys(block))).toEqual([['servers'], ['mcpServers']]);
+  for (const block of blocks) {
+    const [server] = Object.values(Object.values(block)[0] as Record<string, { command: string; args: string[] }>);
+    const { command, args, ...others } = server ?? { command: '', args: [] };
+    expect([command, args.length, others]).toEqual(['cdsync', 2, {}]);
+    const client = await connect([], [args[0] as string, 'job.json']);
+    expect((await client.listTools()).tools.length).toBe(4);
+  }
 });
 
 it('says what is missing before there is a published file, and where the configuration is wrong', async () => {
