@@ -186,6 +186,9 @@ export class StreamCache {
     if (base === undefined) return { unchangedRows: { ...noUnchangedRows, records }, superseded: [] };
     if (this.#isStale) await this.#replay(cursors, seen);
     const { count, words } = this.#missedHashes(base);
+    // If no record was a hit, all rows are in parts, as without a cache; files that say so cost more than small streams themselves.
+    if (count === base.table.count && count > 0)
+      return { unchangedRows: { ...noUnchangedRows, records }, superseded: [] };
     const known = { keysPath: cachePaths(this.#folder).keys(base.header.id), rows: base.header.keys.rows };
     if (count === 0 && parts.length === 0) {
       return { unchangedRows: { records, known: { ...known, unseenPath: null } }, superseded: [] };
@@ -194,11 +197,8 @@ export class StreamCache {
     try {
       const unseenPath = count === 0 ? null : await this.#writeMissed(session, words);
       const rows = { ...known, unseenPath };
-      // Without a hit, no row of a part has another one.
       const superseded =
-        parts.length === 0 || count === base.table.count
-          ? []
-          : await this.#superseded(session, parts, { rows, seen, cursors, dropped });
+        parts.length === 0 ? [] : await this.#superseded(session, parts, { rows, seen, cursors, dropped });
       return { unchangedRows: { records, known: rows }, superseded };
     } finally {
       session.close();

@@ -7,11 +7,11 @@ import { sqlText } from '../core/sql.js';
 import { fileBlocks } from '../storage/database-file.js';
 import { attachForWriting, type Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
-import { holdsLargeTexts, type SnapshotStore, type StoreState } from './snapshot-store.js';
+import { fittingCompression, type SnapshotStore, type StoreState } from './snapshot-store.js';
 import { internalComment, internalSchema, storeName, storeTable } from './store-tables.js';
 
 /**
- * Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. If a table has many
+ * Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. If the tables have many
  * columns, each commit does: DuckDB writes the description of all columns again before it gives back the one before.
  */
 const freeShare = { usual: 0.5, wide: 1 };
@@ -39,13 +39,13 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
   const last = Math.max(0, ...rewritten.map(({ sequence }) => sequence));
   const compacted = await compactedSequence(store);
   if (last > compacted) return 'rewritten';
-  await store.session.run(`CHECKPOINT ${storeName}`);
+  await store.checkpoint([...state.streams.values()]);
   // The space that a rewrite of the same rows left free, the next one would leave too.
   if (state.sequence <= compacted) return undefined;
   const { blockBytes, used, present } = await fileBlocks(store.session, storeName);
   const free = present - used;
-  const isWide = [...state.streams.values()].some(({ columns }) => countLeaves(columns) > wideColumns);
-  const kept = isWide ? freeShare.wide : freeShare.usual;
+  const leaves = [...state.streams.values()].reduce((sum, { columns }) => sum + countLeaves(columns), 0);
+  const kept = leaves > wideColumns ? freeShare.wide : freeShare.usual;
   const isMuch = free > kept * used && free * blockBytes > leastFreeBytes;
   return isMuch ? 'free' : undefined;
 }
@@ -61,7 +61,7 @@ async function compactStore(
   try {
     await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName} (READ_ONLY)`);
     const bytes = blockBytes ?? (await fileBlocks(session, storeName)).blockBytes;
-    await database.compressTexts(await holdsLargeTexts(session));
+    await database.compress(await fittingCompression(session));
     await session.run(attachForWriting(next, 'next_store', bytes));
     await session.run('SET preserve_insertion_order = false');
     await session.run(`COPY FROM DATABASE ${storeName} TO next_store`);
@@ -81,7 +81,7 @@ async function compactStore(
     throw error;
   } finally {
     await session.run('SET preserve_insertion_order = true').catch(() => undefined);
-    await database.compressTexts(false);
+    await database.compress('auto');
     session.close();
   }
 }

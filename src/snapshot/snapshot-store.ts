@@ -6,7 +6,7 @@ import { closeToOthers, setMode, statOrUndefined } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
-import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
+import { attachForWriting, type Compression, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { defineHistory } from './history-views.js';
 import { assertOwnDefinitions, assertPlainTables } from './store-integrity.js';
@@ -159,7 +159,13 @@ export class SnapshotStore {
   async expectLargeTexts(): Promise<void> {
     if (this.#hasLargeTexts) return;
     this.#hasLargeTexts = true;
-    await this.#database.compressTexts(true);
+    await this.#database.compress('zstd');
+  }
+
+  /** Writes what was committed into the file. @param streams all of the store */
+  async checkpoint(streams: readonly Pick<StreamState, 'rows' | 'large_texts'>[]): Promise<void> {
+    if (!this.#hasLargeTexts) await this.#database.compress(compressionFor(streams));
+    await this.session.run(`CHECKPOINT ${storeName}`);
   }
 
   /** Runs `work` within the limits for writing files. */
@@ -177,9 +183,23 @@ export class SnapshotStore {
       await this.session.run(`DETACH ${storeName}`);
     } finally {
       this.session.close();
-      if (this.#hasLargeTexts) await this.#database.compressTexts(false);
+      await this.#database.compress('auto');
     }
   }
+}
+
+/** Tables of more rows, and their history, are worth a compression. */
+const fewRows = 256;
+
+function compressionFor(streams: readonly Pick<StreamState, 'rows' | 'large_texts'>[]): Compression {
+  if (streams.some((stream) => stream.large_texts === true)) return 'zstd';
+  return streams.every(({ rows }) => rows <= fewRows) ? 'uncompressed' : 'auto';
+}
+
+/** The compression for a copy of the attached store. */
+export async function fittingCompression(session: Session): Promise<Compression> {
+  const rows = await session.rows(`SELECT state FROM ${streamsTable}`);
+  return compressionFor(rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state)))));
 }
 
 /** Whether a stream of the attached store has large texts. */

@@ -195,6 +195,14 @@ export class Session {
   }
 }
 
+/**
+ * - `auto`: DuckDB tries what it has for each column, and chooses.
+ * - `zstd`: for large texts. In a segment that is not compressed, a NULL has the position of the text before it, so a scan copies a
+ *   large text up to 2048 times; DuckDB chooses zstd only if texts are large on average.
+ * - `uncompressed`: for tables of few rows. To try costs four times what writing them does, and makes nothing smaller.
+ */
+export type Compression = 'auto' | 'zstd' | 'uncompressed';
+
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
@@ -331,13 +339,10 @@ export class Database {
     await session.run(`SET ${setting}`).finally(() => session.close());
   }
 
-  /**
-   * Compresses texts of new tables with zstd, or as usual again. In a segment that is not compressed, a NULL has the position of the
-   * text before it, so a scan copies a large text up to 2048 times. DuckDB chooses zstd only if texts are large on average.
-   */
-  async compressTexts(isForced: boolean): Promise<void> {
+  /** How tables are compressed that are written from now on; see {@link Compression}. */
+  async compress(compression: Compression): Promise<void> {
     const session = await this.connect();
-    await session.run(`SET force_compression = '${isForced ? 'zstd' : 'auto'}'`).finally(() => session.close());
+    await session.run(`SET force_compression = '${compression}'`).finally(() => session.close());
   }
 
   /**
