@@ -81,6 +81,14 @@ function keyRefused(cause: unknown): CdsyncError {
   });
 }
 
+function agentSocket(): string {
+  const { SSH_AUTH_SOCK: socket = '' } = process.env;
+  if (socket !== '') return socket;
+  throw loginRefused('`agent: true`, and no SSH agent is there', {
+    hint: 'start one (ssh-agent, then ssh-add), and let cdsync see its SSH_AUTH_SOCK; or give `private_key`',
+  });
+}
+
 /** The fingerprint of a host key, as `ssh-keygen -l` shows it. */
 function fingerprint(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
@@ -147,7 +155,9 @@ export class SftpSession {
       ...(password === undefined ? {} : { password, tryKeyboard: true }),
       ...(key === undefined ? {} : { privateKey: key }),
       ...(passphrase === undefined ? {} : { passphrase }),
-      ...(login.agent && process.env.SSH_AUTH_SOCK !== undefined ? { agent: process.env.SSH_AUTH_SOCK } : {}),
+      ...(login.agent ? { agent: agentSocket() } : {}),
+      // A server that wants a key and a password wants the key first.
+      authHandler: ['none', 'publickey', 'agent', 'password', 'keyboard-interactive'],
       algorithms: { serverHostKey: [...serverHostKey] },
       hostVerifier: (presented: Buffer) => {
         const print = fingerprint(presented);
@@ -206,7 +216,7 @@ function connectionError(
 ): CdsyncError {
   if (error.level === 'client-authentication')
     return loginRefused(`${host} refuses the login`, {
-      hint: 'check user, `password` and `private_key`; the server may want the public key first',
+      hint: 'check user, `password`, `private_key` and the keys of the agent (ssh-add -l); the operator must know the public key',
       cause: error,
     });
   return unavailable(`${host} cannot be reached, or has gone away (${error.code ?? error.level ?? 'no answer'})`, {
