@@ -15,6 +15,7 @@ const long = [
   'test/integration/configs.test.ts',
   'test/integration/connectors/ducklake.test.ts',
   'test/integration/connectors/export-azure.test.ts',
+  'test/integration/connectors/export-faults.test.ts',
   'test/integration/copied-storage.test.ts',
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',
