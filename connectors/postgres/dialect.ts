@@ -12,8 +12,9 @@ const canonical = canonicalTexts((column) => `${column}::text`, {
   text: (column) => column,
   double: (column) => `encode(float8send(CASE WHEN ${column} = 0 THEN 0 ELSE ${column} END), 'hex')`,
   date: (column) => `CASE WHEN isfinite(${column}) THEN (${column} - DATE '1970-01-01')::text ELSE ${column}::text END`,
+  // Before PostgreSQL 14 an epoch is a double, which has no microseconds from 2255 on: so the second and its part are two numbers.
   timestamp: (column) =>
-    `CASE WHEN isfinite(${column}) THEN (extract(epoch FROM ${column}) * 1000000)::bigint::text ELSE ${column}::text END`,
+    `CASE WHEN isfinite(${column}) THEN (date_part('epoch', date_trunc('second', ${column}))::bigint * 1000000 + date_part('microseconds', ${column})::bigint % 1000000)::text ELSE ${column}::text END`,
   json: null,
 });
 
