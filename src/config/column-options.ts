@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Secret } from '../core/secret.js';
 import { rowNumberColumns } from '../core/sql.js';
-import { choice, type Finding, flag, map, option } from '../sdk/option.js';
+import { choice, type Finding, flag, map, option, withKeys } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;
@@ -44,6 +44,13 @@ const salt = z
   .regex(/^(?![\0-\x7f]{0,15}$)(?!([\s\S])\1*$)/)
   .refine((written) => Buffer.byteLength(written) >= minSaltBytes, `must be ${saltWords}`)
   .transform((written) => new Secret(written));
+
+const anyOfKeys = (...keys: readonly string[]) => ({ anyOf: keys.map((key) => withKeys(key)) });
+const whereTrue = (key: string, rules: Readonly<Record<string, unknown>>) => ({
+  if: { ...withKeys(key), properties: { [key]: { const: true } } },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+  then: rules,
+});
 
 /** What to do with one column before cdsync keeps anything of it. */
 const columnRule = option(
@@ -88,7 +95,23 @@ const columnRule = option(
       example: false,
     }).optional(),
   }),
-  { description: 'One column, by the name of its field.', check: contradictions },
+  {
+    description: 'One column, by the name of its field.',
+    check: contradictions,
+    editorRules: {
+      minProperties: 1,
+      allOf: [
+        whereTrue('drop', { type: 'object', maxProperties: 1 }),
+        whereTrue('hash', { ...withKeys('salt'), not: anyOfKeys('mask', 'type') }),
+        {
+          if: { type: 'object', properties: { hash: { const: false } } },
+          // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+          then: { not: anyOfKeys('normalize', 'salt') },
+        },
+        { not: withKeys('mask', 'type') },
+      ],
+    },
+  },
 );
 
 type Rule = Readonly<

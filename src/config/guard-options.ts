@@ -7,16 +7,20 @@ export type Limit =
   | { readonly count: number }
   | { readonly off: true };
 
+const exactLimit = /^(off|(\d{1,2}(\.\d+)?|100(\.0+)?)%|\d+( rows?)?)$/;
+
 function limit(description: string, example: string) {
   const schema = z
     .string()
     .regex(/^(off|\d+(\.\d+)?%?|\d+ rows?)$/)
-    .refine((written) => /%$|^off$/.test(written) || /^\d+( rows?)?$/.test(written), {
+    .refine((written) => exactLimit.test(written), {
       error: ({ input }) => {
+        if (String(input).endsWith('%')) return 'a share has at most 100%: write off if any number may go';
         const share = Number(input) < 1 ? `; write ${Number((Number(input) * 100).toFixed(6))}% for a share` : '';
         return `a share needs a %, and a number of rows must be whole${share}`;
       },
     })
+    .meta({ pattern: exactLimit.source })
     .transform((written): Limit => {
       if (written === 'off' || /^100(\.0+)?%$/.test(written)) return { off: true };
       return written.endsWith('%')

@@ -41,6 +41,7 @@ export type StreamPart = PartOf<(typeof sources)[number]>;
 function branch(source: SourceDeclaration) {
   const info: OptionInfo = {
     description: source.description,
+    editorRules: source.editorRules,
     check: (stream) => [...(source.check?.(stream) ?? []), ...unsuitableRules(source, stream)],
   };
   const own = { ...source.options, ...(source.pages && paged) };

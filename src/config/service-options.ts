@@ -24,12 +24,16 @@ const baseUrl = z
     const fault = baseUrlFault(written);
     if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
   })
+  .meta({ pattern: String.raw`^https?://[^\s/?#@]+(?!.*/(api|prof)/*$)[^?#]*$` })
   .transform((written) => written.replace(/(?<!\/)\/+$/, ''));
 
-const tokenUrl = z.string().superRefine((written, context) => {
-  const fault = anyUrlFault(written);
-  if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
-});
+const tokenUrl = z
+  .string()
+  .superRefine((written, context) => {
+    const fault = anyUrlFault(written);
+    if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+  })
+  .meta({ pattern: String.raw`^https?://[^\s/?#@]+[^?#]*$` });
 
 /** Headers that a request has for another purpose, or that belong to its connection. */
 const otherHeaders = new Set([

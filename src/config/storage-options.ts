@@ -51,7 +51,8 @@ export const storageSchema = option(
       z
         .string()
         .min(1)
-        .refine((path) => !/^[a-z][a-z0-9+.-]+:\/\//i.test(path), addressNotFolder),
+        .refine((path) => !/^[a-z][a-z0-9+.-]+:\/\//i.test(path), addressNotFolder)
+        .meta({ pattern: '^(?![A-Za-z][A-Za-z0-9+.-]+://)' }),
       {
         description: 'A folder on this machine.',
         example: './data',

@@ -28,6 +28,8 @@ export interface OptionInfo {
   readonly forms?: readonly (readonly string[])[];
   /** For a map: keys of earlier versions, and the key that each was replaced by. */
   readonly replaced?: Readonly<Record<string, string>>;
+  /** What `check` says, as JSON Schema, as far as that can say it: editors know it before `cdsync check` runs. */
+  readonly editorRules?: Readonly<Record<string, unknown>> | undefined;
   /** Rules between the parts of a map or a list. Gets its readable parts, before defaults. */
   readonly check?: (value: unknown) => readonly Finding[];
 }
@@ -42,6 +44,11 @@ export interface Finding {
   readonly placeholder?: number;
   /** Default: `config_invalid`. */
   readonly code?: 'template_invalid';
+}
+
+/** The JSON Schema of maps with all of these keys. */
+export function withKeys(...keys: readonly string[]) {
+  return { type: 'object', properties: Object.fromEntries(keys.map((key) => [key, true])), required: keys };
 }
 
 const known = new WeakMap<z.core.$ZodType, OptionInfo>();

@@ -4,7 +4,7 @@ import {
   lookupProfileOperation,
 } from '../api/realtime-api.js';
 import type { Finding } from '../sdk/option.js';
-import { choice, flag } from '../sdk/option.js';
+import { choice, flag, withKeys } from '../sdk/option.js';
 import { source } from './declaration.js';
 import { collection, identityKeys, ids, queryOfKeys } from './key-options.js';
 import type { KeyedRequest } from './source.js';
@@ -62,6 +62,7 @@ export const realtimeProfiles = source({
     }).prefault('post'),
   },
   check: idsOrKeys,
+  editorRules: { oneOf: [withKeys('ids'), withKeys('keys')] },
   // An id or a key that is no longer listed is a delete.
   notDefining: ['ids', 'keys', 'enrich', 'method'],
   group: 'realtime',
