@@ -314,6 +314,23 @@ export class Database {
     await this.#applyLimits();
   }
 
+  /** Frees the blocks of files that DuckDB keeps to read them once more: a tenth of a small `memory_mb`, beside what comes next. */
+  async freeReadBlocks(): Promise<void> {
+    this.#applied = this.#applied.then(async () => {
+      const session = await this.connect();
+      try {
+        const others = await session.number(
+          "SELECT sum(memory_usage_bytes) FROM duckdb_memory() WHERE tag NOT IN ('BASE_TABLE', 'EXTERNAL_FILE_CACHE')",
+        );
+        await session.run(`SET memory_limit = '${Math.ceil(others / 1_000_000) + 1}MB'`).catch(() => undefined);
+        await session.run(`SET memory_limit = '${this.#limits.memoryMb}MB'`);
+      } finally {
+        session.close();
+      }
+    });
+    return this.#applied;
+  }
+
   #applyLimits(): Promise<void> {
     this.#applied = this.#applied.then(async () => {
       const before = this.#limits;

@@ -194,6 +194,7 @@ export async function commitAndPublish(
   const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
   const writtenColumns = streams.reduce((sum, each) => sum + columnsWritten(each), 0);
   const phase = isFirst ? 'first commit' : 'commit';
+  await database.freeReadBlocks();
   const sequence = await database.use(phase, { recordBytes, writtenColumns }, work).catch((error) => {
     throw withMemoryNeeded(error, writtenColumns, context.config.resources.memoryMb);
   });
