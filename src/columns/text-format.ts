@@ -107,7 +107,8 @@ function booleanFormat([yes, no]: (typeof truths)[number]): TextFormat {
 }
 
 const dates = ['%Y-%m-%d', '%Y/%m/%d', '%d.%m.%Y'];
-const fractions = ['', '.%g', '.%f'];
+/** Nine digits are nanoseconds, which services write by habit: a timestamp has the first six if the others are zero. */
+const fractions = ['', '.%g', '.%f', '.%f000'];
 const zones = ['', 'Z', '+00:00'];
 const times = ['T', ' '].flatMap((between) =>
   fractions.flatMap((fraction) => zones.map((zone) => `%Y-%m-%d${between}%H:%M:%S${fraction}${zone}`)),
@@ -184,7 +185,8 @@ const formats = new Map<string, string>();
 
 function formatLike(text: string): string | undefined {
   if (formats.size === 0) {
-    for (const format of [...dates, ...times]) formats.set(parseTemplate(format).bytes.toString(), format);
+    for (const format of [...dates, ...times])
+      formats.set(parseTemplate(format).bytes.toString().replace('d000', 'dddd'), format);
   }
   return formats.get(text.replace(/\d/g, 'd').replace(/\+dd:dd$/, '+00:00'));
 }

@@ -29,6 +29,7 @@ const codes = [
   'TIMESTAMPTZ %Y-%m-%dT%H:%M:%SZ',
   'TIMESTAMPTZ %Y-%m-%dT%H:%M:%S.%gZ',
   'TIMESTAMPTZ %Y-%m-%d %H:%M:%S.%f+00:00',
+  'TIMESTAMPTZ %Y-%m-%dT%H:%M:%S.%f000Z',
 ];
 
 function fits(code: string, text: string): boolean {
@@ -59,6 +60,7 @@ describe('the form of a text', () => {
     ['31.12.1999', 'DATE %d.%m.%Y'],
     ['2024-05-06T07:08:09Z', 'TIMESTAMPTZ %Y-%m-%dT%H:%M:%SZ'],
     ['2024-05-06T07:08:09.120Z', 'TIMESTAMPTZ %Y-%m-%dT%H:%M:%S.%gZ'],
+    ['2024-05-06T07:08:09.123456000Z', 'TIMESTAMPTZ %Y-%m-%dT%H:%M:%S.%f000Z'],
     ['2024-05-06 07:08:09', 'TIMESTAMP %Y-%m-%d %H:%M:%S'],
   ])('%s is %s', (text, code) => {
     expect(parseTextCode(inferTextFormat(text)).name).toBe(code);
@@ -115,6 +117,7 @@ describe('the form of a text', () => {
     '2024-05-06T07:08:60Z',
     '2024-05-06T07:08:09+02:00',
     '2024-05-06T07:08:09.1Z',
+    '2024-05-06T07:08:09.123456789Z',
     'dddd-dd-dd',
     '٣',
     '😀',
