@@ -54,6 +54,10 @@ export class Population {
     return this.dice.pick([...this.#people.values()]);
   }
 
+  remove(id: string): void {
+    this.#people.delete(id);
+  }
+
   change(): void {
     // Two profiles become one, which has the e-mail of the one that is gone.
     for (let n = this.dice.whole(3); n > 0; n -= 1) {
