@@ -74,6 +74,55 @@ describe.each(wrong)('a query that %s', (what, bad, message, hint) => {
   });
 });
 
+describe('queries over what changed', () => {
+  const ledger = (name: string, query: string) => ({ ...sql(name, query), deletes: 'ignore', guards: { min_rows: 0 } });
+
+  it.each([
+    ['own', [ledger('own', 'select id from own__previous')], 'stream_circle', /stream own needs itself/],
+    [
+      'circle',
+      [ledger('one', 'select id from two__previous'), ledger('two', 'select id from one')],
+      'stream_circle',
+      /one, two need each other/,
+    ],
+  ])('that need themselves fail, and check --offline says so: %s', async (name, streams, code, message) => {
+    await space.configure(`needs_${name}`, [members, ...streams]);
+    const { code: exit, report } = await space.run(`needs_${name}`);
+    const errors = [report.error, ...(report.jobs[0]?.streams ?? []).map(({ error }) => error)];
+    const error = errors.find((each) => each !== null && each !== undefined);
+    expect([exit === 0, error?.code, error?.message]).toEqual([false, code, expect.stringMatching(message)]);
+    const offline = await space.cdsync(['check', `needs_${name}.json`, '--offline', '--json']);
+    expect([offline.code, offline.stdout]).toEqual([2, expect.stringMatching(message)]);
+  });
+
+  it('whose key repeats fail alone, and keep what they have', async () => {
+    const serve = (ids: readonly string[]) =>
+      space.control('profiles', {
+        index: 'made',
+        records: ids.map((id) => JSON.stringify({ id, index_id: 'made', attributes: { email: 'e@x.example' } })),
+      });
+    const made = { name: 'made', source: 'index_profiles', index: 'made' };
+    await space.configure('repeats', [made, ledger('found', 'select email as id from made')]);
+    await serve(['a']);
+    await space.runWell('repeats');
+    await serve(['a', 'b']);
+    const { code, report } = await space.run('repeats');
+    const streams = byName(report.jobs[0]?.streams ?? []);
+    expect([code, streams.get('made')?.status, streams.get('found')?.error]).toMatchObject([
+      5,
+      'ok',
+      { code: 'key_not_unique', message: '1 rows of the query have the id of another row' },
+    ]);
+    expect(await space.query('repeats', 'select id from found')).toEqual([{ id: 'e@x.example' }]);
+  });
+
+  it('cannot be told from a stream of such a name, which is refused', async () => {
+    await space.configure('named', [members, sql('members__previous', 'select id from members')]);
+    const { code, stderr } = await space.cdsync(['run', 'named.json']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('members__previous')]);
+  });
+});
+
 describe('check --offline', () => {
   const offline = async (name: string, streams: Parameters<Workspace['configure']>[1]) => {
     await space.configure(name, streams, { service: { auth: { token: '${NOT_SET}' } } });
