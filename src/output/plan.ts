@@ -25,7 +25,7 @@ function cells(stream: PlannedStream): string[] {
     counted(records),
     snapshot_rows === null ? '-' : formatCount(snapshot_rows),
     stream.reads === 'query' ? '-' : counted(pages),
-    counted(requests),
+    stream.source === 'sql' ? '-' : counted(requests),
     stream.reads === 'query' ? '-' : time,
   ];
 }

@@ -89,6 +89,26 @@ describe('a plan', () => {
     expect(await picture(space.folder)).toEqual(before);
   });
 
+  it('says once what is unknown before the first run, what is read twice, and nothing of queries', async () => {
+    const tiers = ['gold', 'silver'].map((tier) => ({ ...members, name: tier, filter: { tier } }));
+    const query = { source: 'sql', key: ['id'], query: 'select id from members' };
+    const lookups = ['first', 'second'].map((name) => ({
+      ...{ name, source: 'profiles', index: 'loyalty_members', ids: { sql: 'select id from members limit 5' } },
+    }));
+    const streams = [members, ...tiers, ...lookups, { name: 'a', ...query }, { name: 'b', ...query }];
+    await space.configure('doubled', streams);
+    const { notes, streams: shown } = await plan('doubled');
+    expect(notes).toEqual([
+      'first, second: their requests depend on the records of members',
+      'gold, silver: members reads the whole index loyalty_members too; read it once, and make them `sql` streams over members',
+    ]);
+    expect(shown.flatMap(({ error }) => error ?? [])).toEqual([]);
+    const { stdout } = await space.cdsync(['plan', 'doubled.json']);
+    const cells = (name: string) => (stdout.split('\n').find((line) => line.startsWith(`  ${name} `)) ?? '').trim();
+    expect(cells('a')).toMatch(/^a +query over members .*- +- +-$/);
+    expect(cells('first')).toMatch(/^first +query over members .*\?/);
+  });
+
   it('leaves every byte of a storage folder as it was, whatever the sources', async () => {
     await space.configure('every', every);
     await space.runWell('every');

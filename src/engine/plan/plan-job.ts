@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type { BeforeStep } from '../../config/config.js';
+import type { BeforeStep, StreamConfig } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
@@ -23,6 +23,7 @@ import type { RunContext } from '../run-context.js';
 import { resumesRun } from '../workflow/before-run.js';
 import { unfinishedWorkflow } from '../workflow/started-workflows.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
+import { contractNotes, repeatedReadings, unknownRequests } from './plan-notes.js';
 import { type PlannedReading, planStream } from './plan-stream.js';
 import { budgets, type Load, lastTime, pastRunsAsked, readingTime, streamTime } from './plan-time.js';
 import type { StreamSample } from './sample-stream.js';
@@ -34,6 +35,8 @@ interface Planned {
   readonly reading: PlannedReading | undefined;
   /** Undefined if its requests are unknown. */
   readonly load?: Load | undefined;
+  /** Streams that no run has read, and on which its requests depend. */
+  readonly missing?: readonly string[];
 }
 
 /** Parquet compresses each column alone: to about this share of the same records compressed in one piece. */
@@ -88,7 +91,7 @@ interface PlanContext {
   readonly columns: KnownColumns;
 }
 
-function sampled(sample: StreamSample | undefined): PlannedStream['sample'] {
+function sampled(sample: StreamSample | undefined, { contract }: StreamConfig): PlannedStream['sample'] {
   if (sample === undefined) return null;
   const { records, rejected, compared, columnsAdded, columnsWidened } = sample;
   return {
@@ -97,8 +100,8 @@ function sampled(sample: StreamSample | undefined): PlannedStream['sample'] {
     new: compared?.new ?? null,
     changed: compared?.changed ?? null,
     unchanged: compared?.unchanged ?? null,
-    columns_added: columnsAdded,
-    columns_widened: columnsWidened,
+    columns_added: contract.columns === 'evolve' ? columnsAdded : [],
+    columns_widened: contract.types === 'evolve' ? columnsWidened : [],
   };
 }
 
@@ -158,8 +161,8 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
     await plan.columns.refuseUnknown(config);
     if (!(await supply(plan, stream, earlier))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
-      notes.push(`${config.name}: its requests depend on the records of ${missing.join(' and ')}`);
-      return { shown, reading: undefined };
+      // A query makes no request.
+      return { shown, reading: undefined, ...(config.reads.open !== undefined && { missing }) };
     }
     const planned = await planStream(context, { config, before, session, running: running?.run_id });
     if (planned === undefined) return { shown, reading: planned };
@@ -178,8 +181,9 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
       seconds: load === undefined ? null : streamTime(load, sharedLimits(context).limits) / 1000,
       split: split === null ? null : { by: split.attributes, chains: split.chains.length, used: split.isUsed },
       resumes: resumes === null ? null : { run_id: resumes.runId, records: resumes.records, pages: resumes.pages },
-      sample: sampled(sample),
+      sample: sampled(sample, config),
     };
+    if (sample !== undefined) notes.push(...contractNotes(config, sample));
     return { shown: read, reading: planned, load };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
@@ -265,7 +269,11 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
     requests: loads.reduce((sum, { requests }) => sum + requests, 0),
     seconds,
     disk,
-    notes,
+    notes: [
+      ...notes,
+      ...unknownRequests(planned.flatMap(({ shown, missing }) => (missing ? [{ name: shown.name, missing }] : []))),
+      ...repeatedReadings(configs),
+    ],
   };
 }
 
