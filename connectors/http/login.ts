@@ -18,7 +18,7 @@ type Auth = NonNullable<OptionValues<HttpShape>['auth']>;
 type OAuth = NonNullable<Auth['oauth2']>;
 
 /** What a login adds to each request. */
-export interface Credentials {
+interface Credentials {
   readonly headers: Readonly<Record<string, string>>;
   readonly query: readonly (readonly [string, string])[];
 }

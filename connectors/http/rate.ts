@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { readStateIfUsable, sleep, writeFileAtomically } from '../../src/sdk/index.js';
 
-export interface RateLimit {
+interface RateLimit {
   readonly requests?: number | undefined;
   readonly records?: number | undefined;
   /** Milliseconds. */

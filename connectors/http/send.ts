@@ -42,7 +42,7 @@ const maxFailedInRow = 20;
 /** A delivery does not wait longer for what a successful answer says about its limit. */
 const maxLimitWaitMs = 300_000;
 
-export interface HttpParts {
+interface HttpParts {
   readonly exchange: Exchange;
   readonly login: Login;
   readonly rate: Rate;

@@ -7,7 +7,7 @@ const maxErrorBodyBytes = 64 * 1024;
 const maxPlainLength = 500;
 
 /** What a response says about an error. */
-export interface ServiceSaid {
+interface ServiceSaid {
   readonly message?: string | undefined;
   readonly requestId?: string | undefined;
   readonly traceId?: string | undefined;

@@ -56,7 +56,7 @@ export function unknownRules(
  * Call it before anything is sent to a destination.
  * @throws {CdsyncError} `template_invalid` if a template of the destination names a column that a stream of it does not have
  */
-export async function checkTemplates(layout: JobLayout, destination: DestinationConfig): Promise<void> {
+async function checkTemplates(layout: JobLayout, destination: DestinationConfig): Promise<void> {
   if (destination.connector.checkColumns === undefined) return;
   for (const stream of destination.streams) {
     const feed = await readFeed(layout, stream);

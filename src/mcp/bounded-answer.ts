@@ -14,7 +14,7 @@ export const limits = {
 } as const;
 
 /** The rows of a query, as far as the limits let them through. */
-export interface BoundedRows {
+interface BoundedRows {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   readonly rows: readonly (readonly unknown[])[];
   /** Why there are no more rows than these; null if these are all. */

@@ -12,7 +12,7 @@ import type { JobLayout } from '../storage/layout.js';
 import { allRows, boundedRows, limits } from './bounded-answer.js';
 
 /** The job whose published file the tools read. */
-export interface ToolsContext {
+interface ToolsContext {
   readonly config: Pick<LocalConfig, 'storage' | 'bucket' | 'resources'>;
   readonly job: string;
   readonly streams: readonly string[];

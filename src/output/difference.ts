@@ -9,7 +9,7 @@ import { csvLine } from './row-formats.js';
 import { table } from './table.js';
 
 /** A published snapshot, queried with SQL. */
-export interface Queried {
+interface Queried {
   rows(sql: string): Promise<Record<string, unknown>[]>;
 }
 
@@ -55,7 +55,7 @@ export interface StreamDifference {
 /** Reads the changes of a stream's columns by a run. */
 type ReadSchemaChanges = (runId: string) => Promise<readonly SchemaChange[]>;
 
-export interface StoredState {
+interface StoredState {
   readonly key: string[];
   readonly columns: { name: string }[];
 }

@@ -127,7 +127,7 @@ export async function identifyingValues(
 }
 
 /** Texts that rows of a stream have: as a whole value, and as a part of a longer one. */
-export interface HeldTexts {
+interface HeldTexts {
   readonly whole: ReadonlySet<string>;
   readonly parts: ReadonlySet<string>;
 }

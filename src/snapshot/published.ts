@@ -92,7 +92,7 @@ export interface PublishedRows {
 }
 
 /** What to select from the rows of a query, whose columns are called c0, c1 and so on, and the most rows of them. */
-export type Shaping = (types: readonly DuckDBType[]) => { readonly columns: string; readonly maxRows: number };
+type Shaping = (types: readonly DuckDBType[]) => { readonly columns: string; readonly maxRows: number };
 
 /** A published snapshot, open for reading. */
 export interface Published {

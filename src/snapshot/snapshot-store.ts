@@ -203,7 +203,7 @@ export async function fittingCompression(session: Session): Promise<Compression>
 }
 
 /** Whether a stream of the attached store has large texts. */
-export async function holdsLargeTexts(session: Session): Promise<boolean> {
+async function holdsLargeTexts(session: Session): Promise<boolean> {
   return (await session.number(`SELECT count(*) FROM ${streamsTable} WHERE contains(state, '"large_texts":true')`)) > 0;
 }
 

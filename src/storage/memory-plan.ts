@@ -29,7 +29,7 @@ export interface MemoryNeeds {
 }
 
 /** The memory of one stream's delivery, in MB. */
-export interface DeliveryShare {
+interface DeliveryShare {
   /** What it takes of the job's. Deliveries whose shares are more than that, all together, take turns. */
   readonly takenMb: number;
   /** Of the DuckDB that reads the snapshot, as a share of {@link Resources}. */

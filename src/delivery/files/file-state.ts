@@ -64,7 +64,7 @@ const stateSchema = z.object({
 });
 export type ExportState = z.infer<typeof stateSchema>;
 
-export const exportStateHint =
+const exportStateHint =
   'restore it; or remove its folder, then start from here with cdsync push --adopt, or write everything with cdsync push --full';
 const stateFile: StateFile<ExportState> = { schema: stateSchema, hint: exportStateHint };
 

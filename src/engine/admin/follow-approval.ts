@@ -9,7 +9,7 @@ import { dependants } from '../run/stream-order.js';
 import type { RunContext } from '../run-context.js';
 
 /** What followed from an approval. */
-export interface Followed {
+interface Followed {
   /** The streams that depend on the approved ones: computed again, or still of an older snapshot. */
   readonly streams: readonly StreamReport[];
   readonly destinations: readonly DestinationReport[];

@@ -50,7 +50,7 @@ export interface PeoplePlaces {
 }
 
 /** A search, and which of the requested keys it has found. */
-export interface PeopleSearch {
+interface PeopleSearch {
   readonly places: PeoplePlaces;
   readonly found: readonly FoundPeople[];
 }

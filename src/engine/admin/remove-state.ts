@@ -18,7 +18,7 @@ import { publishStore } from '../run/commit-and-publish.js';
 import { hasStore } from './forget-person.js';
 
 /** A table or a log at a destination that cdsync no longer writes to. It stays as it is. */
-export interface AbandonedPlace {
+interface AbandonedPlace {
   destination: string;
   stream: string;
   table: string | null;

@@ -8,7 +8,7 @@ import type { Session } from '../../storage/duckdb.js';
 import { previousOf, referencedTables } from './stream-order.js';
 
 /** Hint about the names that a query may use. */
-export const queryHint =
+const queryHint =
   'a query can read the streams of its job by their names, and files by paths relative to the YAML file';
 
 /** A query's text as a subquery: without semicolons at its end. */

@@ -97,13 +97,13 @@ export interface NetChange {
 }
 
 /** The ids of two profiles of a merge or a split. */
-export interface NamedPair {
+interface NamedPair {
   readonly from: string;
   readonly into: string;
 }
 
 /** What some days have changed. */
-export interface DataChange {
+interface DataChange {
   readonly indexes: Record<string, NetChange>;
   /** `from` is deleted; `into` has its e-mail and phone since. */
   readonly merges: readonly NamedPair[];

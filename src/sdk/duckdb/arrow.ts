@@ -12,7 +12,7 @@ interface Form {
   value(value: DuckDBValue): unknown;
 }
 
-export interface ArrowOptions {
+interface ArrowOptions {
   /** Decimals and integers of 128 bits: as Arrow's decimals, or as text, which every reader understands. */
   readonly decimals: 'decimal' | 'text';
 }

@@ -60,7 +60,7 @@ function newLiquid(write?: (value: TemplateValue) => string): Liquid {
 const engines = new Map<unknown, Liquid>();
 
 /** The engine that writes each placeholder inside of a text by a function; without it, the one for placeholders alone. */
-export function liquidFor(write?: (value: TemplateValue) => string): Liquid {
+function liquidFor(write?: (value: TemplateValue) => string): Liquid {
   const liquid = engines.get(write) ?? newLiquid(write);
   engines.set(write, liquid);
   return liquid;

@@ -12,7 +12,7 @@ interface FilterContext {
 type Handler = (this: FilterContext, value: TemplateValue, ...args: TemplateValue[]) => unknown;
 
 /** A filter, and how many arguments it takes. */
-export interface TemplateFilter {
+interface TemplateFilter {
   readonly args: readonly [min: number, max: number];
   /** Undefined: the engine's own, which works on texts. */
   readonly handler?: Handler;
