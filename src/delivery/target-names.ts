@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { IdentifierRules } from '../sdk/destination.js';
+import type { IdentifierRules } from '../sdk/identifier-rules.js';
 
 function digits(name: string, count: number): string {
   return createHash('sha256').update(name, 'utf8').digest('hex').slice(0, count);

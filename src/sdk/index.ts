@@ -35,7 +35,6 @@ export { memoryLimit, memoryOption, passwordOption, schemaOption } from './conne
 export { type CsvRow, csvRows } from './csv.js';
 export type {
   FileFormat,
-  IdentifierRules,
   Mode,
   RecordCapabilities,
   TableCapabilities,

@@ -1,5 +1,5 @@
 import { CdsyncError } from '../../core/errors.js';
-import type { IdentifierRules } from '../../sdk/destination.js';
+import type { IdentifierRules } from '../../sdk/identifier-rules.js';
 import { TargetNames } from '../target-names.js';
 import type { MapEntry } from './record.js';
 
