@@ -1,4 +1,4 @@
-import { formatCount } from '../core/quantities.js';
+import { formatCounted } from '../core/quantities.js';
 import type { CheckResult } from '../engine/plan/check-job.js';
 
 /** At most this many columns are named. */
@@ -13,7 +13,7 @@ function textLines(texts: readonly string[]): string[] {
 function contractLines(contracts: NonNullable<CheckResult['contracts']>): string[] {
   if (contracts.length === 0) return ['columns: there is no snapshot yet to compare with'];
   return contracts.flatMap(({ name, records, differences, texts, breaks }) => {
-    const sample = `${formatCount(records)} records that the service has now`;
+    const sample = `${formatCounted(records, 'record')} that the service has now`;
     if (records === 0) return [`  ok      ${name}: the service has no records to compare with the last snapshot`];
     if (differences.length === 0)
       return [`  ok      ${name}: columns and types of ${sample} are those of the last snapshot`, ...textLines(texts)];
@@ -42,7 +42,7 @@ function destinationLines({ name, reached, lacks, untried, error }: CheckResult[
 export function checkLines({ job, warnings, streams, destinations, contracts }: CheckResult): string[] {
   const lines = streams.flatMap(({ name, total, untried, error }) => {
     const details = [
-      ...(total === null ? [] : [`${formatCount(total)} records`]),
+      ...(total === null ? [] : [`${formatCounted(total, 'record')}`]),
       ...(untried === null ? [] : [untried]),
     ];
     if (error === null) return [`  ok      ${name}${details.length === 0 ? '' : `: ${details.join('; ')}`}`];

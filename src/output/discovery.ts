@@ -1,4 +1,4 @@
-import { formatCount } from '../core/quantities.js';
+import { formatCounted } from '../core/quantities.js';
 import type { DiscoveredIndex, DiscoverOptions, Discovery } from '../engine/inspect/discover-service.js';
 import type { NotReadable } from '../engine/inspect/explorer.js';
 import { table } from './table.js';
@@ -49,10 +49,10 @@ function indexLines(index: DiscoveredIndex, asked: Asked): string[] {
     ? ''
     : profiles === null
       ? ', not counted by the service'
-      : `, ${formatCount(profiles)} profiles`;
+      : `, ${formatCounted(profiles, 'profile')}`;
   const about = description === null || description === '' ? [] : [`  ${onOneLine(description)}`];
   if (error !== null) return ['', `index ${title}`, ...about, ...unreadLines(error)];
-  const seen = sampled === 0 ? '' : `, as seen in ${formatCount(sampled)} profiles`;
+  const seen = sampled === 0 ? '' : `, as seen in ${formatCounted(sampled, 'profile')}`;
   return ['', `index ${title}${counted}${seen}`, ...about, ...attributeLines(index, asked)];
 }
 

@@ -108,8 +108,8 @@ export function placesLines({
       const gone = status === 'waiting' ? '' : ' (no longer configured)';
       const told = at === null ? 'nothing delivered yet' : `may have it, delivered ${at}`;
       const more = [
-        outbox > 0 ? `${formatCount(outbox)} records wait` : '',
-        rejects > 0 ? `${formatCount(rejects)} rejects` : '',
+        outbox > 0 ? `${formatCounted(outbox, 'record')} ${outbox === 1 ? 'waits' : 'wait'}` : '',
+        rejects > 0 ? `${formatCounted(rejects, 'reject')}` : '',
       ];
       return `  destination ${name}${gone}, ${stream}: ${[told, ...more.filter((each) => each !== '')].join(', ')}`;
     }),

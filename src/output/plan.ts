@@ -54,7 +54,7 @@ function sampleLines({ name, sample }: PlannedStream): string[] {
   if (sample === null) return [];
   const { rejected, columns_added, columns_widened } = sample;
   const lines: string[] = [];
-  if (rejected > 0) lines.push(`${name}: ${formatCount(rejected)} records of the sample could not be kept`);
+  if (rejected > 0) lines.push(`${name}: ${formatCounted(rejected, 'record')} of the sample could not be kept`);
   for (const { column, type } of columns_added) lines.push(`${name}: new column ${column} ${type}`);
   for (const { column, from, to } of columns_widened)
     lines.push(`${name}: column ${column} widens from ${from} to ${to}`);
@@ -64,7 +64,7 @@ function sampleLines({ name, sample }: PlannedStream): string[] {
 /** `members: partitioned by country, 24 chains of pages`. */
 function splitLines({ name, split }: PlannedStream): string[] {
   if (split === null) return [];
-  const parts = `partitioned by ${split.by.join(' and ')}, ${formatCount(split.chains)} chains of pages`;
+  const parts = `partitioned by ${split.by.join(' and ')}, ${formatCounted(split.chains, 'chain')} of pages`;
   return [split.used ? `${name}: ${parts}` : `${name}: set \`partition_by: auto\` to read it ${parts}`];
 }
 
@@ -77,7 +77,7 @@ function stateLines({ name, resumes, held, error }: PlannedStream): string[] {
   if (resumes !== null) {
     const { run_id, records, pages } = resumes;
     lines.push(
-      `${name}: resumes run ${run_id}, which has read ${formatCount(records)} records in ${formatCount(pages)} pages`,
+      `${name}: resumes run ${run_id}, which has read ${formatCounted(records, 'record')} in ${formatCounted(pages, 'page')}`,
     );
   }
   if (held !== null) {
@@ -117,7 +117,7 @@ function budgetLine(budget: JobPlan['budgets'][number]): string {
   const shared = others === 0 ? '' : ` (shared with ${others === 1 ? '1 other process' : `${others} other processes`})`;
   const name = groupNames[group];
   const time = formatDuration(seconds * 1000);
-  return `${name}: ${formatCount(requests)} requests at ${formatCount(limit)} a second${shared} take ${time} at least`;
+  return `${name}: ${formatCounted(requests, 'request')} at ${formatCount(limit)} a second${shared}: ${time} at least`;
 }
 
 /** A plan, for people. @param width of the terminal; undefined without one */

@@ -1,4 +1,4 @@
-import { formatCount } from '../core/quantities.js';
+import { formatCount, formatCounted } from '../core/quantities.js';
 import type { JobState } from '../engine/admin/job-state.js';
 import type { RemovedState } from '../engine/admin/remove-state.js';
 import { table } from './table.js';
@@ -60,7 +60,7 @@ export function removedLines({ stream, destination, rows, destinations }: Remove
   const first =
     stream === null
       ? `took out the state of destination ${destination}`
-      : `took out stream ${stream}: ${formatCount(rows)} rows, with its history, Parquet files and caches`;
+      : `took out stream ${stream}: ${formatCounted(rows, 'row')}, with its history, Parquet files and caches`;
   const left = destinations.map(
     ({ destination: name, stream: of, table: target }) =>
       `destination ${name} keeps what it has of ${of}${target === null ? '' : ` (${target})`}: delete it there`,

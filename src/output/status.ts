@@ -1,5 +1,5 @@
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
-import { formatAge, formatCount, formatDuration, formatNames } from '../core/quantities.js';
+import { formatAge, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
 import {
   type DestinationStatus,
   destinationStatuses,
@@ -132,7 +132,7 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
     snapshot === null ? '-' : String(snapshot.sequence),
     left === null
       ? '-'
-      : `${formatCount(left.rows)} rows${partitions}${left.failed === null ? '' : ` (failed: ${left.failed})`}`,
+      : `${formatCounted(left.rows, 'row')}${partitions}${left.failed === null ? '' : ` (failed: ${left.failed})`}`,
   ];
 }
 
