@@ -113,6 +113,7 @@ export {
   type HttpResponse,
   NoResponse,
 } from './http.js';
+export type { IdentifierRules } from './identifier-rules.js';
 export {
   type ColumnMapping,
   type DataFile,
