@@ -137,10 +137,7 @@ interface ConnectorBase<S extends OptionShape> {
   checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
   /** Faults of the options for a stream with these columns: templates that name others. Looked for before anything is sent. */
   checkColumns?(options: OptionValues<S>, stream: StreamColumns): readonly Finding[];
-  /**
-   * Reads files that the options name, such as keys, when the configuration is read: before anything is asked of a server.
-   * @throws {CdsyncError} `key_file_invalid`, `key_file_unreadable`
-   */
+  /** Reads files that the options name, such as keys, with the configuration. @throws {CdsyncError} `key_file_invalid` */
   checkFiles?(options: OptionValues<S>): Promise<void>;
   /** Whether it uses {@link DestinationContext.service}. Default: false. */
   readonly usesService?: boolean;

@@ -35,7 +35,7 @@ export function objectStoreRules(options: Readonly<Record<string, unknown>>): Fi
   return [...findings, ...(scheme === 's3' ? s3Rules(options) : azureRules(options))];
 }
 
-/** A bucket or container to read or write at once: no request finds out what the store can do. */
+/** A bucket or container to read or write at once, without a request that tries the store. */
 export async function objectStore(
   options: S3Options & { readonly account?: string | undefined },
 ): Promise<S3Store | AzureStore> {
@@ -43,7 +43,7 @@ export async function objectStore(
   return (await s3Library()).S3Store.look(options);
 }
 
-/** What a check says of a store that it has reached. */
+/** A store that a check has reached, as it shows it. */
 export function reachedStore(store: S3Store | AzureStore): string {
   const end = 'loginEnd' in store ? store.loginEnd : undefined;
   return end === undefined

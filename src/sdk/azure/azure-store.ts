@@ -13,7 +13,7 @@ import { azureError, isMissing, isOverwriteRefusal, isPreconditionFailure } from
 
 /** A blob up to this size is written by one request, a larger one in blocks of this size. */
 const blockBytes = 8 * 1024 * 1024;
-/** So many blocks are under way, and in memory. */
+/** Blocks that are under way, and in memory. */
 const blocksAtOnce = 4;
 const removedAtOnce = 16;
 
@@ -114,7 +114,7 @@ export class AzureStore {
     return true;
   }
 
-  /** What an upload that was ended leaves uncommitted is no part of the blob, and Azure removes it within a week. */
+  /** Blocks that an ended upload leaves uncommitted are no part of the blob, and Azure removes them within a week. */
   async #putBlocks(
     local: string,
     blob: BlockBlobClient,
