@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { columnName, reservedColumns } from '../../../src/columns/column-name.js';
 import {
   emptyShape,
   fileType,
@@ -10,7 +11,7 @@ import {
   sqlType,
   storeShape,
 } from '../../../src/columns/column-shape.js';
-import { ColumnSet, columnName, reservedColumns } from '../../../src/columns/columns.js';
+import { ColumnSet } from '../../../src/columns/columns.js';
 
 const shapes: fc.Arbitrary<Shape> = fc.letrec<{ shape: Shape }>((tie) => ({
   shape: fc.oneof(
