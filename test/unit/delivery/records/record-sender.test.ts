@@ -107,6 +107,39 @@ describe('records are handed over', () => {
     expect(await send(outbox([['a', 'b', 'c']]), all)).toEqual([['b@1']]);
   });
 
+  it('deletes first, and only when they are through the others, which may need what the deletes free', async () => {
+    const records = outbox([['a', 'b', 'c', 'd']]).map((record, at) => ({
+      ...record,
+      op: at < 2 ? ('delete' as const) : ('update' as const),
+    }));
+    let deletes = 0;
+    const mixed: string[] = [];
+    const respond = async (batch: readonly OutgoingRecord[]) => {
+      const isDelete = batch[0]?.op === 'delete';
+      if (isDelete) deletes += 1;
+      else if (deletes > 0) mixed.push(String(batch[0]?.id));
+      for (let wait = 0; wait < 5; wait += 1) await turn();
+      if (isDelete) deletes -= 1;
+      return all(batch);
+    };
+    await send(records, respond, { batchRecords: 1, batchesAtOnce: 4 });
+    expect([acknowledged.count, mixed]).toEqual([4, []]);
+  });
+
+  it('once more after all others if what others free may let them pass', async () => {
+    const tries = new Map<string, number>();
+    const sent = await send(outbox([['a', 'b', 'c']]), (batch) =>
+      batch.map(({ id }): RecordResult => {
+        tries.set(id, (tries.get(id) ?? 0) + 1);
+        return id === 'a@1' && tries.get(id) === 1
+          ? { type: 'refused', reason: '409', mayPassLast: true }
+          : { type: 'acknowledged' };
+      }),
+    );
+    expect(sent).toEqual([['a@1'], ['b@1'], ['c@1'], ['a@1']]);
+    expect([acknowledged.count, acknowledged.rejects]).toEqual([3, []]);
+  });
+
   it('of one key in the order of the commits, with no more batches at once than the destination takes', async () => {
     const commits = fc.array(fc.uniqueArray(fc.constantFrom('a', 'b', 'c', 'd'), { minLength: 1 }), { maxLength: 4 });
     const troubles = fc.array(fc.constantFrom(false, false, true), { minLength: 1, maxLength: 8 });
