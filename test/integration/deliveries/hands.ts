@@ -1,5 +1,6 @@
 import type { DestinationReport } from '../../../src/core/run-report.js';
 import { backup, newStorage, storage } from './backup.js';
+import { exchangeNames, refuseRemovals, renameOnto } from './edge-hands.js';
 import { ExpectedTable } from './expected-table.js';
 import type { Hand } from './hand.js';
 import { pathOf } from './options.js';
@@ -362,6 +363,9 @@ const all: readonly Hand[] = [
     comment,
     view,
     lostRecord,
+    renameOnto,
+    exchangeNames,
+    refuseRemovals,
   ],
 ];
 

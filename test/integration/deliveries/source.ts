@@ -69,6 +69,8 @@ export class Source {
     const n = this.#numbers;
     if (this.#dice.once(9)) return 'null';
     const tag = `z${name}~`;
+    // One odd text among those that have a form.
+    if (['digits', 'price', 'day'].includes(form) && this.#dice.once(40)) return '"n/a"';
     switch (form) {
       case 'int':
         return String(n);
