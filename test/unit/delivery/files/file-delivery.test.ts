@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import exportConnector from '../../../../connectors/export/index.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
@@ -185,6 +186,28 @@ describe('files that a partner takes', () => {
       'members_0002.csv.sha256': `${digest}  members_0002.csv\n`,
       'members_0002.csv.done': '',
     });
+  });
+
+  it.each([
+    [{}, 'none', 'id,n\n'],
+    [{}, 'gzip', 'id,n\n'],
+    [{ format: 'tsv' }, 'gzip', 'id\tn\n'],
+    [{ format: 'json' }, 'gzip', '[\n]\n'],
+    [{ format: 'jsonl' }, 'gzip', ''],
+  ])('empties a list with a readable file on that night alone: %j, %s', async (options, compress, text) => {
+    const named = { ...options, compress, file: '{{ sequence }}', done: '{{ file }}.done' };
+    await place.stream.commit([insert('a', 1)]);
+    await place.deliver(named);
+    await place.stream.commit([]);
+    expect((await place.deliver(named)).action).toBe('nothing');
+    await place.stream.commit([gone('a', 1)]);
+    const { files = [] } = await place.deliver(named);
+    expect((await place.deliver(named)).action).toBe('nothing');
+    const bytes = await readFile(join(place.place, files[0] ?? ''));
+    expect(String(compress === 'gzip' ? gunzipSync(bytes) : bytes)).toBe(text);
+    const suffix = compress === 'gzip' ? '.gz' : '';
+    const names = [1, 2].flatMap((number) => [`${number}${suffix}`, `${number}${suffix}.done`]);
+    expect(Object.keys(await place.files()).sort()).toEqual(names.sort());
   });
 
   it('writes a file with each delivery, if always', async () => {
