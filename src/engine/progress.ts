@@ -15,7 +15,7 @@ export interface StreamFigures {
 }
 
 /** The progress of a stream, for a display. */
-interface StreamProgress {
+export interface StreamProgress {
   readonly name: string;
   phase: StreamPhase;
   live: LiveCounters | undefined;

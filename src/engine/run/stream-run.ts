@@ -4,7 +4,6 @@ import { writeFileAtomically } from '../../core/durable.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
 import type { Pass, StreamReport } from '../../core/run-report.js';
-import { optionalTotal } from '../../extract/list-total.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -20,6 +19,7 @@ import type { GuardFinding, StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { type ComparedStream, compareStream, ReadingInvalidated } from './compare-stream.js';
 import { evaluateGuards } from './guards.js';
+import { offerTotal } from './offer-total.js';
 import { type OpenedStream, openReader, openStream } from './open-stream.js';
 import type { QueryInputs } from './query-reader.js';
 import { noStoredKeys, type PreviousState } from './recover.js';
@@ -156,39 +156,10 @@ export class StreamRun {
       progress.expectedRows = reader.total ?? (reader.coverage === 'everything' ? previous?.rows : undefined);
       progress.resumed = reader.resumed;
     }
-    const end = this.#offerTotal(opened, reader);
+    const end = progress === undefined ? undefined : offerTotal(this.#context, progress, { opened, live: reader.live });
     await reader.read().finally(end);
     this.#show('read');
     return reader;
-  }
-
-  /** Lets a display ask how many records a list has that was never read. @returns to be called when it is read */
-  #offerTotal({ source, config }: OpenedStream, { live }: StreamReader): () => void {
-    const progress = this.#progress;
-    // A list that may come in one answer is over before its total is known.
-    if (progress === undefined || progress.expectedRows !== undefined) return () => undefined;
-    if (source?.kind !== 'list' || source.coverage !== 'everything' || source.plain !== undefined)
-      return () => undefined;
-    const { client, signal } = this.#context;
-    const isRead = new AbortController();
-    progress.askTotal = () => {
-      if (live.pages === 0) return;
-      progress.askTotal = undefined;
-      const { filter } = config.reads;
-      const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
-      const options = { signal: AbortSignal.any([signal, isRead.signal]), meter: live };
-      // Nothing depends on it: without a total, the display shows what has come.
-      void optionalTotal(client, operation, options).then(
-        (total) => {
-          progress.expectedRows = total ?? undefined;
-        },
-        () => undefined,
-      );
-    };
-    return () => {
-      progress.askTotal = undefined;
-      isRead.abort();
-    };
   }
 
   /** Reads the stream from its start, and converts every record. The counters add its requests to those so far. */
