@@ -97,7 +97,7 @@ export interface NetChange {
 }
 
 /** The ids of two profiles of a merge or a split. */
-interface NamedPair {
+export interface NamedPair {
   readonly from: string;
   readonly into: string;
 }
