@@ -8,6 +8,7 @@ import { benchHelp } from './help.js';
 import { benchKill } from './kill.js';
 import { benchLake } from './lake.js';
 import { benchLongList } from './long-list.js';
+import { benchOutbound } from './outbound.js';
 import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
 import { benchSmallRun } from './small-run.js';
@@ -39,6 +40,7 @@ async function main(): Promise<void> {
     budget: () => benchBudget(cdsync, folder),
     kill: () => benchKill(cdsync, folder),
     push: () => benchPush(cdsync, folder),
+    outbound: () => benchOutbound(cdsync, folder),
     'long-list': () => benchLongList(cdsync, folder, values.large ? 50_000_000 : 5_000_000),
     wide: async () => [
       ...(await benchWide(cdsync, folder, 5_000, 3)),

@@ -1,0 +1,139 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { generateKey } from 'openpgp';
+import { formatCount } from '../../src/core/quantities.js';
+import type { RunReport } from '../../src/core/run-report.js';
+import { writeConfig } from './configs.js';
+import { measure, type ServedService, serve } from './process.js';
+import type { Figure } from './table.js';
+
+/** A receiver in a process of its own, which takes every request and keeps nothing. It prints its port. */
+const receiver = `require('node:http').createServer((request, response) => {
+  request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+}).listen(0, '127.0.0.1', function () { console.log(this.address().port); });`;
+
+async function startReceiver(): Promise<{ readonly url: string; readonly stop: () => void }> {
+  const child = spawn(process.execPath, ['-e', receiver], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [port] = (await once(createInterface(child.stdout), 'line')) as [string];
+  return { url: `http://127.0.0.1:${port}/`, stop: () => child.kill() };
+}
+
+class Bench {
+  readonly #cdsync: string;
+  readonly #service: ServedService;
+  readonly #config: string;
+
+  constructor(cdsync: string, service: ServedService, config: string) {
+    this.#cdsync = cdsync;
+    this.#service = service;
+    this.#config = config;
+  }
+
+  async #command(...words: readonly string[]) {
+    const [command = '', ...options] = words;
+    const all = [this.#cdsync, command, this.#config, '--json', '--quiet', ...options];
+    const usage = await measure(process.execPath, all, { env: this.#service.env });
+    if (usage.code !== 0) throw new Error(`cdsync ${command} ended with ${usage.code}: ${usage.stderr}${usage.stdout}`);
+    const [job] = (JSON.parse(usage.stdout) as RunReport).jobs;
+    return { ...usage, rows: job?.destinations[0]?.rows ?? 0 };
+  }
+
+  run() {
+    return this.#command('run', '--no-push');
+  }
+
+  push(destination: string) {
+    return this.#command('push', '--destination', destination);
+  }
+}
+
+/** Rows as requests, in batches and singly. */
+async function benchHttp(cdsync: string, folder: string): Promise<Figure[]> {
+  const [service, target] = await Promise.all([serve(cdsync, ['--profiles', '100000']), startReceiver()]);
+  try {
+    const body = { id: '{{ id }}', email: '{{ email | downcase }}', tier: '{{ tier }}', city: '{{ city }}' };
+    const common = { connector: 'http', url: target.url, mode: 'upsert', body };
+    const batch = { records: 100, body: { records: '{{ records }}' } };
+    const destinations = [
+      { name: 'batches', ...common, batch, parallel: 4 },
+      { name: 'singly', ...common, parallel: 16 },
+    ];
+    const bench = new Bench(cdsync, service, await writeConfig(folder, 'http', {}, {}, { destinations }));
+    await bench.run();
+    const figures: Figure[] = [];
+    for (const [name, reach] of [
+      ['batches', '20,000 rows/s'],
+      ['singly', '2,000 rows/s'],
+    ] as const) {
+      const { rows, wallSeconds, cpuSeconds, peakMb } = await bench.push(name);
+      figures.push({
+        what: `http, ${formatCount(rows)} rows, ${name}: rows/s with the start; CPU s; peak RSS`,
+        measured: `${formatCount(Math.round(rows / wallSeconds))}; ${cpuSeconds.toFixed(1)}; ${Math.round(peakMb)} MB`,
+        reach,
+      });
+    }
+    return figures;
+  } finally {
+    target.stop();
+    await service.stop();
+  }
+}
+
+/** Seconds of DuckDB's own COPY of all rows as quoted CSV, in their order. */
+async function bareCopy(database: string, path: string): Promise<number> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
+  const connection = await instance.connect();
+  await connection.run(`ATTACH '${database}' AS published (READ_ONLY)`);
+  const began = performance.now();
+  await connection.run(
+    `COPY (FROM published.members ORDER BY id) TO '${path}' (FORMAT csv, HEADER, FORCE_QUOTE *, DELIMITER ';')`,
+  );
+  const seconds = (performance.now() - began) / 1000;
+  connection.closeSync();
+  instance.closeSync();
+  return seconds;
+}
+
+/** A million rows as a file for a partner. */
+async function benchExport(cdsync: string, folder: string): Promise<Figure[]> {
+  const service = await serve(cdsync, ['--profiles', '1000000']);
+  try {
+    const { publicKey } = await generateKey({ userIDs: [{ name: 'partner' }], type: 'rsa', rsaBits: 3072 });
+    const key = join(folder, 'partner.asc');
+    await writeFile(key, publicKey);
+    const csv = { delimiter: ';', quote: 'all' };
+    const common = { connector: 'export', file: '{{ stream }}_{{ sequence }}.csv', format: 'csv', csv };
+    const destinations = [
+      { name: 'plain', ...common, path: join(folder, 'plain') },
+      { name: 'sealed', ...common, path: join(folder, 'sealed'), compress: 'gzip', encrypt: { pgp: [key] } },
+    ];
+    const bench = new Bench(cdsync, service, await writeConfig(folder, 'export', {}, {}, { destinations }));
+    await bench.run();
+    const copied = await bareCopy(join(folder, 'export', 'bench', 'bench.duckdb'), join(folder, 'bare.csv'));
+    const figures: Figure[] = [];
+    for (const [name, reach] of [
+      ['plain', '1.3x'],
+      ['sealed', '2.5x'],
+    ] as const) {
+      const { wallSeconds, cpuSeconds, peakMb } = await bench.push(name);
+      const ratio = `${wallSeconds.toFixed(1)} s / ${copied.toFixed(1)} s = ${(wallSeconds / copied).toFixed(2)}x`;
+      figures.push({
+        what: `export, 1,000,000 rows as quoted CSV${name === 'sealed' ? ', gzip and PGP' : ''}: the whole push / a bare COPY; CPU s; peak RSS`,
+        measured: `${ratio}; ${cpuSeconds.toFixed(1)}; ${Math.round(peakMb)} MB`,
+        reach,
+      });
+    }
+    return figures;
+  } finally {
+    await service.stop();
+  }
+}
+
+/** Rows to an API, and to a partner's folder. */
+export async function benchOutbound(cdsync: string, folder: string): Promise<Figure[]> {
+  return [...(await benchHttp(cdsync, folder)), ...(await benchExport(cdsync, folder))];
+}
