@@ -243,7 +243,7 @@ type Raw = Readonly<Record<string, unknown>>;
 const isMap = (value: unknown): value is Raw => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Names that templates of file names may have. */
-export const nameFacts = ['stream', 'job', 'run_id', 'date', 'time', 'sequence', 'day_sequence', 'part', 'op'] as const;
+const nameFacts = ['stream', 'job', 'run_id', 'date', 'time', 'sequence', 'day_sequence', 'part', 'op'] as const;
 const sizeFacts = ['file', 'rows', 'bytes', 'sha256', 'md5'];
 
 function unknownNames(written: unknown, at: (string | number)[], allowed: readonly string[]): Finding[] {

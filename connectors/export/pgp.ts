@@ -11,7 +11,7 @@ const dayMs = 86_400_000;
 const warnedDays = 30;
 
 /** A key, as `check` shows it. */
-export interface ShownKey {
+interface ShownKey {
   readonly fingerprint: string;
   /** When its encryption ends; undefined: never. */
   readonly ends: Date | undefined;

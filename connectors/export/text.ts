@@ -23,7 +23,7 @@ export function isDelimited({ format }: ExportOptions): boolean {
   return format === 'csv' || format === 'tsv';
 }
 
-export function delimiterOf({ format, csv }: ExportOptions): string {
+function delimiterOf({ format, csv }: ExportOptions): string {
   return csv.delimiter ?? (format === 'tsv' ? '\t' : ',');
 }
 
@@ -51,7 +51,7 @@ function momentText(value: string, { csv, timeZone }: ExportOptions): string {
 }
 
 /** SQL of a value as it stands in a file with delimiters. */
-export function delimitedText(value: string, { type }: Pick<StreamColumn, 'type'>, options: ExportOptions): string {
+function delimitedText(value: string, { type }: Pick<StreamColumn, 'type'>, options: ExportOptions): string {
   const { csv } = options;
   switch (type.kind) {
     case 'text':
