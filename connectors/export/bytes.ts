@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { Transform } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { windows1252 } from './text.js';
@@ -62,21 +62,24 @@ export function framed(before: Buffer, after: () => Buffer, isList: boolean): Tr
 }
 
 /** Counts and hashes what passes. */
-export class Measured extends Transform {
+export class Measured<Algorithm extends 'sha256' | 'md5'> extends Transform {
   bytes = 0;
-  holdsNul = false;
-  readonly #sha256 = createHash('sha256');
-  readonly #md5 = createHash('md5');
+  readonly #hashes: ReadonlyMap<Algorithm, Hash>;
+
+  constructor(algorithms: readonly Algorithm[]) {
+    super();
+    this.#hashes = new Map(algorithms.map((algorithm) => [algorithm, createHash(algorithm)]));
+  }
 
   override _transform(chunk: Buffer, _: string, done: (error: null, chunk: Buffer) => void): void {
     this.bytes += chunk.length;
-    this.#sha256.update(chunk);
-    this.#md5.update(chunk);
+    for (const hash of this.#hashes.values()) hash.update(chunk);
     done(null, chunk);
   }
 
-  hashes(): { readonly sha256: string; readonly md5: string } {
-    return { sha256: this.#sha256.digest('hex'), md5: this.#md5.digest('hex') };
+  /** In hex, once all has passed. */
+  hash(algorithm: Algorithm): string {
+    return (this.#hashes.get(algorithm) as Hash).copy().digest('hex');
   }
 }
 

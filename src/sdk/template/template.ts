@@ -26,25 +26,23 @@ export interface NamedColumn {
 /** The values that a template is filled in with, each as its JSON text. Read once, however many templates use it. */
 export class TemplateRow {
   readonly #texts: ReadonlyMap<string, string>;
+  readonly #change: Readonly<Partial<Record<string, string>>>;
   #values: Map<string, TemplateValue> | undefined;
 
-  constructor(texts: ReadonlyMap<string, string>) {
+  constructor(texts: ReadonlyMap<string, string>, change: Partial<Record<(typeof changeNames)[number], string>> = {}) {
     this.#texts = texts;
+    this.#change = change;
   }
 
   /** A record of a delivery. */
   static of({ json, op, key, id, stream, syncedAt }: OutgoingRecord): TemplateRow {
-    const texts = membersOf(json);
-    const change: Record<(typeof changeNames)[number], string> = {
-      ...{ _op: op, _key: key, _id: id, _stream: stream, _synced_at: syncedAt },
-    };
-    for (const [name, text] of Object.entries(change)) texts.set(name, JSON.stringify(text));
-    return new TemplateRow(texts);
+    return new TemplateRow(membersOf(json), { _op: op, _key: key, _id: id, _stream: stream, _synced_at: syncedAt });
   }
 
   /** A column's value as JSON text; `null` for one that it lacks. */
   json(name: string): string {
-    return this.#texts.get(name) ?? 'null';
+    const ofChange = Object.hasOwn(this.#change, name) ? this.#change[name] : undefined;
+    return ofChange === undefined ? (this.#texts.get(name) ?? 'null') : JSON.stringify(ofChange);
   }
 
   /** These columns for the engine. */

@@ -48,16 +48,27 @@ function endOfValue(json: string, from: number): number {
   return json.length;
 }
 
+/**
+ * The names of members by their place, and as JSON. Records of a stream have the same members in the same order, so most names are
+ * only compared.
+ */
+const namesByPlace: { readonly json: string; readonly name: string }[] = [];
+const maxPlaces = 2_000;
+
 /** The members of a JSON object, each as its JSON text. Nothing is lost of any digit. */
 export function membersOf(json: string): Map<string, string> {
   const members = new Map<string, string>();
   let at = skipBlank(json, json.indexOf('{') + 1);
-  while (json.charCodeAt(at) === 0x22) {
-    const end = endOfText(json, at);
-    const name = JSON.parse(json.slice(at, end)) as string;
-    const from = skipBlank(json, json.indexOf(':', end) + 1);
+  for (let place = 0; json.charCodeAt(at) === 0x22; place += 1) {
+    let member = namesByPlace[place];
+    if (member === undefined || !json.startsWith(member.json, at)) {
+      const text = json.slice(at, endOfText(json, at));
+      member = { json: text, name: JSON.parse(text) as string };
+      if (place < maxPlaces) namesByPlace[place] = member;
+    }
+    const from = skipBlank(json, json.indexOf(':', at + member.json.length) + 1);
     const to = endOfValue(json, from);
-    members.set(name, json.slice(from, to).trimEnd());
+    members.set(member.name, json.slice(from, to).trimEnd());
     at = skipBlank(json, skipBlank(json, to) + 1);
   }
   return members;
