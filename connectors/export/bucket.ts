@@ -24,7 +24,7 @@ export class BucketStore implements Store {
       ...(sse === undefined ? {} : { ServerSideEncryption: sse }),
       ...(kmsKey === undefined ? {} : { SSEKMSKeyId: kmsKey }),
     };
-    // Partners grant the right to write alone, and load whatever is there: no object finds out what the store can do.
+    // Partners grant the right to write alone, and load whatever is there: no test object finds out the store's abilities.
     return new BucketStore(await objectStore({ ...options, ...rest }), headers);
   }
 

@@ -62,7 +62,7 @@ export class FileMaker {
     const { query, columns, run, folder, op } = this.#task;
     const { split } = this.#options;
     const path = join(folder, `${op ?? 'rows'}-body`);
-    // It counts what it writes: rows that a file cannot hold are not in it.
+    // It counts the written rows: rows that a file cannot hold are not in it.
     const written = await run(copySql(query, columns, this.#options, path));
     const source = createReadStream(path, { highWaterMark: readBytes });
     if (split === undefined || written === 0) {
@@ -141,7 +141,7 @@ export class FileMaker {
     const { folder, facts, signal, op } = this.#task;
     const { compress, encrypt } = this.#options;
     const made = new Measured(['sha256', 'md5']);
-    // Hashing takes as long as writing: what is neither packed nor encrypted is hashed once.
+    // Hashing takes as long as writing: bytes that are neither packed nor encrypted are hashed once.
     const clear = compress === 'none' && encrypt === undefined ? made : new Measured(['sha256']);
     const local = `${op ?? 'rows'}-${this.#files.length + 1}`;
     const inner = clearName(this.#options, name);

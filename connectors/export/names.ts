@@ -19,7 +19,7 @@ export function localTime(at: number, timeZone: string): { readonly date: string
   return { date: time.slice(0, 10), time };
 }
 
-/** Facts as the values of a template. */
+/** Properties of a file as the values of a template. */
 function rowOf(values: Readonly<Record<string, string | number | undefined>>): TemplateRow {
   const texts = Object.entries(values).map(([name, value]): [string, string] => [name, JSON.stringify(value ?? null)]);
   return new TemplateRow(new Map(texts));
@@ -37,7 +37,7 @@ export function rendered(
 function unsafe(name: string): string | undefined {
   const parts = name.split('/');
   if (name.trim() === '') return 'is empty';
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for these.
   if (/[\u0000-\u001f\u007f\u2028\u2029]/.test(name)) return 'has a control character';
   if (name.startsWith('/') || /^[A-Za-z]:[\\/]/.test(name)) return 'is an absolute path';
   if (parts.some((part) => part === '..' || part === '.' || part === '')) return 'has a part that is empty, . or ..';
@@ -100,6 +100,6 @@ export function temporaryName({ temporary, upload }: ExportOptions, name: string
   if (upload === 'direct') return undefined;
   const slash = name.lastIndexOf('/') + 1;
   const short = new TextTemplate(temporary).render(rowOf({ name: name.slice(slash) }));
-  // A template with a folder is relative to the place, any other stands beside the file.
+  // A template with a folder is relative to the place, any other is beside the file.
   return safeName(short.includes('/') ? short : `${name.slice(0, slash)}${short}`, 'temporary');
 }

@@ -7,7 +7,7 @@ import type { ExportOptions } from './names.js';
 
 type Encryption = NonNullable<ExportOptions['encrypt']>;
 const dayMs = 86_400_000;
-/** From so many days before the end of a key, checks warn. */
+/** From this many days before the end of a key, checks warn. */
 const warnedDays = 30;
 
 /** A key, as `check` shows it. */
@@ -104,7 +104,7 @@ async function receivers(openpgp: typeof OpenPgp, { pgp }: Encryption) {
   return found;
 }
 
-/** What a check says of the keys. */
+/** The lines of a check about the keys. */
 export async function keyLines(
   encryption: Encryption,
 ): Promise<{ readonly shown: string; readonly warnings: readonly string[] }> {

@@ -27,7 +27,7 @@ export interface PutTask {
   readonly file: KnownFile & { readonly md5: string };
   /** The name while it is uploaded; undefined: its own. */
   readonly temporary: string | undefined;
-  /** Whether what has the name may be replaced. */
+  /** Whether a file of this name may be replaced. */
   readonly replaces: boolean;
   readonly isUploaded: boolean;
   uploaded(): Promise<void>;
@@ -35,7 +35,7 @@ export interface PutTask {
   refused(): Promise<void>;
 }
 
-/** What a kind of place can do. */
+/** The operations of a kind of place. */
 export interface Store {
   /** The file of a name; undefined if there is none; `unknown` if the place does not let anyone look. */
   find(name: string): Promise<FoundFile | undefined | 'unknown'>;
@@ -62,13 +62,13 @@ async function isSame(found: FoundFile, known: KnownFile & { readonly md5?: stri
   return found.sha256 === undefined || (await found.sha256()) === known.sha256;
 }
 
-/** A file that stands beside another: small, and made when it is handed over. */
+/** A file that is beside another: small, and made when it is handed over. */
 interface Companion {
   readonly name: string;
   readonly text: string;
 }
 
-/** Hands files over: never over a file of others, then what stands beside them. */
+/** Hands files over: never over a file of others, then the files beside them. */
 export class ExportPlace implements FilePlace {
   readonly #store: Store;
   readonly #options: ExportOptions;
@@ -155,7 +155,7 @@ export class ExportPlace implements FilePlace {
     };
     const put = await this.#store.put(task);
     if (put !== 'taken') return put === 'put';
-    // The refusal may be of a second try, after the answer to a first and successful one was lost.
+    // The refusal may be of a second try, after the response to a first and successful one was lost.
     const there = found === undefined ? await this.#store.find(file.name) : found;
     if (there !== undefined && there !== 'unknown' && (await isSame(there, file))) return true;
     await rest.refused();

@@ -27,7 +27,7 @@ const kinds: readonly (readonly [string, readonly ServerHostKeyAlgorithm[]])[] =
   ['rsa', ['rsa-sha2-512', 'rsa-sha2-256']],
 ];
 const readyMs = 20_000;
-/** If nothing comes for three times as long, the connection is given up. */
+/** If nothing arrives for three times as long, the connection is given up. */
 const keepaliveMs = 10_000;
 
 /** A field of the format of OpenSSH: its length, then its bytes. */

@@ -4,10 +4,10 @@ import { CdsyncError, type DestinationCheck, loadRefused, orClose, permissionMis
 import type { FoundFile, PutTask, Store } from './place.js';
 import { type SftpLogin, SftpSession } from './sftp-session.js';
 
-/** So many bytes in a request, and so many requests under way: with one at a time, each waits for the answer of the one before. */
+/** Bytes in a request, and requests under way: with one at a time, each waits for the response to the one before. */
 const requestBytes = 32 * 1024;
 const requestsAtOnce = 64;
-/** Answers of servers: `no such file`, `permission denied`, `failure`, `not supported`. */
+/** Status codes of servers: `no such file`, `permission denied`, `failure`, `not supported`. */
 const [missing, denied, failure, unsupported] = [2, 3, 4, 8];
 
 const codeOf = (error: unknown) => (error as { readonly code?: unknown }).code;
@@ -202,7 +202,7 @@ export class SftpStore implements Store {
     }
   }
 
-  /** What an answer of the server means: one code stands for a full disk, a name that is taken and a folder. */
+  /** The meaning of a server's response: one code means a full disk, a name that is taken, or a folder. */
   async #explained(error: unknown, name: string): Promise<CdsyncError> {
     const code = codeOf(error);
     const shown = this.#root === '' ? '/' : this.#root;

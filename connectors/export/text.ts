@@ -50,7 +50,7 @@ function momentText(value: string, { csv, timeZone }: ExportOptions): string {
   return `${whole} || ${offset}`;
 }
 
-/** SQL of a value as it stands in a file with delimiters. */
+/** SQL of a value as it is written in a file with delimiters. */
 function delimitedText(value: string, { type }: Pick<StreamColumn, 'type'>, options: ExportOptions): string {
   const { csv } = options;
   switch (type.kind) {
@@ -77,7 +77,7 @@ function notFinite(value: string) {
   return [{ reason: 'not a finite number or time', when: `NOT isfinite(${value})` }];
 }
 
-/** What a file cannot hold of a column. */
+/** Which parts of a column a file cannot hold. */
 export function mapColumn(options: ExportOptions, column: StreamColumn): ColumnMapping {
   const { type } = column;
   const hasInfinity = type.kind === 'double' || type.kind === 'date' || type.kind === 'timestamp';

@@ -27,7 +27,7 @@ export function jsonText(value: string, type: ColumnType, depth = 0): string {
 }
 
 function textOf(value: string, type: ColumnType, depth: number): string {
-  // Line breaks can stand between the parts of a JSON text, but not in a line.
+  // Line breaks can be between the parts of a JSON text, but not in a line.
   if (type.kind === 'json') return `translate((${value})::VARCHAR, chr(10) || chr(13), '  ')`;
   if (!writesInexactly(type)) return `to_json(${jsonValueSql(value, type)})::VARCHAR`;
   if (type.kind === 'list') {

@@ -10,7 +10,7 @@ import {
 /** Most bytes of one name in the file systems and stores in use, and of all folders of a row: a key of S3 has 1,024. */
 const longestName = 255;
 const longestNames = 700;
-/** So many such values are taken out of a file at once: the file is written again for each lot. */
+/** At most this number of such values is taken out of a file at once: the file is written again for each lot. */
 const maxAtOnce = 10_000;
 
 const noValue = '__HIVE_DEFAULT_PARTITION__';

@@ -96,7 +96,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     return tableState(key, rows, [], folderOf);
   }
 
-  /** The newest set of a folder, after what a load may have been cut short before: `manifest.json`, and the line about it. */
+  /** The newest set of a folder, after the step that a load may have been cut short before: `manifest.json`, and the line about it. */
   async #published(folder: string): Promise<Manifest | undefined> {
     const sets = new TableSets(this.#store, folder);
     const manifest = await sets.newest();

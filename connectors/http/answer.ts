@@ -13,7 +13,7 @@ import { type Entry, entriesIn, ResultsMisfit, valuesAt } from './results.js';
 
 /** The outcome of a request for its records. */
 export type Verdict =
-  /** One for each record; undefined: the answer does not say, and the record must be sent again without the others. */
+  /** One for each record; undefined: the response does not say, and the record must be sent again without the others. */
   | {
       readonly type: 'results';
       readonly results: readonly (RecordResult | undefined)[];
@@ -29,7 +29,7 @@ export type Verdict =
       readonly isUnanswered?: boolean;
     };
 
-/** Hints for statuses that mean a wrong endpoint, where the URL is the same for all records and the format is cdsync's own. */
+/** Hints for statuses that mean a wrong endpoint, if the URL is the same for all records and the format is cdsync's own. */
 const endpointHints: Readonly<Record<number, string>> = {
   404: 'is the path of `url` right?',
   405: 'the receiver does not accept POST there: is `url` right?',
@@ -55,10 +55,10 @@ const ownResults = z.object({
 
 const defaultReasons = ['message', 'detail', 'error', 'title', 'error.message', 'errors.0.message'];
 
-/** What a request was for. */
+/** The form and the records of a request. */
 export interface Sent {
   readonly form: Form;
-  /** What answers name the records by. */
+  /** The names of the records in responses. */
   readonly names: readonly string[];
   /** Ids of the records. */
   readonly ids: readonly string[];
@@ -82,7 +82,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** Milliseconds that an answer asks to wait. A date is compared with the answer's own `Date`. */
+/** Milliseconds that a response asks to wait. A date is compared with the `Date` of the response. */
 export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 'status'>): number | undefined {
   const header = (name: string) => (typeof headers[name] === 'string' ? (headers[name] as string).trim() : undefined);
   const after = header('retry-after') ?? header('backoff');
@@ -93,7 +93,7 @@ export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 
   const structured = /(?:^|;)\s*r=(\d+)[\s\S]*?;\s*t=(\d+)/i.exec(header('ratelimit') ?? '');
   const remaining = structured?.[1] ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
   const reset = structured?.[2] ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
-  // Until the limit is used up, what it says about its end does not matter.
+  // Until the limit is used up, its end does not matter.
   if (reset === undefined || !/^\d+(\.\d+)?$/.test(reset) || (status !== 429 && Number(remaining ?? 1) > 0))
     return undefined;
   // A large number is a time, in seconds since 1970.
@@ -104,7 +104,7 @@ function isUsuallyAgain(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
 }
 
-/** Whether `again` names a status, of whatever kind: APIs tell of their limits with 200, too. */
+/** Whether `again` names a status, of whatever kind: APIs report their limits with 200, too. */
 function isNamedAgain(status: number, answer: unknown, { again = [] }: ResponseRules): boolean {
   return again.some((rule) => {
     if (typeof rule === 'string') return fits(status, rule);
@@ -187,7 +187,7 @@ function ownFormatResults(answer: unknown, { ids, host, clean }: Sent): RecordRe
 }
 
 /**
- * The verdict of an answer about the records of its request.
+ * The verdict of a response about the records of its request.
  * @throws {CdsyncError} for a failure that neither other records nor another attempt would repair
  * @throws {ResultsMisfit} if its results are not about these records
  */
@@ -235,7 +235,7 @@ function isByOrder(results: ResponseRules['results']): boolean {
   return results !== undefined && results.index === undefined && results.key === undefined;
 }
 
-/** The results of an answer. Of one that refuses the request, results that are about something else do not count. */
+/** The results of a response. Of one that refuses the request, results that are about something else do not count. */
 function resultsIn(answer: unknown, accepted: boolean, { form, names }: Sent): readonly Entry[] | undefined {
   const { results } = form.response;
   if (results === undefined || answer === undefined) return undefined;

@@ -27,7 +27,7 @@ const maxReason = 300;
 
 /**
  * Removes the values of records from a text of the receiver: as they are in the row, and however a template changed them.
- * @param values parsed rows and what was rendered of them
+ * @param values parsed rows and the texts that were rendered of them
  */
 export function cleaner(values: () => readonly unknown[]): (words: string) => string {
   let patterns: { long: string[]; short: RegExp | undefined } | undefined;

@@ -10,7 +10,7 @@ import {
 import { compileForms, type HttpOptions } from './form.js';
 import { type HttpShape, httpOptions, httpRules } from './options.js';
 
-/** The URL that a check asks: what stands before the first placeholder. */
+/** The URL that a check asks: the part before the first placeholder. */
 function plainPart(url: string): string {
   return url.replace(/[^/?#]*(?:\{\{|\{%)[\s\S]*$/, '');
 }

@@ -17,7 +17,7 @@ import type { HttpShape } from './options.js';
 type Auth = NonNullable<OptionValues<HttpShape>['auth']>;
 type OAuth = NonNullable<Auth['oauth2']>;
 
-/** What a login adds to each request. */
+/** The headers that a login adds to each request. */
 interface Credentials {
   readonly headers: Readonly<Record<string, string>>;
   readonly query: readonly (readonly [string, string])[];
@@ -193,7 +193,7 @@ function tokenIn({ status, body }: HttpResponse): Answer | undefined {
 function refusedLogin({ tokenUrl }: OAuth, { status, body }: HttpResponse): CdsyncError {
   const { host } = new URL(tokenUrl);
   if (status === 429 || status >= 500) return unavailable(`${host} answered the login with ${status}`);
-  // Only a code of RFC 6749 is shown: anything else could repeat what was sent.
+  // Only a code of RFC 6749 is shown: anything else could repeat the login's secrets.
   const [, code] = /"error"\s*:\s*"([a-z_]{3,40})"/.exec(body) ?? [];
   return loginRefused(`${host} answered the login with ${status}${code === undefined ? '' : ` (${code})`}`, {
     hint: 'check `auth.oauth2`: token_url, client_id, client_secret, scope',

@@ -80,7 +80,7 @@ const limit = option(
   }),
   {
     description: 'A limit.',
-    // `per` belongs to both: a form is told by what only it has.
+    // `per` belongs to both: a form is identified by the keys that only it has.
     forms: [['requests'], ['records']],
   },
 );

@@ -10,7 +10,7 @@ interface RateLimit {
   readonly per: number;
 }
 
-/** Spans of time that a window is counted in: what was sent in one of them counts until all of it is older than the window. */
+/** Spans of time that a window is counted in: a request that was sent in one of them counts until all of it is older than the window. */
 const spans = 100;
 /** The receiver's clock may run a little slower. */
 const margin = 1.02;
@@ -20,7 +20,7 @@ type Counts = [span: number, count: number][];
 const keptSchema = z.array(z.tuple([z.string(), z.array(z.tuple([z.number(), z.number()]))]));
 
 /**
- * One limit in any sliding window, as the receiver counts it: a request arrived at some moment before its response came, so it
+ * One limit in any sliding window, as the receiver counts it: a request arrived at some moment before its response arrived, so it
  * counts while it is under way and for a window after its end.
  */
 class Window {
@@ -49,7 +49,7 @@ class Window {
       used -= count;
       if (used <= 0) return (span + 1) * this.#spanMs + per * margin - now;
     }
-    // What is under way counts for a whole window from now on, at the least.
+    // A request under way counts for a whole window from now on, at the least.
     return used <= 0 ? 0 : per;
   }
 
@@ -65,7 +65,7 @@ class Window {
     else this.counts.push([span, this.#cost(records)]);
   }
 
-  /** What a later run must count: also what is under way, as of now. */
+  /** The counts that a later run starts with: requests under way are in the current span. */
   kept(now: number): Counts {
     return this.#underWay === 0 ? this.counts : [...this.counts, [Math.floor(now / this.#spanMs), this.#underWay]];
   }
@@ -75,7 +75,7 @@ class Window {
   }
 }
 
-/** The limits of a destination. They count over retries and runs: what was sent is kept in a file. */
+/** The limits of a destination. They count over retries and runs: the counts are kept in a file. */
 export class Rate {
   readonly #windows: readonly Window[];
   readonly #path: string;

@@ -129,7 +129,7 @@ export const responseOption = option(
 const anyBody = (description: string, example: unknown) =>
   option(z.unknown(), { description, example, allowed: 'any value', template: true, check: templateFaults });
 
-/** What the requests of one kind of change are made of. */
+/** The parts of the requests of one kind of change. */
 export const requestShape = {
   url: secret(/^https?:\/\/[^\s/?#{]+(?:[/?#][\s\S]*)?$/, {
     description:

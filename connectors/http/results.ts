@@ -1,6 +1,6 @@
 import type { ResponseRules } from './form.js';
 
-/** What a path leads to in an answer: members by name or number, `*` for any member. */
+/** The values at a path of a response: members by name or number, `*` for any member. */
 export function valuesAt(value: unknown, path: string): unknown[] {
   let found = [value];
   for (const step of path === '' ? [] : path.split('.')) {
@@ -13,14 +13,14 @@ export function valuesAt(value: unknown, path: string): unknown[] {
   return found;
 }
 
-/** One record's part of an answer. */
+/** One record's part of a response. */
 export interface Entry {
   /** Which record of the request, from 0. */
   readonly index: number;
   readonly value: unknown;
 }
 
-/** The answer names records that were not sent, or too many or too few of them. */
+/** The response names records that were not sent, or too many or too few of them. */
 export class ResultsMisfit extends Error {}
 
 type ResultRules = NonNullable<ResponseRules['results']>;
@@ -35,7 +35,7 @@ function listOf(answer: unknown, { path, entry }: ResultRules): unknown[] | unde
   return entry === undefined ? entries : entries.map((value) => valuesAt(value, entry)[0]);
 }
 
-/** The record that each entry is about; undefined if the answer has no results. @throws {ResultsMisfit} */
+/** The record that each entry is about; undefined if the response has no results. @throws {ResultsMisfit} */
 export function entriesIn(answer: unknown, rules: ResultRules, sent: readonly string[]): Entry[] | undefined {
   const list = listOf(answer, rules);
   if (list === undefined) return undefined;

@@ -35,11 +35,11 @@ interface Item extends Rendered {
   readonly form: Form;
 }
 
-/** So many records that went alone, all refused, mean that not the records are wrong. */
+/** This many records that went alone, all refused, mean that not the records are wrong. */
 const maxRefusedAtFirst = 20;
-/** So many requests in a row that failed mean that the receiver is away: more than halves of the longest batch find one record in. */
+/** This many requests in a row that failed mean that the receiver is away: more than halves of the longest batch find one record in. */
 const maxFailedInRow = 20;
-/** A delivery does not wait longer for what a successful answer says about its limit. */
+/** A delivery does not wait longer because of the limit that a successful response reports. */
 const maxLimitWaitMs = 300_000;
 
 interface HttpParts {
@@ -60,7 +60,7 @@ export class HttpDestination implements RecordDestination {
   readonly #failures = new Map<string, number>();
   /** A new key of idempotency is needed after an answered failure. */
   readonly #generations = new Map<string, number>();
-  /** Requests in a row that the receiver failed on, or did not answer. */
+  /** Requests in a row that the receiver failed on, or did not respond to. */
   #failedInRow = 0;
   /** Whether the present request was not answered, for the first time. */
   #isSilent = false;
@@ -169,14 +169,14 @@ export class HttpDestination implements RecordDestination {
       current.bytes += length;
       current.names.add(item.equals);
     }
-    // What failed again comes last, and keeps nothing from the others.
+    // Records that failed again are last, and keep nothing from the others.
     const failures = ([first]: Item[]) => this.#failures.get((first as Item).record.id) ?? 0;
     return requests.sort((one, other) => Number(failures(one) > 1) - Number(failures(other) > 1));
   }
 
   /**
    * Sends records together. If the receiver refuses them, sends each half, until the refused records are found.
-   * @param isKnownBad the request would fail: what was sent with it passed
+   * @param isKnownBad the request would fail: the records that were sent with it passed
    * @returns whether all of them passed
    */
   async #deliver(
@@ -277,7 +277,7 @@ export class HttpDestination implements RecordDestination {
       const waitMs = askedWaitMs(response);
       if (verdict.type === 'results' && waitMs !== undefined)
         this.#parts.rate.pause(Date.now() + Math.min(waitMs, maxLimitWaitMs));
-      // A gateway answers 502 or 504 although the receiver may have done it: then only the same key is safe.
+      // A gateway responds 502 or 504 although the receiver may have done it: then only the same key is safe.
       if (verdict.type === 'again' && response.status !== 502 && response.status !== 504) this.#nextGeneration(items);
       if (verdict.type === 'results')
         this.#nextGeneration(items.filter((_, index) => verdict.results[index]?.type === 'again'));
@@ -308,7 +308,7 @@ export class HttpDestination implements RecordDestination {
     }
   }
 
-  /** The body of a request, and its id if it has one of its own. */
+  /** The body of a request, and its id if it has one. */
   #content(items: readonly Item[]): { body: string; id?: string } {
     const [{ form, record }] = items as [Item];
     const texts = items.map(({ body }) => body);

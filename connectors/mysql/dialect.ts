@@ -20,7 +20,7 @@ import { columnDefinition, identifier } from './types.js';
 
 /** If others lock a table or a row for longer than this, the load is repeated. */
 export const lockSeconds = 60;
-/** A stamp waits no longer for readers, because later readers wait behind it: the least that MySQL takes. */
+/** A stamp waits no longer for readers, because later readers wait for it: the least that MySQL takes. */
 const briefSeconds = 1;
 const lockWaitTimeout = 1205;
 

@@ -48,7 +48,7 @@ export interface ConnectionOptions {
   readonly role?: string;
   readonly application: string;
   readonly clientSessionKeepAlive: boolean;
-  /** With `fetchAsString`, NULL comes as the text `NULL` unless this is false. */
+  /** With `fetchAsString`, NULL arrives as the text `NULL` unless this is false. */
   readonly representNullAsStringNull: false;
 }
 

@@ -17,7 +17,7 @@ interface ApiGroupsOptions {
   readonly notice: (text: string) => void;
 }
 
-/** What the requests of one API group share: their limit, how many are under way, and whether the service responds. */
+/** The state that the requests of one API group share: their limit, how many are under way, and whether the service responds. */
 export class ApiGroups {
   readonly #options: ApiGroupsOptions;
   readonly #allowances = new Map<ApiGroup, RateLimiter>();

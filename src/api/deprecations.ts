@@ -17,7 +17,7 @@ export class Deprecations {
     return [...this.#found.values()];
   }
 
-  /** Looks at the `Deprecation` and `Sunset` headers of a response (published facts, Everywhere). */
+  /** Looks at the `Deprecation` and `Sunset` headers of a response (published notes, Everywhere). */
   notice(api: ApiGroup, version: string | null, headers: ResponseHeaders): void {
     const deprecated = said(headers.deprecation);
     const sunset = said(headers.sunset);

@@ -6,7 +6,7 @@ const maxErrorBodyBytes = 64 * 1024;
 /** Of a body without a form: more than that is no message. */
 const maxPlainLength = 500;
 
-/** What a response says about an error. */
+/** The parts of a response about an error. */
 interface ServiceSaid {
   readonly message?: string | undefined;
   readonly requestId?: string | undefined;

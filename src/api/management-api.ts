@@ -108,7 +108,7 @@ interface IngestJobsRequest {
 
 /**
  * All ingest jobs of a window (specification, section 4.11). The endpoint takes no limit and no token; a token in its response
- * is not for use (published facts, Management API).
+ * is not for use (published notes, Management API).
  */
 export function ingestJobsOperation({ createdFrom, createdTo }: IngestJobsRequest): Operation {
   return read('/ingest/jobs', '/ingest/jobs', definedParameters({ created_from: createdFrom, created_to: createdTo }));

@@ -126,7 +126,7 @@ class OauthToken implements TokenSource {
 
 const usualPath = '/api/v0/oauth2/token';
 
-/** The unit of `expires_in` is not specified; services send seconds (published facts, OAuth). */
+/** The unit of `expires_in` is not specified; services send seconds (published notes, OAuth). */
 const tokenResponse = objectDecoder(
   z.object({ access_token: z.string().min(1), expires_in: z.coerce.number().positive().optional().catch(undefined) }),
 );

@@ -8,7 +8,7 @@ import type { Trial } from './retry.js';
 export interface SendOptions {
   readonly signal: AbortSignal;
   readonly meter: RequestCounts;
-  /** The sender can do without the result: a status such as 504 is believed after few attempts. */
+  /** The sender can do without the result: a status such as 504 is trusted after few attempts. */
   readonly isOptional?: boolean;
 }
 

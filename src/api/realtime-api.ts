@@ -11,7 +11,7 @@ const realtimeProfile = z.looseObject({
   created_at: text,
   updated_at: text,
   ticked_at: text,
-  // A map of lists is specified; lists have been seen (published facts, Real-time API).
+  // A map of lists is specified; lists have been seen (published notes, Real-time API).
   links: z.unknown().optional(),
 });
 

@@ -137,7 +137,7 @@ function bare(path: string): string {
 const sendsOn = new Set([301, 302, 307, 308]);
 
 /**
- * Paths that the service has with a trailing slash, or without one, where it redirects from the other spelling (published facts,
+ * Paths that the service has with a trailing slash, or without one, where it redirects from the other spelling (published notes,
  * Everywhere). Such a redirect is a router's and does nothing else, so that any request may be sent once more, and is: to the same
  * address, whatever the redirect names.
  */

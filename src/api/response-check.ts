@@ -151,8 +151,8 @@ export function shownBy(status: number): Shows {
 
 function againAfter(status: number, idempotent: boolean, group: ApiGroup): Again {
   if (status === 429) return 'when_allowed';
-  // A 503 means that the service did not take the event (published facts, Real-time API), so it may be sent again. For the
-  // start of a workflow no such fact is published.
+  // A 503 means that the service did not take the event (published notes, Real-time API), so it may be sent again. For the
+  // start of a workflow no such note is published.
   if (isRetryableStatus(status) && (idempotent || (status === 503 && group === 'realtime'))) return 'later';
   return 'never';
 }

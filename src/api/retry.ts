@@ -12,7 +12,7 @@ export const connectPatienceMs = 20_000;
 /** A response that cannot be read is asked for this often while others can be read. */
 export const mostUnreadable = 8;
 
-/** A request that its sender can do without is sent this often if the service answers it with a status such as 504. */
+/** A request that its sender can do without is sent this often if the service responds to it with a status such as 504. */
 const maxOptionalAttempts = 3;
 
 /** The longest pause before the first retry of one request; it doubles with each further one. */

@@ -329,7 +329,7 @@ const tokenHints: Record<AuthOptions['type'], string> = {
   client_credentials: 'the service refuses the token that it issued: check that the credentials belong to `tenant_id`',
 };
 
-/** Published facts, Profile API: an index has no profiles before the workflow that generates it has run. */
+/** Published notes, Profile API: an index has no profiles before the workflow that generates it has run. */
 const unbuiltHint = 'the index is not generated yet: run after the workflow that generates it (`before` can start it)';
 
 /** Specification, section 1: the Real-time API does not exist for a tenant until the operator has enabled it. */

@@ -4,8 +4,8 @@ import { type CommonArguments, Output, usageError } from './output.js';
 import { terminalWidth, writeData } from './standard-streams.js';
 
 /*
- * Each script asks `cdsync __complete SHELL WORD…` for the possible words at the cursor: one a line, a tab and its description
- * behind it. A last line `:any` or `:config` says that files are possible there too.
+ * Each script asks `cdsync __complete SHELL WORD…` for the possible words at the cursor: one a line, then a tab and its description.
+ * A last line `:any` or `:config` says that files are possible there too.
  */
 
 const bash = `# bash completion of cdsync. For each new shell: echo 'source <(cdsync completion bash)' >> ~/.bashrc

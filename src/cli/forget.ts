@@ -187,7 +187,7 @@ async function forgetEverywhere(task: Task, words: Words): Promise<void> {
   await showErased(task, { results, failure, foreign });
 }
 
-/** Erases from jobs until one fails; what was erased before is shown. */
+/** Erases from jobs until one fails; the erasures before it are shown. */
 async function eraseFrom(task: Task, jobs: readonly JobConfig[], words: Words) {
   const { forget } = await import('../engine/admin/forget-person.js');
   const results: ForgetResult[] = [];

@@ -3,7 +3,7 @@ import type { Output } from './output.js';
 export interface Interruption {
   readonly signal: AbortSignal;
   /**
-   * The command has reported its end. A signal that comes while the process ends does not change that; a second one still
+   * The command has reported its end. A signal that arrives while the process ends does not change that; a second one still
    * ends it at once.
    */
   release(): void;

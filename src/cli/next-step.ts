@@ -66,7 +66,7 @@ function nextForHeld({ held = 'RUN', heldStream: stream, errorCode }: Ending): s
 
 const hourMs = 3_600_000;
 
-/** In hours, or from two days on in nights: what people ask of a nightly job. */
+/** In hours; from two days on, as a number of nightly runs. */
 function shownAge(ms: number): string {
   if (ms < 0) return 'of a run whose clock was ahead';
   if (ms < hourMs) return 'less than an hour old';

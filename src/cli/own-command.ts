@@ -24,7 +24,7 @@ interface StartOptions {
 
 /**
  * Starts another cdsync, of the same program as this process.
- * @param isConnected whether it has a channel to this process, and so learns of the end of it, however that comes
+ * @param isConnected whether it has a channel to this process, and so learns of its end, of whatever kind
  */
 export function startCommand(
   words: readonly string[],

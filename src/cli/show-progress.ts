@@ -18,7 +18,7 @@ function viewsOf(progress: RunProgress): StreamView[] {
   return progress.streams.map(({ name, phase, live, expectedRows, expectedAnswers, figures, limit }) => ({
     name,
     phase,
-    // The records of many keys are taken in together; their answers come one by one.
+    // The records of many keys are taken in together; their responses arrive one by one.
     rows: live === undefined ? 0 : expectedAnswers === undefined ? live.kept : live.requests - live.retries,
     requests: live?.requests ?? 0,
     expectedRows: expectedAnswers ?? expectedRows,

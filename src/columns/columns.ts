@@ -309,7 +309,7 @@ export class ColumnSet {
 
 /**
  * How many values of a row of these columns DuckDB holds beside each other. A struct costs what its fields would cost as columns, so
- * whoever reckons with the number of columns takes this.
+ * code that reckons with the number of columns takes this.
  */
 export function countLeaves(columns: readonly StoredColumn[]): number {
   let leaves = 0;

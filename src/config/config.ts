@@ -95,7 +95,7 @@ export interface JobConfig {
   readonly recognition: JobOptions['recognition'];
   /** How much is held if a guard fails. */
   readonly guardScope: 'stream' | 'job';
-  /** What a storage folder that is new does to tables of an older one. */
+  /** How a new storage folder deals with tables of an older one. */
   readonly newStorage: 'hold' | 'warn';
   /** Empty for commands that do not talk to them. */
   readonly destinations: readonly DestinationConfig[];

@@ -180,7 +180,7 @@ function checkPlace(
   for (const file of connector.files?.(options as never) ?? []) {
     const other = taken.get(file) ?? { writer, connector };
     taken.set(file, other);
-    // Tables of one connector in one file are told apart by their names, below.
+    // Tables of one connector in one file differ by their names, below.
     if (other.connector === connector) continue;
     const message = `${other.writer} already writes the file ${file}`;
     findings.refuseAt(path, { message, allowed: 'a file of its own' });

@@ -90,7 +90,7 @@ function kinds(core: z.ZodDiscriminatedUnion, others: string | undefined): JsonS
   const key = core.def.discriminator;
   const named = core.options.map((branch) => {
     const schema = optionJsonSchema(branch) as { description: string; properties: Record<string, JsonSchema> };
-    // An editor shows what stands at the key itself.
+    // An editor shows the texts at the key itself.
     const tag = { ...schema.properties[key], description: schema.description };
     return { ...schema, properties: { ...schema.properties, [key]: tag } };
   });
@@ -111,13 +111,13 @@ function object(core: z.ZodObject, info: OptionInfo | undefined): JsonSchema {
   };
 }
 
-/** All keys of the form, and none of another. */
+/** All keys of the form, and no key of another. */
 function oneForm(form: readonly string[], all: readonly (readonly string[])[]): JsonSchema {
   const others = [...new Set(all.flat())].filter((key) => !form.includes(key));
   return { ...withKeys(...form), not: { anyOf: others.map((key) => withKeys(key)) } };
 }
 
-/** Whether the text usually comes of a variable: then a name without braces is no text of its own. */
+/** Whether the text usually is the value of a variable: then a name without braces is not a literal text. */
 function mayBeBare(info: OptionInfo | undefined): boolean {
   return String(info?.example ?? '').startsWith('${');
 }

@@ -24,7 +24,7 @@ export function nameFault(name: string): string | undefined {
 export const nameSchema = z.string().regex(namePattern);
 
 /**
- * The name of a job, which is the one of its database where somebody opens the published file: DuckDB has schemas and databases of
+ * The name of a job, which is the one of its database where a reader opens the published file: DuckDB has schemas and databases of
  * the refused names, so a table would be ambiguous, or the file opens under another name.
  */
 export const jobNameSchema = z

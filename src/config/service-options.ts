@@ -148,7 +148,7 @@ const retry = map({
 
 const group = (description: string) => ({ description });
 
-/** Whether others can read what is sent to a URL of HTTP. */
+/** Whether others can read requests to a URL of HTTP. */
 export function isReadableOnTheWay(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === 'http:' && !/^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);

@@ -106,7 +106,7 @@ function value(env: Variables, name: string): string | undefined {
 export interface Replacements {
   readonly env: Variables;
   readonly files?: Pick<SecretFiles, 'read'> | undefined;
-  /** How a value stands in a longer text. Default: as it is. */
+  /** How a value is written in a longer text. Default: as it is. */
   readonly literal?: ((value: string) => string) | undefined;
 }
 

@@ -116,7 +116,7 @@ export function loads(bench: Workbench): void {
         while (isLoading) {
           const rows = await subject.place.rows('people');
           seen.add(`${rows.length} ${[...new Set(column(rows, 'name'))].join()}`);
-          // A driver that answers at once would let nothing else run.
+          // A driver that responds at once would let nothing else run.
           await sleep(1);
         }
       })();

@@ -60,7 +60,7 @@ export function failuresOf({ streams, destinations, warnings = [] }: Ended): Fai
   const bad = new Set(streams.flatMap(({ name, error }) => (error === null ? [] : [name])));
   for (const each of destinations) {
     const { name: destination, stream, status, error } = each;
-    // What keeps the stream is told with the stream.
+    // The reason that keeps the stream is reported with the stream.
     if (status === 'ok' || (status === 'not_tried' && (error === null || bad.has(stream)))) continue;
     if (error !== null) add(stream, error, { destination });
     else if (status !== 'skipped') add(stream, errorInPart(each), { destination });

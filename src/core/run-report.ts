@@ -19,7 +19,7 @@ export function withoutTries(message: string): string {
   return message.replace(/, tried \d+ times/, '');
 }
 
-/** Why cdsync reads a list once more. The notes on its parts tell of `parts`. */
+/** Why cdsync reads a list once more. The notes on its parts report `parts`. */
 const passReasons = {
   parts: '',
   total: 'its total has more records',
@@ -145,7 +145,7 @@ export interface JobReport {
   /** What needs attention and concerns no single stream. */
   warnings?: ReportedWarning[];
   seconds: number;
-  /** Absolute path of the file of variables that the run was given: commands that are pasted need it too. */
+  /** Absolute path of the file of variables of the run: commands that are pasted need it too. */
   env_file?: string;
   /** Of a job that is kept in a bucket: the transfers until its result was uploaded. */
   bucket?: BucketTraffic;

@@ -16,11 +16,11 @@ function parts(): Parts {
       Pool: load('undici/lib/dispatcher/pool.js'),
     };
   } catch {
-    // Another version, by `overrides`, may keep its files elsewhere.
+    // Another version, by `overrides`, may keep its files in other folders.
     return load('undici');
   }
 }
 
-/** What cdsync uses of undici. */
+/** The parts of undici that cdsync uses. */
 export const { buildConnector, errors, Pool } = parts();
 export type Pool = Undici.Pool;

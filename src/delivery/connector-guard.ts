@@ -20,7 +20,7 @@ function foreignError(connector: string, thrown: unknown): CdsyncError {
   });
 }
 
-/** What a connector throws as an error of this copy of cdsync, in words without any secret of the destination. */
+/** An error of a connector as an error of this copy of cdsync, in words without any secret of the destination. */
 function errorOf(connector: string, thrown: unknown, hide: (text: string) => string): CdsyncError {
   if (thrown instanceof Error && thrown.name === 'AbortError') return interrupted(thrown);
   const isOurs = thrown instanceof CdsyncError;
@@ -46,7 +46,7 @@ function systemError(connector: string, thrown: unknown): CdsyncError {
   });
 }
 
-/** A part of a result that people read: why a record or a value is refused, what a login lacks. */
+/** A part of a result that people read: why a record or a value is refused, the rights that a login lacks. */
 function withoutSecrets(part: unknown, hide: (text: string) => string): unknown {
   if (typeof part !== 'object' || part === null) return part;
   const texts = Object.entries(part).filter(

@@ -41,7 +41,7 @@ export interface DeliveryRequest {
   readonly recreate: boolean;
   /** Compare whole tables with the snapshot. */
   readonly verify: boolean;
-  /** What a storage folder that is new does to tables with rows of an older one. */
+  /** How a new storage folder deals with tables that have rows of an older one. */
   readonly newStorage?: 'hold' | 'warn';
   /** With `full`: the old name of a file that is written again. */
   readonly file?: string | undefined;
@@ -118,7 +118,7 @@ export interface Delivered {
   readonly variants?: readonly SchemaChange[];
   /** Number of the last erasure that the destination has carried out now; left out if this delivery carried out none. */
   readonly erased?: number | undefined;
-  /** A problem that was found by the delivery, which has nevertheless brought the rows up to date. */
+  /** A problem that was found by the delivery, which has nevertheless updated the rows. */
   readonly problem?: CdsyncError;
   /** Whether something that loads have left is still to be removed. Default: no. */
   readonly owes?: boolean;

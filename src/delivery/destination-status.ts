@@ -87,7 +87,7 @@ export async function destinationStatuses(
   return Promise.all(all);
 }
 
-/** Names of which a job's folder still has data, and that its configuration no longer has. */
+/** Names whose data a job's folder still has, although its configuration no longer has them. */
 export interface Unconfigured {
   streams: string[];
   destinations: string[];

@@ -69,7 +69,7 @@ function erasureStatus(decision: Decision, all: readonly Decision[], owedSince: 
   };
 }
 
-/** A later erasure of the same keys does what an earlier one that was cut short has left. */
+/** A later erasure of the same keys does the work that an earlier one, which was cut short, has left. */
 function isRepeated(decision: Decision, all: readonly Decision[]): boolean {
   const erased = new Set(all.flatMap(({ action, erasure }) => (action === 'erased' ? [erasure] : [])));
   if (erased.has(decision.erasure)) return false;

@@ -189,7 +189,7 @@ export class DeliveryInput {
     const [firstOp, lastSequence] = [internalName('first_op'), internalName('last_sequence')];
     const ends = `SELECT ${keyColumn}, arg_min(_op, ${sequenceColumn}) AS ${firstOp}, max(${sequenceColumn}) AS ${lastSequence}
       FROM changed WHERE ${counted} GROUP BY ${keyColumn}`;
-    // What was new at first is new to a destination that has none of these changes; what it had, it still has.
+    // A key that was new at first is new to a destination that has none of these changes; a key that it had, it still has.
     const op = `CASE WHEN _op = 'delete' THEN _op WHEN ${firstOp} = 'insert' THEN 'insert' ELSE 'update' END AS _op`;
     const last = `JOIN ends USING (${keyColumn}) WHERE ${counted} AND ${sequenceColumn} = ${lastSequence}`;
     const query = `${written} FROM (WITH changed AS (${changed}), ends AS (${ends}) SELECT ${op}, ${all} FROM changed ${last})`;

@@ -21,7 +21,7 @@ export interface StreamProgress {
   live: LiveCounters | undefined;
   /** Expected number of records, by the service's own total or the previous snapshot. */
   expectedRows: number | undefined;
-  /** Of a stream that asks by key: how many answers it needs. */
+  /** Of a stream that asks by key: how many responses it needs. */
   expectedAnswers?: number | undefined;
   /** Asks the service for the number, once, if no one knows it: only for a display that shows how much is left. */
   askTotal?: (() => void) | undefined;

@@ -248,7 +248,7 @@ export function withDestinations(report: JobReport, destinations: readonly Desti
   };
 }
 
-/** A report that also says what the bucket of the job should no longer have. */
+/** A report that also names the objects that the bucket of the job should no longer have. */
 export function withRemovalOwed(report: JobReport, { remoteFiles }: JobLayout): JobReport {
   const error = remoteFiles?.removalOwed?.error;
   if (error === undefined) return report;

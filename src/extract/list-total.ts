@@ -8,7 +8,7 @@ export function readTotal(body: Buffer): number | null {
   return cutOrRetry(body, cutPageExactly).total;
 }
 
-/** Statuses that tell of the key or the limit, not of the total. */
+/** Statuses that are about the key or the limit, not about the total. */
 const notOfTotal = new Set([401, 403, 429]);
 
 interface TotalOptions extends Omit<SendOptions, 'isOptional'> {

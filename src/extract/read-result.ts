@@ -86,7 +86,7 @@ export function collectReadResult(
 
 /**
  * Prepares a stream's folders. With a journal, it checks the files that the journal names, and removes all others. If a
- * named file is damaged, or no journal is given, it removes everything.
+ * named file is damaged, or there is no journal, it removes everything.
  * @returns whether the reading can resume from the journal
  */
 export async function preparePartsFolder(

@@ -23,7 +23,7 @@ const mostHalvings = 500;
 /** How much later than {@link WindowedSource.certainMs} ago a refused window begins when it is asked for again: clocks differ. */
 const margins = [60_000, 3_600_000];
 
-/** The service's smallest default for the size of a page (published facts, Profile API). No response is cut off before. */
+/** The service's smallest default for the size of a page (published notes, Profile API). No response is cut off before. */
 const smallestPage = 25;
 
 interface WindowResponse {
@@ -36,7 +36,7 @@ interface WindowResponse {
 
 /**
  * Fetches a window whose one response is all of it (specification, section 4.11), as one page. No page token is ever sent. If
- * one comes, both halves of the window are asked for as well; if they return records that the whole left out, they replace it,
+ * one arrives, both halves of the window are asked for as well; if they return records that the whole left out, they replace it,
  * and each of them is proved in the same way.
  */
 class WholeWindowFetcher implements PageFetcher {

@@ -6,7 +6,7 @@ import type { Published, PublishedRows } from '../snapshot/published.js';
 /** What one call may use and return. No caller can raise it. */
 export const limits = {
   rows: 200,
-  /** Of the text of an answer, as it stands in the message. */
+  /** Of the text of a result, as it is written in the message. */
   bytes: 256 * 1024,
   queryMs: 10_000,
   cellCharacters: 4000,
@@ -23,7 +23,7 @@ interface BoundedRows {
   readonly cut: readonly string[];
 }
 
-/** An answer is a text in a message of JSON: its quotes and line ends are escaped once more. */
+/** A result is a text in a message of JSON: its quotes and line ends are escaped once more. */
 function bytesInMessage(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(JSON.stringify(value)));
 }
@@ -118,13 +118,13 @@ export async function allRows({ names, types, chunks }: PublishedRows): Promise<
   return rows;
 }
 
-/** The text of an answer. One that is too long says so in place of itself. */
+/** The text of a result. One that is too long says so in place of itself. */
 export function answerText(answer: unknown): string {
   if (bytesInMessage(answer) <= limits.bytes) return JSON.stringify(answer);
   return JSON.stringify({ ended_early: `the answer has more than ${limits.bytes / 1024} KiB`, rows: [] });
 }
 
-/** An error for whoever runs the model: without stored values, as those of a query have none unless they may be shown. */
+/** An error for the person who runs the model: without stored values, as those of a query have none unless they may be shown. */
 export function errorText({ code, message, hint }: CdsyncError): string {
   const text = `${code}: ${message}${hint === undefined ? '' : `\n${hint}`}`;
   return text.length > limits.errorCharacters ? cutText(text, limits.errorCharacters) : text;

@@ -27,7 +27,7 @@ function failed(error: unknown) {
   return { isError: true, content: [{ type: 'text' as const, text: errorText(asCdsyncError(error)) }] };
 }
 
-/** Why the arguments of a call are refused: their names and kinds, never what they are. */
+/** Why the arguments of a call are refused: their names and kinds, never their values. */
 function refusal(tool: Tool, error: z.ZodError): CdsyncError {
   const said = error.issues.map(({ path, message }) => `${path.join('.') || 'arguments'}: ${message}`).join('; ');
   const names = Object.keys((shown(tool).inputSchema as { properties?: object }).properties ?? {});
@@ -37,7 +37,7 @@ function refusal(tool: Tool, error: z.ZodError): CdsyncError {
   });
 }
 
-/** Calls a tool. An error is an answer too: the model reads it. */
+/** Calls a tool. An error is a result too: the model reads it. */
 async function call(tools: readonly Tool[], name: string, parameters: unknown, signal: AbortSignal) {
   try {
     const tool = tools.find((each) => each.name === name);

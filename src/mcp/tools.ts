@@ -17,7 +17,7 @@ interface ToolsContext {
   readonly job: string;
   readonly streams: readonly string[];
   readonly destinations: readonly { readonly name: string; readonly streams: readonly string[] }[];
-  /** Whether the tool `query` is there: its rows are values, and they go to whoever runs the model. */
+  /** Whether the tool `query` is there: its rows are values, and they go to the person who runs the model. */
   readonly showsValues: boolean;
   readonly notice: (line: string) => void;
 }
@@ -49,7 +49,7 @@ function reader({ config, job, notice }: ToolsContext) {
     );
 }
 
-/** Ends a call that takes too long, or for which nobody waits. */
+/** Ends a call that takes too long, or for which no client waits. */
 async function withinLimits<T>(published: Published, signal: AbortSignal, read: Read<T>): Promise<T> {
   let isLate = false;
   const stop = () => published.interrupt();

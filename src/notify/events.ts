@@ -9,8 +9,8 @@ import { type ChannelState, channelKeys, type NotificationState, type OpenFailur
 type LastStatus = NotificationState['settled'];
 
 /**
- * Something that is true of a run, as receivers remember it: an event, for `unusual` which figure of which stream, for
- * `schema_changed` which column, and for `deprecated` which announcement, so that another one is news.
+ * Something that is true of a run, as receivers remember it: an event, for `unusual` the stream and its figure, for
+ * `schema_changed` the column, and for `deprecated` the announcement, so that another one is news.
  */
 type EventKey = string;
 
@@ -126,7 +126,7 @@ function channelUpdate(
   { body, keys }: { readonly body: MessageBody; readonly keys: readonly EventKey[] },
 ): ChannelUpdate {
   const known = receivers[key] ?? { facts: [], waiting: [] };
-  // Who was told of an interruption is told of its end.
+  // A receiver that was notified of an interruption is notified of its end.
   const isOver = body.status === 'ok' && known.facts.includes('interrupted') && receiver.on.includes('interrupted');
   const events = newEvents(receiver, isOver ? [...keys, 'recovered'] : keys, known.facts);
   const messages = [...known.waiting, ...(events.length === 0 ? [] : [{ ...body, events, late: false }])];

@@ -79,7 +79,7 @@ export async function sendMail(message: Message, { to, smtp, from }: EmailOption
       to: [...to],
       subject: headline(message),
       text: textOf(message),
-      // Answering machines leave such mail alone (RFC 3834).
+      // Automatic responders leave such mail alone (RFC 3834).
       headers: { 'Auto-Submitted': 'auto-generated' },
     };
     await Promise.race([transport.sendMail(mail), late]);

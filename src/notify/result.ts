@@ -20,7 +20,7 @@ export interface RunResult {
   readonly warnings?: JobReport['warnings'] | undefined;
   /** What ended the run before it had a report. */
   readonly error: ReportedError | null;
-  /** Absolute path of the file of variables that the run was given. */
+  /** Absolute path of the file of variables of the run. */
   readonly envFile?: string | undefined;
   /** Path of the report; null if there is none. */
   readonly report: string | null;

@@ -64,7 +64,7 @@ const stateSchema = z.object({
   shown: z.record(z.string(), z.string()),
   /** When unneeded objects were last removed; null: never. */
   collected_at: z.string().nullable(),
-  /** Since when objects with erased or hidden values are to be removed: ISO 8601; null: none is. */
+  /** Since when objects with erased or hidden values must be removed: ISO 8601; null: there are no such objects. */
   removal_owed: z.string().nullable().default(null),
   files: entries,
 });

@@ -2,7 +2,7 @@ import { AsyncByteQueue, RecordBatchStreamWriter } from 'apache-arrow';
 import { ArrowRows } from '../sdk/duckdb/arrow.js';
 import type { PublishedRows } from '../snapshot/published.js';
 
-/** Keeps what a writer of Arrow has written until it is taken. */
+/** Keeps the bytes of a writer of Arrow until they are taken. */
 class Buffered extends AsyncByteQueue {
   #parts: Uint8Array[] = [];
 
@@ -19,7 +19,7 @@ class Buffered extends AsyncByteQueue {
 
 /**
  * Writes rows as an IPC stream of Apache Arrow as they arrive, and no faster than they are taken. Its end is marked only after the
- * last row: a reader can tell a stream that was cut off.
+ * last row: a reader can identify a stream that was cut off.
  */
 export async function writeArrow(result: PublishedRows, write: (bytes: Uint8Array) => Promise<void>): Promise<void> {
   const rows = new ArrowRows(result.names, result.types, { decimals: 'decimal' });

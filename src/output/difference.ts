@@ -342,7 +342,7 @@ export function differenceLines(difference: StreamDifference, column?: string): 
   return [...lines, ...rejectLines(difference)];
 }
 
-/** What a held run could not keep. */
+/** The values that a held run could not keep. */
 function rejectLines({ rejected = 0, rejects = [] }: StreamDifference): string[] {
   if (rejected === 0) return [];
   const cells = rejects.map(({ key, column, reason }) => [key ?? '(no key)', column ?? '(row)', reason]);

@@ -248,7 +248,7 @@ export class ProgressLines {
   /** Milliseconds until all streams are read: those that wait are read as fast as those under way. */
   #left(streams: readonly StreamView[], at: number): number {
     let longest = 0;
-    // Answers to single requests are slower than rows of pages: neither says how long the other takes.
+    // Responses to single requests are slower than rows of pages: neither says how long the other takes.
     for (const unit of ['rows', 'answers'] as const) {
       let [rest, together] = [0, 0];
       for (const stream of streams.filter((view) => (view.unit ?? 'rows') === unit)) {

@@ -55,7 +55,7 @@ function partitionLines(partitions: JobState['partitions'], lineWidth: number | 
   return ['', '  cut short:', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
 }
 
-/** What was taken out, for people. */
+/** The removed state, for people. */
 export function removedLines({ stream, destination, rows, destinations }: RemovedState): string[] {
   const first =
     stream === null

@@ -56,7 +56,7 @@ export interface JobStatus {
   /** 1 if the job's bucket still has objects with values that were erased or hidden, and since when: ISO 8601. */
   erasures_pending: number;
   erasures_since: string | null;
-  /** What is still stored or delivered, but no longer configured. */
+  /** Streams and destinations that are still stored or delivered, but no longer configured. */
   unconfigured: Unconfigured;
   /** API versions whose end the service announced during the last run. */
   deprecations: Deprecation[];

@@ -82,7 +82,7 @@ function shortened(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** If nothing may be cut, a wider cell moves the rest of its own line instead of all other lines. */
+/** If nothing may be cut, a wider cell moves the rest of its line instead of all other lines. */
 const widestColumn = 200;
 
 /**

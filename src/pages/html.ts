@@ -38,7 +38,7 @@ export function html(texts: TemplateStringsArray, ...contents: readonly Content[
   return new Html(`${texts[0]}${parts.join('')}`);
 }
 
-/** A name from the data: its direction of writing does not touch what is around it. */
+/** A name from the data: its direction of writing does not touch the text around it. */
 export function name(text: string): Html {
   return html`<bdi>${text}</bdi>`;
 }

@@ -242,7 +242,7 @@ export interface TableDestination {
   /** Replaces a record without touching the table. @throws {CdsyncError} `fenced` */
   keep(before: StateRow, record: string): Promise<void>;
   /**
-   * Removes what loads have left beside a table, such as older files and tables of staged rows, because it may hold values that are
+   * Removes leftovers of loads beside a table, such as older files and tables of staged rows, because they may hold values that are
    * gone from the table. Called after a load that {@link LoadOutcome.owes}; until it has succeeded, by each delivery before anything else,
    * also by one with nothing to do. It may find nothing. Left out: loads leave nothing.
    */
@@ -272,7 +272,7 @@ export interface RecordConnector<S extends OptionShape = OptionShape> extends Co
   /** As {@link TableConnector.open}. */
   open(context: DestinationContext<S>): Promise<RecordDestination>;
   /**
-   * What a delivery would send, for `push --dry-run`. It connects to nothing and writes nothing.
+   * The requests that a delivery would send, for `push --dry-run`. It connects to nothing and writes nothing.
    * @param rows how many records there are of each kind
    * @param first the first records; empty unless values may be shown
    */
@@ -307,7 +307,7 @@ export type RecordResult =
   | { readonly type: 'acknowledged' }
   /**
    * It would be refused again. It is kept as a reject, and the next delivery sends the record as it then is.
-   * `mayPassLast`: it is sent once more after all others, which may free what it needs. `isUnsent`: the connector could not make a
+   * `mayPassLast`: it is sent once more after all others, which may free the values that it needs. `isUnsent`: the connector could not make a
    * request of it.
    */
   | {
@@ -331,7 +331,7 @@ export type RecordResult =
 
 /** An open destination of records. */
 export interface RecordDestination {
-  /** Where its options decide about batches. Default: what the connector declares. */
+  /** Where its options decide about batches. Default: those that the connector declares. */
   readonly capabilities?: RecordCapabilities;
   /**
    * Sends a batch, and resolves once the outcome of each record is known, in the order of the batch. Called for several
@@ -342,7 +342,7 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
-/** A destination of whole files, which somebody else takes away. What was handed over is noted in the storage folder. */
+/** A destination of whole files, which another program takes away. The storage folder has a note of each file. */
 export interface FileConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
   readonly kind: 'files';
   readonly capabilities: Readonly<Record<string, never>>;

@@ -1,7 +1,7 @@
 import type { StreamColumn } from './column-type.js';
 import type { ColumnMapping } from './load.js';
 
-/** What a file's name may say. None of it is a value of a row. */
+/** The properties that a file's name may contain. None is a value of a row. */
 export interface FileFacts {
   readonly job: string;
   readonly stream: string;
@@ -9,7 +9,7 @@ export interface FileFacts {
   readonly run_id: string;
   /** When the file was planned: milliseconds since 1970. */
   readonly at: number;
-  /** Counts what was handed over, from 1; the same for all files of one delivery. */
+  /** Counts the deliveries, from 1; the same for all files of one delivery. */
   readonly sequence: number;
   /** The same, from 1 on each day. */
   readonly day_sequence: number;
@@ -98,21 +98,21 @@ export interface HandOver {
   readonly isUploaded: boolean;
   /** Call it when all bytes are under the temporary name, before it is renamed. */
   uploaded(): Promise<void>;
-  /** Call it before an error that leaves nothing of this try under the name: what is there is of others. */
+  /** Call it before an error that leaves nothing of this try under the name: a file there is of others. */
   refused(): Promise<void>;
 }
 
-/** What was handed over. */
+/** The result of handing a file over. */
 export interface HandedOver {
   /** Files beside it: a checksum, a mark that it is done. */
   readonly companions: readonly string[];
-  /** Whether its size was compared with what was sent. */
+  /** Whether its size was compared with the bytes that were sent. */
   readonly isReadBack: boolean;
 }
 
 /** An open place of files. */
 export interface FilePlace {
-  /** Puts a file, then what stands beside it. Repeating it does no harm. @throws {CdsyncError} `file_exists` for a file of others */
+  /** Puts a file, then its companions. Repeating it does no harm. @throws {CdsyncError} `file_exists` for a file of others */
   handOver(task: HandOver): Promise<HandedOver>;
   /** Removes a file. @returns whether it was there */
   remove(name: string): Promise<boolean>;

@@ -24,7 +24,7 @@ export interface OptionInfo {
   readonly allowed?: string;
   /** For a map of several kinds: further kinds that connectors add, in words. */
   readonly otherKinds?: string;
-  /** For a map: sets of keys, exactly one set of which must be present. */
+  /** For a map: sets of keys. Exactly one set must be present. */
   readonly forms?: readonly (readonly string[])[];
   /** For a map: keys of earlier versions, and the key that each was replaced by. */
   readonly replaced?: Readonly<Record<string, string>>;

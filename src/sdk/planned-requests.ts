@@ -7,7 +7,7 @@ export interface PlannedRequest {
 }
 
 export interface PlannedRequests {
-  /** At least so many: long records and different URLs make more. */
+  /** At least this number: long records and different URLs make more. */
   readonly kinds: readonly {
     readonly op: 'insert' | 'update' | 'delete';
     readonly method: string;

@@ -69,7 +69,7 @@ export interface StreamCommit {
   readonly forgotten?: number;
   /** For a stream that is read in windows: the spans of time that need no further reading. */
   readonly covered: readonly CoveredSpan[] | undefined;
-  /** For a query: what it read. */
+  /** For a query: its reading. */
   readonly reading?: Omit<QueryReading, 'run_id'> | undefined;
   /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;

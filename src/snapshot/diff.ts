@@ -184,7 +184,7 @@ async function findChanges(session: Session, task: DiffTask, tables: WorkTables)
  */
 export async function diff(session: Session, task: DiffTask, tables: WorkTables): Promise<Difference> {
   const cached = await findChanges(session, task, tables);
-  // A run has many streams, and each table has blocks of its own.
+  // A run has many streams, and each table has separate blocks.
   for (const table of [tables.candidates, tables.old]) await session.run(`DROP TABLE IF EXISTS ${table}`);
   const counts = new Map(
     (await session.rows(`SELECT op, count(*) AS rows FROM ${tables.changed} GROUP BY op`)).map(({ op, rows }) => [

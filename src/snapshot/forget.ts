@@ -87,7 +87,7 @@ export function hasValue(columns: readonly NamedColumn[], texts: readonly string
 /** Of more people at once, only the keys are searched for. */
 const mostPeople = 100;
 
-/** A longer text stands in SQL and in memory many times over, and its row has shorter ones. */
+/** A longer text is in SQL and in memory many times over, and its row has shorter ones. */
 const maxSearchedLetters = 4000;
 
 /** Texts that only these rows have, of 6 to 4,000 characters: a search for them shows whether a file still has data of the person. */
@@ -132,7 +132,7 @@ interface HeldTexts {
   readonly parts: ReadonlySet<string>;
 }
 
-/** So many texts are looked for in one pass. */
+/** At most this number of texts is looked for in one pass. */
 const textsAtOnce = 50;
 
 /** Which of the texts a stream's rows, changes and history have. */
@@ -231,7 +231,7 @@ async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): P
 }
 
 /**
- * Erases rows from the snapshots, changes and histories of streams, in one commit of its own. Older files still have the rows until the
+ * Erases rows from the snapshots, changes and histories of streams, in one separate commit. Older files still have the rows until the
  * store is rewritten and the commit is published.
  * @param tasks of one run; each of another stream
  * @returns how much was erased of each

@@ -202,7 +202,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       (await connection.prepare(query)).destroySync();
       return { names: numberedNames(indexes.map((index) => statement.columnName(index))), types, sql: query };
     } catch {
-      // The query itself says what is wrong with it.
+      // The query itself reports its error.
       return undefined;
     }
   }
@@ -251,7 +251,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   };
 }
 
-/** Names of which each is one: DuckDB's client numbers the others so too. */
+/** Names without duplicates: DuckDB's client numbers the others so too. */
 function numberedNames(names: readonly string[]): string[] {
   return names.map((name, at) => {
     const before = names.slice(0, at).filter((other) => other === name).length;
@@ -292,14 +292,14 @@ async function publishedPath(layout: JobLayout): Promise<string> {
   });
 }
 
-/** Statements whose rows are what a query is for. */
+/** Statements whose rows are the purpose of a query. */
 const queries: ReadonlySet<StatementType> = new Set([StatementType.SELECT, StatementType.EXPLAIN]);
 
 /**
  * Runs the statements of a query, but the last.
  * @param isConfined whether only statements of the allowed kinds may run
  * @returns the last
- * @throws {CdsyncError} `sql_not_allowed`; `sql_failed` if one before the last has rows, which nobody would see
+ * @throws {CdsyncError} `sql_not_allowed`; `sql_failed` if one before the last has rows, which no reader would see
  */
 async function lastStatement(
   connection: DuckDBConnection,

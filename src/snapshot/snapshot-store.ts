@@ -162,7 +162,7 @@ export class SnapshotStore {
     await this.#database.compress('zstd');
   }
 
-  /** Writes what was committed into the file. @param streams all of the store */
+  /** Writes the committed data into the file. @param streams all of the store */
   async checkpoint(streams: readonly Pick<StreamState, 'rows' | 'large_texts'>[]): Promise<void> {
     if (!this.#hasLargeTexts) await this.#database.compress(compressionFor(streams));
     await this.session.run(`CHECKPOINT ${storeName}`);

@@ -6,7 +6,7 @@ import { internalSchema, storeName } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
 
 /*
- * Whoever may write the storage folder, a bucket or a backup can put other things into a store. DuckDB would run them: a view in the
+ * A person who may write the storage folder, a bucket or a backup can put other things into a store. DuckDB would run them: a view in the
  * place of a table, a default, a generated column, a check, a macro. So nothing but plain tables, and the views and macros that cdsync
  * itself defines, may be there before anything is read from it.
  */
@@ -45,7 +45,7 @@ async function definitionsIn(session: Session): Promise<Map<string, string>> {
   return new Map((await session.rows(definitions)).map(({ name, text }) => [String(name), bare(String(text))]));
 }
 
-/** The definitions as cdsync makes them. What it makes is rolled back. */
+/** The definitions as cdsync makes them. They are rolled back. */
 async function ownDefinitions(session: Session, streams: Iterable<StreamState>): Promise<Map<string, string>> {
   await session.run('BEGIN TRANSACTION');
   try {

@@ -14,7 +14,7 @@ import {
 /** Version of the tables in the store. It rises when another version of cdsync could not work with them. */
 export const schemaVersion = 5;
 
-/** The version that {@link upgradeStore} brings to the present one. */
+/** The version that {@link upgradeStore} turns into the present one. */
 export const upgradableVersion = 4;
 
 interface StoreVersion {
@@ -143,7 +143,7 @@ async function defineSchema(session: Session): Promise<void> {
 }
 
 /**
- * Brings a store of version 4 to the present one: it lacks a column, and its views have other columns. The views and macros of streams
+ * Upgrades a store of version 4 to the present one: it lacks a column, and its views have other columns. The views and macros of streams
  * must be defined again too. Call it in a transaction.
  */
 export async function upgradeStore(session: Session): Promise<void> {

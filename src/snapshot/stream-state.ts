@@ -39,7 +39,7 @@ const readingSchema = z.object({
   inputs: z.record(z.string(), z.string()),
 });
 
-/** What a query read for a snapshot. */
+/** The reading of a query for a snapshot. */
 export type QueryReading = z.infer<typeof readingSchema>;
 
 export const stateSchema = z.object({
@@ -55,7 +55,7 @@ export const stateSchema = z.object({
   snapshot: z.array(fileSchema),
   changes: z.array(fileSchema),
   covered: z.array(coveredSchema).optional(),
-  /** What the last run with a commit read, if the stream is a query. */
+  /** The reading of the last run with a commit, if the stream is a query. */
   reading: readingSchema.optional(),
   /** What defines the stream, as digests. */
   definition: z.record(z.string(), z.string()),

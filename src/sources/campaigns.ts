@@ -45,14 +45,14 @@ function otherVersion({ campaignDrafts, management }: ServiceOptions['apiVersion
 
 /**
  * Whether this may be the service's way to refuse a version: its response then is not published, and a 401 may say no more
- * than that of a bad token (published facts). Only the other version shows which.
+ * than that of a bad token (published notes). Only the other version shows which.
  */
 function mayRefuseVersion(error: unknown): error is ServiceError {
   return error instanceof ServiceError && [400, 401, 404, 405].includes(error.status ?? 0);
 }
 
 /**
- * Finds the version under which the service has campaign drafts: on many deployments `unstable` alone (published facts,
+ * Finds the version under which the service has campaign drafts: on many deployments `unstable` alone (published notes,
  * Management API). Tries the configured one, then the other, and gives a notice if it is the other.
  * @throws {ServiceError} with both responses, if both are refused; errors of the client
  */

@@ -95,7 +95,7 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readonly key: readonly string[] | { readonly option: keyof S & string };
   /**
    * Columns that only the details of a record have ({@link WindowedSource.details}). A stored record that has ended and has
-   * none of them is requested once more, and a column that a record once had keeps its value if the record comes without.
+   * none of them is requested once more, and a column that a record once had keeps its value if the record arrives without it.
    */
   readonly details?: readonly string[];
   /** The key may be hashed: no later run needs it to ask for a record. */
@@ -110,7 +110,7 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readOptions?(options: OptionsOf<S>): Partial<ReadOptions>;
   /** Whether a stored record may still change, so that the next run asks for it again. Sees the `watched` columns. */
   isUnfinished?(record: StoredRecord): boolean;
-  /** A record that is older than this counts as ended: the service no longer lists it. Default: none does. */
+  /** A record that is older than this counts as ended: the service no longer lists it. Default: no record does. */
   readonly forgottenAfterMs?: number;
   /**
    * Finds out which requests to send; left out if the source is a query.

@@ -4,7 +4,7 @@ import { windowOptionNames, windowOptions, windowReadOptions } from './window-op
 import { isUnfinishedRun } from './workflow-runs.js';
 
 const dayMs = 86_400_000;
-/** Some deployments have jobs only for this long (published facts, Management API). */
+/** Some deployments have jobs only for this long (published notes, Management API). */
 const certainDays = 7;
 
 /** The ingest jobs of the tenant, by the time they were created (specification, section 4.11). */

@@ -34,7 +34,7 @@ export function indexOwner(id: string): KeyOwner {
 
 /**
  * Makes sure that what keys were asked of exists. Call it if the service has none of them: where a collection does not exist, or
- * real-time features are off, it responds 404 to every key (published facts, Real-time API).
+ * real-time features are off, it responds 404 to every key (published notes, Real-time API).
  * @throws {CdsyncError} `collection_unknown`, `index_not_found`; errors of the client
  */
 export async function requireOwner(

@@ -17,7 +17,7 @@ function memberList(segment: string): ListSourceInput {
     added: { segment_id: segment },
     // Some deployments refuse the page tokens that they gave.
     distrustsTokens: true,
-    // Some take no parameter at all, and respond with every member (published facts, Real-time API).
+    // Some take no parameter at all, and respond with every member (published notes, Real-time API).
     plain: () => segmentMembersPageOperation(segment, {}),
     // It always has a total: no request asks for one.
     page: ({ token, limit }) => segmentMembersPageOperation(segment, { nextToken: token, limit }),

@@ -66,7 +66,7 @@ export async function isDamaged(database: Database, path: string): Promise<boole
 
 /**
  * Reads every value in an attached database; DuckDB compares each block with its checksum on the way.
- * @returns the tables of which a block is damaged
+ * @returns the tables that have a damaged block
  */
 export async function damagedTables(session: Session, name: string): Promise<string[]> {
   const damaged: string[] = [];

@@ -34,7 +34,7 @@ const decisionSchema = z.object({
   reason: z.string().optional(),
   /** The number of the erasure that it is about. */
   erasure: z.number().optional(),
-  /** Keyed hashes of each key: as it was given, and as rows have it. */
+  /** Keyed hashes of each key: as the user wrote it, and as rows have it. */
   keys: z.array(z.array(z.string())).optional(),
   /** Whether the keys are left out of every stream, of later ones too. */
   everywhere: z.boolean().optional(),
@@ -74,7 +74,7 @@ const lockPauseMs = 20;
 /**
  * The log of a job's decisions about people and runs: `.cdsync/decisions.jsonl`, one line each, only ever appended to. Each line has a
  * MAC over itself and the line before, with the key in `.cdsync/decisions.json`, which also counts the lines: one that is lost, altered or
- * moved is told. It also says which keys are left out when the service returns them.
+ * moved is reported. It also says which keys are left out when the service returns them.
  */
 export class DecisionLog {
   readonly decisions: readonly Decision[];
@@ -192,7 +192,7 @@ function checkedLine(layout: JobLayout, key: Buffer, before: string, text: strin
   throw unreadable(layout, `was altered in line ${index + 1}`);
 }
 
-/** The user whom the operating system names. */
+/** The user that the operating system names. */
 function currentUser(): string {
   try {
     return userInfo().username;

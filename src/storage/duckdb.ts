@@ -196,10 +196,10 @@ export class Session {
 }
 
 /**
- * - `auto`: DuckDB tries what it has for each column, and chooses.
+ * - `auto`: DuckDB tries its ways for each column, and chooses.
  * - `zstd`: for large texts. In a segment that is not compressed, a NULL has the position of the text before it, so a scan copies a
  *   large text up to 2048 times; DuckDB chooses zstd only if texts are large on average.
- * - `uncompressed`: for tables of few rows. To try costs four times what writing them does, and makes nothing smaller.
+ * - `uncompressed`: for tables of few rows. To try costs four times as much as writing them, and makes nothing smaller.
  */
 export type Compression = 'auto' | 'zstd' | 'uncompressed';
 
@@ -221,7 +221,7 @@ export class Database {
     this.#limits = planMemory(resources).duckdb.other;
   }
 
-  /** @param resources what the process may use; DuckDB gets its part of it */
+  /** @param resources the resources of the process; DuckDB gets its part of it */
   static async open(resources: Resources): Promise<Database> {
     const { memoryMb, threads } = planMemory(resources).duckdb.other;
     const instance = await DuckDBInstance.create(':memory:', {
@@ -240,7 +240,10 @@ export class Database {
     return database;
   }
 
-  /** Whether this process has checked what the file at this path would run. Since then, only this process has written to it. */
+  /**
+   * Whether this process has checked the views and defaults that the file at this path would run. Since then, only this process has
+   * written to it.
+   */
   wasChecked(path: string): boolean {
     return this.#checked.has(path);
   }
@@ -302,7 +305,7 @@ export class Database {
     }
   }
 
-  /** From now on, `resources` are what the instance may use. */
+  /** From now on, `resources` limit the instance. */
   async resize(resources: Resources): Promise<void> {
     this.#resources = resources;
     await this.#applyLimits();
@@ -314,7 +317,7 @@ export class Database {
     await this.#applyLimits();
   }
 
-  /** Frees the blocks of files that DuckDB keeps to read them once more: a tenth of a small `memory_mb`, beside what comes next. */
+  /** Frees the blocks of files that DuckDB keeps to read them once more: a tenth of a small `memory_mb`, beside the next step. */
   async freeReadBlocks(): Promise<void> {
     this.#applied = this.#applied.then(async () => {
       const session = await this.connect();

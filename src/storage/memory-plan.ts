@@ -10,7 +10,7 @@ export interface DuckdbLimits {
   readonly threads: number;
 }
 
-/** What a process may use, or a share of that. */
+/** The memory and threads that a process may use, or a share of them. */
 export interface Resources extends DuckdbLimits {
   /** Whether it is a share, and the process itself takes nothing of it. */
   readonly isShare?: boolean;
@@ -30,7 +30,7 @@ export interface MemoryNeeds {
 
 /** The memory of one stream's delivery, in MB. */
 interface DeliveryShare {
-  /** What it takes of the job's. Deliveries whose shares are more than that, all together, take turns. */
+  /** The part that it takes of the job's memory. Deliveries whose shares are more than that, all together, take turns. */
   readonly takenMb: number;
   /** Of the DuckDB that reads the snapshot, as a share of {@link Resources}. */
   readonly ownMb: number;
@@ -39,7 +39,7 @@ interface DeliveryShare {
   readonly threads: number;
 }
 
-/** How the users of memory divide `memory_mb`: what is used in one phase is `memory_mb` together. */
+/** How the users of memory divide `memory_mb`: the parts of one phase are `memory_mb` together. */
 interface MemoryPlan {
   /** In MB: Node, code, and buffers that no one else counts. */
   readonly processMb: number;
@@ -95,16 +95,16 @@ const processMb = 200;
 /** The process does not take more than this share of a small `memory_mb`: DuckDB could do nothing. Such a run takes more than it should. */
 const mostProcessShare = 0.4;
 
-/** In MB: what a run takes however little it may. */
+/** In MB: a run takes this however little it may. */
 const leastRunMb = 400;
 
-/** In MB: small lists are recognised even with the smallest `memory_mb`. */
+/** In MB: small lists are found in their caches even with the smallest `memory_mb`. */
 const leastCachesMb = 16;
 
 /** In MB: more bodies at once would make no reading quicker. */
 const mostBodiesMb = 512;
 
-/** A run may exceed `memory_mb` by a tenth: allocators keep some of what is freed. */
+/** A run may exceed `memory_mb` by a tenth: allocators keep some of the freed memory. */
 const excess = 1.1;
 
 /**
@@ -124,7 +124,7 @@ export function memoryNotice(
   return `this process may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
 }
 
-/** In MB: what a process with this `memory_mb` may take in all. */
+/** In MB: the most that a process with this `memory_mb` may take. */
 function mostOfRun(memoryMb: number): number {
   return Math.ceil(Math.max(memoryMb, leastRunMb) * excess);
 }
@@ -184,14 +184,14 @@ export function planMemory(resources: Resources, needs: MemoryNeeds = {}): Memor
 /** In MB, for each leaf of a row that a delivery's DuckDB reads or writes: 2048 values in several steps, and blocks until the commit. */
 const deliveredMbPerLeaf = 1;
 
-/** A row with more leaves than this is delivered by one thread, because each has values of its own. */
+/** A row with more leaves than this is delivered by one thread, because each thread has its own values. */
 const leavesOfThreads = 100;
 
 /**
  * The share of a stream's delivery.
  * @param leaves of the stream's columns
  * @param destinations that are loaded in parallel if their shares allow it
- * @param hasOwn whether the connector has a DuckDB of its own
+ * @param hasOwn whether the connector has a separate DuckDB
  */
 export function deliveryShare(
   resources: Resources,

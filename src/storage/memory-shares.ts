@@ -5,7 +5,7 @@ export function sharesOf(resources: Resources): MemoryShares {
   return new MemoryShares(planMemory(resources).deliveriesMb);
 }
 
-/** The memory of a job, of which works that run at once take shares. Where these do not suffice, the works take turns. */
+/** The memory of a job: works that run at once take shares of it. Where these do not suffice, the works take turns. */
 export class MemoryShares {
   #freeMb: number;
   readonly #waiting: { readonly mb: number; readonly begin: () => void }[] = [];

@@ -211,7 +211,7 @@ async function chooseSegments(
 }
 
 /**
- * Chooses the streams by flags or answers; without either, all indexes. Reads once from each chosen one.
+ * Chooses the streams by flags or the user's replies; without either, all indexes. Reads once from each chosen one.
  * @throws {CdsyncError} `usage` if there is nothing to read, or a name fits nothing; errors of the client
  */
 export async function chooseStreams(

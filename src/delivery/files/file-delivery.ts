@@ -30,7 +30,7 @@ interface PlannedRows {
 }
 
 /**
- * Hands one stream over as files. Name, snapshot and bytes of what is handed over are planned in the storage folder first, so that each
+ * Hands one stream over as files. Name, snapshot and bytes of the files are planned in the storage folder first, so that each
  * try hands over the same bytes under the same name; only when it has succeeded does the sequence move.
  */
 export class FileDelivery {
@@ -58,7 +58,7 @@ export class FileDelivery {
     assertDistinctNames(this.#sources, { stream: feed.stream });
   }
 
-  /** One attempt: removes what is owed, hands over what an earlier delivery has planned, then what is due. */
+  /** One attempt: makes owed removals, hands over the files that an earlier delivery has planned, then the ones that are due. */
   async attempt(options: DestinationContext): Promise<Delivered> {
     const { context, feed, connector, request } = this.#task;
     this.#refusedBefore ??= await readRejects(this.#rejects);
@@ -112,7 +112,7 @@ export class FileDelivery {
 
   #asked(erasures: readonly Erasure[], waiting: FilePlan | undefined): Parameters<typeof planFiles>[1] {
     const { feed, request } = this.#task;
-    // What was waiting is all that `--full` asks for, if it has the whole newest snapshot.
+    // The waiting files are all that `--full` asks for, if it has the whole newest snapshot.
     const isFull = waiting?.is_whole === true && waiting.run_id === feed.run_id && waiting.name === request.file;
     const isDone = this.#isPlanned || isFull;
     return {
@@ -123,7 +123,7 @@ export class FileDelivery {
     };
   }
 
-  /** What an earlier delivery has planned, made again if its rows must not go out any more; undefined if nothing waits. */
+  /** The files that an earlier delivery has planned, made again if its rows must not go out any more; undefined if nothing waits. */
   async #waiting(erasures: readonly Erasure[]): Promise<FilePlan | undefined> {
     const { plan } = await readExportState(this.#kept);
     if (plan === null) return undefined;
@@ -131,7 +131,7 @@ export class FileDelivery {
     const isOld = hasOtherRules(plan, now) || plan.erased !== now.erased;
     if (!isOld && plan.files !== null && (await this.#areWhole(plan.files))) return plan;
     if (isOld) this.#why.add('planned files were made again: rules have changed, or rows were erased');
-    // The place may have what was tried.
+    // The place may have files that were tried.
     const tried = (plan.files ?? []).filter((file) => file.is_tried);
     const former = [...plan.former, ...tried.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }))];
     const { store_id, sequence, run_id } = this.#task.feed;
@@ -147,7 +147,7 @@ export class FileDelivery {
     return true;
   }
 
-  /** Plans and hands over what is due. */
+  /** Plans and hands over the files that are due. */
   async #next(erasures: readonly Erasure[], waiting: FilePlan | undefined, opened: () => Promise<FilePlace>) {
     const state = await readExportState(this.#kept);
     const work = planFiles(state, this.#asked(erasures, waiting));
@@ -202,7 +202,7 @@ export class FileDelivery {
     });
   }
 
-  /** There is nothing to hand over: what was handed over counts for this snapshot too. */
+  /** There is nothing to hand over: the earlier files count for this snapshot too. */
   async #skip(plan: FilePlan): Promise<undefined> {
     const state = await readExportState(this.#kept);
     await writeExportState(this.#kept, { ...state, plan: null, last: contentOf(plan) });
@@ -271,7 +271,7 @@ export class FileDelivery {
     await assertNameFree(context.layout, request.destination, feed.stream, this.#name(plan, op));
   }
 
-  /** Makes the files of one operation, and lists what they cannot hold. */
+  /** Makes the files of one operation, and lists the values that they cannot hold. */
   async #make(plan: FilePlan, rows: FileRows, part: PlannedRows['parts'][number]): Promise<Made['files']> {
     const { connector, request, session, context, progress } = this.#task;
     const { options, onReject } = request.destination;
@@ -319,7 +319,7 @@ export class FileDelivery {
           file.is_uploaded = true;
           await note();
         },
-        // Where nobody may look, the next try would take the file of others for a torn one of its own.
+        // If cdsync may not list the place, the next try would take the file of others for a torn one of cdsync.
         refused: async () => {
           if (isTried) return;
           Object.assign(file, { is_tried: false, is_uploaded: false });

@@ -20,7 +20,7 @@ const madeSchema = knownSchema.extend({
 });
 export type PlannedFile = z.infer<typeof madeSchema>;
 
-/** What is handed over next: written before the first byte is made, and the same in each try. */
+/** The plan of the next files: written before the first byte is made, and the same in each try. */
 const planSchema = z.object({
   ...contentSchema.shape,
   /** Which hand-over of the stream it is, from 1, and which of the day. */
@@ -57,7 +57,7 @@ const stateSchema = z.object({
   /** The snapshot that was handed over, and the rules of it. */
   last: z.object(contentSchema.shape).nullable(),
   plan: planSchema.nullable(),
-  /** What was handed over, and was not removed by cdsync. */
+  /** The files that were handed over, and that cdsync did not remove. */
   files: z.array(handedSchema),
   /** Number of the last erasure after which files were removed. */
   removed_for: z.number(),
@@ -72,7 +72,7 @@ const empty: ExportState = {
   ...{ version: 1, number: 0, day: '', day_number: 0, last: null, plan: null, files: [], removed_for: 0 },
 };
 
-/** What a stream's files are, by its folder. @throws {CdsyncError} `state_unreadable` */
+/** The state of a stream's files, by its folder. @throws {CdsyncError} `state_unreadable` */
 export async function readExportState(folder: string): Promise<ExportState> {
   return (await readStateFile(join(folder, 'export.json'), stateFile)) ?? empty;
 }

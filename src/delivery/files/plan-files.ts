@@ -18,7 +18,7 @@ interface Asked {
 
 /**
  * The files of a delivery:
- * - `nothing`: what was handed over is up to date.
+ * - `nothing`: the files at the place are up to date.
  * - `write`: the rows of the snapshot or, with a base, the changes after it.
  * - `adopt`: nothing; only the position moves.
  */

@@ -13,14 +13,14 @@ interface Removed {
   readonly failure?: { readonly files: number; readonly error: unknown };
 }
 
-/** Removes a file, and what stands beside it. @returns whether it was there */
+/** Removes a file, and its companions. @returns whether it was there */
 async function removeFile(place: FilePlace, { name, companions }: HandedFile): Promise<boolean> {
   // The file last: while it is there, all names are known.
   for (const companion of companions) await place.remove(companion);
   return place.remove(name);
 }
 
-/** Removes the files of its own that may have people who were forgotten since. */
+/** Removes cdsync's files that may have people who were forgotten since. */
 export async function removeOwed(kept: string, erasures: readonly Erasure[], opened: Opening): Promise<Removed> {
   const state = await readExportState(kept);
   const due = erasures.filter(({ number }) => number > state.removed_for);
@@ -51,7 +51,7 @@ async function removeFiles(kept: string, isDue: (file: HandedFile) => boolean, o
   return error === undefined ? { gone } : { gone, failure: { files: failed, error } };
 }
 
-/** Removes files of its own that are older than `keep`. One that cannot be removed is tried again next time. */
+/** Removes cdsync's files that are older than `keep`. One that cannot be removed is tried again next time. */
 export async function removeOld(
   kept: string,
   { keep, now }: { readonly keep: number | undefined; readonly now: number },

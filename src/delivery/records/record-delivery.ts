@@ -27,7 +27,7 @@ import {
 import { sendRecords } from './record-sender.js';
 import { RowsToSend, type Selection, type WantedKey } from './rows-to-send.js';
 
-/** The records of which a plan shows the first requests. */
+/** The records whose first requests a plan shows. */
 const shownRecords = 300;
 
 /** The parts of the next outbox. */
@@ -321,7 +321,7 @@ export class RecordDelivery {
   }
 }
 
-/** Refuses to count an outbox as sent if the results do not add up to what was written into it. */
+/** Refuses to count an outbox as sent if the results do not add up to the records that were written into it. */
 function assertAllAcknowledged({ acknowledged, mark }: Outbox): void {
   if (acknowledged.count === mark.records) return;
   throw new CdsyncError(

@@ -11,13 +11,13 @@ const firstDelayMs = 500;
 const longestDelayMs = 30_000;
 /** A delivery does not wait longer than this for a receiver, whatever that asks for. */
 const maxAskedMs = 300_000;
-/** So many batches in a row of which nothing was taken: the destination is away, and not a record wrong. */
+/** This many batches in a row without one taken record: the destination is away, and not a record wrong. */
 const maxFailedInRow = 4;
-/** So many records that are tried again later are kept in memory. */
+/** At most this number of records that are tried again later is kept in memory. */
 const maxAgain = 10_000;
-/** So many records that were refused before any was taken end the delivery: not the records are wrong. */
+/** This many records that were refused before any was taken end the delivery: not the records are wrong. */
 const maxRefusedAtFirst = 20;
-/** So many rows of which no request could be made are kept until one record is taken: a stream may begin with rows that lack a value. */
+/** This many rows without a possible request are kept until one record is taken: a stream may begin with rows that lack a value. */
 const maxUnsentAtFirst = 10_000;
 
 type Refusal = Reject & { readonly offset: number };
@@ -32,7 +32,7 @@ export interface SendTask {
   readonly signal: AbortSignal;
   /** Called with the number of records of the outbox that are dealt with. */
   readonly progress: (records: number) => void;
-  /** What the destination did not take in earlier deliveries, by key: how it would have been sent. */
+  /** The records that the destination did not take in earlier deliveries, by key: how it would have been sent. */
   readonly owed?: ReadonlyMap<string, StoredRecord['op']>;
 }
 
@@ -43,7 +43,7 @@ interface Again {
   readonly isTried: boolean;
 }
 
-/** How a record is sent, if an earlier one of its key was not taken: what is new to the source may not be new to the destination. */
+/** How a record is sent, if an earlier one of its key was not taken: a record that is new to the source may not be new to the destination. */
 function owedOp(owed: StoredRecord['op'] | undefined, { op }: StoredRecord): StoredRecord['op'] {
   if (owed === 'insert' && op === 'update') return 'insert';
   return owed === 'delete' && op === 'insert' ? 'update' : op;
@@ -266,7 +266,7 @@ class RecordSender {
       const longest = again.reduce((most, { afterMs }) => Math.max(most, afterMs), 0);
       if (!this.#mustPause)
         await clock.sleep(Math.max(Math.min(firstDelayMs * 2 ** (round - 1), longestDelayMs), longest), signal);
-      // Each round finds out anew whether the destination takes any.
+      // Each round finds out again whether the destination takes any.
       this.#failedInRow = 0;
       for (const { record } of again) await this.#add(record);
       await this.#allSent();

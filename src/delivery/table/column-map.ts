@@ -145,7 +145,7 @@ class Mapping {
     }
   }
 
-  /** The entry with what the stream says today. Under a new rule, older values must go. */
+  /** The entry with the stream's present column. Under a new rule, older values must go. */
   #underRule(column: WantedColumn, entry: MapEntry): MapEntry {
     const { rule, type: stream_type, isTracked: tracked } = column;
     const next = { ...entry, rule, stream_type, tracked, safe: entry.safe && column.isSafe };

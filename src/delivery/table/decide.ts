@@ -18,7 +18,7 @@ export interface Situation {
   readonly key: readonly string[];
   readonly erasures: readonly Erasure[];
   readonly flags: { readonly full: boolean; readonly adopt: boolean; readonly recreate: boolean };
-  /** What a storage folder that is new does to a table with rows of an older one. */
+  /** How a new storage folder deals with a table that has rows of an older one. */
   readonly newStorage?: 'hold' | 'warn' | undefined;
   readonly record: TableRecord | undefined;
   /** How many values the job's folder lists that the table cannot hold. */
@@ -52,7 +52,7 @@ export interface Decision {
   readonly copyOf: number | undefined;
   /** Keys that must go from the table. */
   readonly erase: readonly string[];
-  /** What the user should look at, although the delivery goes on. */
+  /** The matter that the user should look at, although the delivery continues. */
   readonly warning?: string;
 }
 
@@ -110,7 +110,7 @@ function refuseOwner(situation: Situation): void {
 }
 
 /**
- * What tells that the storage folder is new while the table has rows of an older one: the older one was perhaps lost. Undefined if the
+ * The sign that the storage folder is new while the table has rows of an older one: the older one was perhaps lost. Undefined if the
  * folder has loaded the table before, or a person has said what to do.
  * @throws {CdsyncError} `storage_new` with `new_storage: hold`
  */
@@ -250,7 +250,7 @@ function appendedAcross(gap: string, situation: Situation, record: TableRecord, 
 }
 
 /**
- * What is done with a log. Its rows cannot be compared with a snapshot, so doubt does not load it again: a person decides.
+ * The decision about a log. Its rows cannot be compared with a snapshot, so an unclear state does not load it again: a person decides.
  * @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_changed`
  */
 function appended(

@@ -16,7 +16,7 @@ interface MapSources {
   readonly request: Pick<DeliveryRequest, 'destination' | 'adopt'>;
   readonly decision: Decision;
   readonly record: TableRecord | undefined;
-  /** The table; undefined if it is made anew. */
+  /** The table; undefined if it is made from the start. */
   readonly found: FoundTable | undefined;
   /** Names of the columns that loads of this stream have added to the table, also those that the record does not know. */
   readonly added: readonly string[];
@@ -65,7 +65,10 @@ function withUnknownColumns(record: TableRecord, { types, added }: MapSources, f
   return { ...record, retired };
 }
 
-/** What the next map continues. A table that begins again has no columns, but counts its generations on: a copy of the former one stays older. */
+/**
+ * The map that the next one continues. A table that begins again has no columns, but counts its generations on: a copy of the former
+ * one stays older.
+ */
 function continued(sources: MapSources): MapTask['before'] {
   const { record, found, decision, request } = sources;
   if (record === undefined) return undefined;

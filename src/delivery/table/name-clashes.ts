@@ -20,7 +20,7 @@ interface NamedColumn {
   readonly isKey: boolean;
 }
 
-/** A name in use at the destination, and what has it. */
+/** A name in use at the destination, and the column that has it. */
 interface NameUse {
   readonly name: string;
   /** Undefined: cdsync adds the column. */
@@ -53,7 +53,7 @@ function usesOf(column: NamedColumn, { rules, map }: NameCheck): NameUse[] {
 }
 
 /**
- * A rename may lead to no name that another column has, or may get: values would change places in silence. Columns that have such
+ * A rename may not give a column a name that another has, or may get: values would change places in silence. Columns that have such
  * names from the source are no mistake of the configuration; one of them gets a suffix.
  * @throws {CdsyncError} `destination_columns`
  */

@@ -134,7 +134,7 @@ export function nextRecord(input: NextRecordTask): NextRecord {
   const { feed, request } = task;
   return {
     id: load,
-    // The intent has the store: a load that is cut short after --adopt goes on without it.
+    // The intent has the store: a load that is cut short after --adopt continues without it.
     intent: {
       ...(plan.record ?? unloaded(input)),
       stores: storesAfter(plan.record, feed.store_id, moment),

@@ -2,7 +2,7 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import type { StreamTask } from '../delivery.js';
 
 /**
- * The problem of a delivery whose rows are right, but which could not remove what a load has left beside the table.
+ * The problem of a delivery whose rows are right, but which could not remove tables or files that a load has left beside the table.
  * @param since when that load was committed: ISO 8601
  */
 export function removalOwed(

@@ -173,7 +173,7 @@ function changeOf({ types }: PlanInput, { own }: PlannedColumns, next: NextMap, 
 
 /**
  * Plans the delivery of a stream to its table, from the state of both at the destination. It sends no request and changes nothing.
- * In this order: what is done (from the record, the feed and the table), which column goes where, whether that needs more than
+ * In this order: the action (from the record, the feed and the table), which column goes where, whether that needs more than
  * was decided, then everything that follows from the two.
  * @throws {CdsyncError} the codes of {@link decide} and {@link nextMap}; `destination_columns`
  */
@@ -187,7 +187,7 @@ export function planTable(input: PlanInput): TablePlan {
   const situation = situationOf(input, record);
   const decided = decide(situation);
   const isNew = decided.action === 'create';
-  // A table that is made anew continues nothing of the present one.
+  // A table that is made from the start continues nothing of the present one.
   const [known, found] = isNew ? [undefined, undefined] : [record, input.found];
 
   const planned = plannedColumns({ ...input, found }, known);

@@ -72,7 +72,7 @@ const recordSchema = z.looseObject({
   why: z.string(),
   /**
    * The first load after which something is left to remove: older files, a table of staged rows. They may hold values that are gone
-   * from the table, so this stands until the removal has succeeded.
+   * from the table, so this stays until the removal has succeeded.
    */
   owed: z.looseObject({ load: z.string(), since: z.string() }).nullable().default(null),
   /** A delivery that was begun; `fresh`: it made the table. */

@@ -31,7 +31,7 @@ export interface PlaceCounts {
   unfinished: number;
 }
 
-/** What a stream has of some people. */
+/** The rows and texts that a stream has of some people. */
 export interface FoundPeople {
   readonly counts: PlaceCounts;
   /** The keys of their rows, and which of the requested keys each is. */
@@ -125,7 +125,7 @@ async function waitingRejects(layout: JobLayout, stream: string): Promise<string
 }
 
 /**
- * Finds what a stream has of some people: in snapshot, changes and history, in Parquet files of any run, in rejects, in the record
+ * Finds the data that a stream has of some people: in snapshot, changes and history, in Parquet files of any run, in rejects, in the record
  * cache, and in uncommitted readings.
  * @param isPart whether a text of a key of several columns is enough, so that `p-1` finds `["vip","p-1"]`
  */

@@ -32,8 +32,8 @@ function needsRequests(name: string, approved: readonly string[]): CdsyncError {
 }
 
 /**
- * Brings up to date what depends on approved streams: queries over them are computed again, and the destinations are loaded. Streams
- * that need requests to the service are only named. A failure is in the result, because the approval counts.
+ * Updates the streams and destinations that depend on approved streams: queries over them are computed again, and the destinations
+ * are loaded. Streams that need requests to the service are only named. A failure is in the result, because the approval counts.
  * @param isComplete whether the job's files are all on this disk
  */
 export async function followApproval(

@@ -25,7 +25,7 @@ import { type ErasureDestination, erasureDestinations, type Receiver } from './e
 import { absentKey, type FoundPeople, findPeople, keyForms } from './find-person.js';
 import { filesWith } from './find-value-files.js';
 
-/** The result of `cdsync forget` in one job: what was erased, and where traces stay. It contains no key and no value. */
+/** The result of `cdsync forget` in one job: the erased rows, and where traces stay. It contains no key and no value. */
 export interface ForgetResult {
   status: 'ok' | 'failed';
   job: string;
@@ -134,7 +134,7 @@ function refuseUnknown({ name: job, streams }: JobConfig, stream: string, stored
   });
 }
 
-/** The streams to erase from. Of one that nothing has, the keys as they were given. */
+/** The streams to erase from. Of one that nothing has, the keys as the user wrote them. */
 async function targetsOf(
   store: SnapshotStore,
   { database }: StorageEngine,
@@ -212,7 +212,7 @@ interface Erased {
   readonly others: readonly string[];
 }
 
-/** So many texts are searched for in every file; keys come first. */
+/** At most this number of texts is searched for in every file; keys are first. */
 const mostTexts = 100;
 
 /** The texts that show whether a file still has data of the people; of other streams, those that their rows have too. */

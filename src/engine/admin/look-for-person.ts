@@ -17,7 +17,7 @@ import { type ErasureDestination, erasureDestinations } from './erasure-destinat
 import type { FoundPeople, PlaceCounts } from './find-person.js';
 import { type ForgetRequest, findInStreams, hasStore } from './forget-person.js';
 
-/** What a stream has of the people: numbers of rows. */
+/** A stream's numbers of rows of the people. */
 interface StreamPlaces extends PlaceCounts {
   name: string;
   /** Whether the configuration still has the stream. */

@@ -24,7 +24,7 @@ interface AbandonedPlace {
   table: string | null;
 }
 
-/** What was taken out, and what stays at destinations. */
+/** The removed stream or destination, and the places that stay at destinations. */
 export interface RemovedState {
   job: string;
   stream: string | null;
@@ -51,7 +51,7 @@ function unknown(what: 'stream' | 'destination', job: string, name: string, know
   });
 }
 
-/** What was delivered: of one stream, or by one destination. */
+/** The places with delivered rows: of one stream, or by one destination. */
 async function placesOf(layout: JobLayout, choice: Choice): Promise<AbandonedPlace[]> {
   const found: AbandonedPlace[] = [];
   for (const destination of await namesIn(layout.deliveries)) {
@@ -63,7 +63,7 @@ async function placesOf(layout: JobLayout, choice: Choice): Promise<AbandonedPla
   return found;
 }
 
-/** Removes what the folder has about deliveries. */
+/** Removes the folder's files about deliveries. */
 async function forgetPlaces({ database, clock }: StorageEngine, layout: JobLayout, places: readonly AbandonedPlace[]) {
   for (const { destination, stream } of places) {
     const at = new Date(clock.now()).toISOString();
@@ -103,7 +103,7 @@ async function removeEarlierVersions(layout: JobLayout): Promise<void> {
 }
 
 /**
- * Takes out what the configuration no longer has: a stream with its rows, or the state of a destination. What destinations have stays.
+ * Removes a stream with its rows, or the state of a destination, that the configuration no longer has. Data at destinations stays.
  * @throws {CdsyncError} `usage` if it is configured; `stream_not_found`, `destination_not_found`, `not_published`, `locked`
  */
 export async function removeState(

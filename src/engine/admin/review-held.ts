@@ -196,7 +196,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
       name: stream,
       error: undefined,
       findings: [],
-      // The requests are those of the held run, and are told by it.
+      // The requests are those of the held run, and are in its report.
       counters: { ...noCounters, rejected: read.counters.rejected, replaced: read.counters.replaced },
       commit: compared[index]?.commit,
       unpublished,
@@ -206,7 +206,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   return report;
 }
 
-/** The report with what was brought up to date after the commit. It is ok only if nothing is old. */
+/** The report with the streams and destinations that were updated after the commit. It is ok only if nothing is old. */
 async function withFollowing(context: RunContext, approval: JobReport, { push }: ApproveChoices): Promise<JobReport> {
   if (approval.status !== 'ok') return approval;
   const { clock } = context;

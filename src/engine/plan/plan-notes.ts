@@ -42,7 +42,7 @@ export function repeatedReadings(streams: readonly Reading[]): string[] {
   });
 }
 
-/** What the stream's contract would make of the new columns and values of a sample. */
+/** How the stream's contract would handle the new columns and values of a sample. */
 export function contractNotes(
   { name, contract }: Pick<StreamConfig, 'name' | 'contract'>,
   { columnsAdded, columnsWidened }: Pick<StreamSample, 'columnsAdded' | 'columnsWidened'>,

@@ -12,7 +12,7 @@ function asConfig({ name, query, source }: LintedStream): StreamConfig {
   return { name, source, columns: {}, reads: { query, open } } as unknown as StreamConfig;
 }
 
-/** What the file alone shows to be wrong with the SQL of its streams. Of other streams' columns nothing is known. */
+/** The problems in the SQL of a file's streams that the file alone shows. Of other streams' columns nothing is known. */
 export async function queryProblems(jobs: readonly (readonly LintedStream[])[]): Promise<ConfigProblem[]> {
   const problems: ConfigProblem[] = [];
   if (!jobs.flat().some(({ query }) => query !== undefined)) return problems;

@@ -41,7 +41,7 @@ interface CommitTask {
 }
 
 /**
- * What a run removes because of its age is as old at the last commit: a clock that jumps ahead, within a run or before it, must not
+ * Data that a run removes because of its age is as old at the last commit: a clock that jumps ahead, within a run or before it, must not
  * make everything old.
  */
 function agesCountFrom({ startedAt }: RunIdentity, streams: readonly StreamCommit[]): number {

@@ -334,7 +334,7 @@ export async function compareStream(context: CompareContext, input: CompareTask)
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
   const grown = await writeSnapshotFiles(store, growing, tables);
   const copies = countDuplicates(read, unified) + read.unchangedRows.records - difference.cached;
-  // What cdsync has read twice itself, the service did not return twice.
+  // Records that cdsync itself has read twice are not records that the service returned twice.
   const ofPasses = (reader.passes ?? []).reduce((sum, { records, added }) => sum + Math.max(0, records - added), 0);
   const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined && grown.again === undefined;
   const files = isEmptyWhole ? await emptySnapshot(task, read) : grown.files;

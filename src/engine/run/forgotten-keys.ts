@@ -24,7 +24,7 @@ export function partsOfKey(text: string, key: readonly string[]): string[] {
   }
 }
 
-/** The people whom a stream leaves out. */
+/** The people that a stream leaves out. */
 export interface ForgottenKeys {
   /** SQL for those keys in a table of rows. */
   readonly among: (rows: string) => string;
@@ -33,9 +33,9 @@ export interface ForgottenKeys {
 }
 
 /**
- * Finds the rows of people who were forgotten and whom the service has returned: their keys are compared as hashes. What the last
- * snapshot has, an erasure that was cut short has left: it stays until the erasure is done.
- * @returns undefined if nobody was forgotten
+ * Finds the rows of people who were forgotten, but returned by the service: their keys are compared as hashes. Rows that the last
+ * snapshot has, an erasure that was cut short has left: they stay until the erasure is done.
+ * @returns undefined if no person was forgotten
  * @throws {CdsyncError} `state_unreadable` if the log of decisions is lost or was altered
  */
 export async function forgottenKeys(

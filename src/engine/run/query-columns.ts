@@ -18,7 +18,7 @@ export const asSubquery = (query: string) => query.trim().replace(/;\s*$/, '');
 const unknownColumn =
   /Referenced column "(.+?)" (?:was )?not found|does not have a column named "(.+?)"|Column "(.+?)" (?:does not exist|in \w+ list not found)/i;
 
-/** The column that DuckDB did not find in what the query reads; undefined if the error is another. */
+/** The column that DuckDB did not find in the streams that the query reads; undefined if the error is another. */
 function columnMissing(error: CdsyncError): string | undefined {
   if (error.code !== 'sql_failed') return undefined;
   const match = unknownColumn.exec(error.cause instanceof Error ? error.cause.message : error.message);

@@ -51,7 +51,7 @@ interface QueryReaderOptions {
   readonly inputs: QueryInputs;
   /** Of the query and of all that shapes its rows. */
   readonly fingerprint: string;
-  /** The last snapshot, if it may stay as it is; undefined if the query is to be run. */
+  /** The last snapshot, if it may stay as it is; undefined if the query must run. */
   readonly previous: StreamState | undefined;
   /** Runs `work` with one thread. */
   readonly oneThread: <T>(work: () => Promise<T>) => Promise<T>;
@@ -177,7 +177,7 @@ export class QueryReader implements StreamReader {
     const { previous } = this.#options;
     const before = previous?.reading;
     if (before === undefined || varying.length > 0 || readsOthers) return undefined;
-    // An erasure changes the snapshot and leaves what was read.
+    // An erasure changes the snapshot and leaves the note of the reading.
     const isSame = isDeepStrictEqual(before, { ...this.reading, run_id: previous?.run_id });
     return isSame ? previous : undefined;
   }

@@ -1,7 +1,7 @@
 import type { Session } from '../../storage/duckdb.js';
 import { parsedQuery, tablesIn, withNames } from './stream-order.js';
 
-/** What the text of a query says about its rows. */
+/** Properties of a query's rows that its text shows. */
 export interface QueryTraits {
   /** Whether its rows may depend on the order or the grouping of the rows that it reads: a sum of doubles, a list, a LIMIT. */
   readonly dependsOnOrder: boolean;
@@ -106,7 +106,7 @@ class TraitFinder {
 }
 
 /**
- * What a query's text says about its rows.
+ * Finds the properties of a query's rows that its text shows.
  * @param streams names that the query may read, in lower case
  * @throws {CdsyncError} `sql_failed` if it is not a single SELECT
  */

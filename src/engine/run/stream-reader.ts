@@ -12,7 +12,7 @@ import type { Counters } from '../../storage/journal.js';
 export interface Confirmable {
   /** The request for one record; undefined if the service has none. */
   readonly one: ListSource['one'] | undefined;
-  /** Reads the whole list once more; records that the first reading missed are added. @returns the pass, without what it added */
+  /** Reads the whole list once more; records that the first reading missed are added. @returns the pass, without the added records */
   readAgain(): Promise<Pass>;
   /** Adds a record that was requested by its key. @returns false if it no longer matches the stream's filter */
   addSingle(key: string, body: Buffer): Promise<boolean>;
@@ -30,7 +30,7 @@ export interface StreamReader {
   readonly coverage: 'everything' | 'additions';
   /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
   readonly covered: readonly CoveredSpan[] | undefined;
-  /** What a query read; undefined if the stream is none, or before it was read. */
+  /** The reading of a query; undefined if the stream is not a query, or before it was read. */
   readonly reading?: StreamCommit['reading'];
   /** How a list is read in parts; undefined if it is read as one. */
   readonly split?: ReadingSplit | undefined;

@@ -27,7 +27,7 @@ import type { FinishedStreamState } from './removable.js';
 import type { StreamReader } from './stream-reader.js';
 import { refuseTakenNames, type UnknownColumn, unknownColumns, unselectedColumns } from './unknown-columns.js';
 
-/** What the last report of the stream says: rules that matched nothing, columns that were not selected. */
+/** The stream's part of its last report: rules that matched nothing, columns that were not selected. */
 async function lastReported(layout: RunContext['layout'], stream: string): Promise<StreamReport | undefined> {
   const reports = await recentReports(layout, 10);
   return reports

@@ -61,7 +61,7 @@ export interface Variants {
   readonly activity: number;
 }
 
-/** What a record consists of. */
+/** The parts of a record. */
 interface RecordParts extends Variants {
   readonly number: number;
   readonly id: number;

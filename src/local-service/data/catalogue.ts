@@ -6,9 +6,9 @@ export interface IndexDefinition {
   readonly stride: number;
   readonly offset: number;
   /**
-   * Attributes that differ from profile to profile, as JSON text. `{number}` stands for the profile's number in ten digits. Of the
-   * profile that first had its e-mail and phone, `{contact}` stands for the number, `{scattered}` for the id in ten digits, and
-   * `{mailbox}`, at the very end, for the name in the e-mail address.
+   * Attributes that differ from profile to profile, as JSON text. `{number}` means the profile's number in ten digits. Of the
+   * profile that first had its e-mail and phone, `{contact}` means the number, `{scattered}` the id in ten digits, and
+   * `{mailbox}`, at the very end, the name in the e-mail address.
    */
   readonly own: string;
   readonly person: readonly string[];

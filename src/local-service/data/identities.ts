@@ -26,7 +26,7 @@ const maxPairs = 5;
 const maxSearched = 20_000;
 const mergeSalt = 0x5bd1e995;
 
-/** Who has whose e-mail and phone, since merges and splits have moved them. No two profiles have the same. */
+/** The owners of e-mails and phones, since merges and splits have moved them. No two profiles have the same. */
 export class Identities {
   readonly #contacts = new Map<number, number>();
   readonly #holders = new Map<number, number | undefined>();
@@ -63,7 +63,7 @@ export class Identities {
     this.#give(this.contactOf(from), into);
   }
 
-  /** The new profile takes what the other had, which gets what the new one would have had. */
+  /** The new profile takes the e-mail and phone of the other, which gets the ones that the new profile would have had. */
   #split({ from, into }: Pair): void {
     this.#give(this.contactOf(from), into);
     this.#give(into, from);

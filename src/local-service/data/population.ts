@@ -146,12 +146,12 @@ export class Population {
     return this.#days.length;
   }
 
-  /** Who has whose e-mail and phone at the present moment. */
+  /** The owners of e-mails and phones at the present moment. */
   get identities(): Identities {
     return this.#identities;
   }
 
-  /** @param days all days since the start, not only the new ones @returns who became whom on each new day */
+  /** @param days all days since the start, not only the new ones @returns the merges and splits of each new day */
   moveTo(days: readonly DayShares[]): DayOfIdentities[] {
     if (!this.#days.every((day, at) => day === days[at])) {
       this.#days = [];

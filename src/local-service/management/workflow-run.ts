@@ -166,7 +166,7 @@ function detailsOf(run: WorkflowRun, now: number, idField: string): Record<strin
 
 /**
  * A run as the API shows it at a time. A list, and a run by default, are an overview. No view names the configuration of the
- * run (published facts).
+ * run (published notes).
  */
 export function shownRun(
   run: WorkflowRun,

@@ -45,7 +45,7 @@ interface HistoryRange {
   readonly scale: Scale;
   /** Milliseconds since the Unix epoch. The first bucket contains this time. */
   readonly after?: number | undefined;
-  /** Milliseconds since the Unix epoch. The last bucket contains this time (published facts, Real-time API). */
+  /** Milliseconds since the Unix epoch. The last bucket contains this time (published notes, Real-time API). */
   readonly before?: number | undefined;
 }
 

@@ -18,7 +18,7 @@ const screenWords: Readonly<Record<string, RunState>> = {
 };
 
 /**
- * The state that a filter asks for, in any case of letters (published facts, Management API); undefined if no run is ever
+ * The state that a filter asks for, in any case of letters (published notes, Management API); undefined if no run is ever
  * in it.
  */
 function stateNamed(word: string): RunState | undefined {

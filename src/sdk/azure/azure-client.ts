@@ -75,7 +75,7 @@ function parametersOf(sas: Secret | undefined): URLSearchParams | undefined {
   return sas && new URLSearchParams(sas.reveal().replace(/^\?+/, ''));
 }
 
-/** The URL of an account: a host of its own, or a path of the host. */
+/** The URL of an account: a separate host, or a path of the host. */
 function accountUrl({ endpoint, account = '' }: AzureOptions): string {
   if (endpoint === undefined) return `https://${account}.blob.core.windows.net`;
   const { host, pathname, protocol } = new URL(endpoint);

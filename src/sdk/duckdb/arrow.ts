@@ -112,7 +112,7 @@ function mapOf(key: Form, value: Form): Form {
   );
 }
 
-/** Times with an offset, intervals, UUIDs, bits, unions and what DuckDB adds later are text, as DuckDB writes it. */
+/** Times with an offset, intervals, UUIDs, bits, unions and types that DuckDB adds later are text, as DuckDB writes it. */
 function formOf(type: DuckDBType, options: ArrowOptions): Form {
   const of = (inner: DuckDBType) => formOf(inner, options);
   switch (type.typeId) {

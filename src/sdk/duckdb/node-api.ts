@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type * as NodeApi from '@duckdb/node-api';
 
 /**
- * What cdsync uses of DuckDB's package. It is required and not imported, because Node reads each of its 180 files twice to find the
+ * The parts of DuckDB's package that cdsync uses. It is required and not imported, because Node reads each of its 180 files twice to find the
  * names that an `import` may ask for: 0.1 s of CPU time at each start.
  */
 export const {

@@ -8,7 +8,7 @@ import type {
 import { CdsyncError } from '../../core/errors.js';
 import { ResultReturnType } from './node-api.js';
 
-/** What DuckDB says of the second execution, and not of the query. */
+/** Errors of DuckDB about the second execution, and not about the query. */
 const ofSecondExecution = /^(Parser|TransactionContext) Error/;
 
 /**

@@ -52,7 +52,7 @@ export interface Stage {
   readonly reads?: string;
   readonly create: readonly string[];
   readonly drop: readonly string[];
-  /** It stays if nobody drops it: the commit has that as owed. Default: it ends with the session. */
+  /** It stays if no statement drops it: the commit has that as owed. Default: it ends with the session. */
   readonly outlives?: boolean;
 }
 
@@ -128,7 +128,7 @@ export interface SqlDialect {
   /** Replaces the comment of a table. Default: COMMENT ON TABLE. */
   comment?(table: string, text: string): readonly string[];
   /**
-   * For databases in which a comment waits for readers, and later readers wait behind it: statements that make it give up early, and
+   * For databases in which a comment waits for readers, and later readers wait for it: statements that make it give up early, and
    * wait as usual again. Such a stamp is tried once more after the load, then left out. Default: a comment waits for no reader.
    */
   readonly briefly?: {

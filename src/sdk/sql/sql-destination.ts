@@ -61,7 +61,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   readonly #store: SqlStore;
   readonly #isStepwise: boolean;
   #legacy: LegacyWatermark | undefined;
-  /** Statements that drop what loads have left, this one included. */
+  /** Statements that drop the leftovers of loads, this one included. */
   #left: readonly string[] = [];
 
   constructor(dialect: SqlDialect, session: S) {
@@ -368,7 +368,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     return this.#withOutcome(load, committed, { stamp: id });
   }
 
-  /** Writes the record again, with what is known only after the commit. */
+  /** Writes the record again, with the parts that are known only after the commit. */
   async #withOutcome(load: Load, committed: Committed, change: Partial<LoadOutcome>): Promise<Committed> {
     const outcome = { ...committed.outcome, ...change };
     const { record } = load.finish(outcome);

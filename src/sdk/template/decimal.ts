@@ -88,7 +88,7 @@ export class Decimal {
     return number !== undefined && test(this.compare(number));
   }
 
-  // What the engine asks an object that it compares.
+  // The methods that the engine calls on an object that it compares.
   equals(other: unknown): boolean {
     return typeof other !== 'string' && this.#holds(other, (order) => order === 0);
   }

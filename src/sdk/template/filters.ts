@@ -93,7 +93,7 @@ function order(one: TemplateValue, two: TemplateValue): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** A filter of a list; NULL stays NULL, and what is not a list is a list of one. */
+/** A filter of a list; NULL stays NULL, and a value that is not a list is a list of one. */
 function ofList(args: readonly [number, number], work: (list: TemplateValue[], arg: TemplateValue) => unknown) {
   const handler: Handler = function (value, arg) {
     if (isNull(value)) return null;
@@ -116,7 +116,7 @@ function hash(args: readonly [number, number], work: (text: string, key: string)
 
 const digest = (algorithm: string, text: string) => createHash(algorithm).update(text, 'utf8').digest('hex');
 
-/** A phone number as `+` and digits; NULL if it has no country and none is given, or a wrong number of digits. */
+/** A phone number as `+` and digits; NULL if it has no country and the filter names no country, or a wrong number of digits. */
 function e164(text: string, country: string): string | null {
   const written = text.replace(/[\s().\-/\u00a0]/g, '').replace(/^00/, '+');
   const prefix = country.replace(/^\+/, '');
@@ -126,7 +126,7 @@ function e164(text: string, country: string): string | null {
 
 const withZone = /(?:Z|[+-]\d{2}:?\d{2}|GMT|UTC)\s*$/i;
 
-/** What the engine's filters of dates take, so that the machine's time zone and its clock count nowhere. */
+/** The value that the engine's filters of dates take, so that the machine's time zone and its clock count nowhere. */
 function moment(value: TemplateValue): TemplateValue {
   if (value instanceof Decimal) return Number(String(value));
   if (typeof value !== 'string' || /^\d+$/.test(value)) return value;

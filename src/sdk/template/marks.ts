@@ -1,6 +1,6 @@
 /**
  * Marks for characters that mean something in a template. A variable's value, which may be a secret, is put into a text with marks in
- * their place, so that nothing in it is ever read as a template. The characters of Unicode that are none stand for them.
+ * their place, so that nothing in it is ever read as a template. The marks are code points of Unicode that are not characters.
  */
 const marked = '{}%"\'\\';
 const firstMark = 0xfdd0;
@@ -19,7 +19,7 @@ export function unmarked(text: string): string {
   return text.replace(marks, meant);
 }
 
-/** A part inside of a placeholder: in a quoted text, an escape stands for the character. */
+/** A part inside of a placeholder: in a quoted text, an escape represents the character. */
 export function escapedMarks(part: string): string {
   return part.replace(marks, (mark) => `\\u${meant(mark).charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

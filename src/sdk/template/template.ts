@@ -13,7 +13,7 @@ import { isTemplate, placeholderAt } from './faults.js';
 import { unmarked } from './marks.js';
 import { jsonOf, membersOf, parseExactly, type TemplateValue } from './values.js';
 
-/** What a template says about the change, besides the columns of its row. */
+/** The names of a template for the change, besides the columns of its row. */
 export const changeNames = ['_op', '_key', '_id', '_stream', '_synced_at'] as const;
 
 /** A column that a template names. */
@@ -79,7 +79,7 @@ function columnsOf(text: string, parsed: ParsedTemplate): NamedColumn[] {
   );
 }
 
-/** A compiled text: what it names, and how it is filled in. */
+/** A compiled text: the names in it, and how it is filled in. */
 interface Compiled {
   readonly columns: readonly NamedColumn[];
   /** @throws {TemplateFailure} */

@@ -130,7 +130,7 @@ export function parseExactly(json: string): TemplateValue {
   return read();
 }
 
-/** The JSON text of a value. What has none is null. */
+/** The JSON text of a value. A value without one is null. */
 export function jsonOf(value: TemplateValue): string {
   if (value instanceof Decimal) {
     const text = String(value);
