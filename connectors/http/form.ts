@@ -43,8 +43,8 @@ export interface Rendered {
   readonly body: string;
   /** What results are compared with. */
   readonly equals: string;
-  /** Every text that was made of the record's values: none may be in a message. */
-  readonly values: readonly unknown[];
+  /** Every text that was made of the record's values: none may be in a message. Few records need them. */
+  values(): readonly unknown[];
 }
 
 const contentTypes: Readonly<Record<Form['format'], string>> = {
@@ -153,9 +153,11 @@ function rendered(record: OutgoingRecord, parts: Parts, used: readonly (TextTemp
       throw new TemplateFailure(`the header "${name}" would have a line end, or a character that HTTP does not allow`);
     headers[name] = value;
   }
-  const value = parts.body?.value(row);
+  const value = () => parts.body?.value(row);
+  const members = parts.required.length === 0 ? undefined : value();
   for (const name of parts.required) {
-    const member = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+    const member =
+      typeof members === 'object' && members !== null ? (members as Record<string, unknown>)[name] : undefined;
     if (member === undefined || member === null || member === '')
       throw new TemplateFailure(`"${name}" is required, and is empty`);
   }
@@ -166,8 +168,9 @@ function rendered(record: OutgoingRecord, parts: Parts, used: readonly (TextTemp
     ? recordText(record)
     : parts.body === undefined
       ? ''
-      : bodyText(parts.body, value, row, parts.format);
-  return { url, headers, body, equals: String(compared), values: [value, url, ...Object.values(headers), compared] };
+      : bodyText(parts.body, row, parts.format);
+  const values = () => [value(), url, ...Object.values(headers), compared];
+  return { url, headers, body, equals: String(compared), values };
 }
 
 const origin = /^https?:\/\/[^/?#]*/;
@@ -198,10 +201,13 @@ function urlOf(url: string, filled: readonly boolean[]): string {
   return url;
 }
 
-function bodyText(body: BodyTemplate, value: unknown, row: TemplateRow, format: Form['format']): string {
+function bodyText(body: BodyTemplate, row: TemplateRow, format: Form['format']): string {
   if (format === 'json') return body.json(row);
-  if (format === 'form') return formText(value);
-  if (format === 'text') return value === null ? '' : typeof value === 'string' ? value : body.json(row);
+  if (format === 'form') return formText(body.value(row));
+  if (format === 'text') {
+    const value = body.value(row);
+    return value === null ? '' : typeof value === 'string' ? value : body.json(row);
+  }
   return body
     .lines(row)
     .map((line) => `${line}\n`)

@@ -263,7 +263,7 @@ export class HttpDestination implements RecordDestination {
     const [{ form, url }] = items as [Item];
     const { host } = targetOf(url);
     const clean = cleaner(() => [
-      ...items.flatMap(({ record, values }) => [parseExactly(record.json), record.key, ...values]),
+      ...items.flatMap(({ record, values }) => [parseExactly(record.json), record.key, ...values()]),
       ...this.#loginTexts,
     ]);
     const sent: Sent = {
