@@ -7,20 +7,22 @@ export type Limit =
   | { readonly count: number }
   | { readonly off: true };
 
-const exactLimit = /^(off|(\d{1,2}(\.\d+)?|100(\.0+)?)%|\d+( rows?)?)$/;
+const partOfAll = /^(off|(\d{1,2}(\.\d+)?|100(\.0+)?)%|\d+( rows?)?)$/;
+/** Changes may be more than the rows that there were: a list that grows tenfold changes by 900%. */
+const anyShare = /^(off|\d+(\.\d+)?%|\d+( rows?)?)$/;
 
-function limit(description: string, example: string) {
+function limit(description: string, example: string, form = partOfAll) {
   const schema = z
     .string()
     .regex(/^(off|\d+(\.\d+)?%?|\d+ rows?)$/)
-    .refine((written) => exactLimit.test(written), {
+    .refine((written) => form.test(written), {
       error: ({ input }) => {
         if (String(input).endsWith('%')) return 'a share has at most 100%: write off if any number may go';
         const share = Number(input) < 1 ? `; write ${Number((Number(input) * 100).toFixed(6))}% for a share` : '';
         return `a share needs a %, and a number of rows must be whole${share}`;
       },
     })
-    .meta({ pattern: exactLimit.source })
+    .meta({ pattern: form.source })
     .transform((written): Limit => {
       if (written === 'off' || /^100(\.0+)?%$/.test(written)) return { off: true };
       return written.endsWith('%')
@@ -73,6 +75,7 @@ const streamGuards = {
   max_changed: limit(
     'The most inserts, updates and deletes together. New rows of a list that only grows do not count. 100% or `off` allows any. Default: 50%, but 10 rows may always change.',
     '50%',
+    anyShare,
   ).optional(),
   max_rejected: limit(
     'The most records that could not be kept, as a share of those read or a number. Default: 0.',
