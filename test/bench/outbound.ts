@@ -11,7 +11,7 @@ import { writeConfig } from './configs.js';
 import { measure, type ServedService, serve } from './process.js';
 import type { Figure } from './table.js';
 
-/** A receiver in a process of its own, which takes every request and keeps nothing. It prints its port. */
+/** A receiver in a separate process, which takes every request and keeps nothing. It prints its port. */
 const receiver = `require('node:http').createServer((request, response) => {
   request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
 }).listen(0, '127.0.0.1', function () { console.log(this.address().port); });`;

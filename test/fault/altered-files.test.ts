@@ -78,7 +78,7 @@ const alterations: readonly (readonly [string, Alter])[] = [
   ['a cut', async (path, share) => truncate(path, Math.floor((await readFile(path)).length * share))],
 ];
 
-/** What a command does with an altered file: it says that something is wrong, or the rows are right. */
+/** The effect of an altered file on a command: it reports a fault, or the rows are right. */
 interface Reading {
   readonly from: 'before' | 'reading' | 'after';
   readonly file: RegExp;
@@ -166,7 +166,7 @@ const readings: Readonly<Record<string, Reading>> = {
 };
 
 describe.each(Object.entries(readings))('of %s', (_, { from, file, isNewest, read }) => {
-  // Otherwise a command that always fails would count as one that tells each fault.
+  // Otherwise a command that always fails would count as one that reports each fault.
   it('as it is the rows are right', async () => {
     await restore(from);
     const { code, stdout } = await read();
@@ -174,7 +174,7 @@ describe.each(Object.entries(readings))('of %s', (_, { from, file, isNewest, rea
   });
 
   it.each(alterations)(
-    `%s is told, or the rows are right (${places} places)`,
+    `%s is reported, or the rows are right (${places} places)`,
     async (_name, alter) => {
       await restore(from);
       const names = (await listed(storage())).filter((name) => file.test(name)).slice(isNewest ? -1 : 0);
@@ -206,7 +206,7 @@ function lacksStrace(): boolean {
 }
 
 it.skipIf(lacksStrace())(
-  'an error of the disk while a query reads the published file is told, or the rows are right',
+  'an error of the disk while a query reads the published file is reported, or the rows are right',
   async () => {
     await restore('after');
     const program = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');

@@ -113,7 +113,7 @@ describe('held changes', () => {
     await all.runWell('a');
     const run = await heldDay(all);
     const discarded = await onNewMachine(all, ['discard', run, '--json']);
-    // The page of the run is written anew: nothing of it is held any more.
+    // The page of the run is written again: nothing of it is held any more.
     expect([discarded.code, discarded.fetched, JSON.parse(discarded.stdout)]).toEqual([
       0,
       ['page'],

@@ -91,7 +91,7 @@ describe.skipIf(!sshdIsInstalled())('docs/export.md, three partners', () => {
     expect(people.every((line) => /^[^\t]*\t[^\t]*\t(\d\d\.\d\d\.\d{4})?$/.test(line))).toBe(true);
   }, 120_000);
 
-  it('gets the next files after a day, and none on a quiet night', async () => {
+  it('gets the next files after a day, and none after a quiet run', async () => {
     await space.control('change', { days: 1 });
     const said = await run();
     expect(said.filter((line: string) => line !== 'printer: values_refused')).toEqual([]);

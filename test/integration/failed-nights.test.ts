@@ -24,7 +24,7 @@ async function withFault<T>(fault: object, work: () => Promise<T>): Promise<T> {
   return work().finally(() => space.clearFaults());
 }
 
-describe('what --quiet says of a night', () => {
+describe('the lines of --quiet about a run', () => {
   it('that went well is nothing', async () => {
     await space.configure('well', [members]);
     expect(await night('well')).toEqual({ code: 0, retry: false, lines: [] });

@@ -127,7 +127,7 @@ describe('forget --everywhere', () => {
     expect((await space.cdsync(['verify', 'all.json', '--all'])).code).toBe(0);
   });
 
-  it('takes keys from a file and from standard input, and refuses keys of which one is nowhere, with nothing changed', async () => {
+  it('takes keys from a file and from standard input, and refuses a list with a key that is nowhere, with nothing changed', async () => {
     await twoJobs('fromfile');
     await writeFile(join(space.folder, 'keys.txt'), '\uFEFFperson-1x\r\nperson-2x\n\n');
     const absent = await forget('fromfile', ['nobody-at-all', '--everywhere', '--keys-file', 'keys.txt']);
@@ -152,7 +152,7 @@ describe('forget --everywhere', () => {
     expect(await space.query('fromfile', 'select count(*)::int as n from made')).toEqual([{ n: 29 }]);
   });
 
-  it('leaves out and tells of a person who returns, in the store, changes and destinations, until the key is allowed', async () => {
+  it('leaves out and reports a person who returns, in the store, changes and destinations, until the key is allowed', async () => {
     await twoJobs('returns');
     expect((await forget('returns', ['canary-id', '--everywhere'])).code).toBe(0);
     await serve({ ...everybody, 'new-one': { email: 'new@x.org' } });
@@ -179,7 +179,7 @@ describe('forget --everywhere', () => {
     });
   });
 
-  it('tells of a log that was altered, cut or lost, and never takes it for an empty one', async () => {
+  it('reports a log that was altered, cut or lost, and never takes it for an empty one', async () => {
     await twoJobs('altered');
     expect((await forget('altered', ['canary-id', '--everywhere'])).code).toBe(0);
     const folder = join(space.jobFolder('altered'), '.cdsync');
@@ -206,7 +206,7 @@ describe('forget --everywhere', () => {
     expect((await space.run('altered', ['--job', 'altered'])).report.jobs[0]?.streams[0]?.error).toBe(null);
   });
 
-  it('finishes with the same command what a kill has cut short, at each step', async () => {
+  it('finishes with the same command an erasure that a kill has cut short, at each step', async () => {
     const steps = ['decisions.json', '/erasures/', '/known/', 'store.duckdb', 'manifest.json'];
     for (const [index, step] of steps.entries()) {
       const name = `kill${index}`;
@@ -267,7 +267,7 @@ describe('forget --everywhere', () => {
     expect((await forget('left', ['--status'])).code).toBe(1);
   });
 
-  it('state remove takes a stream out of every file, names its destinations, and refuses what is configured', async () => {
+  it('state remove takes a stream out of every file, names its destinations, and refuses a configured one', async () => {
     const path = await twoJobs('gone');
     const config = JSON.parse(await readFile(path, 'utf8')) as { jobs: Record<string, { streams: object[] }> };
     const job = config.jobs.gone as { streams: object[]; destinations?: object[] };

@@ -48,7 +48,7 @@ it('runs that change every row do not grow the files beyond the kept snapshot an
     });
     sizes.push(await bytesOf('runs'));
   }
-  // The first run has no earlier row. A run removes what is older than the commit before it, so the fourth is the first that removes
+  // The first run has no earlier row. A run removes rows that are older than the commit before it, so the fourth is the first that removes
   // as much as it adds: from then on each is the same work on the same amount of data.
   const [, , , fourth, ...later] = sizes;
   for (const { all, store } of later) {

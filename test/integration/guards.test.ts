@@ -126,7 +126,7 @@ describe('guards', () => {
     await space.clearFaults();
   });
 
-  it('shows what a held run could not keep, and publishes the rejects of a run that changed nothing', async () => {
+  it('shows the values that a held run could not keep, and publishes the rejects of a run that changed nothing', async () => {
     const rejects = () =>
       space.query('looked_at', 'select key, count(*)::int as n from cdsync.rejects group by all order by all');
     await serve('made', 100, same);

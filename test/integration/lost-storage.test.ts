@@ -66,7 +66,7 @@ async function pushed(name: string, words: readonly string[]): Promise<[number |
 }
 
 describe.each(Object.entries(places))('a storage folder that is lost, with a table in %s', (name, place) => {
-  it('is told, and the table stays as it is until a person takes it over', async () => {
+  it('is reported, and the table stays as it is until a person takes it over', async () => {
     const { destination, keys } = place();
     await space.configure(name, [members], { job: { destinations: [destination] } });
     await withPeople(['a', 'b', 'c']);
@@ -87,7 +87,7 @@ describe.each(Object.entries(places))('a storage folder that is lost, with a tab
     expect(await keys()).toEqual(['a', 'b', 'c']);
     const dry = await space.cdsync(['push', `${name}.json`, '--dry-run', '--json']);
     expect([dry.code, dry.stdout]).toEqual([5, expect.stringContaining('storage_new')]);
-    // The next night does not heal it.
+    // The next run does not heal it.
     expect((await space.run(name)).report.jobs[0]?.destinations[0]?.error?.code).toBe('storage_new');
 
     expect(await pushed(name, ['--adopt'])).toMatchObject([0, { action: 'reload', error: null }]);
@@ -97,7 +97,7 @@ describe.each(Object.entries(places))('a storage folder that is lost, with a tab
   });
 });
 
-it('a storage folder that is lost is told and goes on with `new_storage: warn`', async () => {
+it('a storage folder that is lost is reported and continues with `new_storage: warn`', async () => {
   const path = join(space.folder, 'warned.duckdb');
   const destinations = [{ ...mirror, connector: 'duckdb', path }];
   await space.configure('warned', [members], { job: { destinations, guards: { new_storage: 'warn' } } });

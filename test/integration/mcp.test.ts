@@ -12,7 +12,7 @@ const secretText = 'not-a-number-canary@example.test';
 
 let space: Workspace;
 const clients: (() => Promise<void>)[] = [];
-/** What came on standard output and was not of the protocol. */
+/** Text on standard output that was not of the protocol. */
 const strayOutput: Error[] = [];
 
 async function connect(words: readonly string[] = [], command = ['mcp', 'job.json']): Promise<Client> {
@@ -30,7 +30,7 @@ async function connect(words: readonly string[] = [], command = ['mcp', 'job.jso
   return client;
 }
 
-/** The text of an answer, and whether it is an error. Each must be within the limits. */
+/** The text of a result, and whether it is an error. Each must be within the limits. */
 async function ask(client: Client, name: string, parameters: Record<string, unknown> = {}) {
   const { content, isError = false } = await client.callTool({ name, arguments: parameters });
   const [{ text = '' } = {}, ...others] = content as { type: string; text?: string }[];
@@ -139,7 +139,7 @@ describe('cdsync mcp without --show-values', () => {
 });
 
 describe('cdsync mcp --show-values', () => {
-  it('answers a query exactly, in valid JSON', async () => {
+  it('returns the rows of a query exactly, in valid JSON', async () => {
     const client = await connect(['--show-values']);
     const sql = `SELECT 170141183460469231731687303715884105727::HUGEINT AS huge, 0.10::DECIMAL(38,2) AS tenth, 'nan'::DOUBLE AS nan,
       TIMESTAMPTZ '2026-01-02 03:04:05.123456+00' AS at, '\\xAA'::BLOB AS bytes, 9007199254740993 AS big, NULL AS nothing, [1, 2] AS list`;
@@ -277,7 +277,7 @@ describe('cdsync mcp --show-values', () => {
     expect((await answer(client, 'query', { sql: 'select count(*) from made' })).rows).toEqual([[49]]);
   });
 
-  it('answers ten calls at once, and sees the next snapshot of a run that is under way', async () => {
+  it('responds to ten calls at once, and sees the next snapshot of a run that is under way', async () => {
     const client = await connect(['--show-values']);
     const counts = () =>
       Promise.all(Array.from({ length: 10 }, () => answer(client, 'query', { sql: 'select count(*) from made' })));
@@ -335,7 +335,7 @@ it('is started by the configurations of clients that the page has', async () => 
   }
 });
 
-it('says what is missing before there is a published file, and where the configuration is wrong', async () => {
+it('reports a configuration that is missing', async () => {
   await space.configure('empty', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
   const { code, stderr, stdout } = await space.cdsync(['mcp', 'absent.json']);
   expect([code, stdout]).toEqual([2, '']);

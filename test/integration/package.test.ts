@@ -103,7 +103,7 @@ describe('the tarball', () => {
     expect(imported).toEqual(['node:fs']);
   });
 
-  it('is what the compiler makes of each source, with its map, and has no code of a package', async () => {
+  it("has the compiler's output of each source, with its map, and has no code of a package", async () => {
     const sourcesOf = async (root: string) =>
       (await readdir(root, { recursive: true }))
         .filter((name) => name.endsWith('.ts'))

@@ -89,7 +89,7 @@ describe('a plan', () => {
     expect(await picture(space.folder)).toEqual(before);
   });
 
-  it('says once what is unknown before the first run, what is read twice, and nothing of queries', async () => {
+  it('names once the unknown figures before the first run, streams that are read twice, and nothing of queries', async () => {
     const tiers = ['gold', 'silver'].map((tier) => ({ ...members, name: tier, filter: { tier } }));
     const query = { source: 'sql', key: ['id'], query: 'select id from members' };
     const lookups = ['first', 'second'].map((name) => ({

@@ -103,7 +103,7 @@ describe.each([
     expect(stdout).not.toMatch(/\(\d+ rows?\)|\]\n$|\0\0\0\0$/);
   });
 
-  it('shows what DuckDB says of its own text', async () => {
+  it("shows DuckDB's message about its own text", async () => {
     const sql = `select range,\n case range when 999999 then 'n/a' else '7' end::double from range(1000000)`;
     const { code, stderr } = await query(sql);
     expect(code).toBe(2);
@@ -111,7 +111,7 @@ describe.each([
     expect(stderr).toContain('LINE 2: ');
   });
 
-  it('fails too if a statement came before it', async () => {
+  it('fails too after another statement', async () => {
     const { code, stderr } = await query(
       `set variable n = 999999; ${late(0).replace('when 0', "when getvariable('n')")}`,
     );

@@ -71,7 +71,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-describe('a night in which nothing has changed', () => {
+describe('a run in which nothing has changed', () => {
   it('changes nothing in any query, and runs none of them that reads streams alone', async () => {
     const report = await space.runWell(job);
     expect(changes(report)).toEqual({});
@@ -99,7 +99,7 @@ describe('a night in which nothing has changed', () => {
   });
 });
 
-describe('a night in which little has changed', () => {
+describe('a run in which little has changed', () => {
   it('changes only the groups whose rows have changed', async () => {
     await serve(records({ 8: { ltv: 1.5 } }));
     const report = await space.runWell(job);
@@ -110,7 +110,7 @@ describe('a night in which little has changed', () => {
     expect(changes(await space.runWell(job))).toEqual({});
   });
 
-  it('runs the queries again after rows were erased, from what they read or from their own rows', async () => {
+  it('runs the queries again after rows were erased, from their input or from their own rows', async () => {
     const forget = await space.cdsync(['forget', `${job}.json`, 'people', 'p9', '--yes']);
     expect(forget.code, forget.stderr).toBe(0);
     const allow = ['forget', `${job}.json`, '--allow', 'p9', '--allow', 'c6'];
@@ -123,14 +123,14 @@ describe('a night in which little has changed', () => {
     expect(changes(await space.runWell(job))).toMatchObject({ totals: 1 });
   });
 
-  it('is not missed by a query that a guard held on the night before', async () => {
+  it('is not missed by a query that a guard held in the run before', async () => {
     const guarded = streams.map((stream) =>
       stream.name === 'totals' ? { ...stream, guards: { max_changed: 1 } } : stream,
     );
     await space.configure(job, guarded);
     await serve(records({ 8: { ltv: 2.5 }, 9: { ltv: 2.5 } }));
     expect(streamOf((await space.run(job)).report.jobs[0] as JobReport, 'totals').status).toBe('held');
-    // The rest of the night was committed, so nothing has changed since; the query is compared with its own snapshot.
+    // The rest of the run was committed, so nothing has changed since; the query is compared with its own snapshot.
     expect(streamOf((await space.run(job)).report.jobs[0] as JobReport, 'totals')).toMatchObject({ status: 'held' });
     await configure(2);
     expect(changes(await space.runWell(job))).toMatchObject({ totals: 2 });
@@ -138,7 +138,7 @@ describe('a night in which little has changed', () => {
 });
 
 describe('cdsync check', () => {
-  it('tells of the query whose rows may change by themselves', async () => {
+  it('names the query whose rows may change by themselves', async () => {
     const { stdout, code } = await space.cdsync(['check', `${job}.json`, '--json']);
     expect(code).toBe(0);
     const { warnings } = JSON.parse(stdout) as { warnings: string[] };

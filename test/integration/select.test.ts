@@ -47,7 +47,7 @@ describe('select', () => {
       'a rule for all other columns',
       { columns: { email: { track: true }, tier: { track: true }, '*': { drop: true } } },
     ],
-  ])('stores nothing of other attributes, and tells new ones once: %s', async (name, stream) => {
+  ])('stores nothing of other attributes, and reports new ones once: %s', async (name, stream) => {
     const job = `kept_${name.length}`;
     await serve(people);
     await configure(job, stream);

@@ -18,7 +18,7 @@ function several(name: string, count: number, value: (n: number) => unknown): At
 const nested = (levels: number): unknown =>
   levels === 0 ? 1 : levels % 2 === 0 ? [nested(levels - 1)] : { a: nested(levels - 1) };
 
-/** Small data whose columns cost much: the attributes of a record, of which the night changes some. */
+/** Small data whose columns cost much: the attributes of a record; each run changes some. */
 const kinds: Record<string, { rows: number; attributes: (row: number, night: number) => Attributes }> = {
   mixed: {
     rows: 1000,
@@ -49,7 +49,7 @@ const kinds: Record<string, { rows: number; attributes: (row: number, night: num
 };
 
 it.each(Object.keys(kinds))(
-  'is stored and delivered at the defaults, night after night: %s',
+  'is stored and delivered at the defaults, run after run: %s',
   async (name) => {
     const { rows, attributes } = kinds[name] as (typeof kinds)[string];
     const index = { name: 'small', source: 'index_profiles', index: name, page_size: 200 };

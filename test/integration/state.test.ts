@@ -62,7 +62,7 @@ describe('the checkpoint of an interrupted run', () => {
     expect(report.resumed).toBe(true);
     const { rows, inserted, duplicates } = streamOf(report, 'members');
     expect([rows, inserted]).toEqual([2000, 2000]);
-    // The forgotten partition is read again, and its records count once. What the pass over the whole list returned again is told as its own.
+    // The forgotten partition is read again, and its records count once. Records that the pass over the whole list returned again are reported as its own.
     const [all] = await space.query('cut', "select count(*)::int as us from members where country = 'US'");
     expect(duplicates).toBe(Math.min(us.pages * 10, Number(all?.us)));
   });

@@ -8,7 +8,7 @@ import { filesHolding } from '../fixtures/files-holding.js';
 import { ObjectStore, s3Refusal } from '../fixtures/object-store.js';
 import { Workspace } from '../fixtures/workspace.js';
 
-/* What a rule hides or `forget` erases leaves the storage, also if its removal is refused at first. */
+/* Values that a rule hides or `forget` erases leave the storage, also if their removal is refused at first. */
 
 let space: Workspace;
 let store: ObjectStore;
@@ -56,7 +56,7 @@ it.each([
   ['snapshots', '/parquet.made.snapshot./'],
   ['published', '/published.[0-9]/'],
 ])(
-  'a folder whose old files may not be removed commits nothing more until what a rule hides is gone: %s',
+  'a folder whose old files may not be removed commits nothing more until the values that a rule hides are gone: %s',
   async (job, pattern) => {
     const night = async (env: Record<string, string> = {}) => {
       const child = space.spawn(['run', `${job}.json`, '--json', '--quiet'], { ...salts, ...env });
@@ -146,7 +146,7 @@ it.each([
   [403, 'AccessDenied'],
   [503, 'SlowDown'],
 ])(
-  'a bucket that answers %i to removals: each run says so, until nothing that a rule hides is left',
+  'a bucket that responds %i to removals: each run says so, until nothing that a rule hides is left',
   async (status, code) => {
     const job = `rule${status}`;
     await configureBucket(job);

@@ -119,7 +119,7 @@ describe('the GitHub Action', () => {
   );
 
   it(
-    'approves what a guard holds',
+    'approves the streams that a guard holds',
     async () => {
       const stream = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
       await space.configure('decided', [{ ...stream, guards: { min_rows: 9999 } }]);

@@ -12,7 +12,7 @@ const members = { name: 'members', source: 'index_profiles', index: 'loyalty_mem
 const sql = (name: string, query: string) => ({ name, source: 'sql', key: ['id'], query });
 const good = sql('good', 'select id from members');
 
-/** Queries that cannot be run, with what is said of each. */
+/** Queries that cannot be run, with the message about each. */
 const wrong: [string, ReturnType<typeof sql>, string, string | null][] = [
   ['is no SQL', sql('bad', 'selec id from members'), 'the query of stream "bad" is not a SELECT', null],
   [
@@ -41,7 +41,7 @@ const byName = (streams: Streams) => new Map(streams.map((stream) => [stream.nam
 describe.each(wrong)('a query that %s', (what, bad, message, hint) => {
   const name = what.toLowerCase().replaceAll(' ', '_').slice(0, 40).replace(/_+$/, '');
 
-  it('fails alone, and check and plan say what the run says', async () => {
+  it('fails alone, and check and plan have the message of the run', async () => {
     await space.configure(name, [members, good]);
     await space.runWell(name);
     await space.configure(name, [members, good, bad, sql('over', 'select id from bad')]);
@@ -95,7 +95,7 @@ describe('queries over what changed', () => {
     expect([offline.code, offline.stdout]).toEqual([2, expect.stringMatching(message)]);
   });
 
-  it('whose key repeats fail alone, and keep what they have', async () => {
+  it('whose key repeats fail alone, and keep their rows', async () => {
     const serve = (ids: readonly string[]) =>
       space.control('profiles', {
         index: 'made',
@@ -116,7 +116,7 @@ describe('queries over what changed', () => {
     expect(await space.query('repeats', 'select id from found')).toEqual([{ id: 'e@x.example' }]);
   });
 
-  it('cannot be told from a stream of such a name, which is refused', async () => {
+  it('looks like a stream of such a name, which is refused', async () => {
     await space.configure('named', [members, sql('members__previous', 'select id from members')]);
     const { code, stderr } = await space.cdsync(['run', 'named.json']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('members__previous')]);

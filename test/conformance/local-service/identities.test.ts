@@ -30,7 +30,7 @@ async function contacts(caller: Caller, index = 'loyalty_members'): Promise<Cont
 const day = async (caller: Caller) => (await caller.control('change', { days: 1 })).body as unknown as Changed;
 const pairOf = ({ from, into }: Pair) => `${from}>${into}`;
 
-it('a day merges and splits profiles as it says: the e-mail and phone go from one id to the other, and to nobody else', async () => {
+it('a day merges and splits profiles as it says: the e-mail and phone go from one id to the other, and to no third one', async () => {
   const caller = await start({ profiles: 20_000, seed: 4 });
   let before = await contacts(caller);
   for (let passed = 0; passed < 4; passed += 1) {
@@ -74,7 +74,7 @@ it('every index and the real-time profile show the same e-mail and phone, by whi
   expect(checked).toBeGreaterThan(3);
 });
 
-it('a day on which nobody is updated merges and splits nobody', async () => {
+it('a day without an update merges and splits no profile', async () => {
   const caller = await start({ profiles: 1000 });
   const { merges, splits } = (await caller.control('change', { updated: 0, deleted: 0.2 })).body as unknown as Changed;
   expect([merges, splits]).toEqual([[], []]);

@@ -74,7 +74,7 @@ else
       expect((await place.deliver({ ...at(), sas })).files).toEqual(['list_1.csv']);
     });
 
-    it('removes what is older than `keep`, and what has a forgotten person', async () => {
+    it('removes files that are older than `keep`, and files that have a forgotten person', async () => {
       await place.deliver(options);
       await place.forget('a');
       expect(await place.deliver(options)).toMatchObject({ files: ['list_2.csv'] });
@@ -92,7 +92,7 @@ else
       ['a wrong key', { account_key: 'a'.repeat(86) }, 'destination_permission', 'AuthorizationFailure'],
       ['a SAS for reading', { account_key: undefined, sas: 'rl' }, 'destination_permission', 'refuses access'],
       ['a SAS that has ended', { account_key: undefined, sas: 'old' }, 'destination_login', 'ended on'],
-    ])('says what is wrong: %s', async (_, own: Record<string, unknown>, code, message) => {
+    ])('names the mistake: %s', async (_, own: Record<string, unknown>, code, message) => {
       const sas =
         own.sas && azurite.sas(container, own.sas === 'old' ? 'c' : 'rl', own.sas === 'old' ? -60_000 : 60_000);
       const { error } = await place.deliver({ ...options, ...own, ...(sas ? { sas } : {}) });
@@ -136,7 +136,7 @@ else
       });
     });
 
-    describe('when the answer to a write is lost', () => {
+    describe('when the response to a write is lost', () => {
       let front: Server;
       let lost = 0;
       beforeAll(async () => {

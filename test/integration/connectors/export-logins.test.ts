@@ -13,7 +13,7 @@ import exportConnector from '../../../connectors/export/index.js';
 import { map } from '../../../src/sdk/option.js';
 import { SshServer, sshdIsInstalled } from '../../fixtures/sshd.js';
 
-/** What a check of a destination finds, or its error. */
+/** The findings of a check of a destination, or its error. */
 async function checked(own: Record<string, unknown>) {
   const written = { file: 'list_{{ sequence }}.csv', ...own };
   const options = z.parse(map(exportConnector.options), written) as never;
@@ -50,7 +50,7 @@ describe.skipIf(!sshdIsInstalled())('the login of an SSH agent', () => {
     await server.close();
   });
 
-  it('uses its keys, and says what is wrong without any', async () => {
+  it('uses its keys, and names the mistake without any', async () => {
     delete process.env.SSH_AUTH_SOCK;
     expect(await checked(options())).toMatch(/^destination_login: `agent: true`, and no SSH agent is there/);
     process.env.SSH_AUTH_SOCK = join(folder, 'agent');
@@ -119,7 +119,7 @@ describe('the login with a password', () => {
     );
   };
 
-  it('answers a server that asks for it in a dialogue', async () => {
+  it('responds to a server that asks for it in a dialogue', async () => {
     server = await LoginServer.open((login) => asks(login, ['Password: '], ([answer]) => answer === 's3cret'));
     expect(await checked({ ...server.options, password: 's3cret' })).toContain('SHA256:');
     expect(server.tried).toContain('keyboard-interactive');
@@ -128,12 +128,12 @@ describe('the login with a password', () => {
     expect(refused).not.toContain('wr0ng');
   });
 
-  it('goes on with a dialogue that asks for nothing', async () => {
+  it('continues with a dialogue that asks for nothing', async () => {
     server = await LoginServer.open((login) => asks(login, [], () => true));
     expect(await checked({ ...server.options, password: 's3cret' })).toContain('SHA256:');
   });
 
-  it('shows the key first, where a server wants key and password', async () => {
+  it('shows the key first if a server wants key and password', async () => {
     server = await LoginServer.open((login, tried) => {
       if (login.method === 'publickey')
         return login.signature === undefined ? login.accept() : login.reject(['password'], true);

@@ -11,12 +11,12 @@ import { seed } from '../../fixtures/seed.js';
 import { ExportStream, gone, insert, update } from '../../unit/delivery/files/export-stream.js';
 import type { Change } from '../../unit/delivery/published-stream.js';
 
-/** How many series of ten nights there are on each place. */
+/** How many series of ten runs there are on each place. */
 const count = Number(process.env.CDSYNC_TEST_DELIVERIES ?? 3);
 const nights = 10;
 const real = exportConnector as unknown as FileConnector;
 
-/** Whole numbers below the one that is given, determined by the seed. */
+/** Whole numbers below the argument, determined by the seed. */
 function draws(from: number): (below: number) => number {
   const random = randomFrom(from);
   return (below) => Math.floor(random() * below);
@@ -57,7 +57,7 @@ interface Inbox {
   readonly options: Readonly<Record<string, unknown>>;
   files(): Promise<Readonly<Record<string, string>>>;
   take(name: string): Promise<void>;
-  /** Whether the place answers. */
+  /** Whether the place responds. */
   answers(does: boolean): void;
 }
 
@@ -72,7 +72,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   /** Each list that a snapshot had, and the people who are forgotten. */
   const lists = new Set<string>();
   const forgotten = new Set<string>();
-  /** What the partner could have taken, by name: every content in turn, and how many people were forgotten before. */
+  /** The files that the partner could have taken, by name: every content in turn, and how many people were forgotten before. */
   const seen = new Map<string, { readonly text: string; readonly erased: number }[]>();
   const options = { ...inbox.options, file: 'list_{{ sequence | pad: 3 }}.csv' };
   let made = 0;
@@ -138,7 +138,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   expect(Object.keys(left).filter((name) => name.startsWith('.'))).toEqual([]);
   for (const text of Object.values(left))
     for (const person of forgotten) expect(text).not.toMatch(new RegExp(`^${person},`, 'm'));
-  // Numbers without a gap, each with one content; another one only if somebody was forgotten in between.
+  // Numbers without a gap, each with one content; another one only if a person was forgotten in between.
   const names = [...seen.keys()].sort();
   expect(names).toEqual(names.map((_, at) => `list_${String(at + 1).padStart(3, '0')}.csv`));
   for (const contents of seen.values())
@@ -147,7 +147,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   expect(seen.get(names.at(-1) ?? '')?.at(-1)?.text).toBe(listOf(rows));
 }
 
-describe('nights with kills, outages, a watcher and erasures', () => {
+describe('runs with kills, outages, a watcher and erasures', () => {
   const seeds = Array.from({ length: count }, (_, at) => seed + at);
   let store: ObjectStore;
   beforeAll(async () => {

@@ -55,7 +55,7 @@ describe('a login', () => {
     expect(receiver.received[0]?.path).toBe('/x?a=1&api_key=a%26b');
   });
 
-  it('that an answer repeats is in no reason', async () => {
+  it('that a response repeats is in no reason', async () => {
     receiver.reset((_, response) => json(response, 400, { message: 'the key secret-key-77 may not do this' }));
     const [result] = await once({ auth: { header: { name: 'x-key', value: 'secret-key-77' } } }, someRecords(1));
     expect(result).toMatchObject({ type: 'refused' });
@@ -116,7 +116,7 @@ describe('oauth2', () => {
     });
   });
 
-  it('logs in anew after the first 401, once for requests at the same time, and ends if that does not help', async () => {
+  it('logs in again after the first 401, once for requests at the same time, and ends if that does not help', async () => {
     const state = server({ expires: undefined });
     const destination = await open({ auth: auth() });
     await destination.send(someRecords(1), new AbortController().signal);
@@ -277,7 +277,7 @@ describe('a row is set aside, and nothing is sent', () => {
   });
 });
 
-describe('answers', () => {
+describe('responses', () => {
   const packed = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync } as const;
   it.each([...Object.entries(packed), ['deflate', deflateRawSync] as const])(
     'packed with %s are read',
@@ -388,7 +388,7 @@ describe('one bad record', () => {
     },
   );
 
-  it('that gets 500 does not keep the others of its batch back, each with a URL of its own', async () => {
+  it('that gets 500 does not keep the others of its batch back, each with a separate URL', async () => {
     const taken = new Set<string>();
     receiver.reset(({ path }, response) => {
       if (path === '/c/k-0') return response.writeHead(500).end();
@@ -423,7 +423,7 @@ describe('a request that may have been done', () => {
     expect(second).toEqual(first);
   });
 
-  it('has a new key after an answer of 500, and for an item that is to come again', async () => {
+  it('has a new key after a response of 500, and for an item that must be sent again', async () => {
     receiver.reset((_, response, count) =>
       count === 1
         ? response.writeHead(500).end()

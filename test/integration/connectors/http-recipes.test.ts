@@ -26,7 +26,7 @@ afterEach(async () => {
   driven = undefined;
 });
 
-/** A recipe, sent to the receiver of this test in place of its own, with a secret for each variable. */
+/** A recipe, sent to the receiver of this test in place of the real one, with a secret for each variable. */
 function here(value: unknown): unknown {
   if (typeof value === 'string') {
     const text = value
@@ -57,13 +57,13 @@ const people = someRecords(3, (n) => ({
 }));
 const leaver: OutgoingRecord = { ...(people[2] as OutgoingRecord), id: 'f'.repeat(32), op: 'delete' };
 
-/** What a receiver answers by its documentation. */
+/** A receiver's response by its documentation. */
 type Answer = { readonly status: number; readonly body: unknown };
 
 interface Documented {
   /** The first request for new rows: method, path, body. */
   readonly request: { readonly method: string; readonly path: string; readonly body: unknown };
-  /** An answer that takes all but the record `k-1`, or all. */
+  /** A response that takes all but the record `k-1`, or all. */
   readonly answer: (received: Received) => Answer;
   readonly refused: readonly string[];
   /** The request for a row that has left, if the recipe has one. */
@@ -371,7 +371,7 @@ describe('a recipe of the page', () => {
   });
 
   it.each(Object.entries(documented))(
-    '%s sends what is documented, and reads the documented answer',
+    '%s sends the documented request, and reads the documented response',
     async (name, given) => {
       answering(given);
       const results = await deliver(await open(name), people, 500);

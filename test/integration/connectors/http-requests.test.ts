@@ -40,7 +40,7 @@ it.each([null, '', '.', '..'])('a row whose id is %j is set aside, and nothing i
   expect(receiver.received).toEqual([]);
 });
 
-it('items of a 200 are judged one by one by their statuses', async () => {
+it('items of a 200 are evaluated one by one by their statuses', async () => {
   const statuses = [201, 429, 400, 503];
   receiver.reset((_, response, count) =>
     response.end(

@@ -6,7 +6,7 @@ import { Workspace } from '../../fixtures/workspace.js';
 const streams = 20;
 
 let space: Workspace;
-/** Takes connections, and never answers. */
+/** Takes connections, and never responds. */
 let silent: Server;
 const sockets: Socket[] = [];
 beforeAll(async () => {
@@ -54,7 +54,7 @@ describe('a destination that cannot be reached', () => {
   it.each([
     ['that refuses', closedPort],
     ['that is silent', async () => (silent.address() as AddressInfo).port],
-  ])('%s is looked for with the first stream only, and told once', { timeout: 180_000 }, async (name, port) => {
+  ])('%s is looked for with the first stream only, and reported once', { timeout: 180_000 }, async (name, port) => {
     const { code, report, stderr } = await runWith(name.includes('silent') ? 'silent' : 'refusing', await port());
     const [job] = report.jobs;
     const at = (destination: string) => job?.destinations.filter((one) => one.name === destination) ?? [];

@@ -38,7 +38,7 @@ async function configure(job: string, place: object, rules: object = {}): Promis
   await space.configure(job, [{ ...made, ...rules }], { job: { destinations: [destination], guards } });
 }
 
-/** One night: how the stream's delivery ended, and what `status` counts afterwards. */
+/** One run: how the stream's delivery ended, and what `status` counts afterwards. */
 async function night(job: string, env: Record<string, string> = {}) {
   const words = ['run', `${job}.json`, '--json', '--quiet'];
   const all = { ...salts, ...env };
@@ -91,7 +91,7 @@ const lines = async (job: string) =>
     .map((line) => JSON.parse(line).action);
 
 it.each(formats)(
-  'a folder of %s whose old files may not be removed says so each night, until nothing in clear is left',
+  'a folder of %s whose old files may not be removed says so in each run, until nothing in clear is left',
   async (format) => {
     const job = `folder_${format}`;
     const place = { path: `./${job}-out`, format };
@@ -175,7 +175,7 @@ const isRemoval = (method: string | undefined, url: string | undefined) =>
 it.each([
   [403, 'AccessDenied'],
   [503, 'SlowDown'],
-])('a bucket that answers %i to removals: each night says so, until nothing in clear is left', async (status, code) => {
+])('a bucket that responds %i to removals: each run says so, until nothing in clear is left', async (status, code) => {
   const job = `bucket${status}`;
   await store.createBucket(job);
   const login = { endpoint: store.url, access_key_id: 'AKIDEXAMPLE', secret_access_key: '${S3_SECRET}' };
@@ -194,7 +194,7 @@ it.each([
   expect(await objectsHolding(job, '@plain.example')).toEqual([]);
 });
 
-it('a bucket that refuses manifest.json once: the next night publishes it, removes what is in clear, and lists both loads', async () => {
+it('a bucket that refuses manifest.json once: the next run publishes it, removes the values in clear, and lists both loads', async () => {
   const job = 'unpublished';
   await store.createBucket(job);
   const login = { endpoint: store.url, access_key_id: 'AKIDEXAMPLE', secret_access_key: '${S3_SECRET}' };

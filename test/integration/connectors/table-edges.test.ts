@@ -152,7 +152,7 @@ describe.each(products)('%s', (product) => {
     expect(fourth).toEqual(second);
   }, 180_000);
 
-  it('widens integers and decimals, and keeps to what it holds once an integer has 39 digits', async () => {
+  it('widens integers and decimals, and keeps the widened column once an integer has 39 digits', async () => {
     const place = await placeOf(product);
     const runs = new Runs(space, place.at);
     const digits = (n: number, last: string) => ({

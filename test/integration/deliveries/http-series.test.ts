@@ -114,7 +114,7 @@ const seeds = Array.from({ length: count }, (_, index) => index + 1);
 
 describe('a series of runs to an API', () => {
   it.each(seeds)(
-    'leaves there what the stream has, never an older row after a newer, and nothing that was erased or hidden (seed %i)',
+    'leaves there the rows of the stream, never an older row after a newer, and nothing that was erased or hidden (seed %i)',
     async (seed) => {
       const job = `series${seed}`;
       const population = new Population(seed, 40);
@@ -151,7 +151,7 @@ describe('a series of runs to an API', () => {
         else if (event !== 'later') await push(job);
         [api.trouble, api.poisoned] = [undefined, undefined];
         expect(api.violations, said.join('\n')).toEqual([]);
-        // What it takes to be whole again: rows that others kept from their e-mail come in the next delivery.
+        // Needed to be whole again: rows that others kept from their e-mail are in the next delivery.
         if (!dice.once(3) && night < 12) continue;
         for (let again = 0; again < 4; again += 1) if ((await push(job)).code === 0) break;
         const { code, stdout } = await push(job);
@@ -165,7 +165,7 @@ describe('a series of runs to an API', () => {
 });
 
 describe('a push that is killed', () => {
-  it.each([...kills, ...lastSteps])('goes on and leaves no row out: %o', async (how) => {
+  it.each([...kills, ...lastSteps])('continues and leaves no row out: %o', async (how) => {
     const job = `killed${[...kills, ...lastSteps].indexOf(how)}`;
     const versions = new Versions();
     versions.take(new Population(7, 30).people, 1);

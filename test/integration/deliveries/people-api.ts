@@ -9,7 +9,7 @@ interface Sent {
   readonly op: string;
 }
 
-/** What the receiver does with a request, besides what it should. */
+/** The faults of the receiver with a request. */
 export type Trouble =
   | 'none'
   | 'lost'
@@ -32,13 +32,13 @@ const pauses: Readonly<Record<string, () => Record<string, string>>> = {
   '429 epoch': () => ({ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(reset()) }),
 };
 
-/** A receiver that keeps what it got, and notes what must never come: an older row after a newer, and texts that are forbidden. */
+/** A receiver that keeps its rows, and notes requests that must never arrive: an older row after a newer, and texts that are forbidden. */
 export class PeopleApi {
   readonly rows = new Map<string, { readonly v: number; readonly email: string }>();
   readonly violations: string[] = [];
   /** Texts of persons who were erased, and of a column that is hidden. */
   readonly forbidden = new Set<string>();
-  /** Each request counts down; at zero the trouble comes, once, or for ever. */
+  /** Each request counts down; at zero the trouble begins, once, or for ever. */
   trouble: { readonly kind: Trouble; at: number; readonly isLasting: boolean } | undefined;
   /** A person whose rows are answered with this status. */
   poisoned: { readonly id: string; readonly status: number } | undefined;
@@ -129,7 +129,7 @@ export class PeopleApi {
     }
     const newest = this.#newest.get(id) ?? 0;
     if (v < newest) this.violations.push(`${id}: ${v} came after ${newest}`);
-    // Of a profile that was merged away, another one has the e-mail: the delete comes first.
+    // Of a profile that was merged away, another one has the e-mail: the delete is first.
     const isTaken = [...this.rows].some(([other, row]) => other !== id && row.email === email);
     if (isTaken) return 409;
     if (this.rows.get(id)?.v === v) this.repeated += 1;

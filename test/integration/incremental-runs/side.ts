@@ -165,7 +165,7 @@ export class Side {
     try {
       const { rows, history, sequence, remains } = await withStorage(config, async (engine) => {
         const erased = await forget({ ...engine, clock }, only, { stream, keys: [key] });
-        // The service has the record still: it comes back, as any other.
+        // The service has the record still: it returns, as any other.
         await allowKeys(engine.layoutOf(only.name), this.now, { keys: [key] });
         return erased;
       });

@@ -49,7 +49,7 @@ function configure(job: string, held: readonly string[] = []): Promise<string> {
   return space.configure(job, guarded, { job: { destinations } });
 }
 
-/** What the ledger's streams have, in the published file. */
+/** The rows of the ledger's streams, in the published file. */
 async function published(job: string) {
   const rows = (query: string) => space.query(job, query);
   return {
@@ -65,7 +65,7 @@ const shown = ({ became, vips, left }: Pick<Ledger, 'became' | 'vips' | 'left'>)
   left: new Map([...left].sort()),
 });
 
-/** One night. @returns whether the ledger's streams were committed */
+/** One run. @returns whether the ledger's streams were committed */
 async function night(job: string, event: NightEvent, seed: number): Promise<boolean> {
   const holds = event.startsWith('held');
   await configure(job, holds ? names : event === 'people held' ? ['people'] : []);
@@ -104,14 +104,14 @@ async function night(job: string, event: NightEvent, seed: number): Promise<bool
 const count = Number(process.env.CDSYNC_TEST_LEDGERS ?? 1);
 const seeds = Array.from({ length: count }, (_, index) => index + 1);
 
-describe('a ledger of 30 nights', () => {
+describe('a ledger of 30 runs', () => {
   it.each(seeds)(
     'has each merge, split, new VIP and departure once, whatever happened in between (seed %i)',
     async (seed) => {
       const job = `nights${seed}`;
       const population = new Population(seed, 60);
       const ledger = new Ledger();
-      // What the last committed run of `people` has read.
+      // The rows that the last committed run of `people` has read.
       let stored: People | undefined;
       for (let number = 0; number < 30; number += 1) {
         const event = number === 0 ? 'run' : population.dice.pick(events);

@@ -9,7 +9,7 @@ export interface Person {
 
 export type People = ReadonlyMap<string, Person>;
 
-/** What may happen in a night, beside the changes at the service. */
+/** Events of a run, beside the changes at the service. */
 export const events = [
   'run',
   'run',
@@ -28,7 +28,7 @@ export type NightEvent = (typeof events)[number];
 
 const tiers = ['basic', 'silver', 'vip'];
 
-/** People at the service, some of whom are merged, split, changed, added and removed each night. */
+/** People at the service: before each run some are merged, split, changed, added and removed. */
 export class Population {
   readonly dice: Dice;
   #people: Map<string, Person>;
@@ -81,7 +81,7 @@ export class Population {
   }
 }
 
-/** An independent ledger: what each night's comparison of two lists adds, by its key. */
+/** An independent ledger: rows that each run's comparison of two lists adds, by their key. */
 export class Ledger {
   readonly became = new Map<string, string>();
   readonly vips = new Set<string>();

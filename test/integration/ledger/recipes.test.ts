@@ -79,7 +79,7 @@ const expected = {
 };
 
 describe('the recipes of configs/ledger.yaml', () => {
-  it('say who became whom, who is platinum since, and who left, and keep it', async () => {
+  it('say which id became which, who is platinum since, and who left, and keep it', async () => {
     await serve(first);
     await configure('answers');
     await space.runWell('answers');
@@ -92,7 +92,7 @@ describe('the recipes of configs/ledger.yaml', () => {
     expect(await answers('answers')).toEqual(expected);
   });
 
-  it('name each merge and split that the service has made, after a night that failed too', async () => {
+  it('name each merge and split that the service has made, after a run that failed too', async () => {
     const index = { ...members, index: 'loyalty_members' };
     await space.configure('service', [index, ...queries.map((query) => ({ ...query, guards }))]);
     const first = await space.runWell('service');
@@ -127,7 +127,7 @@ describe('the recipes of configs/ledger.yaml', () => {
     expect((await answers('answers')).departed.map(({ id }) => id)).toEqual(['d']);
   });
 
-  it('are right after nights that read only the members, and with a hidden column', async () => {
+  it('are right after runs that read only the members, and with a hidden column', async () => {
     await serve(first);
     const path = await configure('apart');
     const config = JSON.parse(await readFile(path, 'utf8')) as {
@@ -151,7 +151,7 @@ describe('rows that the store no longer has', () => {
   const names = ['became', 'new_platinum', 'departed'];
   const only = (job: string, words: readonly string[]) => space.run(job, words);
 
-  it('hold the stream, and --accept goes on from the oldest that there are', async () => {
+  it('hold the stream, and --accept continues from the oldest that there are', async () => {
     await serve(first);
     await configure('gone', { publish: { history: '1ms' } });
     await space.runWell('gone');
@@ -183,7 +183,7 @@ describe('names of previous rows', () => {
     return { code, error: streams.find(({ name }) => name === 'q')?.error ?? null };
   };
 
-  it('are known to check and to plan, those of other streams are not, and a stream has none of its own', async () => {
+  it('are known to check and to plan, those of other streams are not, and a stream cannot read its previous rows', async () => {
     expect(await checked('select id from MEMBERS__previous')).toEqual({ code: 0, error: null });
     const plan = await space.cdsync(['plan', 'names.json', '--json']);
     expect(plan.code, plan.stderr).toBe(0);

@@ -278,7 +278,7 @@ describe('Headers of a response', () => {
     expect(await testClient(serviceOptions(baseUrl)).send(list)).toEqual({ data: [], next_token: '' });
   });
 
-  it('that are far too long are told at once, as what they are', async () => {
+  it('that are far too long are reported at once, as too long', async () => {
     const { baseUrl } = await sized(100_000);
     const { failure, meter } = testClient(serviceOptions(baseUrl, { retry: patient }));
     const error = await failure(list);
@@ -300,7 +300,7 @@ it('A token of 60 kB is refused at once, and nothing is sent', async () => {
   expect(meter).toMatchObject({ requests: 0, retries: 0 });
 });
 
-it.skipIf(!openssl)('A server that speaks HTTP/2 alone is told as that, not as a certificate', async () => {
+it.skipIf(!openssl)('A server that speaks HTTP/2 alone is reported as that, not as a certificate', async () => {
   const server = createSecureServer({ ...selfSigned(), allowHTTP1: false });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());

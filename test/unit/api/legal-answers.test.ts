@@ -96,7 +96,7 @@ it.each([201, 202, 203, 204, 206, 299])('a list is read from a 200 only, not fro
   expect(meter).toMatchObject({ requests: 2, retries: 1 });
 });
 
-it('answers that cannot be used are not told as no answer', async () => {
+it('responses that cannot be used are not reported as no response', async () => {
   const { baseUrl } = await scriptedService({ status: 202, body: page });
   const error = await testClient(serviceOptions(baseUrl)).failure(list);
   expect(error).toMatchObject({ code: 'malformed_response', status: 202 });

@@ -51,7 +51,7 @@ it.each([
   [{ status: 202, body: {} }, 'malformed_response', 202],
   [{ status: 429 }, 'too_many_requests', 429],
 ] as const)(
-  'The error of a service that answers %j for the whole patience has the code %s',
+  'The error of a service that responds %j for the whole patience has the code %s',
   async (reply, code, status) => {
     const service = await scriptedService(reply as Reply);
     expect(await testClient(serviceOptions(service.baseUrl)).failure(list)).toMatchObject({

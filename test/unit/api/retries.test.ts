@@ -224,7 +224,7 @@ describe('Waits', () => {
     expect(meter.requests).toBe(1);
   });
 
-  it.each(['25d', '300d'])('go on after one 503 with a patience of %s', async (patience) => {
+  it.each(['25d', '300d'])('continue after one 503 with a patience of %s', async (patience) => {
     const service = await scriptedService({ status: 503 }, emptyPage);
     const patienceMs = parseDurationMs(patience) as number;
     const { send, meter } = testClient(serviceOptions(service.baseUrl, { retry: { patienceMs, maxDelayMs: 1_000 } }));

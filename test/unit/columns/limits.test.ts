@@ -28,7 +28,7 @@ it('an object of too many leaves is JSON, and keeps no list of them', () => {
   expect([countLeaves(seen(wide(0, 200)).store()), countLeaves(beyond.store())]).toEqual([200, 1]);
 });
 
-it('it is so whatever comes first, in one part or in several', () => {
+it('it is so whatever is first, in one part or in several', () => {
   const parts = [seen(wide(0, 200)), seen(wide(150, 200)), seen('{"in":{}}')];
   for (const order of [parts, [...parts].reverse()]) {
     const set = new ColumnSet([]);

@@ -160,7 +160,7 @@ test.each<[string, unknown, boolean]>([
   expect([byCheck(text) === '', bySchema(text) === '']).toEqual([isTaken, isTaken]);
 });
 
-test('editors show what a source and a connector are', () => {
+test('editors show the meaning of a source and a connector', () => {
   const { $defs } = configJsonSchema() as { $defs: { job: { properties: Record<string, object> } } };
   for (const [list, key] of [
     ['streams', 'source'],

@@ -92,7 +92,7 @@ describe('the text of a file', () => {
     expect(content.toString().endsWith(line_end === 'crlf' ? '\r\n' : '\n')).toBe(true);
   });
 
-  it('tells NULL from an empty text', async () => {
+  it('writes NULL differently from an empty text', async () => {
     const columns = { a: 'VARCHAR', b: 'VARCHAR' };
     expect(await textOf({}, columns, ["'', NULL"])).toBe('a,b\n"",\n');
     expect(await textOf({ csv: { null: 'NULL' } }, columns, ["'NULL', NULL"])).toBe('a,b\n"NULL",NULL\n');

@@ -12,7 +12,7 @@ const lacking = [
   'Out of Memory Error: failed to pin block of size 256.0 KiB (243.8 MiB/244.1 MiB used), being used by another statement',
 ];
 
-it.each(lacking)('a want of memory is told as one, and not tried again: %s', (message) => {
+it.each(lacking)('a want of memory is reported as one, and not tried again: %s', (message) => {
   for (const error of [refusal(new Error(message)), lakeError(new Error(message), shown)])
     expect(error).toMatchObject({
       code: 'destination_refused',
@@ -24,7 +24,7 @@ it.each(lacking)('a want of memory is told as one, and not tried again: %s', (me
 it.each([
   'IO Error: Could not set lock on file "/data/w.duckdb": Conflicting lock is held in node (PID 7)',
   'TransactionContext Error: Conflict on tuple deletion!',
-])('a lock is told as one: %s', (message) => {
+])('a lock is reported as one: %s', (message) => {
   expect(refusal(new Error(message))).toMatchObject({ kind: 'retryable', message: expect.stringContaining('in use') });
 });
 
@@ -32,7 +32,7 @@ it.each([
   'Out of Memory Error: Failed to allocate block of 262144 bytes (bad allocation)',
   `IO Error: Detached database 'store', but CHECKPOINT during DETACH failed.
 Checkpoint failed for database "store". The database has been invalidated. Original error: Allocation failure`,
-])('memory that the system refuses is not told as that of cdsync: %s', (message) => {
+])('memory that the system refuses is not reported as that of cdsync: %s', (message) => {
   const limit = { hint: expect.stringMatching(/^(?!.*raise).*ulimit -v/) };
   expect(databaseError(new Error(message))).toMatchObject({ code: 'memory_refused', ...limit });
   expect(refusal(new Error(message))).toMatchObject({ code: 'destination_refused', ...limit });

@@ -14,7 +14,7 @@ describe('Spans longer than the timers of Node', () => {
     vi.useRealTimers();
   });
 
-  it.each([1, 24, 25, 50, 400])('a call after %i days comes then, and not before', (days) => {
+  it.each([1, 24, 25, 50, 400])('a call after %i days happens then, and not before', (days) => {
     const call = vi.fn();
     callAfter(days * dayMs, call);
     vi.advanceTimersByTime(days * dayMs - 1);
@@ -23,7 +23,7 @@ describe('Spans longer than the timers of Node', () => {
     expect(call).toHaveBeenCalledTimes(1);
   });
 
-  it('a call that was cancelled in its second span never comes', () => {
+  it('a call that was cancelled in its second span never happens', () => {
     const call = vi.fn();
     const cancel = callAfter(60 * dayMs, call);
     vi.advanceTimersByTime(30 * dayMs);

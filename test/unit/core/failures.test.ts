@@ -39,7 +39,7 @@ it.each<[boolean, RunStatus, (string | null)[], (string | null)[]]>([
 });
 
 describe('the failures of a run', () => {
-  it('tell an outage of several API groups once, and a refused login, and each held stream', () => {
+  it('report an outage of several API groups once, and a refused login, and each held stream', () => {
     const report = reportOf('failed', [
       'service_unavailable',
       'unreachable',
@@ -83,7 +83,7 @@ describe('the failures of a run', () => {
     ['guard_x', ['service_unavailable', 'guard_x'], []],
     ['destination_login', ['service_unavailable'], ['destination_login']],
     ['service_unavailable', ['service_unavailable'], ['destination_unavailable']],
-  ])('that need a person decide what comes next: %s of %j and %j', (code, streams, destinations) => {
+  ])('that need a person decide the next step: %s of %j and %j', (code, streams, destinations) => {
     expect(decisiveFailure(failuresOf(reportOf('failed', streams, destinations)))?.error.code).toBe(code);
   });
 });

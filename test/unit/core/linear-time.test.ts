@@ -100,7 +100,7 @@ describe('texts of others', () => {
     for (const piece of pieces) {
       const text = (length: number) => `${piece.repeat(length / piece.length)}!`;
       const long = seconds(read, text(65_536));
-      // What is this quick cannot hang anything; a pattern in quadratic time takes seconds.
+      // A pattern that is this quick cannot hang anything; a pattern in quadratic time takes seconds.
       if (long < 0.25) continue;
       const ratio = least(read, text(65_536)) / least(read, text(32_768));
       expect(ratio, JSON.stringify(piece)).toBeLessThan(3.2);

@@ -98,7 +98,7 @@ it.each([
   expect(formatBytes(bytes)).toBe(said);
 });
 
-it('an age in the future is told as a clock that was ahead', () => {
+it('an age in the future is shown as a clock that was ahead', () => {
   expect(formatAge(0)).toBe('0.0 s ago');
   expect(formatAge(-1)).toContain('a clock was ahead');
   expect(inSeconds(1234.4)).toBe(1.234);

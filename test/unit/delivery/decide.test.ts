@@ -20,7 +20,7 @@ const elsewhere = (newStorage: 'hold' | 'warn'): Situation => ({
 });
 
 describe('a keyed table', () => {
-  it('of another store is told with the snapshot and the rows of both', () => {
+  it('of another store is reported with the snapshot and the rows of both', () => {
     const told =
       'this storage folder is new, and table "members" has 10 rows of snapshot 12 of another one; this one has 10 rows in snapshot 7';
     expect(() => decide(elsewhere('hold'))).toThrow(told);
@@ -63,7 +63,7 @@ describe('a keyed table', () => {
     ['is further behind than changes are kept', withRecord(quiet, { sequence: 2, run_id: 'run-2' }), 'reload'],
     ['is of another store', withRecord(quiet, { store_id: 'there', stores: [{ id: 'there', since: '' }] }), 'reload'],
     ['is of another store, which is held', elsewhere('hold'), 'storage_new'],
-    ['is of another store, which is told', elsewhere('warn'), 'reload'],
+    ['is of another store, which is reported', elsewhere('warn'), 'reload'],
     ['is of another store, is held, and is taken over', { ...elsewhere('hold'), ...flag('adopt') }, 'reload'],
     ['is of another store, is held, and gets all rows', { ...elsewhere('hold'), ...flag('full') }, 'reload'],
     ['is of another store, is held, and is made again', { ...elsewhere('hold'), ...flag('recreate') }, 'create'],

@@ -48,7 +48,7 @@ async function status(): Promise<DestinationStatus> {
   return found as DestinationStatus;
 }
 
-it('says in one sentence, on every output, what is sent and what is missing', async () => {
+it('names in one sentence, on every output, the rows that are sent and the ones that are missing', async () => {
   await run();
   await deliver(0);
   const found = {

@@ -104,7 +104,7 @@ describe('a text of a column whose texts were values', () => {
     fc.constantFrom('true', 'false', 'True', 'False', 'TRUE', 'FALSE', '1e-7', '-1e-7', '1e+21', '9'.repeat(38)),
   );
 
-  it('is its value as before, digit for digit, once an odd text came; another text is not', async () => {
+  it('is its value as before, digit for digit, once an odd text arrived; another text is not', async () => {
     const property = fc.asyncProperty(texts, fc.constantFrom('VARCHAR', 'JSON'), async (text, now) => {
       const form = textFormatOf(inferTextFormat(text));
       fc.pre(form !== undefined);

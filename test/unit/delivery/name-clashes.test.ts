@@ -86,7 +86,7 @@ describe('a rename of a destination is carried out', () => {
   it.each<[string, WantedColumn[]]>([
     ['onto a column that is dropped', [wanted('a', { as: 'b' }), wanted('b', { isDropped: true })]],
     ['if two columns exchange names', [wanted('a', { as: 'b' }), wanted('b', { as: 'a' })]],
-    ['to another case of its own name', [wanted('a', { as: 'A' }), wanted('b')]],
+    ['to another case of the same name', [wanted('a', { as: 'A' }), wanted('b')]],
   ])('%s', (_, columns) => {
     const first = mapped([wanted('a'), wanted('b')], 'postgres');
     for (const before of [undefined, { ...first, generation: 1, pending: null }]) {
@@ -112,7 +112,7 @@ function alone(as: string, connector: Connector): string {
 
 describe('over any rules', () => {
   const name = fc.constantFrom('a', 'b', 'ab', 'A__text', 'b__text', 'e', 'é', '_run_id', '_op', long, `${long}x`, 'x');
-  // A stream has no two names that differ only in case, and none of cdsync's own.
+  // A stream has no two names that differ only in case, and no name of cdsync.
   const column = fc.record({
     name: fc.constantFrom('a', 'b', 'c', 'e', long),
     as: fc.option(name),
@@ -120,7 +120,7 @@ describe('over any rules', () => {
   });
   const columns = fc.uniqueArray(column, { selector: ({ name: own }) => own, maxLength: 5 });
 
-  it('each column has a name of its own, and a renamed one the name of its rule, or nothing is sent', () => {
+  it('each column has another name, and a renamed one the name of its rule, or nothing is sent', () => {
     const property = fc.property(columns, fc.constantFrom(...(Object.keys(connectors) as Connector[])), (made, to) => {
       const all = made.map(({ name: own, as, isDropped }) => wanted(own, { as: as ?? own, isDropped }));
       const present = all.filter(({ isDropped }) => !isDropped);

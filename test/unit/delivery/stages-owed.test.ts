@@ -63,7 +63,7 @@ async function deliver(name: keyof typeof connectors, given: Readonly<Record<str
 const owed = { status: 'partial', error: 'removal_owed', pending: 1 };
 const done = { status: 'ok', error: undefined, pending: 0 };
 
-it('bigquery says in each night that a stage could not be dropped, and drops it first when it may', async () => {
+it('bigquery says in each run that a stage could not be dropped, and drops it first when it may', async () => {
   const { dataset, options, close } = await bigquery.place();
   const night = () => deliver('bigquery', options);
   const stages = async () => {
@@ -106,7 +106,7 @@ it('bigquery says in each night that a stage could not be dropped, and drops it 
   await close();
 });
 
-it('snowflake says in the night that its stages could not be dropped; they end with their session', async () => {
+it('snowflake says in the run that its stages could not be dropped; they end with their session', async () => {
   const { schema, options, close } = await snowflake.place();
   const night = () => deliver('snowflake', options);
   await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);

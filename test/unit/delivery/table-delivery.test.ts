@@ -126,7 +126,7 @@ describe('a delivery to a table', () => {
     },
   );
 
-  it('says in each night that something is left, and removes it first when it may, also with nothing to do', async () => {
+  it('says in each run that something is left, and removes it first when it may, also with nothing to do', async () => {
     const left = { refusal: 'DROP is not granted' as string | null, removed: 0 };
     const connector = leaving(left);
     const owed = {
@@ -144,7 +144,7 @@ describe('a delivery to a table', () => {
     expect(await deliver({ connector })).toMatchObject({ ...owed, action: 'increment' });
     expect([await rows(), left.removed, await pending()]).toEqual([['a 1', 'b 2'], 0, 1]);
     left.refusal = null;
-    // Whoever lost the folder with the state learns it from the record.
+    // A user who lost the folder with the state learns it from the record.
     await rm(stream.layout.delivery('warehouse'), { recursive: true });
     expect(await deliver({ connector })).toMatchObject({ status: 'ok', action: 'nothing', error: undefined });
     expect([left.removed, await pending()]).toEqual([1, 0]);

@@ -3,7 +3,7 @@ import type { NextMap } from '../../../src/delivery/table/column-map.js';
 import { decide, keepsAbsent, type Situation, withMap } from '../../../src/delivery/table/decide.js';
 import { appending, flag, found, late, pending, quiet, same, withRecord } from './situations.js';
 
-/** The whole decision, or the refusal's code and what it says. */
+/** The whole decision, or the refusal's code and message. */
 function whole(situation: Situation, next: NextMap = same): unknown {
   try {
     return withMap(decide(situation), situation, next);

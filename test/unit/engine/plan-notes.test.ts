@@ -27,7 +27,7 @@ describe('remarks of a plan', () => {
     expect(repeatedReadings([reading('a', 'x'), reading('b', 'x', 'gold', 'profiles')])).toEqual([]);
   });
 
-  it('say what a contract would do, and nothing where it lets columns evolve', () => {
+  it('say how a contract would act, and nothing if it lets columns evolve', () => {
     const sample = {
       columnsAdded: [{ column: 'mood', type: 'VARCHAR' }],
       columnsWidened: [{ column: 'score', from: 'BIGINT', to: 'DOUBLE' }],

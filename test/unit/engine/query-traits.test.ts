@@ -5,7 +5,7 @@ import { duckdbSession } from '../../fixtures/duckdb-session.js';
 const session = await duckdbSession();
 const traits = (query: string) => queryTraits(session, { name: 'q', query }, ['members', 'vip']);
 
-describe('a query whose rows depend on the order of what it reads', () => {
+describe('a query whose rows depend on the order of its input', () => {
   it.each([
     'select country, sum(ltv) from members group by 1',
     'select country, AVG(ltv) from members group by 1',
@@ -48,7 +48,7 @@ describe('a query whose rows change by themselves', () => {
     ['select id from members where exists (select uuidv7() from vip)', ['uuidv7()']],
     ['select id from members tablesample 10%', ['a sample without REPEATABLE']],
     ['select id from members using sample 5', ['a sample without REPEATABLE']],
-  ])('is told: %s', async (query, varying) => {
+  ])('is reported: %s', async (query, varying) => {
     const known = await traits(query);
     expect(known.varying).toEqual(varying);
     expect(varyingWarning('vip', known)).toContain(

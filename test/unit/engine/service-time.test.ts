@@ -10,7 +10,7 @@ const source = {
   page: ({ window }) => auditEventsPageOperation({ happenedFrom: window.from, happenedTo: window.to }),
 } as Partial<WindowedSource> as WindowedSource;
 
-/** A service whose clock is behind that of the client, or ahead if negative. */
+/** A service whose clock is late by this much beside the client's, or ahead if negative. */
 async function untilOf(behindMs: number, { isStrict = false, hasDate = true } = {}) {
   let now = (): number => 0;
   const reply: Reply = (response, { url }) => {

@@ -168,7 +168,7 @@ it('a list to be compared with its total says so if there is none', async () => 
 describe('totals that differ between readings', () => {
   const listed = { distrustsTokens: true };
 
-  it('of a partitioned list fail it only if it is to be compared with them', async () => {
+  it('of a partitioned list fail it only if it must be compared with them', async () => {
     const list = { partitions: values };
     const input = { totals: [10, 10, 10], outcomes: [5, 5] };
     expect((await read({ ...input, list })).error).toBeUndefined();
@@ -187,7 +187,7 @@ describe('totals that differ between readings', () => {
     expect(error?.code).toBe(code);
   });
 
-  it.each(['page_loop', 'dead_token'] as const)('a reading that ends with %s has no end of its own', async (code) => {
+  it.each(['page_loop', 'dead_token'] as const)('a reading that ends with %s has no proven end', async (code) => {
     const ended = new CdsyncError('the tokens lead nowhere', { code });
     const found = await read({ totals: [null, null, null], outcomes: [ended, 100], list: listed });
     expect([found.error, found.readings.length]).toEqual([undefined, 2]);

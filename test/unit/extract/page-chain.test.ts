@@ -236,7 +236,7 @@ describe('a chain of pages', () => {
 });
 
 describe('the bodies of pages', () => {
-  /** Reads a task whose bodies are counted: those that came, and those that were given back. */
+  /** Reads a task whose bodies are counted: those that arrived, and those that were given back. */
   async function bodies(
     pages: (token: string | null, fetch: number) => Promise<PageBytes> | PageBytes,
     take: (page: PageBytes, index: number) => void = () => undefined,
@@ -283,7 +283,7 @@ describe('the bodies of pages', () => {
     });
   });
 
-  it('are given back if the sink fails, also that of the page that was fetched meanwhile', async () => {
+  it('are given back if the sink fails, also that of the page that was fetched at the same time', async () => {
     const failing = bodies(three, (_, index) => {
       if (index === 1) throw new Error('the disk is full');
     });
@@ -292,7 +292,7 @@ describe('the bodies of pages', () => {
     await expect.poll(() => counts).toEqual({ came: 3, back: 3 });
   });
 
-  it('are given back if a page comes after the end of the chain', async () => {
+  it('are given back if a page arrives after the end of the chain', async () => {
     let arrive = () => {};
     const late = new Promise<void>((resolve) => {
       arrive = resolve;

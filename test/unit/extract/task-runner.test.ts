@@ -9,7 +9,7 @@ import { type Reply, scriptedService, serviceOptions, testClient } from '../api/
 
 const countries = ['AT', 'CH', 'DE', 'FR', 'IT', 'NL'];
 
-/** Answers 500 for the partition DE, and else with an empty page. */
+/** Responds 500 for the partition DE, and else with an empty page. */
 const poisoned: Reply = (response, { url }) => {
   response.statusCode = url.searchParams.get('filter[country]') === 'DE' ? 500 : 200;
   response.end(JSON.stringify({ data: [], message: 'broken' }));

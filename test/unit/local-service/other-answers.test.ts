@@ -36,13 +36,13 @@ const start = (body: object) => request('/api/workflow/runs/', { method: 'POST',
 const event = (init: RequestInit) => request('/prof/events/evs-1', { method: 'POST', ...init });
 
 describe('deployments that differ', () => {
-  it('answer events with another success and another body', async () => {
+  it('respond to events with another success and another body', async () => {
     await set({ kind: 'success', status: 200, body: 'Accepted', match: '/events/' });
     const response = await event({ body: '{}' });
     expect([response.status, await response.text()]).toEqual([200, 'Accepted']);
   });
 
-  it.each([201, 206])('answer lists with %i', async (status) => {
+  it.each([201, 206])('respond to lists with %i', async (status) => {
     await set({ kind: 'success', status });
     const response = await indexes();
     expect([response.status, Object.keys((await response.json()) as object)]).toEqual([

@@ -27,7 +27,7 @@ it('a run that reached nothing does not make it news again', () => {
   expect(newEvents({ ...receiver, on: [...receiver.on] }, after([ending]), known)).toEqual([]);
 });
 
-it('an end without a date is told as a sentence', () => {
+it('an end without a date is shown as a sentence', () => {
   expect(deprecationLine({ api: 'profile', version: null, deprecated: null, sunset: 'true' })).toBe(
     'the Profile API will end, the service says',
   );

@@ -157,7 +157,7 @@ describe('a receiver', () => {
     ]);
   });
 
-  it('takes an interruption back, for those who were told of it', async () => {
+  it('takes an interruption back, for those who were notified of it', async () => {
     const statuses: Status[] = ['ok', 'interrupted', 'ok', 'ok'];
     const told = [webhook({ on: ['interrupted', 'recovered'] })];
     expect(await eventsOf(told, statuses)).toEqual(['', 'interrupted', 'recovered', '']);

@@ -82,7 +82,7 @@ it('numbers, decimals and times have every digit', async () => {
   expect(Object.is(table.getChild('real')?.get(2999), -0)).toBe(true);
 }, 60_000);
 
-it('nested values, bytes and what has no type in Arrow', async () => {
+it('nested values, bytes and types that Arrow lacks', async () => {
   const { bytes } =
     await written(`SELECT [{'a': 1, 'b': NULL}, NULL] AS list, [1, NULL, 3]::INTEGER[3] AS fixed, MAP {'k': 1.50, 'l': NULL} AS map,
     '\\x00\\xFF'::BLOB AS bytes, UUID '00000000-0000-0000-0000-00000000000a' AS id, INTERVAL '1 month 2 days' AS span,

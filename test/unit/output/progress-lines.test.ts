@@ -45,7 +45,7 @@ describe('pace', () => {
 });
 
 describe('progress on a terminal', () => {
-  it('shows rows of how many, a bar, rate, share of which limit and time left, from the first look on', () => {
+  it('shows rows of how many, a bar, rate, the limit with its share, and time left, from the first look on', () => {
     const lines = new ProgressLines(2000, 0);
     const view = run([stream('members', { rows: 25_000, requests: 500, expectedRows: 100_000 })]);
     expect(lines.block(view, 1000, wide)).toEqual([
@@ -54,7 +54,7 @@ describe('progress on a terminal', () => {
     ]);
   });
 
-  it('divides requests by the limit of their own API, and counts the answers of streams that ask by key', () => {
+  it('divides requests by the limit of their own API, and counts the responses of streams that ask by key', () => {
     const lines = new ProgressLines(2000, 0);
     const limit = { group: 'realtime', per_second: 200 } as const;
     const keyed = stream('vip', { rows: 150, requests: 150, expectedRows: 300, unit: 'answers', limit });

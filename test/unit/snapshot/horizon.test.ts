@@ -8,7 +8,7 @@ const nights = 40;
 const keptDays = 7;
 const tiers = ['bronze', 'silver', 'gold'];
 
-/** The rows of a night: some persons change tier, some leave, some are new, one never changes. */
+/** The rows of a run: some persons change tier, some leave, some are new, one never changes. */
 function membersOf(night: number): GivenRow[] {
   const ids = Array.from({ length: 12 }, (_, at) => night + at).filter((id) => id % 5 !== night % 5);
   return [
@@ -43,7 +43,7 @@ let kept: Night[];
 beforeAll(async () => {
   const page = await readFile('docs/analysts.md', 'utf8');
   queries = [...page.matchAll(/```sql\n([\s\S]*?);\n```/g)].map(([, sql = '']) => sql);
-  // The last night is half a day ago.
+  // The last run is half a day ago.
   snapshots = await Snapshots.open({ began: Date.now() - day / 2 - (nights - 1) * day, stepMs: day });
   past = [];
   for (let night = 0; night < nights; night += 1) {

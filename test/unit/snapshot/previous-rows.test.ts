@@ -107,7 +107,7 @@ test('a query that has not seen the stream yet compares it with nothing', async 
   }
 });
 
-test('the oldest rows that there are stand for those that the store no longer has', async () => {
+test('the oldest rows that there are replace those that the store no longer has', async () => {
   const own = await Snapshots.open();
   try {
     const first = await own.run(stream, [{ id: 'a', v: 1 }]);

@@ -14,6 +14,6 @@ it.each([
 ])('a job %s is asked for by its id again, for seven days at most', (_, job, isOpen) => {
   expect(unfinished?.is(job, 0)).toBe(isOpen);
   expect(unfinished?.is(job, 7 * dayMs)).toBe(isOpen);
-  // The service has forgotten it: what is known of it stays, and no request asks for it.
+  // The service has forgotten it: its stored row stays, and no request asks for it.
   expect(unfinished?.is(job, 7 * dayMs + 1)).toBe(false);
 });

@@ -46,7 +46,7 @@ describe('the log of decisions', () => {
     expect(await left('members')).toEqual(['a', 'b', 'c']);
   });
 
-  it('is told if any line or byte of it is lost, altered, moved or repeated', async () => {
+  it('is reported if any line or byte of it is lost, altered, moved or repeated', async () => {
     for (const key of ['a', 'b', 'c']) await forget([key]);
     const text = await readFile(layout.decisions, 'utf8');
     const [one, two, three] = text.split('\n') as [string, string, string];
@@ -71,7 +71,7 @@ describe('the log of decisions', () => {
     expect((await DecisionLog.read(layout)).decisions).toHaveLength(3);
   });
 
-  it('goes on after an append that was cut short: a torn line is none, a whole one counts', async () => {
+  it('continues after an append that was cut short: a torn line is none, a whole one counts', async () => {
     await forget(['a']);
     const head = await readFile(layout.decisionsHead, 'utf8');
     await forget(['b']);
@@ -83,7 +83,7 @@ describe('the log of decisions', () => {
     expect((await DecisionLog.read(layout)).decisions).toHaveLength(3);
   });
 
-  it('has each line once, whoever appends at the same time', async () => {
+  it('has each line once, however many processes append at the same time', async () => {
     await Promise.all(Array.from({ length: 8 }, (_, n) => forget([`k${n}`])));
     expect((await DecisionLog.read(layout)).decisions).toHaveLength(8);
   });

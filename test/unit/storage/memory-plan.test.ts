@@ -10,7 +10,7 @@ import {
 const sizes = [440, 512, 640, 768, 1024, 2048, 4500, 16_384, 1_048_576];
 
 describe('memory_mb is one figure', () => {
-  test.each(sizes)('%d MB: what is given in one phase is no more than that together', (memoryMb) => {
+  test.each(sizes)('%d MB: the parts of one phase are no more than that together', (memoryMb) => {
     for (const threads of [1, 2, 8])
       for (const cached of [0, 0.1, 0.5, 1])
         for (const recordBytes of [0, 900, 1_000_000])
@@ -56,7 +56,7 @@ describe('memory_mb is one figure', () => {
     });
   });
 
-  test('and DuckDB leaves the record caches what they have, down to the least that it works with', () => {
+  test('and DuckDB leaves the record caches their memory, down to the least that it works with', () => {
     const comparing = (memoryMb: number, cacheBytes: number) =>
       planMemory({ memoryMb, threads: 2 }, { cacheBytes }).duckdb.comparing.memoryMb;
     expect([900_000, 100_000_000, 248_000_000, 9e9].map((bytes) => comparing(768, bytes))).toEqual([

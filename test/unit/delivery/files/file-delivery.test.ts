@@ -52,7 +52,7 @@ describe('files that a partner takes', () => {
     expect(await place.files()).toMatchObject({ 'members_0002.csv': 'id,n\nb,2\n' });
   });
 
-  it('does not write again what the partner has taken away', async () => {
+  it('does not write again a file that the partner has taken away', async () => {
     await place.stream.commit([insert('a', 1)]);
     await place.deliver();
     await rm(join(place.place, 'members_0001.csv'));
@@ -152,7 +152,7 @@ describe('files that a partner takes', () => {
     expect(await place.deliver(options)).toMatchObject({ action: 'nothing' });
   });
 
-  it('tells what had been taken away', async () => {
+  it('reports the files that had been taken away', async () => {
     await place.stream.commit([insert('anna', 1), insert('bert', 2)]);
     await place.deliver();
     await rm(join(place.place, 'members_0001.csv'));
@@ -194,7 +194,7 @@ describe('files that a partner takes', () => {
     [{ format: 'tsv' }, 'gzip', 'id\tn\n'],
     [{ format: 'json' }, 'gzip', '[\n]\n'],
     [{ format: 'jsonl' }, 'gzip', ''],
-  ])('empties a list with a readable file on that night alone: %j, %s', async (options, compress, text) => {
+  ])('empties a list with a readable file in that run alone: %j, %s', async (options, compress, text) => {
     const named = { ...options, compress, file: '{{ sequence }}', done: '{{ file }}.done' };
     await place.stream.commit([insert('a', 1)]);
     await place.deliver(named);
@@ -227,7 +227,7 @@ describe('files that a partner takes', () => {
     expect((await place.deliver({}, { full: true, file: 'members_1.csv' })).error?.code).toBe('file_unknown');
   });
 
-  it('says what it would write', async () => {
+  it('names the files that it would write', async () => {
     await place.stream.commit([insert('a', 1), insert('b', 2)]);
     const { plan } = await place.planned();
     expect(plan?.files).toEqual([{ name: 'members_0001.csv', rows: 2, bytes: 8 }]);

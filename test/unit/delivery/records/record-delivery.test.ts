@@ -21,7 +21,7 @@ class Receiver {
   refused: ReadonlySet<string> = new Set();
   /** Keys that it fails on. */
   failing: ReadonlySet<string> = new Set();
-  /** Keys of which its connector can make no request. */
+  /** Keys that its connector can make no request of. */
   unsent: ReadonlySet<string> = new Set();
   batches = 0;
   /** How many records it takes before it is gone. */
@@ -153,7 +153,7 @@ describe('a delivery of records', () => {
     expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c -', 'insert d -']);
   });
 
-  it('says insert of what the receiver never had, and update of what it has, whatever the runs before the delivery saw', async () => {
+  it('says insert of rows that the receiver never had, and update of rows that it has, whatever the runs before the delivery saw', async () => {
     await stream.commit([insert('a', 1), insert('b', 1)]);
     await deliver();
     said();

@@ -107,7 +107,7 @@ describe('records are handed over', () => {
     expect(await send(outbox([['a', 'b', 'c']]), all)).toEqual([['b@1']]);
   });
 
-  it('deletes first, and only when they are through the others, which may need what the deletes free', async () => {
+  it('deletes first, and only when they are through the others, which may need values that the deletes free', async () => {
     const records = outbox([['a', 'b', 'c', 'd']]).map((record, at) => ({
       ...record,
       op: at < 2 ? ('delete' as const) : ('update' as const),
@@ -126,7 +126,7 @@ describe('records are handed over', () => {
     expect([acknowledged.count, mixed]).toEqual([4, []]);
   });
 
-  it('once more after all others if what others free may let them pass', async () => {
+  it('once more after all others if values that others free may let them pass', async () => {
     const tries = new Map<string, number>();
     const sent = await send(outbox([['a', 'b', 'c']]), (batch) =>
       batch.map(({ id }): RecordResult => {

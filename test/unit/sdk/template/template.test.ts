@@ -152,7 +152,7 @@ test.each([
   expect(first?.startsWith(message), first).toBe(true);
 });
 
-test('a fault says which placeholder of which text it is', () => {
+test('a fault names its placeholder and its text', () => {
   const faults = templateFaults({ a: ['{{ n }} {% if n %}{{ x y }}{% endif %}'], '{{ k }}': 1 });
   expect(faults).toMatchObject([
     { path: ['a', 0], placeholder: 2, code: 'template_invalid' },
