@@ -412,7 +412,7 @@ describe('one bad record', () => {
 });
 
 describe('a request that may have been done', () => {
-  it.each(['no answer', '504'])('goes out again with the same bytes and key: %s', async (how) => {
+  it.each(['no response', '504'])('goes out again with the same bytes and key: %s', async (how) => {
     receiver.reset((_, response, count) => {
       if (count > 1) return response.writeHead(204).end();
       return how === '504' ? response.writeHead(504).end() : response.destroy();
