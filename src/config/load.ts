@@ -74,11 +74,12 @@ async function withConnectors<R, O extends ParseOptions>(
   const text = decodeText(bytes, shown);
   const unknown = new Set<string>();
   try {
-    return read(text, file, { ...options, connectors: await builtInConnectors(text), unknownConnectors: unknown });
+    const named = new Map([...(await builtInConnectors(text)), ...(options.connectors ?? [])]);
+    return read(text, file, { ...options, connectors: named, unknownConnectors: unknown });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     // With all of them: an error names those that there are.
-    const known = await builtInConnectors();
+    const known = new Map([...(await builtInConnectors()), ...(options.connectors ?? [])]);
     const others = await loadConnectors(
       [...unknown].filter((word) => !known.has(word)),
       file,
