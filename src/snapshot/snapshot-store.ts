@@ -31,6 +31,7 @@ export class SnapshotStore {
   #id = '';
   #isClosed = false;
   #hasLargeTexts = false;
+  #compression: Compression = 'auto';
 
   private constructor(database: Database, session: Session) {
     this.#database = database;
@@ -159,12 +160,18 @@ export class SnapshotStore {
   async expectLargeTexts(): Promise<void> {
     if (this.#hasLargeTexts) return;
     this.#hasLargeTexts = true;
-    await this.#database.compress('zstd');
+    await this.#compress('zstd');
+  }
+
+  /** Chooses the compression of what is written until the store is closed. */
+  async #compress(compression: Compression): Promise<void> {
+    if (compression !== this.#compression) await this.#database.compress(compression);
+    this.#compression = compression;
   }
 
   /** Writes the committed data into the file. @param streams all of the store */
   async checkpoint(streams: readonly Pick<StreamState, 'rows' | 'large_texts'>[]): Promise<void> {
-    if (!this.#hasLargeTexts) await this.#database.compress(compressionFor(streams));
+    if (!this.#hasLargeTexts) await this.#compress(compressionFor(streams));
     await this.session.run(`CHECKPOINT ${storeName}`);
   }
 
@@ -183,7 +190,7 @@ export class SnapshotStore {
       await this.session.run(`DETACH ${storeName}`);
     } finally {
       this.session.close();
-      await this.#database.compress('auto');
+      await this.#compress('auto');
     }
   }
 }
