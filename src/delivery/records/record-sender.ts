@@ -8,7 +8,6 @@ import type { Outbox, StoredRecord } from './outbox.js';
 /** How often a record is sent before it waits for the next delivery, and how often the destination is asked before it counts as away. */
 const rounds = 6;
 const firstDelayMs = 500;
-const longestDelayMs = 30_000;
 /** A delivery does not wait longer than this for a receiver, whatever that asks for. */
 const maxAskedMs = 300_000;
 /** This many batches in a row without one taken record: the destination is away, and not a record wrong. */
@@ -39,7 +38,8 @@ export interface SendTask {
 interface Again {
   readonly record: StoredRecord;
   readonly reason: string;
-  readonly afterMs: number;
+  /** Of the monotonic clock: not before it. */
+  readonly from: number;
   readonly isTried: boolean;
 }
 
@@ -112,7 +112,7 @@ class RecordSender {
     const { batchRecords = 1, batchBytes = Number.POSITIVE_INFINITY } = this.#capabilities;
     const bytes = Buffer.byteLength(record.json);
     if (bytes > batchBytes) {
-      this.#note([], [refused(record, `a record of ${bytes} bytes, longer than a batch may be (${batchBytes})`)]);
+      this.#note([], [this.#refuse(record, `a record of ${bytes} bytes, longer than a batch may be (${batchBytes})`)]);
       return;
     }
     if (this.#bytes + bytes > batchBytes) await this.#flush();
@@ -156,10 +156,9 @@ class RecordSender {
       this.#failure = unanswered(this.#again);
       return;
     }
-    const backoff = Math.min(firstDelayMs * 2 ** (this.#pauses - 1), longestDelayMs);
     const asked = this.#askedMs;
     this.#askedMs = 0;
-    await clock.sleep(Math.max(backoff, asked), signal);
+    await clock.sleep(Math.max(delayMs(this.#pauses), asked), signal);
     // Another failure pauses again.
     this.#failedInRow = Math.min(this.#failedInRow, maxFailedInRow - 1);
   }
@@ -183,7 +182,7 @@ class RecordSender {
         this.#tryAgain(record, result);
       } else if (result.mayPassLast && !this.#isLastTurn) this.#last.push(record);
       else {
-        const reject = refused(record, result.reason, result.column);
+        const reject = this.#refuse(record, result.reason, { column: result.column ?? null });
         rejects.push(reject);
         if (result.isUnsent) unsent.add(reject);
       }
@@ -197,9 +196,9 @@ class RecordSender {
     record: StoredRecord,
     { reason, afterMs = 0, isForAll, isTried = false }: RecordResult & { type: 'again' },
   ): void {
-    const again = { record, reason, afterMs, isTried };
-    this.#again.push(again);
-    if (afterMs > maxAskedMs) this.#failure ??= asksTooLong(this.#again.length, again, this.#task.clock);
+    const { clock } = this.#task;
+    this.#again.push({ record, reason, from: clock.monotonic() + afterMs, isTried });
+    if (afterMs > maxAskedMs) this.#failure ??= asksTooLong(this.#again.length, { reason, afterMs, now: clock.now() });
     else if (isForAll) this.#askedMs = Math.max(this.#askedMs, afterMs, firstDelayMs);
   }
 
@@ -231,10 +230,16 @@ class RecordSender {
     progress(outbox.acknowledged.count);
   }
 
+  /** Owed from now on, and not when it is noted: by then, the destination may have taken a later record of the key. */
+  #refuse(record: StoredRecord, reason: string, more: Partial<Refusal> = {}): Refusal {
+    const { offset, key, op, runId } = record;
+    this.#owed.set(key, op);
+    return { offset, key, column: null, reason, run_id: runId, op, ...more };
+  }
+
   #noteRefused(rejects: readonly Refusal[]): void {
     const { outbox, progress } = this.#task;
     outbox.acknowledged.note([], rejects);
-    for (const { key, op } of rejects) if (key !== null && op !== undefined) this.#owed.set(key, op);
     progress(outbox.acknowledged.count);
   }
 
@@ -263,9 +268,8 @@ class RecordSender {
         return;
       }
       this.#again = [];
-      const longest = again.reduce((most, { afterMs }) => Math.max(most, afterMs), 0);
-      if (!this.#mustPause)
-        await clock.sleep(Math.max(Math.min(firstDelayMs * 2 ** (round - 1), longestDelayMs), longest), signal);
+      const last = again.reduce((most, { from }) => Math.max(most, from), 0);
+      if (!this.#mustPause) await clock.sleep(Math.max(delayMs(round), last - clock.monotonic()), signal);
       // Each round finds out again whether the destination takes any.
       this.#failedInRow = 0;
       for (const { record } of again) await this.#add(record);
@@ -281,21 +285,15 @@ class RecordSender {
       this.#failure = unanswered(again);
       return;
     }
-    this.#noteRefused(again.map(({ record, reason }) => ({ ...refused(record, reason), is_waiting: true })));
+    this.#noteRefused(again.map(({ record, reason }) => this.#refuse(record, reason, { is_waiting: true })));
     this.#again = [];
     this.#failedInRow = 0;
   }
 }
 
-function refused(record: StoredRecord, reason: string, column?: string): Refusal {
-  return {
-    offset: record.offset,
-    key: record.key,
-    column: column ?? null,
-    reason,
-    run_id: record.runId,
-    op: record.op,
-  };
+/** The wait before the nth repetition. */
+function delayMs(repetition: number): number {
+  return firstDelayMs * 2 ** (repetition - 1);
 }
 
 function allRefused(reason: string): CdsyncError {
@@ -308,8 +306,11 @@ function allRefused(reason: string): CdsyncError {
 /** The destination is away for so long that another attempt of this delivery could only find that out again. */
 export class AwayForLong extends CdsyncError {}
 
-function asksTooLong(count: number, { reason, afterMs }: Again, clock: Clock): CdsyncError {
-  const until = clock.now() + afterMs;
+function asksTooLong(
+  count: number,
+  { reason, afterMs, now }: { readonly reason: string; readonly afterMs: number; readonly now: number },
+): CdsyncError {
+  const until = now + afterMs;
   // A year that no date has is no help.
   const moment = until < 253_402_300_800_000 ? `, until ${new Date(until).toISOString().slice(0, 19)}Z,` : '';
   return new AwayForLong(

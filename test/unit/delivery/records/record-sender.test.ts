@@ -1,86 +1,23 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Acknowledgements } from '../../../../src/delivery/records/acknowledgements.js';
-import type { StoredRecord } from '../../../../src/delivery/records/outbox.js';
-import { type SendTask, sendRecords } from '../../../../src/delivery/records/record-sender.js';
-import type { OutgoingRecord, RecordCapabilities, RecordResult } from '../../../../src/sdk/destination.js';
-import { JumpingClock, turn } from '../../api/clocks.js';
+import type { OutgoingRecord, RecordResult } from '../../../../src/sdk/destination.js';
+import { turn } from '../../api/clocks.js';
+import { ok, outbox, Sending } from './sending.js';
 
-let folder: string;
-let acknowledged: Acknowledgements;
-let clock: JumpingClock;
+let sending: Sending;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cdsync-sender-'));
-  acknowledged = await Acknowledgements.open(join(folder, 'acknowledged.jsonl'));
-  clock = new JumpingClock();
+  sending = await Sending.open();
 });
-afterEach(async () => {
-  await acknowledged.close();
-  await rm(folder, { recursive: true });
-});
+afterEach(() => sending.close());
 
-const ok: RecordResult = { type: 'acknowledged' };
-
-/** Records of several commits, given as one list of keys for each commit. */
-function outbox(commits: readonly (readonly string[])[], json = (key: string) => `{"id":"${key}"}`): StoredRecord[] {
-  const all = commits.flatMap((keys, index) => keys.map((key) => ({ key, sequence: index + 1 })));
-  return all.map(({ key, sequence }, offset) => ({
-    offset,
-    sequence,
-    id: `${key}@${sequence}`,
-    stream: 'members',
-    op: 'update',
-    key,
-    json: json(key),
-    syncedAt: '2026-01-01T00:00:00.000Z',
-    runId: `run-${sequence}`,
-  }));
-}
-
-/** Sends records to a destination that handles each batch as the test says. */
-async function send(
-  records: readonly StoredRecord[],
-  respond: (batch: readonly OutgoingRecord[]) => readonly RecordResult[] | Promise<readonly RecordResult[]>,
-  {
-    onReject = 'continue',
-    signal = new AbortController().signal,
-    ...capabilities
-  }: RecordCapabilities & Partial<Pick<SendTask, 'onReject' | 'signal'>> = {},
-): Promise<string[][]> {
-  const sent: string[][] = [];
-  async function* waiting() {
-    for (const record of records) if (!acknowledged.has(record.offset)) yield record;
-  }
-  await sendRecords({
-    destination: {
-      send: async (batch) => {
-        sent.push(batch.map(({ id }) => id));
-        await turn();
-        return respond(batch);
-      },
-      close: async () => undefined,
-    },
-    capabilities,
-    outbox: { acknowledged, records: waiting },
-    stream: 'members',
-    onReject,
-    clock,
-    signal,
-    progress: () => undefined,
-  });
-  return sent;
-}
-
+const send: Sending['send'] = (records, respond, asked) => sending.send(records, respond, asked);
 const all = (batch: readonly OutgoingRecord[]) => batch.map(() => ok);
 
 describe('records are handed over', () => {
   it('in batches of as many as the destination takes, in order', async () => {
     const sent = await send(outbox([['a', 'b', 'c', 'd', 'e']]), all, { batchRecords: 2 });
     expect(sent).toEqual([['a@1', 'b@1'], ['c@1', 'd@1'], ['e@1']]);
-    expect(acknowledged.count).toBe(5);
+    expect(sending.acknowledged.count).toBe(5);
   });
 
   it('one by one if the destination sets no batch size', async () => {
@@ -91,7 +28,7 @@ describe('records are handed over', () => {
     const records = outbox([['a', 'b', 'c', 'd']], (key) => (key === 'c' ? 'x'.repeat(11) : 'xxxx'));
     const sent = await send(records, all, { batchRecords: 10, batchBytes: 10 });
     expect(sent).toEqual([['a@1', 'b@1'], ['d@1']]);
-    expect(acknowledged.rejects).toEqual([
+    expect(sending.acknowledged.rejects).toEqual([
       {
         key: 'c',
         column: null,
@@ -103,7 +40,7 @@ describe('records are handed over', () => {
   });
 
   it('only if they are not acknowledged yet', async () => {
-    acknowledged.note([0, 2], []);
+    sending.acknowledged.note([0, 2], []);
     expect(await send(outbox([['a', 'b', 'c']]), all)).toEqual([['b@1']]);
   });
 
@@ -123,7 +60,7 @@ describe('records are handed over', () => {
       return all(batch);
     };
     await send(records, respond, { batchRecords: 1, batchesAtOnce: 4 });
-    expect([acknowledged.count, mixed]).toEqual([4, []]);
+    expect([sending.acknowledged.count, mixed]).toEqual([4, []]);
   });
 
   it('once more after all others if values that others free may let them pass', async () => {
@@ -137,7 +74,7 @@ describe('records are handed over', () => {
       }),
     );
     expect(sent).toEqual([['a@1'], ['b@1'], ['c@1'], ['a@1']]);
-    expect([acknowledged.count, acknowledged.rejects]).toEqual([3, []]);
+    expect([sending.acknowledged.count, sending.acknowledged.rejects]).toEqual([3, []]);
   });
 
   it('of one key in the order of the commits, with no more batches at once than the destination takes', async () => {
@@ -148,9 +85,7 @@ describe('records are handed over', () => {
       troubles,
       fc.integer({ min: 1, max: 3 }),
       async (keys, trouble, atOnce) => {
-        await acknowledged.close();
-        await rm(join(folder, 'acknowledged.jsonl'));
-        acknowledged = await Acknowledgements.open(join(folder, 'acknowledged.jsonl'));
+        await sending.reset();
         const [taken, underWay] = [new Map<string, number[]>(), new Set<string>()];
         let [calls, batches] = [0, 0];
         const records = outbox(keys);
@@ -177,7 +112,7 @@ describe('records are handed over', () => {
           { batchRecords: 2, batchesAtOnce: atOnce },
         ).catch((error: { code?: string }) => expect(error.code).toBe('destination_unavailable'));
         for (const sequences of taken.values()) expect(sequences).toEqual([...new Set(sequences)].sort());
-        const known = records.filter(({ offset }) => acknowledged.has(offset)).map(({ id }) => id);
+        const known = records.filter(({ offset }) => sending.acknowledged.has(offset)).map(({ id }) => id);
         expect(known.sort()).toEqual([...taken].flatMap(([key, list]) => list.map((n) => `${key}@${n}`)).sort());
       },
     );
@@ -192,23 +127,23 @@ describe('a record that the destination asks for again', () => {
       refusals-- > 0 ? [{ type: 'again', reason: 'busy', afterMs: 5_000 }] : [ok],
     );
     expect(sent).toEqual([['a@1'], ['a@1'], ['a@1'], ['a@2']]);
-    expect(clock.slept).toEqual([5_000, 5_000]);
+    expect(sending.clock.slept).toEqual([5_000, 5_000]);
   });
 
   it.each([3_600_000, 9_999_999_999_000])(
     'is left for the next delivery if it asks for a wait of %i ms',
     async (afterMs) => {
       let times = 0;
-      const sending = send(outbox([['a']]), () => {
+      const failing = send(outbox([['a']]), () => {
         times += 1;
         return [{ type: 'again', reason: 'the receiver answered 429', afterMs }];
       });
-      await expect(sending).rejects.toMatchObject({ code: 'destination_unavailable', kind: 'retryable' });
-      await expect(sending).rejects.toThrow(
+      await expect(failing).rejects.toMatchObject({ code: 'destination_unavailable', kind: 'retryable' });
+      await expect(failing).rejects.toThrow(
         /asks cdsync to wait (1 h 0 min|115741 days), until \S+Z, .* at most 5 min 0 s: the receiver/,
       );
       expect(times).toBe(1);
-      expect(clock.slept).toEqual([]);
+      expect(sending.clock.slept).toEqual([]);
     },
   );
 
@@ -220,9 +155,9 @@ describe('a record that the destination asks for again', () => {
     };
     await send(outbox([['a', 'b', 'c']]), respond, { batchRecords: 3 });
     expect(times).toBe(6);
-    expect(clock.slept).toEqual([500, 1000, 2000, 4000, 8000]);
-    expect(acknowledged.count).toBe(3);
-    expect(acknowledged.rejects).toEqual([
+    expect(sending.clock.slept).toEqual([500, 1000, 2000, 4000, 8000]);
+    expect(sending.acknowledged.count).toBe(3);
+    expect(sending.acknowledged.rejects).toEqual([
       { key: 'b', column: null, reason: 'busy', run_id: 'run-1', op: 'update', is_waiting: true },
     ]);
   });
@@ -234,8 +169,8 @@ describe('a record that is refused', () => {
 
   it('is kept with its reason, and the others are delivered', async () => {
     await send(outbox([['a', 'b', 'c']]), respond, { batchRecords: 3 });
-    expect(acknowledged.count).toBe(3);
-    expect(acknowledged.rejects).toEqual([
+    expect(sending.acknowledged.count).toBe(3);
+    expect(sending.acknowledged.rejects).toEqual([
       { key: 'b', column: 'id', reason: 'unknown', run_id: 'run-1', op: 'update' },
     ]);
   });
@@ -244,21 +179,21 @@ describe('a record that is refused', () => {
     await expect(
       send(outbox([['a', 'b', 'c', 'd']]), respond, { batchRecords: 3, onReject: 'fail' }),
     ).rejects.toMatchObject({ code: 'row_rejected', message: 'the destination refuses a record: unknown' });
-    expect([0, 1, 2, 3].map((offset) => acknowledged.has(offset))).toEqual([true, false, true, false]);
-    expect(acknowledged.rejects).toEqual([]);
+    expect([0, 1, 2, 3].map((offset) => sending.acknowledged.has(offset))).toEqual([true, false, true, false]);
+    expect(sending.acknowledged.rejects).toEqual([]);
   });
 });
 
 describe('a delivery of records ends', () => {
   it('with the error of the connector, and hands over nothing more', async () => {
     let calls = 0;
-    const sending = send(outbox([['a', 'b', 'c', 'd']]), (batch) => {
+    const failing = send(outbox([['a', 'b', 'c', 'd']]), (batch) => {
       calls += 1;
       if (calls === 2) throw new Error('the login is refused');
       return all(batch);
     });
-    await expect(sending).rejects.toThrow('the login is refused');
-    expect([calls, acknowledged.count]).toEqual([2, 1]);
+    await expect(failing).rejects.toThrow('the login is refused');
+    expect([calls, sending.acknowledged.count]).toEqual([2, 1]);
   });
 
   it('if the connector returns another number of results than it got records', async () => {
@@ -267,7 +202,7 @@ describe('a delivery of records ends', () => {
 
   it('as soon as it is aborted', async () => {
     const stop = new AbortController();
-    const sending = send(
+    const failing = send(
       outbox([['a', 'b', 'c']]),
       (batch) => {
         stop.abort();
@@ -275,7 +210,7 @@ describe('a delivery of records ends', () => {
       },
       { signal: stop.signal },
     );
-    await expect(sending).rejects.toThrow();
-    expect(acknowledged.count).toBeLessThan(3);
+    await expect(failing).rejects.toThrow();
+    expect(sending.acknowledged.count).toBeLessThan(3);
   });
 });
