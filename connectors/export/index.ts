@@ -48,8 +48,8 @@ export default fileConnector({
   }),
 
   sampleName(options, { job, stream }) {
-    const facts = { job, stream, run_id: 'run', at: 0, sequence: 1, day_sequence: 1 };
-    return fileName(options, facts, { part: 1, op: 'inserted' });
+    const properties = { job, stream, run_id: 'run', at: 0, sequence: 1, day_sequence: 1 };
+    return fileName(options, properties, { part: 1, op: 'inserted' });
   },
 
   fileName,

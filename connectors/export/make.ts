@@ -90,7 +90,7 @@ export class FileMaker {
 
   /** One file of text: its rows with header, first and last line. */
   #part(body: AsyncIterable<Buffer>, { rows, total }: { readonly rows: () => number; readonly total: number }) {
-    const { columns, facts, op } = this.#task;
+    const { columns, properties, op } = this.#task;
     const { csv, format } = this.#options;
     const part = this.#files.length + 1;
     if (!isDelimited(this.#options)) {
@@ -100,7 +100,7 @@ export class FileMaker {
     }
     const end = csv.lineEnd === 'crlf' ? '\r\n' : '\n';
     const line = (template: string, count: number) =>
-      template === '' ? '' : `${rendered(template, this.#options, { ...facts, op, part, rows: count })}${end}`;
+      template === '' ? '' : `${rendered(template, this.#options, { ...properties, op, part, rows: count })}${end}`;
     const header = headerLine(columns, this.#options);
     const bom = csv.bom && (csv.encoding === 'utf-8' || csv.encoding === 'utf-16le') ? '\ufeff' : '';
     const first = `${bom}${line(csv.firstLine, total)}${header === undefined ? '' : `${header}${end}`}`;
@@ -126,10 +126,10 @@ export class FileMaker {
   }
 
   #name(): string {
-    const { facts, op, name } = this.#task;
+    const { properties, op, name } = this.#task;
     const part = this.#files.length + 1;
     if (name !== undefined && part === 1) return name;
-    return fileName(this.#options, facts, { op, part });
+    return fileName(this.#options, properties, { op, part });
   }
 
   async #write(
@@ -138,7 +138,7 @@ export class FileMaker {
     name: string,
     rows: () => number,
   ): Promise<void> {
-    const { folder, facts, signal, op } = this.#task;
+    const { folder, properties, signal, op } = this.#task;
     const { compress, encrypt } = this.#options;
     const made = new Measured(['sha256', 'md5']);
     // Hashing takes as long as writing: bytes that are neither packed nor encrypted are hashed once.
@@ -148,10 +148,10 @@ export class FileMaker {
     const steps: (Transform | Step)[] = clear === made ? [...frame] : [...frame, clear];
     if (isDelimited(this.#options)) steps.unshift(this.#watchingNul());
     if (compress === 'gzip') steps.push(createGzip({ level: compressionLevel, chunkSize: 1 << 18 }));
-    if (compress === 'zip') steps.push(await zipOf(inner, facts.at));
+    if (compress === 'zip') steps.push(await zipOf(inner, properties.at));
     if (encrypt !== undefined) {
       const { encrypts } = await import('./pgp.js');
-      steps.push(await encrypts(encrypt, { name: basename(inner), at: facts.at }));
+      steps.push(await encrypts(encrypt, { name: basename(inner), at: properties.at }));
     }
     const path = join(folder, local);
     await pipeline([body, ...steps, made, createWriteStream(path, { mode: 0o600 })] as never, { signal });

@@ -29,9 +29,9 @@ function rowOf(values: Readonly<Record<string, string | number | undefined>>): T
 export function rendered(
   template: string,
   { timeZone }: Pick<ExportOptions, 'timeZone'>,
-  { at, ...facts }: FileFacts & Readonly<Record<string, string | number | undefined>>,
+  { at, ...properties }: FileFacts & Readonly<Record<string, string | number | undefined>>,
 ): string {
-  return new TextTemplate(template).render(rowOf({ ...facts, ...localTime(at, timeZone) }));
+  return new TextTemplate(template).render(rowOf({ ...properties, ...localTime(at, timeZone) }));
 }
 
 function unsafe(name: string): string | undefined {
@@ -81,10 +81,10 @@ function cut(options: ExportOptions, name: string): { readonly rest: string; rea
 /** The name of a file of a delivery. */
 export function fileName(
   options: ExportOptions,
-  facts: FileFacts,
+  properties: FileFacts,
   { op, part }: { readonly op?: FileOp | undefined; readonly part: number },
 ): string {
-  const name = rendered(options.file, options, { ...facts, part, ...(op === undefined ? {} : { op }) });
+  const name = rendered(options.file, options, { ...properties, part, ...(op === undefined ? {} : { op }) });
   const { rest, suffixes } = cut(options, name);
   return safeName(`${rest}${suffixes.join('')}`, 'file');
 }

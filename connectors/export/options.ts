@@ -28,7 +28,7 @@ const template = (info: Parameters<typeof text>[0]) =>
 const csv = option(
   map({
     delimiter: option(z.string(), {
-      description: 'What stands between values: exactly one character.',
+      description: 'The separator of values: exactly one character.',
       example: ';',
       allowed: 'one character such as ; , | or a tab, written "\\t"',
       verbatim: true,
@@ -43,7 +43,7 @@ const csv = option(
       example: 'all',
     }).prefault('needed'),
     header: flag({ description: 'Whether the first line names the columns.', example: false }).prefault(true),
-    null: plain({ description: 'What stands for NULL.', example: 'NULL' }).prefault(''),
+    null: plain({ description: 'The text for NULL.', example: 'NULL' }).prefault(''),
     line_end: choice(['lf', 'crlf'], { description: 'How lines end.', example: 'crlf' }).prefault('lf'),
     bom: flag({ description: 'Whether the file begins with a byte order mark.', example: true }).prefault(false),
     formulas: choice(['keep', 'escape'], {
@@ -233,7 +233,7 @@ export const exportOptions = {
     description: 'Whether a file of the same name that cdsync did not write is replaced.',
     example: true,
   }).prefault(false),
-  keep: duration({ description: 'Removes files of its own that are older.', example: '30d' }).optional(),
+  keep: duration({ description: 'Removes files of this destination that are older.', example: '30d' }).optional(),
   ...objectStoreOptions,
 };
 

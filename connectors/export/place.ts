@@ -7,7 +7,7 @@ import {
   type FilePlace,
   type HandedOver,
   type HandOver,
-  type KnownFile,
+  type WrittenFile,
 } from '../../src/sdk/index.js';
 import { type ExportOptions, rendered, safeName, temporaryName } from './names.js';
 
@@ -24,7 +24,7 @@ export interface PutTask {
   /** The bytes on this machine. */
   readonly local: string;
   readonly name: string;
-  readonly file: KnownFile & { readonly md5: string };
+  readonly file: WrittenFile & { readonly md5: string };
   /** The name while it is uploaded; undefined: its own. */
   readonly temporary: string | undefined;
   /** Whether a file of this name may be replaced. */
@@ -57,7 +57,7 @@ function fileExists(name: string): CdsyncError {
   });
 }
 
-async function isSame(found: FoundFile, known: KnownFile & { readonly md5?: string }): Promise<boolean> {
+async function isSame(found: FoundFile, known: WrittenFile & { readonly md5?: string }): Promise<boolean> {
   if (found.bytes !== known.bytes || (found.md5 ?? known.md5) !== (known.md5 ?? found.md5)) return false;
   return found.sha256 === undefined || (await found.sha256()) === known.sha256;
 }
@@ -106,7 +106,7 @@ export class ExportPlace implements FilePlace {
     return { companions: companions.map(({ name }) => name), isReadBack };
   }
 
-  #companions({ file, facts }: HandOver): Companion[] {
+  #companions({ file, properties }: HandOver): Companion[] {
     const { checksum, done } = this.#options;
     const listed: Companion[] = [];
     const base = file.name.slice(file.name.lastIndexOf('/') + 1);
@@ -114,7 +114,7 @@ export class ExportPlace implements FilePlace {
     if (done === undefined) return listed;
     const mark = typeof done === 'string' ? { file: done, body: '' } : done;
     const { rows, bytes, sha256, md5 } = file;
-    const values = { ...facts, file: file.name };
+    const values = { ...properties, file: file.name };
     const name = safeName(rendered(mark.file, this.#options, values), 'done');
     const text = rendered(mark.body, this.#options, { ...values, file: base, rows, bytes, sha256, md5 });
     return [...listed, { name, text }];
@@ -129,7 +129,7 @@ export class ExportPlace implements FilePlace {
       isTried,
       isOwn = false,
       ...rest
-    }: Omit<HandOver, 'file' | 'path' | 'facts'> & { readonly isOwn?: boolean },
+    }: Omit<HandOver, 'file' | 'path' | 'properties'> & { readonly isOwn?: boolean },
   ): Promise<boolean> {
     const { overwrite, upload } = this.#options;
     const found = await this.#store.find(file.name);
@@ -163,7 +163,7 @@ export class ExportPlace implements FilePlace {
   }
 
   /** Whether a file that was whole under its temporary name is gone under both: it was renamed, and taken away. */
-  async #wasTaken({ name }: KnownFile): Promise<boolean> {
+  async #wasTaken({ name }: WrittenFile): Promise<boolean> {
     const temporary = temporaryName(this.#options, name);
     return temporary !== undefined && (await this.#store.find(temporary)) === undefined;
   }

@@ -105,10 +105,10 @@ function isUsuallyAgain(status: number): boolean {
 }
 
 /** Whether `again` names a status, of whatever kind: APIs report their limits with 200, too. */
-function isNamedAgain(status: number, answer: unknown, { again = [] }: ResponseRules): boolean {
+function isNamedAgain(status: number, body: unknown, { again = [] }: ResponseRules): boolean {
   return again.some((rule) => {
     if (typeof rule === 'string') return fits(status, rule);
-    return fits(status, rule.status) && valuesAt(answer, rule.path).some((value) => rule.in.includes(String(value)));
+    return fits(status, rule.status) && valuesAt(body, rule.path).some((value) => rule.in.includes(String(value)));
   });
 }
 
@@ -118,12 +118,12 @@ function isAccepted(status: number, { op, response }: Form): boolean {
 }
 
 /** The receiver's reason, without values; empty if it gives none in a known place. */
-function reasonIn(answer: unknown, response: HttpResponse, { form, clean }: Sent): string {
+function reasonIn(body: unknown, response: HttpResponse, { form, clean }: Sent): string {
   const { reason } = form.response;
   const paths = reason === undefined ? defaultReasons : typeof reason === 'string' ? [reason] : reason;
-  const words = paths.flatMap((path) => valuesAt(answer, path)).find((text) => typeof text === 'string' && text !== '');
+  const words = paths.flatMap((path) => valuesAt(body, path)).find((text) => typeof text === 'string' && text !== '');
   if (typeof words === 'string') return `: ${clean(words)}`;
-  const isText = String(response.headers['content-type'] ?? '').startsWith('text/plain') && answer === undefined;
+  const isText = String(response.headers['content-type'] ?? '').startsWith('text/plain') && body === undefined;
   return isText && response.body.trim() !== '' ? `: ${clean(response.body.slice(0, 500))}` : '';
 }
 
@@ -143,7 +143,7 @@ function endpointError({ status }: HttpResponse, { form, host }: Sent): CdsyncEr
 }
 
 /** The result of one record, by its entry. */
-function entryResult(value: unknown, sent: Sent, answer: HttpResponse): RecordResult {
+function entryResult(value: unknown, sent: Sent, response: HttpResponse): RecordResult {
   const { form, clean } = sent;
   const { refused, ok, status, reason } = form.response.results as NonNullable<ResponseRules['results']>;
   const words = valuesAt(value, reason ?? '').find((text) => typeof text === 'string' && text !== '');
@@ -154,7 +154,7 @@ function entryResult(value: unknown, sent: Sent, answer: HttpResponse): RecordRe
     if (!isAsked && isAccepted(code, form)) return { type: 'acknowledged' };
     const says = `${said(code)}${typeof words === 'string' ? `: ${because}` : ''}`;
     if (isAsked || isUsuallyAgain(code))
-      return { type: 'again', reason: says, afterMs: askedWaitMs({ ...answer, status: code }) };
+      return { type: 'again', reason: says, afterMs: askedWaitMs({ ...response, status: code }) };
     return { type: 'refused', reason: says, mayPassLast: code === 409 };
   }
   if (ok !== undefined && valuesAt(value, ok)[0] === true) return { type: 'acknowledged' };
@@ -165,10 +165,10 @@ function entryResult(value: unknown, sent: Sent, answer: HttpResponse): RecordRe
   return { type: 'refused', reason: own };
 }
 
-function ownFormatResults(answer: unknown, { ids, host, clean }: Sent): RecordResult[] {
-  if (typeof answer !== 'object' || answer === null || !('results' in answer))
+function ownFormatResults(body: unknown, { ids, host, clean }: Sent): RecordResult[] {
+  if (typeof body !== 'object' || body === null || !('results' in body))
     return ids.map(() => ({ type: 'acknowledged' }));
-  const read = ownResults.safeParse(answer);
+  const read = ownResults.safeParse(body);
   if (!read.success) {
     const [issue] = read.error.issues;
     // Taken for a success, it could lose refused records.
@@ -194,11 +194,11 @@ function ownFormatResults(answer: unknown, { ids, host, clean }: Sent): RecordRe
 export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   const { status } = response;
   const { form, names } = sent;
-  const answer = parsed(response.body);
-  const isAsked = isNamedAgain(status, answer, form.response);
+  const body = parsed(response.body);
+  const isAsked = isNamedAgain(status, body, form.response);
   const accepted = !isAsked && isAccepted(status, form);
   const again = isAsked || (!accepted && isUsuallyAgain(status));
-  const entries = resultsIn(answer, accepted, sent);
+  const entries = resultsIn(body, accepted, sent);
   if (entries !== undefined && entries.length > 0 && status !== 429)
     return namedResults(entries, { accepted, again }, response, sent);
   if (again) {
@@ -214,20 +214,20 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   if (broken !== undefined) throw broken;
   const { success, count } = form.response;
   const isSuccess =
-    success === undefined || valuesAt(answer, success.path).some((value) => String(value) === success.equals);
+    success === undefined || valuesAt(body, success.path).some((value) => String(value) === success.equals);
   const { results } = form.response;
   if (accepted && isSuccess && isByOrder(results) && entries === undefined)
     throw new ResultsMisfit('the answer has no list of results');
   if (accepted && (isSuccess || status >= 400)) {
-    if (form.isOwn) return { type: 'results', results: ownFormatResults(answer, sent) };
-    const notTaken = count === undefined ? 0 : Number(valuesAt(answer, count)[0]);
+    if (form.isOwn) return { type: 'results', results: ownFormatResults(body, sent) };
+    const notTaken = count === undefined ? 0 : Number(valuesAt(body, count)[0]);
     return {
       type: 'results',
       results: names.map(() => ({ type: 'acknowledged' })),
       notTaken: notTaken > 0 ? notTaken : undefined,
     };
   }
-  const reason = `the receiver answered ${said(status)}${names.length === 1 ? reasonIn(answer, response, sent) : ''}`;
+  const reason = `the receiver answered ${said(status)}${names.length === 1 ? reasonIn(body, response, sent) : ''}`;
   return { type: 'refused', reason, mayPassLast: status === 409 };
 }
 
@@ -236,11 +236,11 @@ function isByOrder(results: ResponseRules['results']): boolean {
 }
 
 /** The results of a response. Of one that refuses the request, results that are about something else do not count. */
-function resultsIn(answer: unknown, accepted: boolean, { form, names }: Sent): readonly Entry[] | undefined {
+function resultsIn(body: unknown, accepted: boolean, { form, names }: Sent): readonly Entry[] | undefined {
   const { results } = form.response;
-  if (results === undefined || answer === undefined) return undefined;
+  if (results === undefined || body === undefined) return undefined;
   try {
-    return entriesIn(answer, results, names);
+    return entriesIn(body, results, names);
   } catch (error) {
     if (accepted || !(error instanceof ResultsMisfit)) throw error;
     return undefined;

@@ -104,10 +104,10 @@ export class Login {
     const secret = oauth2.clientSecret?.reveal() ?? '';
     const kept =
       grant === 'refresh_token' ? await readStateIfUsable(this.#kept, z.tuple([z.string(), z.string()])) : undefined;
-    const given = refreshToken?.reveal() ?? '';
+    const configured = refreshToken?.reveal() ?? '';
     const [from, replaced] = kept ?? [];
     // One that was replaced counts only for the token of the configuration that it replaced.
-    const refresh = from === given ? (replaced as string) : given;
+    const refresh = from === configured ? (replaced as string) : configured;
     const form = {
       grant_type: grant,
       ...(grant === 'refresh_token' ? { refresh_token: refresh } : {}),
@@ -130,12 +130,12 @@ export class Login {
       encoded(clientId + secret) !== clientId + secret
     )
       response = await this.#post(oauth2, form, basicHeader(clientId, secret), signal);
-    const answer = tokenIn(response);
-    if (answer === undefined) throw refusedLogin(oauth2, response);
-    const { access_token: text, expires_in: seconds, refresh_token: next, scope: got } = answer;
+    const token = tokenIn(response);
+    if (token === undefined) throw refusedLogin(oauth2, response);
+    const { access_token: text, expires_in: seconds, refresh_token: next, scope: got } = token;
     if (typeof next === 'string' && next !== refresh && grant === 'refresh_token') {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await writeFileAtomically(this.#kept, JSON.stringify([given, next]));
+      await writeFileAtomically(this.#kept, JSON.stringify([configured, next]));
     }
     const missing = scope?.split(' ').filter((word) => typeof got === 'string' && !got.split(' ').includes(word)) ?? [];
     if (missing.length > 0)
@@ -171,19 +171,19 @@ function basicHeader(user: string, password: string): string {
   return `Basic ${Buffer.from(`${user}:${password}`, 'utf8').toString('base64')}`;
 }
 
-interface Answer {
+interface TokenResponse {
   readonly access_token: string;
   readonly expires_in?: unknown;
   readonly refresh_token?: unknown;
   readonly scope?: unknown;
 }
 
-function tokenIn({ status, body }: HttpResponse): Answer | undefined {
+function tokenIn({ status, body }: HttpResponse): TokenResponse | undefined {
   if (status < 200 || status > 299) return undefined;
   try {
-    const answer = JSON.parse(body) as Partial<Answer>;
-    return typeof answer?.access_token === 'string' && /^[\x21-\x7e]+$/.test(answer.access_token)
-      ? (answer as Answer)
+    const token = JSON.parse(body) as Partial<TokenResponse>;
+    return typeof token?.access_token === 'string' && /^[\x21-\x7e]+$/.test(token.access_token)
+      ? (token as TokenResponse)
       : undefined;
   } catch {
     return undefined;

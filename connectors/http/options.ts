@@ -105,10 +105,10 @@ const variant = (op: string) =>
   option(
     z.union([
       option(z.literal('skip'), { description: 'Sends nothing.', example: 'skip' }),
-      option(map(requestShape), { description: `What is different for ${op}.` }),
+      option(map(requestShape), { description: `Differences for ${op}.` }),
     ]),
     {
-      description: `What is different for ${op}: \`skip\` sends nothing, a map replaces keys of the destination.`,
+      description: `Differences for ${op}: \`skip\` sends nothing, a map replaces keys of the destination.`,
       example: 'skip',
       allowed: 'skip, or a map of url, method, headers, body, format, batch, required, response',
     },

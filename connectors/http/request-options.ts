@@ -45,12 +45,12 @@ const againRule = option(
     option(
       map({
         status: statusWord,
-        path: text({ description: 'The member of the answer to look at.', example: 'error.code' }),
+        path: text({ description: 'The member of the response to look at.', example: 'error.code' }),
         in: option(z.array(verbatim({ description: 'A value of it.', example: '17' })).min(1), {
           description: 'Its values that mean: again.',
         }),
       }),
-      { description: 'A status with a value in its answer.' },
+      { description: 'A status with a value in its response.' },
     ),
   ]),
   { description: 'A status that means: again.', allowed: 'a status such as 423, or { status, path, in }' },
@@ -68,7 +68,7 @@ const paths = (description: string, example: string) =>
 const results = option(
   map({
     path: paths(
-      'Where the list of results is: members with dots, `*` for any; an empty text for the whole answer.',
+      'Where the list of results is: members with dots, `*` for any; an empty text for the whole response.',
       'errors',
     ),
     entry: option(z.string(), {
@@ -93,10 +93,10 @@ const results = option(
       description: 'A record whose entry does not have `true` here is refused.',
       example: 'success',
     }).optional(),
-    status: text({ description: 'The member with a status of its own.', example: 'status' }).optional(),
+    status: text({ description: 'The member with the status of the record.', example: 'status' }).optional(),
     reason: text({ description: 'The member with the reason.', example: 'error.reason' }).optional(),
   }),
-  { description: 'Where the answer says what became of each record.', example: { path: 'errors', index: 'index' } },
+  { description: 'Where the response has the result of each record.', example: { path: 'errors', index: 'index' } },
 );
 
 export const responseOption = option(
@@ -106,7 +106,7 @@ export const responseOption = option(
       example: ['200', '201'],
     }).optional(),
     again: option(z.array(againRule).min(1), {
-      description: 'What is tried again besides 408, 425, 429 and 5xx.',
+      description: 'Failures that are tried again besides 408, 425, 429 and 5xx.',
       example: ['423'],
     }).optional(),
     success: option(
@@ -114,7 +114,10 @@ export const responseOption = option(
         path: text({ description: 'The member to look at.', example: 'ok' }),
         equals: verbatim({ description: 'Its value if the records were taken.', example: 'true' }),
       }),
-      { description: 'What a 2xx must say. One that says otherwise refuses.', example: { path: 'ok', equals: 'true' } },
+      {
+        description: 'The value that a 2xx must have. One without it refuses.',
+        example: { path: 'ok', equals: 'true' },
+      },
     ).optional(),
     reason: paths('Where the reason of a refusal is.', 'error.message').optional(),
     results: results.optional(),
@@ -123,10 +126,10 @@ export const responseOption = option(
       example: 'invalid',
     }).optional(),
   }),
-  { description: 'How answers are read.', example: { success: { path: 'ok', equals: 'true' } } },
+  { description: 'How responses are read.', example: { success: { path: 'ok', equals: 'true' } } },
 );
 
-const anyBody = (description: string, example: unknown) =>
+const bodyOption = (description: string, example: unknown) =>
   option(z.unknown(), { description, example, allowed: 'any value', template: true, check: templateFaults });
 
 /** The parts of the requests of one kind of change. */
@@ -146,7 +149,7 @@ export const requestShape = {
     example: { 'x-api-version': '2026-07-15' },
     allowed: 'a name that HTTP allows for a header',
   }).optional(),
-  body: anyBody(
+  body: bodyOption(
     'The body, a text, a list or a map of any depth with placeholders ([templates](../../docs/templates.md)); `none` sends none. Left out everywhere, cdsync sends batches in its own format.',
     { email: '{{ email | downcase }}', points: '{{ points }}' },
   ).optional(),
@@ -158,7 +161,7 @@ export const requestShape = {
     map({
       records: whole(1, 10_000, { description: 'The most records in one request.', example: 75 }).optional(),
       bytes: bytes('The most bytes in one request. A longer record is refused.', '900kB').optional(),
-      body: anyBody(
+      body: bodyOption(
         'The body of a request, where `{{ records }}` is the list of the bodies of all rows. Default: the list alone.',
         {
           attributes: '{{ records }}',

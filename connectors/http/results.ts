@@ -25,8 +25,8 @@ export class ResultsMisfit extends Error {}
 
 type ResultRules = NonNullable<ResponseRules['results']>;
 
-function listOf(answer: unknown, { path, entry }: ResultRules): unknown[] | undefined {
-  const lists = (typeof path === 'string' ? [path] : path).flatMap((each) => valuesAt(answer, each));
+function listOf(body: unknown, { path, entry }: ResultRules): unknown[] | undefined {
+  const lists = (typeof path === 'string' ? [path] : path).flatMap((each) => valuesAt(body, each));
   const present = lists.filter((list) => list !== undefined && list !== null);
   if (present.length === 0) return undefined;
   const entries = present.flatMap((list): unknown[] =>
@@ -36,8 +36,8 @@ function listOf(answer: unknown, { path, entry }: ResultRules): unknown[] | unde
 }
 
 /** The record that each entry is about; undefined if the response has no results. @throws {ResultsMisfit} */
-export function entriesIn(answer: unknown, rules: ResultRules, sent: readonly string[]): Entry[] | undefined {
-  const list = listOf(answer, rules);
+export function entriesIn(body: unknown, rules: ResultRules, sent: readonly string[]): Entry[] | undefined {
+  const list = listOf(body, rules);
   if (list === undefined) return undefined;
   const { index, key } = rules;
   if (index !== undefined) return list.map((value) => ({ index: indexOf(value, index, sent.length), value }));

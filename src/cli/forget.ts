@@ -64,8 +64,8 @@ async function isMeant({ yes }: ForgetArguments, where: string, keys: number): P
   const terminal = new Terminal();
   try {
     const what = `${keys === 1 ? 'one key' : `${keys} keys`} of ${where}, and all earlier Parquet files of it`;
-    const answer = await terminal.ask(`permanently delete ${what}? yes or no`, 'no', (text) => text.toLowerCase());
-    return answer === 'yes' || answer === 'y';
+    const reply = await terminal.ask(`permanently delete ${what}? yes or no`, 'no', (text) => text.toLowerCase());
+    return reply === 'yes' || reply === 'y';
   } finally {
     terminal.close();
   }

@@ -99,10 +99,10 @@ export function argumentErrors(message: string, wrong: WrongWords): CdsyncError 
       `missing argument${command !== undefined && command in needed ? `: ${needed[command]}` : ''}`,
       see,
     );
-  const [, argument, given, choices] = /Argument: ([\w-]+), Given: (.*), Choices: (.*)$/m.exec(message) ?? [];
+  const [, argument, value, choices] = /Argument: ([\w-]+), Given: (.*), Choices: (.*)$/m.exec(message) ?? [];
   if (choices !== undefined)
     return usageError(
-      `${words.includes(`--${argument}`) ? `--${argument}` : argument} must be one of ${choices.replaceAll('"', '')}, not ${given}`,
+      `${words.includes(`--${argument}`) ? `--${argument}` : argument} must be one of ${choices.replaceAll('"', '')}, not ${value}`,
       see,
     );
   return usageError(message, see);

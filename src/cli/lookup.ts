@@ -52,7 +52,7 @@ async function questions(words: readonly string[]): Promise<Questions> {
   if (!hasTerminal()) return { keys: keysOfStream(process.stdin), isList: true };
   const terminal = new Terminal();
   try {
-    const keys = await terminal.ask('keys, as key=value', '', (answer) => keysOfLine(answer, 'the answer'));
+    const keys = await terminal.ask('keys, as key=value', '', (reply) => keysOfLine(reply, 'the answer'));
     return { keys: one(keys), isList: false };
   } finally {
     terminal.close();

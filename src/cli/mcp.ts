@@ -7,7 +7,7 @@ export const mcpCommand: Command<CommonArguments, JobArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser)).example(
       '$0 mcp /etc/cdsync/cdsync.yaml --show-values',
-      'with the tool `query`: what it returns goes to whoever runs the model',
+      'with the tool `query`: its results go to the company that runs the model',
     ) as unknown as Argv<JobArguments>,
   handler: async (args) => {
     if (args.json) throw usageError('--json has no use here: standard output is the protocol', 'leave it out');

@@ -98,7 +98,7 @@ async function planning(
   const options = engineOptions(stop, output, config.service);
   const env = await environment(args);
   const ofVariables = config.secretVariables.map((name) => new Secret(env[name] ?? ''));
-  const ofOptions = secretsIn(config.jobs.map(({ destinations }) => destinations.map(({ options: given }) => given)));
+  const ofOptions = secretsIn(config.jobs.map(({ destinations }) => destinations.map(({ options }) => options)));
   const hide = redactor([...ofVariables, ...ofOptions], '***');
   return {
     work: (job, chosen) => {

@@ -122,7 +122,7 @@ jobs:
         key: [id]
         query: select id, tier, ltv from members where ltv::double > 2000
 
-      # A ledger of who became whom: the ids that have the e-mail that another id had before. Rows stay, as people do not come back.
+      # A ledger of merged profiles: the ids that have the e-mail that another id had before. Rows stay, as people do not come back.
       - name: became
         source: sql
         key: [old_id, new_id]

@@ -5,7 +5,7 @@ import { type CommonArguments, Output } from './output.js';
 /** `cdsync salt`: prints a new key for the hashes of a column. It is stored nowhere. */
 export const saltCommand: Command<CommonArguments, CommonArguments> = {
   builder: (parser) =>
-    parser.epilogue('Another salt gives other hashes: keep it as long as the hashes are to be compared.'),
+    parser.epilogue('Another salt gives other hashes: keep it as long as hashes must be comparable.'),
   handler: (args) => {
     const output = new Output(args);
     const salt = randomBytes(32).toString('hex');

@@ -109,7 +109,7 @@ const removeCommand: CommandModule<
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
       stream: textOption('this stream, with its rows, history, Parquet files and caches'),
-      destination: textOption('what the storage folder has of this destination'),
+      destination: textOption('the part of the storage folder about this destination'),
     }),
   handler: async (args) => {
     const { stream, destination } = args;

@@ -40,11 +40,11 @@ export class Terminal {
    * and the question is asked again
    * @throws {CdsyncError} `interrupted` on Ctrl-C and Ctrl-D
    */
-  async ask<T>(question: string, fallback: string, read: (answer: string) => T | Promise<T>): Promise<T> {
+  async ask<T>(question: string, fallback: string, read: (reply: string) => T | Promise<T>): Promise<T> {
     for (;;) {
-      const answer = await this.#answer(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);
+      const line = await this.#line(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);
       try {
-        return await read(answer.trim() || fallback);
+        return await read(line.trim() || fallback);
       } catch (thrown) {
         const error = asCdsyncError(thrown);
         if (error.kind !== 'configuration') throw error;
@@ -53,7 +53,7 @@ export class Terminal {
     }
   }
 
-  async #answer(question: string): Promise<string> {
+  async #line(question: string): Promise<string> {
     const { signal } = this.#closed;
     try {
       if (!signal.aborted) return await this.#lines.question(visible(question), { signal });

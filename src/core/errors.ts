@@ -165,6 +165,10 @@ export const liftLimit =
   'lift the limit of this process (ulimit -v, prlimit --as): Node and DuckDB reserve more addresses than they use. Limit memory by a cgroup and `resources.memory_mb`';
 
 /** The error if the system gives no memory, though the process may use more by its own limits. */
-export function memoryRefused(whom: string, cause: unknown): CdsyncError {
-  return new CdsyncError(`the system refuses ${whom} more memory`, { code: 'memory_refused', hint: liftLimit, cause });
+export function memoryRefused(requester: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`the system refuses ${requester} more memory`, {
+    code: 'memory_refused',
+    hint: liftLimit,
+    cause,
+  });
 }

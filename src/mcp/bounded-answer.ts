@@ -119,8 +119,8 @@ export async function allRows({ names, types, chunks }: PublishedRows): Promise<
 }
 
 /** The text of a result. One that is too long says so in place of itself. */
-export function answerText(answer: unknown): string {
-  if (bytesInMessage(answer) <= limits.bytes) return JSON.stringify(answer);
+export function answerText(result: unknown): string {
+  if (bytesInMessage(result) <= limits.bytes) return JSON.stringify(result);
   return JSON.stringify({ ended_early: `the answer has more than ${limits.bytes / 1024} KiB`, rows: [] });
 }
 

@@ -47,8 +47,8 @@ async function call(tools: readonly Tool[], name: string, parameters: unknown, s
     }
     const checked = tool.arguments.safeParse(parameters ?? {});
     if (!checked.success) throw refusal(tool, checked.error);
-    const answer = await tool.call(checked.data, signal);
-    return { content: [{ type: 'text' as const, text: answerText(answer) }] };
+    const result = await tool.call(checked.data, signal);
+    return { content: [{ type: 'text' as const, text: answerText(result) }] };
   } catch (error) {
     return failed(error);
   }

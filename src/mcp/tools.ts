@@ -148,8 +148,7 @@ export function toolsOf(context: ToolsContext): Tool[] {
   const tools: Tool[] = [
     {
       name: 'status',
-      description:
-        'The last runs of the job, its streams, and its destinations: what was committed, what is held, what failed.',
+      description: 'The last runs of the job, its streams, and its destinations: committed, held or failed.',
       arguments: nothing,
       call: (_, signal) => {
         const { config, job, streams, destinations, notice } = context;

@@ -45,13 +45,13 @@ export type OpenFailure = z.output<typeof deliverySchema>;
 
 /** The stored state; as before the first run without a usable one. That is no error: at worst a receiver is notified twice. */
 export async function readNotificationState(layout: JobLayout): Promise<NotificationState> {
-  const state = await readStateIfUsable(layout.told, stateSchema);
+  const state = await readStateIfUsable(layout.notified, stateSchema);
   return state ?? { version: 1, status: null, settled: null, receivers: {}, deliveries: [] };
 }
 
 /** @throws errors of the file system */
 export async function writeNotificationState(layout: JobLayout, state: NotificationState): Promise<void> {
-  await writeStateFile(layout.told, state);
+  await writeStateFile(layout.notified, state);
 }
 
 /** Where a receiver is: a hash, for its URL is a secret. */

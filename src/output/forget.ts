@@ -106,12 +106,12 @@ export function placesLines({
     ...lines,
     ...places.map(({ name, stream, status, delivered_at: at, outbox, rejects }) => {
       const gone = status === 'waiting' ? '' : ' (no longer configured)';
-      const told = at === null ? 'nothing delivered yet' : `may have it, delivered ${at}`;
+      const delivered = at === null ? 'nothing delivered yet' : `may have it, delivered ${at}`;
       const more = [
         outbox > 0 ? `${formatCounted(outbox, 'record')} ${outbox === 1 ? 'waits' : 'wait'}` : '',
         rejects > 0 ? `${formatCounted(rejects, 'reject')}` : '',
       ];
-      return `  destination ${name}${gone}, ${stream}: ${[told, ...more.filter((each) => each !== '')].join(', ')}`;
+      return `  destination ${name}${gone}, ${stream}: ${[delivered, ...more.filter((each) => each !== '')].join(', ')}`;
     }),
     ...(waiting > 0
       ? [`  ${formatCounted(waiting, 'earlier erasure')} of it not carried out at every destination`]

@@ -63,7 +63,7 @@ export function removedLines({ stream, destination, rows, destinations }: Remove
       : `took out stream ${stream}: ${formatCounted(rows, 'row')}, with its history, Parquet files and caches`;
   const left = destinations.map(
     ({ destination: name, stream: of, table: target }) =>
-      `destination ${name} keeps what it has of ${of}${target === null ? '' : ` (${target})`}: delete it there`,
+      `destination ${name} keeps its rows of ${of}${target === null ? '' : ` (${target})`}: delete it there`,
   );
   return [first, ...left];
 }

@@ -350,7 +350,7 @@ export interface FileConnector<S extends OptionShape = OptionShape> extends Conn
   /** The name of a stream's files, whose other placeholders have some value, always the same. */
   sampleName(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): string;
   /** The name of a file, before it is made. @throws {CdsyncError} for a name that no place takes */
-  fileName(options: OptionValues<S>, facts: FileFacts, of: FilePart): string;
+  fileName(options: OptionValues<S>, properties: FileFacts, of: FilePart): string;
   /** Makes the files of some rows; more than one if they are split. */
   make(options: OptionValues<S>, task: FileTask): Promise<Made>;
   open(context: DestinationContext<S>): Promise<FilePlace>;

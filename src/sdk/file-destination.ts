@@ -39,7 +39,7 @@ export interface FileTask {
   /** SQL: the columns `c0`, `c1` … in the order of {@link columns}. */
   readonly query: string;
   readonly columns: readonly StreamColumn[];
-  readonly facts: FileFacts;
+  readonly properties: FileFacts;
   readonly op?: FileOp | undefined;
   /** The old name that is written again. */
   readonly name?: string | undefined;
@@ -83,15 +83,15 @@ export interface Made {
 }
 
 /** A file that cdsync has handed over, or may have. */
-export type KnownFile = Pick<MadeFile, 'name' | 'bytes' | 'sha256'>;
+export type WrittenFile = Pick<MadeFile, 'name' | 'bytes' | 'sha256'>;
 
 export interface HandOver {
   readonly file: MadeFile;
   /** Its bytes. */
   readonly path: string;
-  readonly facts: FileFacts;
+  readonly properties: FileFacts;
   /** What of this name cdsync has written: it may be replaced. */
-  readonly replaceable: readonly KnownFile[];
+  readonly replaceable: readonly WrittenFile[];
   /** Whether an earlier try may have written it. */
   readonly isTried: boolean;
   /** Whether an earlier try had all bytes under the temporary name. */

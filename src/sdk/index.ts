@@ -102,9 +102,9 @@ export type {
   FileTask,
   HandedOver,
   HandOver,
-  KnownFile,
   Made,
   MadeFile,
+  WrittenFile,
 } from './file-destination.js';
 export {
   basicLogin,

@@ -163,7 +163,7 @@ export class SnapshotStore {
     await this.#compress('zstd');
   }
 
-  /** Chooses the compression of what is written until the store is closed. */
+  /** Chooses the compression of writes until the store is closed. */
   async #compress(compression: Compression): Promise<void> {
     if (compression !== this.#compression) await this.#database.compress(compression);
     this.#compression = compression;

@@ -122,7 +122,7 @@ export class JobLayout {
     return join(this.private, 'workflows.json');
   }
   /** The state of the job's notifications. */
-  get told(): string {
+  get notified(): string {
     return join(this.private, 'told.json');
   }
   /** The figures of the job's runs, for metrics. */

@@ -179,7 +179,7 @@ describe.each(Object.entries(readings))('of %s', (_, { from, file, isNewest, rea
       await restore(from);
       const names = (await listed(storage())).filter((name) => file.test(name)).slice(isNewest ? -1 : 0);
       expect(names, `files like ${file}`).not.toEqual([]);
-      let told = 0;
+      let noticed = 0;
       for (let place = 0; place < places; place += 1) {
         await restore(from);
         const share = (place + random()) / places;
@@ -188,9 +188,9 @@ describe.each(Object.entries(readings))('of %s', (_, { from, file, isNewest, rea
         await alter(path, share);
         const { code, stdout } = await read();
         if (code === 0) expect(isRight(stdout), `${path} at ${share}`).toBe(true);
-        else told += 1;
+        else noticed += 1;
       }
-      console.info(`${file.source}: ${told} of ${places} told`);
+      console.info(`${file.source}: ${noticed} of ${places} noticed`);
     },
     600_000,
   );

@@ -66,8 +66,8 @@ describe('an approval', () => {
     ]);
     expect(await inWarehouse("select count(*)::int as n from tiers where tier = 'silver'")).toEqual([{ n: 100 }]);
     expect(await space.query('chain', 'select count(*)::int as n from over')).toEqual([{ n: 100 }]);
-    const { code: night, report } = await space.run('chain');
-    expect([night, report.jobs[0]?.streams.map(({ unchanged }) => unchanged)]).toEqual([0, [100, 100, 100]]);
+    const { code: exit, report } = await space.run('chain');
+    expect([exit, report.jobs[0]?.streams.map(({ unchanged }) => unchanged)]).toEqual([0, [100, 100, 100]]);
     // A change that follows from no approval is held as ever.
     await serve(100, 'bronze');
     expect((await space.run('chain')).code).toBe(3);

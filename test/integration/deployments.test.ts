@@ -90,7 +90,7 @@ describe('members of a segment that takes no parameters', () => {
     expect(code).toBe(1);
     expect(report.jobs[0]?.streams[0]?.error).toMatchObject({
       code: 'members_incomplete',
-      hint: expect.stringContaining('to answer with all members, or to take `limit`'),
+      hint: expect.stringContaining('with all members, or to take `limit`'),
     });
   });
 });

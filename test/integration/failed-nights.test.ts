@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => space.close());
 
 /** A run as cron starts it: its exit code, `retry`, and the lines that are mailed. */
-async function night(name: string, words: readonly string[] = []) {
+async function runScript(name: string, words: readonly string[] = []) {
   const { code, report, stderr } = await space.run(name, words);
   return { code, retry: report.retry, lines: stderr.split('\n').filter((line) => line !== '') };
 }
@@ -27,7 +27,7 @@ async function withFault<T>(fault: object, work: () => Promise<T>): Promise<T> {
 describe('the lines of --quiet about a run', () => {
   it('that went well is nothing', async () => {
     await space.configure('well', [members]);
-    expect(await night('well')).toEqual({ code: 0, retry: false, lines: [] });
+    expect(await runScript('well')).toEqual({ code: 0, retry: false, lines: [] });
   });
 
   it('in which the service refused a stream and a destination failed, is each of them, and no run as the next command', async () => {
@@ -36,7 +36,7 @@ describe('the lines of --quiet about a run', () => {
     const destinations = [{ name: 'lake', connector: 'duckdb', path: './blocked/x.duckdb', streams: ['members'] }];
     await space.configure('refused', [members, segments], { job: { after, destinations } });
     const { code, retry, lines } = await withFault({ kind: 'status', match: '/segments', status: 403 }, () =>
-      night('refused'),
+      runScript('refused'),
     );
     expect([code, retry, await readFile(join(space.folder, 'retry'), 'utf8')]).toEqual([5, false, 'false\n']);
     expect(lines).toEqual([
@@ -50,7 +50,9 @@ describe('the lines of --quiet about a run', () => {
 
   it('in which the whole service was away, is one line, and may be mended by a repetition', async () => {
     await space.configure('away', [members, segments, indexes], { service: { retry: { patience: '0s' } } });
-    const { code, retry, lines } = await withFault({ kind: 'status', match: '/', status: 503 }, () => night('away'));
+    const { code, retry, lines } = await withFault({ kind: 'status', match: '/', status: 503 }, () =>
+      runScript('away'),
+    );
     expect([code, retry, lines]).toEqual([
       1,
       true,
@@ -64,7 +66,7 @@ describe('the lines of --quiet about a run', () => {
   it('in which a guard held a stream and another was refused, has the line of both', async () => {
     await space.configure('held', [{ ...members, guards: { min_rows: 9999 } }, segments]);
     const { code, retry, lines } = await withFault({ kind: 'status', match: '/segments', status: 503 }, () =>
-      night('held'),
+      runScript('held'),
     );
     expect([code, retry]).toEqual([1, false]);
     expect(lines.length).toBe(3);
@@ -75,7 +77,7 @@ describe('the lines of --quiet about a run', () => {
   it('is at most ten failures and a count of the others', async () => {
     const wrong = Array.from({ length: 13 }, (_, n) => ({ ...members, name: `m${n}`, filter: { [`a${n}`]: 'x' } }));
     await space.configure('many', wrong);
-    const { lines } = await night('many');
+    const { lines } = await runScript('many');
     expect([lines.length, lines[10]]).toEqual([12, 'and 3 more']);
   });
 });
@@ -106,12 +108,12 @@ describe('a command that is printed', () => {
     }
   });
 
-  it('names every variable that is missing, and the env file that was given', async () => {
+  it('names every variable that is missing, and the env file that was ended', async () => {
     const service = { tenant_id: '${TENANT}', auth: { client_id: '${ID}', client_secret: '${SECRET}' } };
     await space.configure('unset', [members], { service });
     await writeFile(join(space.folder, 'env.other'), 'TENANT=x\n');
-    const given = await space.cdsync(['run', 'unset.json', '--env-file', 'env.other', '--quiet']);
-    expect([given.code, given.stderr]).toEqual([
+    const ended = await space.cdsync(['run', 'unset.json', '--env-file', 'env.other', '--quiet']);
+    expect([ended.code, ended.stderr]).toEqual([
       2,
       expect.stringContaining('; set them in env.other: ID=… SECRET=…\n'),
     ]);

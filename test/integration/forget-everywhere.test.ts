@@ -130,7 +130,7 @@ describe('forget --everywhere', () => {
   it('takes keys from a file and from standard input, and refuses a list with a key that is nowhere, with nothing changed', async () => {
     await twoJobs('fromfile');
     await writeFile(join(space.folder, 'keys.txt'), '\uFEFFperson-1x\r\nperson-2x\n\n');
-    const absent = await forget('fromfile', ['nobody-at-all', '--everywhere', '--keys-file', 'keys.txt']);
+    const absent = await forget('fromfile', ['stranger-at-all', '--everywhere', '--keys-file', 'keys.txt']);
     expect([absent.code, absent.document]).toMatchObject([1, { error: { code: 'key_not_found' } }]);
     expect(await space.query('fromfile', 'select count(*)::int as n from made')).toEqual([{ n: 31 }]);
     const child = space.spawn(
@@ -167,7 +167,7 @@ describe('forget --everywhere', () => {
     for (const job of ['returns', 'returns_b'])
       expect(await filesHolding(space.jobFolder(job), ['canary', 'Canary'])).toEqual([]);
     expect(await idsAt('returns-wh.duckdb')).toEqual([{ canary: 0, all: 31 }]);
-    expect((await forget('returns', ['--allow', 'nobody'])).code).toBe(1);
+    expect((await forget('returns', ['--allow', 'stranger'])).code).toBe(1);
     const allowed = await forget('returns', ['--allow', 'canary-id']);
     expect([allowed.code, allowed.document]).toMatchObject([
       0,
@@ -189,7 +189,7 @@ describe('forget --everywhere', () => {
     const first = `${lines.split('\n')[0]}\n`;
     const alterations: [string, () => Promise<unknown>][] = [
       ['a line less', () => writeFile(log, first)],
-      ['another user', () => writeFile(log, lines.replace(/"user":"[^"]*"/, '"user":"nobody"'))],
+      ['another user', () => writeFile(log, lines.replace(/"user":"[^"]*"/, '"user":"stranger"'))],
       ['a line twice', () => writeFile(log, first + lines)],
       ['no log', () => rm(log)],
       ['no key', () => rm(head)],

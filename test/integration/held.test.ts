@@ -244,22 +244,15 @@ describe('the last line after a wrong word', () => {
     await space.runWell('words');
   });
 
+  const toRuns = /see the runs, and what is held: cdsync status words\.json/;
   it.each([
     [
       'a query',
       ['query', 'words.json', 'selct 1'],
       /correct the SQL; the tables: cdsync query words\.json "show tables"/,
     ],
-    [
-      'a run to approve',
-      ['approve', 'words.json', '20260101T000000Z-000000'],
-      /see the runs, and what is held: cdsync status words\.json/,
-    ],
-    [
-      'a run to compare',
-      ['diff', 'words.json', 'made', '--from', 'nonsense'],
-      /see the runs, and what is held: cdsync status words\.json/,
-    ],
+    ['a run to approve', ['approve', 'words.json', '20260101T000000Z-000000'], toRuns],
+    ['a run to compare', ['diff', 'words.json', 'made', '--from', 'nonsense'], toRuns],
   ])('names what helps with %s', async (_, words, line) => {
     const { code, stderr } = await space.cdsync(words);
     expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([2, expect.stringMatching(line)]);

@@ -39,7 +39,7 @@ async function ask(client: Client, name: string, parameters: Record<string, unkn
   return { text, isError: isError === true };
 }
 
-async function answer(client: Client, name: string, parameters: Record<string, unknown> = {}) {
+async function resultOf(client: Client, name: string, parameters: Record<string, unknown> = {}) {
   const { text, isError } = await ask(client, name, parameters);
   expect([isError, text]).toEqual([false, text]);
   return JSON.parse(text);
@@ -94,22 +94,22 @@ describe('cdsync mcp without --show-values', () => {
 
   it('names streams with their columns, and when each was read', async () => {
     const client = await connect();
-    const streams = await answer(client, 'streams');
+    const streams = await resultOf(client, 'streams');
     expect(streams.map(({ stream, rows }: { stream: string; rows: number }) => [stream, rows])).toEqual([
       ['made', 49],
       ['pairs', 49],
     ]);
     expect(streams[0].columns).toContainEqual(expect.objectContaining({ name: 'tier', type: 'VARCHAR' }));
     expect(Date.parse(streams[0].kept_from)).toBeGreaterThan(0);
-    const fresh = await answer(client, 'freshness');
+    const fresh = await resultOf(client, 'freshness');
     expect(fresh.map(({ stream }: { stream: string }) => stream)).toEqual(['made', 'pairs']);
-    const { job, runs } = await answer(client, 'status');
+    const { job, runs } = await resultOf(client, 'status');
     expect([job, runs.length, runs[0].status]).toEqual(['job', 3, 'ok']);
   });
 
   it('counts changes by day and column, as the rows themselves show', async () => {
     const client = await connect();
-    const { days } = await answer(client, 'changes', { stream: 'made' });
+    const { days } = await resultOf(client, 'changes', { stream: 'made' });
     const [operations] = await space.query(
       'job',
       `SELECT count(*) FILTER (_op = 'insert') AS inserted, count(*) FILTER (_op = 'update') AS updated,
@@ -128,7 +128,7 @@ describe('cdsync mcp without --show-values', () => {
     );
     expect([tier, sum('deleted')]).toEqual([20, 1]);
     expect(days.flatMap((day: { columns: object }) => Object.keys(day.columns))).not.toContain('long');
-    expect((await answer(client, 'changes', { stream: 'pairs' })).days.length).toBeGreaterThan(0);
+    expect((await resultOf(client, 'changes', { stream: 'pairs' })).days.length).toBeGreaterThan(0);
     expect(await ask(client, 'changes', { stream: 'mad' })).toMatchObject({
       isError: true,
       text: expect.stringMatching(/^stream_not_found: .*made/s),
@@ -143,7 +143,7 @@ describe('cdsync mcp --show-values', () => {
     const client = await connect(['--show-values']);
     const sql = `SELECT 170141183460469231731687303715884105727::HUGEINT AS huge, 0.10::DECIMAL(38,2) AS tenth, 'nan'::DOUBLE AS nan,
       TIMESTAMPTZ '2026-01-02 03:04:05.123456+00' AS at, '\\xAA'::BLOB AS bytes, 9007199254740993 AS big, NULL AS nothing, [1, 2] AS list`;
-    const { columns, rows, ended_early } = await answer(client, 'query', { sql });
+    const { columns, rows, ended_early } = await resultOf(client, 'query', { sql });
     expect(columns.map(({ type }: { type: string }) => type)).toContain('HUGEINT');
     expect(rows).toEqual([
       [
@@ -162,11 +162,11 @@ describe('cdsync mcp --show-values', () => {
 
   it('bounds rows, bytes and cells, and says so', async () => {
     const client = await connect(['--show-values']);
-    const many = await answer(client, 'query', { sql: 'from range(10000)' });
+    const many = await resultOf(client, 'query', { sql: 'from range(10000)' });
     expect([many.rows.length, many.ended_early]).toEqual([limits.rows, expect.stringMatching(/200 rows at most/)]);
-    const cell = await answer(client, 'query', { sql: `select id, long from made where id = 'p-0'` });
+    const cell = await resultOf(client, 'query', { sql: `select id, long from made where id = 'p-0'` });
     expect([cell.cut, cell.rows[0][1]]).toEqual([['long'], expect.stringMatching(/^x{4000}… \(2000000 characters\)$/)]);
-    const wide = await answer(client, 'query', { sql: `select repeat('"', 3900) as quotes from range(100)` });
+    const wide = await resultOf(client, 'query', { sql: `select repeat('"', 3900) as quotes from range(100)` });
     expect(wide.rows.length).toBeGreaterThan(5);
     expect(wide.ended_early).toMatch(/256 KiB at most/);
   });
@@ -175,9 +175,9 @@ describe('cdsync mcp --show-values', () => {
     const client = await connect(['--show-values']);
     const { pid } = client.transport as StdioClientTransport;
     const sql = `select range as n, repeat('x', 2000000) as long, repeat('y', 2000000)::blob as bytes from range(2048)`;
-    const answers = await Promise.all(Array.from({ length: 10 }, () => answer(client, 'query', { sql })));
+    const results = await Promise.all(Array.from({ length: 10 }, () => resultOf(client, 'query', { sql })));
     const [, peakKb] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-    for (const { rows, cut, ended_early } of answers) {
+    for (const { rows, cut, ended_early } of results) {
       expect([rows[0], cut]).toEqual([
         [0, `${'x'.repeat(4000)}… (2000000 characters)`, `${'y'.repeat(4000)}… (2000000 characters)`],
         ['long', 'bytes'],
@@ -190,21 +190,21 @@ describe('cdsync mcp --show-values', () => {
 
   it('has columns of one name and many columns, in the order of the query', async () => {
     const client = await connect(['--show-values']);
-    const { columns, rows } = await answer(client, 'query', {
+    const { columns, rows } = await resultOf(client, 'query', {
       sql: 'select n as a, -n as a, [n, NULL] as list from range(300) r(n) order by n desc; -- the last',
     });
     expect(columns.map(({ name }: { name: string }) => name)).toEqual(['a', 'a:1', 'list']);
     expect([rows.length, rows[0], rows[199]]).toEqual([200, [299, -299, [299, null]], [100, -100, [100, null]]]);
     const many = Array.from({ length: 1000 }, (_, n) => `repeat('x', 5000) as c${n}`).join(', ');
-    const wide = await answer(client, 'query', {
+    const wide = await resultOf(client, 'query', {
       sql: `select ${many.slice(0, 19_000).replace(/, [^,]*,[^,]*$/, '')}`,
     });
     expect([wide.rows.length, wide.cut.length]).toEqual([1, wide.columns.length]);
-    const structs = await answer(client, 'query', {
+    const structs = await resultOf(client, 'query', {
       sql: `select {'a': 1, 'b': repeat('x', 5000)} as s, {'c': 2} as t`,
     });
     expect([structs.cut, structs.rows[0][1]]).toEqual([['s'], { c: 2 }]);
-    const [[explained]] = (await answer(client, 'query', { sql: 'explain select 1' })).rows;
+    const [[explained]] = (await resultOf(client, 'query', { sql: 'explain select 1' })).rows;
     expect(explained).toBe('physical_plan');
     expect((await ask(client, 'query', { sql: 'select 1) as x, (select 2' })).text).toMatch(/syntax error/);
   });
@@ -274,19 +274,19 @@ describe('cdsync mcp --show-values', () => {
       expect(text).not.toContain('CDS_TOKEN');
     }
     expect(accepted).toEqual([]);
-    expect((await answer(client, 'query', { sql: 'select count(*) from made' })).rows).toEqual([[49]]);
+    expect((await resultOf(client, 'query', { sql: 'select count(*) from made' })).rows).toEqual([[49]]);
   });
 
   it('responds to ten calls at once, and sees the next snapshot of a run that is under way', async () => {
     const client = await connect(['--show-values']);
     const counts = () =>
-      Promise.all(Array.from({ length: 10 }, () => answer(client, 'query', { sql: 'select count(*) from made' })));
+      Promise.all(Array.from({ length: 10 }, () => resultOf(client, 'query', { sql: 'select count(*) from made' })));
     for (const { rows } of await counts()) expect(rows).toEqual([[49]]);
     await serve(1);
     const [run, during] = await Promise.all([space.runWell('job'), counts()]);
     expect(run.status).toBe('ok');
     for (const { rows } of during) expect([49, 50]).toContain(rows[0][0]);
-    expect((await answer(client, 'query', { sql: 'select count(*) from made' })).rows).toEqual([[50]]);
+    expect((await resultOf(client, 'query', { sql: 'select count(*) from made' })).rows).toEqual([[50]]);
   });
 });
 

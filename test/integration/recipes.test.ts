@@ -64,11 +64,12 @@ describe('docs/snapshots.md', () => {
     async () => {
       const blocks = scripts(await blocksOf('snapshots.md'));
       expect(blocks.length).toBe(6);
+      const changes = 'What has changed';
       for (const block of blocks) {
-        if (block.heading === 'What has changed') await aDay();
+        if (block.heading === changes) await aDay();
         const { stdout } = await paste(block);
         if (block.heading === 'What was') expect(stdout).toMatch(/_valid_from/);
-        if (block.heading === 'What has changed') expect(stdout).toMatch(/insert {2}/);
+        if (block.heading === changes) expect(stdout).toMatch(/insert {2}/);
       }
     },
     timeout,

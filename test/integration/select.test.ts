@@ -101,7 +101,7 @@ describe('select', () => {
   it('is the same as a drop of all other attributes', async () => {
     const names = ['email', 'Tier', 'attributes.id', 'marks', 'é', 'a.b'];
     const records = fc.array(fc.subarray(names), { minLength: 4, maxLength: 4 });
-    const nights = fc.array(records, { minLength: 2, maxLength: 2 });
+    const versions = fc.array(records, { minLength: 2, maxLength: 2 });
     let round = 0;
     const isSame = async (select: string[], all: string[][][]) => {
       round += 1;
@@ -109,11 +109,11 @@ describe('select', () => {
       await configure(jobs[0], { select });
       const others = names.filter((name) => !select.includes(name));
       await configure(jobs[1], { columns: Object.fromEntries(others.map((name) => [name, { drop: true }])) });
-      for (const [night, people] of all.entries()) {
+      for (const [version, people] of all.entries()) {
         const record = (present: string[], n: number) =>
           [
             `r${n}`,
-            Object.fromEntries(present.map((name) => [name.replace('attributes.', ''), `${name} ${night} ${n}`])),
+            Object.fromEntries(present.map((name) => [name.replace('attributes.', ''), `${name} ${version} ${n}`])),
           ] as const;
         await serve(Object.fromEntries([...people, names].map(record)));
         for (const job of jobs) expect((await space.run(job, ['--accept'])).code).toBe(0);
@@ -127,7 +127,7 @@ describe('select', () => {
         );
       expect(await rows(jobs[0])).toEqual(await rows(jobs[1]));
     };
-    await fc.assert(fc.asyncProperty(fc.subarray(names, { minLength: 1 }), nights, isSame), {
+    await fc.assert(fc.asyncProperty(fc.subarray(names, { minLength: 1 }), versions, isSame), {
       numRuns: 2,
       endOnFailure: true,
     });

@@ -19,33 +19,33 @@ const nested = (levels: number): unknown =>
   levels === 0 ? 1 : levels % 2 === 0 ? [nested(levels - 1)] : { a: nested(levels - 1) };
 
 /** Small data whose columns cost much: the attributes of a record; each run changes some. */
-const kinds: Record<string, { rows: number; attributes: (row: number, night: number) => Attributes }> = {
+const kinds: Record<string, { rows: number; attributes: (row: number, version: number) => Attributes }> = {
   mixed: {
     rows: 1000,
-    attributes: (row, night) => ({
+    attributes: (row, version) => ({
       ...several('object', 75, (n) => ({ text: `t${row}-${n}`, number: row * n })),
       ...several('list', 75, (n) => [`x${row % 7}`, `y${n}`]),
       ...several('plain', 150, (n) => (n % 2 === 0 ? `text ${(row * n) % 977}` : row * n)),
-      night: row % 50 === 0 ? night : 0,
+      version: row % 50 === 0 ? version : 0,
     }),
   },
   leaves: {
     rows: 5,
-    attributes: (row, night) =>
-      several('object', 5, (o) => several('member', 120, (n) => (n % 2 === 0 ? `t${row}` : row + n + o + night))),
+    attributes: (row, version) =>
+      several('object', 5, (o) => several('member', 120, (n) => (n % 2 === 0 ? `t${row}` : row + n + o + version))),
   },
   countries: {
     rows: 250,
-    attributes: (row, night) => ({
+    attributes: (row, version) => ({
       ...several('plain', 240, (n) => (n % 3 === 0 ? row + n : `v${(row * n) % 31}`)),
       languages: { [`l${row % 155}`]: `language ${row}` },
       currencies: { [`c${row % 160}`]: { name: `n${row}`, symbol: '$' } },
       name: { common: `n${row}`, native: { [`l${row % 155}`]: { official: 'o', common: 'c' } } },
       translations: several('t', 25, () => ({ official: `o${row}`, common: `c${row}` })),
-      night: row % 10 === 0 ? night : 0,
+      version: row % 10 === 0 ? version : 0,
     }),
   },
-  deep: { rows: 3, attributes: (row, night) => ({ value: nested([90, 550, 950][row] ?? 0), night }) },
+  deep: { rows: 3, attributes: (row, version) => ({ value: nested([90, 550, 950][row] ?? 0), version }) },
 };
 
 it.each(Object.keys(kinds))(
@@ -59,9 +59,9 @@ it.each(Object.keys(kinds))(
       { name: 'csv', connector: 'files', path: join(space.folder, `${name}-csv`), format: 'csv' },
     ];
     await space.configure(name, [index], { job: { destinations, guards: { max_changed: '1000%' } } });
-    for (let night = 0; night < 3; night += 1) {
+    for (let version = 0; version < 3; version += 1) {
       const records = Array.from({ length: rows }, (_, row) =>
-        JSON.stringify({ id: `p${row}`, index_id: name, attributes: attributes(row, night) }),
+        JSON.stringify({ id: `p${row}`, index_id: name, attributes: attributes(row, version) }),
       );
       await space.control('profiles', { index: name, records });
       const { destinations: delivered = [] } = await space.runWell(name);

@@ -58,7 +58,7 @@ it.each([
 ])(
   'a folder whose old files may not be removed commits nothing more until the values that a rule hides are gone: %s',
   async (job, pattern) => {
-    const night = async (env: Record<string, string> = {}) => {
+    const runJob = async (env: Record<string, string> = {}) => {
       const child = space.spawn(['run', `${job}.json`, '--json', '--quiet'], { ...salts, ...env });
       child.stdout?.resume();
       const [code] = await once(child, 'close');
@@ -67,16 +67,16 @@ it.each([
     const plain = () => filesHolding(space.jobFolder(job), ['@plain.example']);
     await serve(['anna']);
     await space.configure(job, [made], { job: { guards } });
-    expect(await night()).toBe(0);
+    expect(await runJob()).toBe(0);
     await serve(['anna', 'otto']);
-    expect(await night()).toBe(0);
+    expect(await runJob()).toBe(0);
     await space.configure(job, [{ ...made, ...hashed }], { job: { guards } });
     const strike = await refusing(job, pattern);
-    expect(await night(strike)).toBe(5);
+    expect(await runJob(strike)).toBe(5);
     await serve(['anna', 'otto', 'zoe']);
-    expect(await night(strike)).toBe(1);
+    expect(await runJob(strike)).toBe(1);
     expect(await plain()).not.toEqual([]);
-    expect(await night()).toBe(0);
+    expect(await runJob()).toBe(0);
     expect(await plain()).toEqual([]);
   },
 );

@@ -44,8 +44,7 @@ async function askForService(args: ServiceArguments, env: Variables, terminal: T
     text: string,
     fallback: string,
   ) => {
-    if (fromFlag === undefined)
-      return terminal.ask(text, fallback, (answer) => tried({ [key]: answer })[key] as string);
+    if (fromFlag === undefined) return terminal.ask(text, fallback, (reply) => tried({ [key]: reply })[key] as string);
     return tried({ [key]: fromFlag })[key] as string;
   };
   const address = env.CDS_BASE_URL || localService.base_url;

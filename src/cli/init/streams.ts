@@ -74,10 +74,10 @@ function chooseByName<T extends Choosable>(what: string, wanted: readonly string
 }
 
 /** The ones that the input names: `1, 3`, `all`, `none` or a list of names. @throws {CdsyncError} `usage` */
-function chooseByAnswer<T extends Choosable>(what: string, answer: string, all: readonly T[]): T[] {
-  if (answer === 'all') return [...all];
-  if (answer === 'none') return [];
-  const words = answer
+function chooseByReply<T extends Choosable>(what: string, reply: string, all: readonly T[]): T[] {
+  if (reply === 'all') return [...all];
+  if (reply === 'none') return [];
+  const words = reply
     .split(',')
     .map((word) => word.trim())
     .filter((word) => word !== '');
@@ -143,7 +143,7 @@ async function chooseIndexes(
   if (all.length === 0) return { all, chosen: [] };
   terminal.list('Indexes of the tenant:', choiceLines(all, onOneLine));
   const question = 'Which ones to read? Numbers or names, separated by commas';
-  return { all, chosen: await terminal.ask(question, 'all', (answer) => chooseByAnswer('index', answer, all)) };
+  return { all, chosen: await terminal.ask(question, 'all', (reply) => chooseByReply('index', reply, all)) };
 }
 
 /** @throws {CdsyncError} errors of the client, with the list that could not be read */
@@ -199,9 +199,9 @@ async function chooseSegments(
   if (segment !== undefined) return askedAll(explorer, segment);
   if (terminal === undefined) return [];
   const question = 'Whose members to read? Ids of real-time segments, separated by commas';
-  return terminal.ask(question, 'none', (answer) => {
-    const ids = answer.split(',').map((id) => id.trim());
-    return answer === 'none'
+  return terminal.ask(question, 'none', (reply) => {
+    const ids = reply.split(',').map((id) => id.trim());
+    return reply === 'none'
       ? []
       : askedAll(
           explorer,

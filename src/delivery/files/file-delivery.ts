@@ -256,14 +256,16 @@ export class FileDelivery {
     return queries.map((query) => `(${query})`).join(' UNION ALL BY NAME ');
   }
 
-  #facts({ at, number, day_number, run_id }: FilePlan): FileFacts {
+  #properties({ at, number, day_number, run_id }: FilePlan): FileFacts {
     const { layout } = this.#task.context;
     return { job: layout.job, stream: this.#task.feed.stream, run_id, at, sequence: number, day_sequence: day_number };
   }
 
   #name(plan: FilePlan, op: FileOp | undefined): string {
     const { connector, request } = this.#task;
-    return plan.name ?? connector.fileName(request.destination.options as never, this.#facts(plan), { op, part: 1 });
+    return (
+      plan.name ?? connector.fileName(request.destination.options as never, this.#properties(plan), { op, part: 1 })
+    );
   }
 
   async #assertNameFree(plan: FilePlan, op: FileOp | undefined): Promise<void> {
@@ -279,7 +281,12 @@ export class FileDelivery {
     progress.total = (progress.total ?? 0) + part.rows;
     const make = (looksForNul: boolean) =>
       connector.make(options as never, {
-        ...{ query: rows.query(part.op, looksForNul), columns: rows.columns, facts: this.#facts(plan), op: part.op },
+        ...{
+          query: rows.query(part.op, looksForNul),
+          columns: rows.columns,
+          properties: this.#properties(plan),
+          op: part.op,
+        },
         ...{ name: plan.name, rows: part.rows, run: (sql) => session.number(sql), signal: context.signal },
         folder: plannedFolder(this.#kept),
       });
@@ -313,7 +320,13 @@ export class FileDelivery {
       if (!isTried) await note();
       const known = (await readExportState(this.#kept)).files;
       const { companions, isReadBack } = await place.handOver({
-        ...{ file, path: join(plannedFolder(this.#kept), file.local), facts: this.#facts(plan), isTried, isUploaded },
+        ...{
+          file,
+          path: join(plannedFolder(this.#kept), file.local),
+          properties: this.#properties(plan),
+          isTried,
+          isUploaded,
+        },
         replaceable: [...known, ...plan.former].filter(({ name }) => name === file.name),
         uploaded: async () => {
           file.is_uploaded = true;
@@ -330,7 +343,7 @@ export class FileDelivery {
       const { name, bytes, sha256, rows } = file;
       const handed = { name, bytes, sha256, rows, number: plan.number, at: plan.at, companions: [...companions] };
       await note({ files: [...known.filter((other) => other.name !== name), handed] });
-      if (!isReadBack) this.#why.add('not read back: the place does not let cdsync look at what it has put there');
+      if (!isReadBack) this.#why.add('not read back: the place does not let cdsync look at its files there');
       this.#files.push(name);
       this.#rows += rows;
       progress.rows += rows;

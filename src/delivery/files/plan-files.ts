@@ -50,14 +50,14 @@ export function planFiles({ last, files }: ExportState, asked: Asked): FileWork 
   }
   if (full) return whole('asked (--full)');
   if (last === null) return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : whole('nothing was handed over yet');
-  const told = hasOtherRules(last, now) ? rulesChanged : '';
+  const rulesNote = hasOtherRules(last, now) ? rulesChanged : '';
   if (policy.content === 'all') {
     const gap = lineageGap(feed, last);
     if (gap !== undefined) return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : whole(gap);
-    return hasChanged(feed, last, now) || isAlways ? whole(told) : { type: 'nothing', why: told };
+    return hasChanged(feed, last, now) || isAlways ? whole(rulesNote) : { type: 'nothing', why: rulesNote };
   }
   const { type, why } = planRecords({ version: 1, ...last }, { feed, now, full, adopt });
   if (type === 'adopt') return { type, why };
-  if (type === 'nothing' && !isAlways) return { type, why: told };
-  return { type: 'write', why: why === '' ? '' : told || why, base: last };
+  if (type === 'nothing' && !isAlways) return { type, why: rulesNote };
+  return { type: 'write', why: why === '' ? '' : rulesNote || why, base: last };
 }

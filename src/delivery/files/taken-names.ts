@@ -25,7 +25,7 @@ export async function assertNameFree(
     throw new CdsyncError(`stream "${other}" has written the file "${name}": stream "${stream}" would replace it`, {
       code: 'file_exists',
       stream,
-      hint: 'give each stream names of its own: add {{ stream }} to `file`',
+      hint: 'give each stream other names: add {{ stream }} to `file`',
     });
   }
 }

@@ -11,7 +11,7 @@ export function removalOwed(
 ): CdsyncError {
   const { message, code } = asCdsyncError(error);
   return new CdsyncError(
-    `what loads of table "${table}" have left since ${since} could not be removed, and may have values that are gone from the table: ${message} (${code})`,
+    `rows that loads of table "${table}" have left since ${since} could not be removed, and may have values that are gone from the table: ${message} (${code})`,
     {
       code: 'removal_owed',
       stream: feed.stream,

@@ -47,7 +47,7 @@ function refuseConfigured(what: 'stream' | 'destination', job: string, name: str
 function unknown(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
   return new CdsyncError(`job "${job}" has nothing of a ${what} "${name}" that left the configuration`, {
     code: `${what}_not_found`,
-    hint: known.length === 0 ? 'nothing left the configuration' : nameHint(`what it has`, name, known),
+    hint: known.length === 0 ? 'nothing left the configuration' : nameHint('its streams and destinations', name, known),
   });
 }
 

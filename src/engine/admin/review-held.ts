@@ -66,7 +66,7 @@ function noteDecision({ layout, clock }: RunContext, action: 'approve' | 'discar
 function heldReader({ layout, database }: RunContext, held: HeldStream): StreamReader {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
-  const { standing, ...read } = held.read;
+  const { standing: unchangedRows, ...read } = held.read;
   const extracted: ReadResult = {
     ...read,
     parts: read.parts.map((part) => ({
@@ -75,7 +75,7 @@ function heldReader({ layout, database }: RunContext, held: HeldStream): StreamR
       keysPath: inParts(basename(part.keysPath)),
     })),
     rejects: read.rejects.map((path) => inParts(basename(path))),
-    unchangedRows: { ...standing, known: standing.known && inFolder(standing.known, folder) },
+    unchangedRows: { ...unchangedRows, known: unchangedRows.known && inFolder(unchangedRows.known, folder) },
   };
   return {
     live: { ...noCounters },

@@ -98,9 +98,9 @@ export class KnownColumns {
       const values = columns.map((column) => `NULL::${column.type} AS ${quoteIdentifier(column.name)}`).join(', ');
       for (const table of used) inputs.push(`${quoteIdentifier(table)} AS (SELECT ${values} WHERE false)`);
     }
-    const given = inputs.length === 0 ? '' : `WITH ${inputs.join(', ')} `;
+    const withInputs = inputs.length === 0 ? '' : `WITH ${inputs.join(', ')} `;
     try {
-      const rows = await this.#session.rows(`DESCRIBE ${given}FROM (${asSubquery(query)})`);
+      const rows = await this.#session.rows(`DESCRIBE ${withInputs}FROM (${asSubquery(query)})`);
       return rows.map((row) => ({ name: String(row.column_name), type: String(row.column_type) }));
     } catch (thrown) {
       const error = streamQueryError(thrown, name, [...names]);
@@ -128,7 +128,7 @@ export class KnownColumns {
     if (stored === undefined) return undefined;
     const list = ColumnSet.restore(stored).list.map((column) => ({ name: column.name, type: column.type }));
     const renamed = Object.values(stream?.columns ?? {}).flatMap(({ rename }) => rename ?? []);
-    const given = renamed.filter((each) => !list.some((column) => column.name === each));
-    return [...list, ...given.map((each) => ({ name: each, type: 'VARCHAR' }))];
+    const added = renamed.filter((each) => !list.some((column) => column.name === each));
+    return [...list, ...added.map((each) => ({ name: each, type: 'VARCHAR' }))];
   }
 }

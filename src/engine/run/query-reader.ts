@@ -110,9 +110,9 @@ export class QueryReader implements StreamReader {
     const { session, folder, compression, monotonic, rules, config, inputs, oneThread } = this.#options;
     const began = monotonic();
     const traits = await queryTraits(session, { name: config.name, query: this.#query }, inputs.keys());
-    const standing = this.#standing(traits);
-    if (standing !== undefined) {
-      this.#stand(standing);
+    const unchanged = this.#unchanged(traits);
+    if (unchanged !== undefined) {
+      this.#keep(unchanged);
       return;
     }
     const all = await this.#describe();
@@ -173,7 +173,7 @@ export class QueryReader implements StreamReader {
   async close(): Promise<void> {}
 
   /** The last snapshot, if the query would return its rows again; undefined if that is not certain. */
-  #standing({ varying, readsOthers }: QueryTraits): StreamState | undefined {
+  #unchanged({ varying, readsOthers }: QueryTraits): StreamState | undefined {
     const { previous } = this.#options;
     const before = previous?.reading;
     if (before === undefined || varying.length > 0 || readsOthers) return undefined;
@@ -182,7 +182,7 @@ export class QueryReader implements StreamReader {
     return isSame ? previous : undefined;
   }
 
-  #stand({ rows, columns }: StreamState): void {
+  #keep({ rows, columns }: StreamState): void {
     this.live.read = rows;
     this.live.kept = rows;
     // No file of keys is needed where every row is unchanged.

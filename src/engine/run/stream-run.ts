@@ -246,8 +246,8 @@ export class StreamRun {
     const last =
       isPart || config.select !== undefined ? await lastReported(this.#context.layout, this.name) : undefined;
     const before = isPart ? new Set(last?.unmatched_rules) : undefined;
-    const told = { before: previous?.columns, told: last?.not_selected ?? [] };
-    const { unselected, warnings } = unselectedColumns(rules, seen, told);
+    const earlier = { before: previous?.columns, reported: last?.not_selected ?? [] };
+    const { unselected, warnings } = unselectedColumns(rules, seen, earlier);
     const unknown = unknownColumns(config, rules, seen).filter(
       ({ name, isRule }) => !isRule || config.columns[name]?.drop !== true || before === undefined || before.has(name),
     );

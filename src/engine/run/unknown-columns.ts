@@ -84,15 +84,15 @@ function fieldOf(path: string): ColumnField {
 export function unselectedColumns(
   rules: ColumnRules,
   { leftOut }: Pick<SeenColumns, 'leftOut'>,
-  { before, told }: { readonly before: readonly StoredColumn[] | undefined; readonly told: readonly string[] },
+  { before, reported }: { readonly before: readonly StoredColumn[] | undefined; readonly reported: readonly string[] },
 ): { readonly unselected: readonly string[]; readonly warnings: readonly ReportedWarning[] } {
   const present = leftOut.filter((column) => rules.isUnselected(column)).map(columnPath);
-  const earlier = new Set([...told, ...(before ?? []).map(columnPath)]);
+  const earlier = new Set([...reported, ...(before ?? []).map(columnPath)]);
   const names = [...new Set(present)]
     .filter((path) => !earlier.has(path))
     .map((path) => fieldOf(path).field)
     .sort();
-  const unselected = [...new Set([...told, ...present])].filter((path) => rules.isUnselected(fieldOf(path))).sort();
+  const unselected = [...new Set([...reported, ...present])].filter((path) => rules.isUnselected(fieldOf(path))).sort();
   if (names.length === 0) return { unselected, warnings: [] };
   const [attributes, are] = names.length === 1 ? ['attribute', 'is'] : ['attributes', 'are'];
   const kind = before === undefined ? attributes : `new ${attributes}`;

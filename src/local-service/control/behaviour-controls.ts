@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import { faultSchema } from '../faults/fault.js';
 import { badRequest, ServiceError } from '../http/response.js';
-import { lasting, noBody, passing } from './control.js';
+import { emptyBody, lasting, passing } from './control.js';
 
 const setFault = passing('POST faults', faultSchema, (fault, state) => {
   if (fault.kind === 'dead_token' && fault.issued_before_now) state.pageTokens.expireAll();
   return state.faults.set(fault);
 });
 
-const showFaults = passing('GET faults', noBody, (_, state) => ({ faults: state.faults.reports }));
+const showFaults = passing('GET faults', emptyBody, (_, state) => ({ faults: state.faults.reports }));
 
 /** Clears the fault with an id, or every fault. */
 const clearFaults = passing('DELETE faults', z.strictObject({ id: z.int().optional() }), ({ id }, state) =>
@@ -33,13 +33,13 @@ const setLimits = passing(
   },
 );
 
-const showStats = passing('GET stats', noBody, (_, { stats, limits }) => ({
+const showStats = passing('GET stats', emptyBody, (_, { stats, limits }) => ({
   ...stats.report(),
   peak_per_second: limits.peaks(),
 }));
 
 /** Sets all counts to zero. */
-const resetStats = passing('POST stats/reset', noBody, (_, { stats, limits }) => {
+const resetStats = passing('POST stats/reset', emptyBody, (_, { stats, limits }) => {
   stats.reset();
   limits.resetPeaks();
 });
@@ -54,10 +54,10 @@ const moveTime = lasting('POST time', z.strictObject({ advance_ms: z.int() }), (
   return shownTime(clock.now());
 });
 
-const showTime = passing('GET time', noBody, (_, { clock }) => shownTime(clock.now()));
+const showTime = passing('GET time', emptyBody, (_, { clock }) => shownTime(clock.now()));
 
 /** Writes the state file now; the service also writes it after every lasting change. */
-const saveState = passing('POST state/save', noBody, async (_, _state, context) => {
+const saveState = passing('POST state/save', emptyBody, async (_, _state, context) => {
   if (!(await context.save())) throw new ServiceError(409, 'the service was started without a state file');
 });
 

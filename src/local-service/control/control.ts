@@ -50,4 +50,4 @@ export function lasting<T>(route: string, schema: z.ZodType<T>, handle: Handle<T
 }
 
 /** The body of a control that needs none. */
-export const noBody = z.unknown();
+export const emptyBody = z.unknown();

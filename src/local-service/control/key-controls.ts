@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ApiKey } from '../keys/api-key.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from '../keys/key-store.js';
 import type { ServiceState } from '../service-state.js';
-import { lasting, noBody, passing } from './control.js';
+import { emptyBody, lasting, passing } from './control.js';
 
 const reference = { key: z.string().default(defaultKey), tenant: z.string().optional() };
 
@@ -64,5 +64,5 @@ async function manage(request: z.output<typeof action>, state: ServiceState) {
 /** Creates keys, issues and ends their tokens (specification, section 3). */
 export const keyControls = [
   lasting('POST keys', action, manage),
-  passing('GET keys', noBody, (_, { keys }) => ({ keys: keys.keys.map(shownKey) })),
+  passing('GET keys', emptyBody, (_, { keys }) => ({ keys: keys.keys.map(shownKey) })),
 ];

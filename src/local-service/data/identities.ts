@@ -9,9 +9,9 @@ interface ProfilesThen {
 }
 
 /** Two profiles of a merge, in which `from` is deleted, or of a split, in which `into` is new. By number. */
-export interface Pair {
-  readonly from: number;
-  readonly into: number;
+export interface Pair<Id = number> {
+  readonly from: Id;
+  readonly into: Id;
 }
 
 /** The merges and splits of one day. */

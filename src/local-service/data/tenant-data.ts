@@ -96,19 +96,13 @@ export interface NetChange {
   total: number;
 }
 
-/** The ids of two profiles of a merge or a split. */
-export interface NamedPair {
-  readonly from: string;
-  readonly into: string;
-}
-
 /** What some days have changed. */
 interface DataChange {
   readonly indexes: Record<string, NetChange>;
   /** `from` is deleted; `into` has its e-mail and phone since. */
-  readonly merges: readonly NamedPair[];
+  readonly merges: readonly Pair<string>[];
   /** `into` is new, and has the e-mail and phone that `from` had. */
-  readonly splits: readonly NamedPair[];
+  readonly splits: readonly Pair<string>[];
 }
 
 interface TenantDataOptions {
@@ -184,7 +178,7 @@ export class TenantData {
         if (now >= 0) change.total += 1;
       }
     }
-    const named = ({ from, into }: Pair): NamedPair => ({ from: this.#idOf(from), into: this.#idOf(into) });
+    const named = ({ from, into }: Pair): Pair<string> => ({ from: this.#idOf(from), into: this.#idOf(into) });
     return {
       indexes: Object.fromEntries(catalogue.map(({ name }, index) => [name, changes[index] as NetChange])),
       merges: passed.flatMap(({ merges }) => merges.map(named)),

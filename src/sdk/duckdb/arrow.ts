@@ -17,7 +17,7 @@ interface ArrowOptions {
   readonly decimals: 'decimal' | 'text';
 }
 
-function plain(type: arrow.DataType, value: Form['value'] = (given) => given, built = type): Form {
+function plain(type: arrow.DataType, value: Form['value'] = (value) => value, built = type): Form {
   return { type, built, value };
 }
 
@@ -39,7 +39,7 @@ function count(type: arrow.DataType, member: string, built: arrow.DataType = new
 
 function decimal(scale: number, precision: number, value: (value: never) => bigint): Form {
   const type = new arrow.Decimal(scale, precision, 128);
-  return plain(type, (given) => bytesOf(value(given as never)), new arrow.FixedSizeBinary(16));
+  return plain(type, (cell) => bytesOf(value(cell as never)), new arrow.FixedSizeBinary(16));
 }
 
 const singleForms: Partial<Record<DuckDBTypeId, () => Form>> = {

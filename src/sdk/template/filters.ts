@@ -145,15 +145,15 @@ export function engineFilter(filter: Pick<TemplateFilter, 'ofLists'>, name: stri
   const isDate = name.startsWith('date');
   return function (value, ...args) {
     if (isNull(value)) return null;
-    const given = args.map((arg) => (arg instanceof Decimal ? Number(String(arg)) : arg));
+    const parameters = args.map((arg) => (arg instanceof Decimal ? Number(String(arg)) : arg));
     if (isDate) {
       const date = moment(value);
       // Not a date: it stays as it is, as in Liquid.
-      return date === undefined ? value : own.call(this, date, ...given);
+      return date === undefined ? value : own.call(this, date, ...parameters);
     }
-    if (filter.ofLists) return own.call(this, value instanceof Decimal ? textOf(value) : value, ...given);
+    if (filter.ofLists) return own.call(this, value instanceof Decimal ? textOf(value) : value, ...parameters);
     if (typeof value === 'string') this.context.memoryLimit.use(value.length);
-    return own.call(this, numbersAsText(value), ...given.map(numbersAsText));
+    return own.call(this, numbersAsText(value), ...parameters.map(numbersAsText));
   };
 }
 

@@ -44,7 +44,7 @@ else
       expect(await text('list_1.csv')).toBe('id,n\na,1\nb,2\n');
       await azurite.write(container, 'in/other_1.csv', 'of a partner');
       const other = { ...options, file: 'other_1.csv' };
-      for (let night = 0; night < 2; night += 1)
+      for (let run = 0; run < 2; run += 1)
         expect((await place.deliver(other, {}, second)).error?.code).toBe('file_exists');
       expect(await text('other_1.csv')).toBe('of a partner');
       const over = await place.deliver({ ...other, overwrite: true }, {}, second);
@@ -58,7 +58,7 @@ else
       expect(await text('list_1.csv')).toBe('id,n\na,1\nb,2\n');
       await azurite.write(container, 'in/list_2.csv', 'of a partner');
       await place.stream.commit([insert('c', 3)]);
-      for (let night = 0; night < 2; night += 1)
+      for (let run = 0; run < 2; run += 1)
         expect((await place.deliver({ ...at(), sas })).error?.code).toBe('file_exists');
       expect(await text('list_2.csv')).toBe('of a partner');
     });
@@ -66,7 +66,7 @@ else
     it('never replaces a file of others that it may not look at, at no try', async () => {
       const sas = azurite.sas(container, 'cw');
       await azurite.write(container, 'in/list_1.csv', 'of a partner');
-      for (let night = 0; night < 3; night += 1)
+      for (let run = 0; run < 3; run += 1)
         expect((await place.deliver({ ...at(), sas })).error?.code).toBe('file_exists');
       expect(await text('list_1.csv')).toBe('of a partner');
       // The partner has taken it: the same file goes out.
@@ -147,7 +147,7 @@ else
           for (const name of ['connection', 'content-length', 'transfer-encoding']) headers.delete(name);
           // The signature is of the account and the path, not of the host.
           const body = request.method === 'PUT' ? Buffer.concat(chunks) : undefined;
-          const answer = await fetch(`${azurite.url}${request.url}`, {
+          const forwarded = await fetch(`${azurite.url}${request.url}`, {
             method: request.method ?? 'GET',
             headers,
             ...(body ? { body } : {}),
@@ -156,8 +156,8 @@ else
             lost += 1;
             return void response.destroy();
           }
-          response.writeHead(answer.status, Object.fromEntries(answer.headers));
-          response.end(Buffer.from(await answer.arrayBuffer()));
+          response.writeHead(forwarded.status, Object.fromEntries(forwarded.headers));
+          response.end(Buffer.from(await forwarded.arrayBuffer()));
         });
         await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
       });

@@ -78,7 +78,7 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server that fails', ()
       skip('not tried: this user may not mount a small disk');
     }
     try {
-      await writeFile(join(server.inbox, 'other.csv'), 'of somebody else\n');
+      await writeFile(join(server.inbox, 'other.csv'), 'of another writer\n');
       for (const upload of ['rename', 'direct']) {
         const { status, error } = await place.deliver({ ...options, upload });
         expect([status, error?.code, error?.message]).toEqual([

@@ -111,16 +111,16 @@ class LoginServer {
 describe('the login with a password', () => {
   let server: LoginServer | undefined;
   afterEach(() => server?.close());
-  const asks = (login: AuthContext, prompts: string[], right: (answers: readonly string[]) => boolean) => {
+  const asks = (login: AuthContext, prompts: string[], right: (replies: readonly string[]) => boolean) => {
     if (login.method !== 'keyboard-interactive') return login.reject(['keyboard-interactive']);
     login.prompt(
       prompts.map((prompt) => ({ prompt, echo: false })),
-      (answers) => (right(answers) ? login.accept() : login.reject(['keyboard-interactive'])),
+      (replies) => (right(replies) ? login.accept() : login.reject(['keyboard-interactive'])),
     );
   };
 
   it('responds to a server that asks for it in a dialogue', async () => {
-    server = await LoginServer.open((login) => asks(login, ['Password: '], ([answer]) => answer === 's3cret'));
+    server = await LoginServer.open((login) => asks(login, ['Password: '], ([reply]) => reply === 's3cret'));
     expect(await checked({ ...server.options, password: 's3cret' })).toContain('SHA256:');
     expect(server.tried).toContain('keyboard-interactive');
     const refused = await checked({ ...server.options, password: 'wr0ng' });

@@ -60,7 +60,7 @@ describe('files for a bucket', () => {
     store.meddling = ({ method }, response) =>
       method === 'HEAD' || method === 'GET' ? s3Refusal(response, 403, 'AccessDenied') : undefined;
     const options = { url: 's3://blind/in', ...loginAt(store.url), file: 'list_{{ sequence }}.csv' };
-    for (let night = 0; night < 3; night += 1) expect((await place.deliver(options)).error?.code).toBe('file_exists');
+    for (let run = 0; run < 3; run += 1) expect((await place.deliver(options)).error?.code).toBe('file_exists');
     const { Body } = await client.send(new GetObjectCommand({ Bucket: 'blind', Key: 'in/list_1.csv' }));
     expect(await Body?.transformToString()).toBe('of a partner');
     await client.send(new DeleteObjectCommand({ Bucket: 'blind', Key: 'in/list_1.csv' }));

@@ -13,7 +13,7 @@ import type { Change } from '../../unit/delivery/published-stream.js';
 
 /** How many series of ten runs there are on each place. */
 const count = Number(process.env.CDSYNC_TEST_DELIVERIES ?? 3);
-const nights = 10;
+const runs = 10;
 const real = exportConnector as unknown as FileConnector;
 
 /** Whole numbers below the argument, determined by the seed. */
@@ -58,7 +58,7 @@ interface Inbox {
   files(): Promise<Readonly<Record<string, string>>>;
   take(name: string): Promise<void>;
   /** Whether the place responds. */
-  answers(does: boolean): void;
+  respond(does: boolean): void;
 }
 
 const listOf = (rows: ReadonlyMap<string, number>) =>
@@ -105,7 +105,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   };
   const steps: (Step | undefined)[] = ['before', 'uploaded', 'noted', 'after', undefined, undefined];
 
-  for (let night = 0; night < nights; night += 1) {
+  for (let run = 0; run < runs; run += 1) {
     const changes = new Map(Array.from({ length: 1 + draw(3) }, change).map((made) => [made.id, made]));
     await place.stream.commit([...changes.values()]);
     lists.add(listOf(rows));
@@ -117,11 +117,11 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
       lists.add(listOf(rows));
     }
     for (let tries = 1 + draw(2); tries > 0; tries -= 1) {
-      inbox.answers(draw(4) > 0);
+      inbox.respond(draw(4) > 0);
       place.connector = killedAt(steps[draw(steps.length)]);
       const delivered = await place.deliver(options);
       expect(delivered.error?.code).not.toBe('file_exists');
-      inbox.answers(true);
+      inbox.respond(true);
       await look();
       const names = Object.keys(await inbox.files());
       const name = names[draw(names.length)];
@@ -161,7 +161,7 @@ describe('runs with kills, outages, a watcher and erasures', () => {
       options: {},
       files: () => place.files(),
       take: (name) => rm(join(place.place, name)),
-      answers: () => undefined,
+      respond: () => undefined,
     };
     await series(place, inbox, draws(from)).finally(() => place.close());
   });
@@ -186,7 +186,7 @@ describe('runs with kills, outages, a watcher and erasures', () => {
       async take(name) {
         await client.send(new DeleteObjectCommand({ Bucket, Key: `in/${name}` }));
       },
-      answers(does) {
+      respond(does) {
         store.meddling = does ? undefined : (_, response) => s3Refusal(response, 403, 'InvalidAccessKeyId');
       },
     };

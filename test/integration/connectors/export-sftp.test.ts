@@ -71,11 +71,11 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
 
   it('never replaces a file of others, and replaces its own', async () => {
     const options = { ...(await start()), file: 'list.csv' };
-    await writeFile(join(server.inbox, 'list.csv'), 'of somebody else\n');
+    await writeFile(join(server.inbox, 'list.csv'), 'of another writer\n');
     expect((await place.deliver(options)).error?.code).toBe('file_exists');
     expect([await inbox(), await readFile(join(server.inbox, 'list.csv'), 'utf8')]).toEqual([
       ['list.csv'],
-      'of somebody else\n',
+      'of another writer\n',
     ]);
     await rm(join(server.inbox, 'list.csv'));
     await place.deliver(options);
@@ -112,9 +112,9 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
   it('never replaces a file of others in a drop box that forbids to look, at no try', async () => {
     const options = { ...(await start('-P stat,lstat,fstat,opendir,readdir,remove,rename')), upload: 'direct' };
     const path = join(server.inbox, 'members_1.csv');
-    await writeFile(path, 'of somebody else\n');
-    for (let night = 0; night < 3; night += 1) expect((await place.deliver(options)).status).toBe('failed');
-    expect(await readFile(path, 'utf8')).toBe('of somebody else\n');
+    await writeFile(path, 'of another writer\n');
+    for (let run = 0; run < 3; run += 1) expect((await place.deliver(options)).status).toBe('failed');
+    expect(await readFile(path, 'utf8')).toBe('of another writer\n');
     await rm(path);
     expect(await place.deliver(options)).toMatchObject({ status: 'ok', files: ['members_1.csv'] });
   });

@@ -139,10 +139,10 @@ describe('oauth2', () => {
     server();
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
     try {
-      const given = { url: `${base()}/x`, auth: auth({ grant: 'refresh_token', refresh_token: 'r' }) };
+      const values = { url: `${base()}/x`, auth: auth({ grant: 'refresh_token', refresh_token: 'r' }) };
       const context = {
         ...{ destination: 'target', job: 'nightly', folder, keptFolder: join(folder, 'kept') },
-        options: z.parse(map(http.options), { ...given, body: { id: '{{ id }}' } }),
+        options: z.parse(map(http.options), { ...values, body: { id: '{{ id }}' } }),
         service: { sendEvent: () => Promise.reject(new Error('none')) },
         signal: new AbortController().signal,
         notice: () => undefined,
@@ -166,12 +166,12 @@ describe('a check', () => {
       response.writeHead(path === '/me?api_key=k' && headers['x-team'] === 'crm' ? 200 : 403).end(),
     );
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
-    const given = {
+    const values = {
       ...{ url: `${base()}/{{ id }}`, body: { id: '{{ id }}' }, headers: { 'X-Team': 'crm', 'x-row': '{{ id }}' } },
       ...{ auth: { query: { name: 'api_key', value: 'k' } }, test: { url: `${base()}/me` } },
     };
     const context = { folder, keptFolder: folder, signal: new AbortController().signal, notice: () => undefined };
-    const options = z.parse(map(http.options), given);
+    const options = z.parse(map(http.options), values);
     const result = await http.check?.({ ...context, options } as unknown as DestinationContext<HttpShape>, []);
     await rm(folder, { recursive: true });
     expect(result?.lacks).toEqual([]);

@@ -58,13 +58,13 @@ const people = someRecords(3, (n) => ({
 const leaver: OutgoingRecord = { ...(people[2] as OutgoingRecord), id: 'f'.repeat(32), op: 'delete' };
 
 /** A receiver's response by its documentation. */
-type Answer = { readonly status: number; readonly body: unknown };
+type DocumentedResponse = { readonly status: number; readonly body: unknown };
 
 interface Documented {
   /** The first request for new rows: method, path, body. */
   readonly request: { readonly method: string; readonly path: string; readonly body: unknown };
   /** A response that takes all but the record `k-1`, or all. */
-  readonly answer: (received: Received) => Answer;
+  readonly reply: (received: Received) => DocumentedResponse;
   readonly refused: readonly string[];
   /** The request for a row that has left, if the recipe has one. */
   readonly left?: { readonly method: string; readonly path: string; readonly body: unknown };
@@ -87,7 +87,7 @@ const documented: Record<string, Documented> = {
         })),
       },
     },
-    answer: only(207, {
+    reply: only(207, {
       status: 'COMPLETE',
       results: [{ id: '1' }, { id: '2' }],
       numErrors: 1,
@@ -110,7 +110,7 @@ const documented: Record<string, Documented> = {
         })),
       },
     },
-    answer: only(201, {
+    reply: only(201, {
       message: 'success',
       attributes_processed: 2,
       errors: [{ type: 'invalid', input_array: 'attributes', index: 1 }],
@@ -134,7 +134,7 @@ const documented: Record<string, Documented> = {
         },
       },
     },
-    answer: ({ body }) =>
+    reply: ({ body }) =>
       body.includes('"k-1"')
         ? { status: 400, body: { errors: [{ code: 'invalid', detail: 'not a valid address' }] } }
         : { status: 201, body: { data: { type: 'profile' } } },
@@ -151,7 +151,7 @@ const documented: Record<string, Documented> = {
         })),
       },
     },
-    answer: only(200, {
+    reply: only(200, {
       successCount: 2,
       failCount: 1,
       failedUpdates: { invalidEmails: ['person1@example.com'], notFoundEmails: [] },
@@ -171,7 +171,7 @@ const documented: Record<string, Documented> = {
         })),
       },
     },
-    answer: only(200, { success: true }),
+    reply: only(200, { success: true }),
     refused: [],
   },
   'Meta custom audience': {
@@ -185,7 +185,7 @@ const documented: Record<string, Documented> = {
         },
       },
     },
-    answer: only(200, { audience_id: '1', num_received: 3, num_invalid_entries: 1 }),
+    reply: only(200, { audience_id: '1', num_received: 3, num_invalid_entries: 1 }),
     refused: [],
     left: {
       method: 'DELETE',
@@ -199,7 +199,7 @@ const documented: Record<string, Documented> = {
       path: expect.stringMatching(/^\/3\.0\/lists\/a1b2c3d4e5\/members\/[0-9a-f]{32}$/) as unknown as string,
       body: { email_address: first.email, status_if_new: 'subscribed', merge_fields: { FNAME: 'F0', TIER: 'gold' } },
     },
-    answer: ({ body }) =>
+    reply: ({ body }) =>
       body.includes('Person1')
         ? { status: 400, body: { title: 'Invalid Resource', detail: 'looks fake' } }
         : { status: 200, body: {} },
@@ -224,7 +224,7 @@ const documented: Record<string, Documented> = {
         })),
       },
     },
-    answer: ({ path }) =>
+    reply: ({ path }) =>
       path.endsWith('/token')
         ? { status: 200, body: { access_token: 'token-1', token_type: 'Bearer' } }
         : {
@@ -246,7 +246,7 @@ const documented: Record<string, Documented> = {
         records: people.map((_, n) => ({ fields: { Id: `k-${n}`, Tier: 'gold', Points: 10 + n } })),
       },
     },
-    answer: ({ body }) =>
+    reply: ({ body }) =>
       body.includes('"k-1"')
         ? { status: 422, body: { error: { type: 'INVALID_VALUE_FOR_COLUMN', message: 'wrong' } } }
         : { status: 200, body: { records: [] } },
@@ -254,14 +254,14 @@ const documented: Record<string, Documented> = {
   },
   'Customer.io': {
     request: { method: 'PUT', path: '/api/v1/customers/k-0', body: { email: first.email, tier: 'gold', points: 10 } },
-    answer: ({ path }) =>
+    reply: ({ path }) =>
       path.endsWith('/k-1') ? { status: 400, body: { meta: { error: 'wrong' } } } : { status: 200, body: {} },
     refused: ['k-1'],
     left: { method: 'DELETE', path: '/api/v1/customers/k-2', body: undefined },
   },
   'Slack: a message for each new VIP': {
     request: { method: 'POST', path: '/hook/1', body: { text: 'k-0 is new among the VIPs' } },
-    answer: only(200, 'ok'),
+    reply: only(200, 'ok'),
     refused: [],
   },
   OpenSearch: {
@@ -270,7 +270,7 @@ const documented: Record<string, Documented> = {
       path: '/members/_bulk',
       body: people.flatMap((_, n) => [{ index: { _id: `k-${n}` } }, { tier: 'gold', country: 'US' }]),
     },
-    answer: ({ body }) => ({
+    reply: ({ body }) => ({
       status: 200,
       body: {
         errors: true,
@@ -294,7 +294,7 @@ const documented: Record<string, Documented> = {
       path: '/changes/_bulk_docs',
       body: { docs: people.map(({ id }, n) => ({ _id: id, member: `k-${n}`, op: 'insert', tier: 'gold' })) },
     },
-    answer: only(201, [
+    reply: only(201, [
       { ok: true, id: people[0]?.id, rev: '1-a' },
       { id: people[1]?.id, error: 'forbidden', reason: 'refused by a validation' },
       { ok: true, id: people[2]?.id, rev: '1-c' },
@@ -303,7 +303,7 @@ const documented: Record<string, Documented> = {
   },
   'n8n, Zapier': {
     request: { method: 'POST', path: '/hook/1', body: { op: 'insert', id: 'k-0', email: first.email, tier: 'gold' } },
-    answer: only(200, { status: 'success' }),
+    reply: only(200, { status: 'success' }),
     refused: [],
     left: {
       method: 'POST',
@@ -333,9 +333,9 @@ async function open(name: string): Promise<Driven['destination']> {
   return driven.destination;
 }
 
-const answering = ({ answer }: Documented) =>
+const answering = ({ reply }: Documented) =>
   receiver.reset((received, response) => {
-    const { status, body } = answer(received);
+    const { status, body } = reply(received);
     const isText = typeof body === 'string';
     response
       .writeHead(status, { 'content-type': isText ? 'text/plain' : 'application/json' })
@@ -372,13 +372,13 @@ describe('a recipe of the page', () => {
 
   it.each(Object.entries(documented))(
     '%s sends the documented request, and reads the documented response',
-    async (name, given) => {
-      answering(given);
+    async (name, documented) => {
+      answering(documented);
       const results = await deliver(await open(name), people, 500);
       const data = receiver.received.filter(({ path }) => !path.endsWith('/token'));
-      expect(shown(data.find(({ body }) => body.includes('k-0')) ?? data[0])).toEqual(given.request);
+      expect(shown(data.find(({ body }) => body.includes('k-0')) ?? data[0])).toEqual(documented.request);
       const refused = people.filter(({ id }) => results.get(id)?.type === 'refused').map(({ key }) => key);
-      expect(refused).toEqual(given.refused);
+      expect(refused).toEqual(documented.refused);
       for (const result of results.values())
         if (result.type === 'refused') expect(result.reason).not.toMatch(/person1|secret-of/i);
     },
@@ -386,11 +386,14 @@ describe('a recipe of the page', () => {
 
   it.each(Object.entries(documented).filter(([, { left }]) => left !== undefined))(
     '%s sends a row that has left as documented',
-    async (name, given) => {
-      answering({ ...given, answer: only(200, name === 'OpenSearch' ? { items: [{ delete: { status: 200 } }] } : {}) });
+    async (name, documented) => {
+      answering({
+        ...documented,
+        reply: only(200, name === 'OpenSearch' ? { items: [{ delete: { status: 200 } }] } : {}),
+      });
       const results = await deliver(await open(name), [leaver], 500);
       expect(results.get(leaver.id)).toEqual({ type: 'acknowledged' });
-      expect(receiver.received.map(shown)).toEqual([given.left]);
+      expect(receiver.received.map(shown)).toEqual([documented.left]);
     },
   );
 });

@@ -39,7 +39,7 @@ async function configure(job: string, place: object, rules: object = {}): Promis
 }
 
 /** One run: how the stream's delivery ended, and what `status` counts afterwards. */
-async function night(job: string, env: Record<string, string> = {}) {
+async function runJob(job: string, env: Record<string, string> = {}) {
   const words = ['run', `${job}.json`, '--json', '--quiet'];
   const all = { ...salts, ...env };
   let stdout = '';
@@ -97,7 +97,7 @@ it.each(formats)(
     const place = { path: `./${job}-out`, format };
     await configure(job, place);
     await serve(['anna', 'otto']);
-    expect(await night(job)).toEqual(done);
+    expect(await runJob(job)).toEqual(done);
     expect(await plain(job)).not.toEqual([]);
     await configure(job, place, hashed);
     const refusing = await striking(
@@ -106,15 +106,15 @@ it.each(formats)(
       '/-out.made.(data|manifests).[0-9]/',
       "throw Object.assign(new Error('EACCES'), { code: 'EACCES' });",
     );
-    expect(await night(job, refusing)).toEqual(owed);
+    expect(await runJob(job, refusing)).toEqual(owed);
     // With nothing to do, and with changes: both say so.
-    expect(await night(job, refusing)).toEqual(owed);
+    expect(await runJob(job, refusing)).toEqual(owed);
     await serve(['anna', 'otto', 'zoe']);
-    expect(await night(job, refusing)).toEqual(owed);
+    expect(await runJob(job, refusing)).toEqual(owed);
     expect(await plain(job)).not.toEqual([]);
-    expect(await night(job)).toEqual(done);
+    expect(await runJob(job)).toEqual(done);
     expect(await plain(job)).toEqual([]);
-    expect(await night(job)).toEqual(done);
+    expect(await runJob(job)).toEqual(done);
     expect(await lines(job)).toEqual(['create', 'reload', 'increment']);
   },
 );
@@ -124,7 +124,7 @@ it('a folder whose delivery is killed right after its commit has nothing in clea
   const place = { path: `./${job}-out` };
   await configure(job, place);
   await serve(['anna', 'otto']);
-  expect(await night(job)).toEqual(done);
+  expect(await runJob(job)).toEqual(done);
   await configure(job, place, hashed);
   const kill = await striking(
     job,
@@ -132,9 +132,9 @@ it('a folder whose delivery is killed right after its commit has nothing in clea
     '/manifests.000000000002.json$/',
     "await own(...words); process.kill(process.pid, 'SIGKILL');",
   );
-  expect((await night(job, kill)).code).toBe(null);
+  expect((await runJob(job, kill)).code).toBe(null);
   expect(await plain(job)).not.toEqual([]);
-  expect(await night(job)).toEqual(done);
+  expect(await runJob(job)).toEqual(done);
   expect(await plain(job)).toEqual([]);
   expect(await lines(job)).toEqual(['create', 'reload']);
 });
@@ -145,7 +145,7 @@ it.each(['append', 'upsert'])(
     const job = `forgotten_${mode}`;
     await configure(job, { path: `./${job}-out`, mode });
     await serve(['anna', 'otto']);
-    expect(await night(job)).toEqual(done);
+    expect(await runJob(job)).toEqual(done);
     expect((await space.cdsync(['forget', `${job}.json`, 'made', 'otto'], salts)).code).toBe(0);
     await serve(['anna']);
     const refusing = await striking(
@@ -154,9 +154,9 @@ it.each(['append', 'upsert'])(
       '/-out.made.(data|manifests).[0-9]/',
       "throw Object.assign(new Error('EACCES'), { code: 'EACCES' });",
     );
-    expect(await night(job, refusing)).toEqual(owed);
-    expect(await night(job, refusing)).toEqual(owed);
-    expect(await night(job)).toEqual(done);
+    expect(await runJob(job, refusing)).toEqual(owed);
+    expect(await runJob(job, refusing)).toEqual(owed);
+    expect(await runJob(job)).toEqual(done);
     expect(await filesHolding(table(job), ['otto@'])).toEqual([]);
   },
 );
@@ -182,15 +182,15 @@ it.each([
   const place = { url: `s3://${job}`, format: 'csv', ...login };
   await configure(job, place);
   await serve(['anna', 'otto']);
-  expect(await night(job)).toEqual(done);
+  expect(await runJob(job)).toEqual(done);
   await configure(job, place, hashed);
   store.meddling = (request, response) =>
     isRemoval(request.method, request.url) ? s3Refusal(response, status, code) : undefined;
-  expect(await night(job)).toEqual(owed);
-  expect(await night(job)).toEqual(owed);
+  expect(await runJob(job)).toEqual(owed);
+  expect(await runJob(job)).toEqual(owed);
   expect(await objectsHolding(job, '@plain.example')).not.toEqual([]);
   store.meddling = undefined;
-  expect(await night(job)).toEqual(done);
+  expect(await runJob(job)).toEqual(done);
   expect(await objectsHolding(job, '@plain.example')).toEqual([]);
 });
 
@@ -201,15 +201,15 @@ it('a bucket that refuses manifest.json once: the next run publishes it, removes
   const place = { url: `s3://${job}`, format: 'csv', ...login };
   await configure(job, place);
   await serve(['anna', 'otto']);
-  expect(await night(job)).toEqual(done);
+  expect(await runJob(job)).toEqual(done);
   await configure(job, place, hashed);
   store.meddling = (request, response) =>
     request.method === 'PUT' && /\/made\/(manifest\.json|loads\.jsonl)/.test(request.url ?? '')
       ? s3Refusal(response, 403, 'AccessDenied')
       : undefined;
-  expect(await night(job)).toMatchObject({ status: 'failed', error: 'destination_permission', pending: 1 });
+  expect(await runJob(job)).toMatchObject({ status: 'failed', error: 'destination_permission', pending: 1 });
   store.meddling = undefined;
-  expect(await night(job)).toEqual(done);
+  expect(await runJob(job)).toEqual(done);
   expect(await objectsHolding(job, '@plain.example')).toEqual([]);
   const loads = await (await fetch(`${store.bareUrl}/${job}/made/loads.jsonl`)).text();
   expect(

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Strike, strikePreload, strikeVariables } from '../../fault/strike.js';
 import { ended, Workspace } from '../../fixtures/workspace.js';
-import { type People, type Person, Population } from '../ledger/nights.js';
+import { type People, type Person, Population } from '../ledger/days.js';
 import { PeopleApi, type Trouble } from './people-api.js';
 
 let space: Workspace;
@@ -23,11 +23,11 @@ const secretOf = (id: string, v: number) => `S-${id}-${v}.`;
 class Versions {
   readonly rows = new Map<string, Person & { readonly v: number }>();
 
-  take(people: People, night: number): void {
+  take(people: People, number: number): void {
     for (const id of this.rows.keys()) if (!people.has(id)) this.rows.delete(id);
     for (const person of people.values()) {
       const { v, ...before } = this.rows.get(person.id) ?? { v: 0 };
-      if (JSON.stringify(before) !== JSON.stringify(person)) this.rows.set(person.id, { ...person, v: night });
+      if (JSON.stringify(before) !== JSON.stringify(person)) this.rows.set(person.id, { ...person, v: number });
     }
   }
 
@@ -122,25 +122,25 @@ describe('a series of runs to an API', () => {
       const versions = new Versions();
       let shape: Shape = { isBatch: seed % 2 === 0, isHidden: false, template: 1 };
       const said: string[] = [];
-      for (let night = 1; night <= 12; night += 1) {
-        const event = night === 1 ? 'push' : dice.pick(events);
-        if (night > 1) population.change();
-        if (event === 'template') shape = { ...shape, template: night };
+      for (let number = 1; number <= 12; number += 1) {
+        const event = number === 1 ? 'push' : dice.pick(events);
+        if (number > 1) population.change();
+        if (event === 'template') shape = { ...shape, template: number };
         if (event === 'hide') shape = { ...shape, isHidden: true };
         const gone = event === 'forget' ? dice.pick([...population.people.keys()]) : undefined;
         if (gone !== undefined) population.remove(gone);
-        versions.take(population.people, night);
+        versions.take(population.people, number);
         await versions.serve();
         await configure(job, shape);
         await space.runWell(job, ['--no-push']);
         if (event === 'hide') api.forbidden.add('S-');
         const kind = event === 'kill' ? dice.pick(kills) : dice.pick(troubles);
         const at = 1 + dice.whole(shape.isBatch ? 2 : 6);
-        said.push(`${night}: ${event} ${kind} ${at} ${gone ?? ''}`);
-        if (gone !== undefined && night > 1) {
+        said.push(`${number}: ${event} ${kind} ${at} ${gone ?? ''}`);
+        if (gone !== undefined && number > 1) {
           const known = await space.cdsync(['forget', `${job}.json`, 'people', gone, '--yes']);
           expect([0, 1], known.stderr).toContain(known.code);
-          for (let v = 1; v <= night; v += 1) api.forbidden.add(secretOf(gone, v));
+          for (let v = 1; v <= number; v += 1) api.forbidden.add(secretOf(gone, v));
         }
         if (event === 'poison')
           api.poisoned = { id: dice.pick([...versions.rows.keys()]), status: dice.pick([422, 503]) };
@@ -152,7 +152,7 @@ describe('a series of runs to an API', () => {
         [api.trouble, api.poisoned] = [undefined, undefined];
         expect(api.violations, said.join('\n')).toEqual([]);
         // Needed to be whole again: rows that others kept from their e-mail are in the next delivery.
-        if (!dice.once(3) && night < 12) continue;
+        if (!dice.once(3) && number < 12) continue;
         for (let again = 0; again < 4; again += 1) if ((await push(job)).code === 0) break;
         const { code, stdout } = await push(job);
         expect([code, code === 0 ? '' : stdout], said.join('\n')).toEqual([0, '']);

@@ -74,7 +74,7 @@ export class PeopleApi {
 
   #take(method: string, path: string, body: string, response: ServerResponse): void {
     this.requests += 1;
-    for (const text of this.forbidden) if (body.includes(text)) this.violations.push(`${text} came again`);
+    for (const text of this.forbidden) if (body.includes(text)) this.violations.push(`${text} arrived again`);
     const kind = this.#troubleNow();
     const store = () => this.#store(method, path, body);
     if (kind === 'kill before') {
@@ -84,7 +84,7 @@ export class PeopleApi {
     const pause = pauses[kind];
     if (pause !== undefined) return void response.writeHead(429, pause()).end();
     if (kind === '500') return void response.writeHead(500).end();
-    if (kind === 'redirect') return void response.writeHead(307, { location: `${this.url}/elsewhere` }).end();
+    if (kind === 'redirect') return void response.writeHead(307, { location: `${this.url}/moved` }).end();
     const { status, text } = store();
     if (kind === 'lost') return void response.destroy();
     if (kind === 'kill stored') {
@@ -111,7 +111,7 @@ export class PeopleApi {
 
   /** `PUT /people/ID` and `DELETE /people/ID` for one, `POST /batch` for many. */
   #store(method: string, path: string, body: string): { status: number; text: string } {
-    if (path === '/elsewhere') this.violations.push('a redirect was followed');
+    if (path === '/moved') this.violations.push('a redirect was followed');
     if (path === '/batch') {
       const results = (JSON.parse(body) as Sent[]).map((sent) => ({ status: this.#row(sent) }));
       return { status: 207, text: JSON.stringify({ results }) };
@@ -128,7 +128,7 @@ export class PeopleApi {
       return 200;
     }
     const newest = this.#newest.get(id) ?? 0;
-    if (v < newest) this.violations.push(`${id}: ${v} came after ${newest}`);
+    if (v < newest) this.violations.push(`${id}: ${v} arrived after ${newest}`);
     // Of a profile that was merged away, another one has the e-mail: the delete is first.
     const isTaken = [...this.rows].some(([other, row]) => other !== id && row.email === email);
     if (isTaken) return 409;

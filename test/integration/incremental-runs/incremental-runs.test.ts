@@ -6,7 +6,7 @@ import { seed } from '../../fixtures/seed.js';
 import { Reader } from './print.js';
 import { Scenario } from './scenario.js';
 
-/** `npm run test:nights` sets it to 2,000. */
+/** A script of package.json sets it to 2,000. */
 const runs = Number(process.env.CDSYNC_TEST_NIGHTS ?? 10);
 const isLong = runs > 50;
 const runsInScenario = isLong ? 10 : 5;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobReport } from '../../../src/core/run-report.js';
 import { ended, streamOf, Workspace } from '../../fixtures/workspace.js';
-import { events, Ledger, ledgerStreams, type NightEvent, type People, Population } from './nights.js';
+import { type DayEvent, ExpectedLedger, events, ledgerStreams, type People, Population } from './days.js';
 
 let space: Workspace;
 beforeAll(async () => {
@@ -59,14 +59,14 @@ async function published(job: string) {
   };
 }
 
-const shown = ({ became, vips, left }: Pick<Ledger, 'became' | 'vips' | 'left'>) => ({
+const shown = ({ became, vips, left }: Pick<ExpectedLedger, 'became' | 'vips' | 'left'>) => ({
   became: new Map([...became].sort()),
   vips: [...vips].sort(),
   left: new Map([...left].sort()),
 });
 
 /** One run. @returns whether the ledger's streams were committed */
-async function night(job: string, event: NightEvent, seed: number): Promise<boolean> {
+async function runWith(job: string, event: DayEvent, seed: number): Promise<boolean> {
   const holds = event.startsWith('held');
   await configure(job, holds ? names : event === 'people held' ? ['people'] : []);
   if (event === 'killed') {
@@ -108,19 +108,19 @@ describe('a ledger of 30 runs', () => {
   it.each(seeds)(
     'has each merge, split, new VIP and departure once, whatever happened in between (seed %i)',
     async (seed) => {
-      const job = `nights${seed}`;
+      const job = `series${seed}`;
       const population = new Population(seed, 60);
-      const ledger = new Ledger();
+      const ledger = new ExpectedLedger();
       // The rows that the last committed run of `people` has read.
       let stored: People | undefined;
       for (let number = 0; number < 30; number += 1) {
         const event = number === 0 ? 'run' : population.dice.pick(events);
         if (number > 0) population.change();
         await serve(population.people);
-        const isCommitted = await night(job, event, seed * 100 + number);
+        const isCommitted = await runWith(job, event, seed * 100 + number);
         if (event !== 'fails' && event !== 'people held' && event !== 'only ledger') stored = population.people;
         if (isCommitted && stored !== undefined) ledger.commit(stored);
-        expect(shown(await published(job)), `night ${number}: ${event}`).toEqual(shown(ledger));
+        expect(shown(await published(job)), `run ${number}: ${event}`).toEqual(shown(ledger));
       }
       expect(ledger.became.size).toBeGreaterThan(10);
       await configure(job);

@@ -60,7 +60,7 @@ const second: Members = {
   e: ['e@x.example', '+3', 'silver'],
 };
 
-const answers = async (job: string) => ({
+const rowsOf = async (job: string) => ({
   became: await space.query(job, 'select old_id, new_id, how, by_email, by_phone from became order by all'),
   platinum: (await space.query(job, 'select id from new_platinum order by id')).map(({ id }) => id),
   departed: await space.query(job, 'select id, email, tier from departed order by id'),
@@ -81,15 +81,15 @@ const expected = {
 describe('the recipes of configs/ledger.yaml', () => {
   it('say which id became which, who is platinum since, and who left, and keep it', async () => {
     await serve(first);
-    await configure('answers');
-    await space.runWell('answers');
-    expect(await answers('answers')).toEqual({ became: [], platinum: [], departed: [] });
+    await configure('queries');
+    await space.runWell('queries');
+    expect(await rowsOf('queries')).toEqual({ became: [], platinum: [], departed: [] });
     await serve(second);
-    await space.runWell('answers');
-    expect(await answers('answers')).toEqual(expected);
-    await space.runWell('answers');
-    await space.runWell('answers', ['--full']);
-    expect(await answers('answers')).toEqual(expected);
+    await space.runWell('queries');
+    expect(await rowsOf('queries')).toEqual(expected);
+    await space.runWell('queries');
+    await space.runWell('queries', ['--full']);
+    expect(await rowsOf('queries')).toEqual(expected);
   });
 
   it('name each merge and split that the service has made, after a run that failed too', async () => {
@@ -98,7 +98,7 @@ describe('the recipes of configs/ledger.yaml', () => {
     const first = await space.runWell('service');
     expect(first.streams.flatMap(({ warnings = [] }) => warnings)).toEqual([]);
     const wanted: { old_id: string; new_id: string; how: string }[] = [];
-    for (const night of [1, 2, 3]) {
+    for (const run of [1, 2, 3]) {
       const { merges, splits } = (await space.control('change', {
         days: 1,
         updated: 0.1,
@@ -108,7 +108,7 @@ describe('the recipes of configs/ledger.yaml', () => {
         list.map(({ from, into }) => ({ old_id: from, new_id: into, how }));
       wanted.push(...pairs(merges, 'merge'), ...pairs(splits, 'split'));
       expect([merges.length, splits.length].every((count) => count > 0)).toBe(true);
-      if (night === 2) {
+      if (run === 2) {
         await space.control('faults', { kind: 'status', status: 403, match: '/profiles', count: 1000 });
         expect((await space.run('service')).code).not.toBe(0);
         await space.clearFaults();
@@ -121,10 +121,10 @@ describe('the recipes of configs/ledger.yaml', () => {
   });
 
   it('forget a person in the ledger too', async () => {
-    const { code, stderr } = await space.cdsync(['forget', 'answers.json', 'departed', 'a', '--yes']);
+    const { code, stderr } = await space.cdsync(['forget', 'queries.json', 'departed', 'a', '--yes']);
     expect(code, stderr).toBe(0);
-    await space.runWell('answers');
-    expect((await answers('answers')).departed.map(({ id }) => id)).toEqual(['d']);
+    await space.runWell('queries');
+    expect((await rowsOf('queries')).departed.map(({ id }) => id)).toEqual(['d']);
   });
 
   it('are right after runs that read only the members, and with a hidden column', async () => {
@@ -143,7 +143,7 @@ describe('the recipes of configs/ledger.yaml', () => {
     await serve(second);
     await space.runWell('apart', ['--stream', 'members']);
     await space.runWell('apart', ['--stream', 'became', '--stream', 'new_platinum', '--stream', 'departed']);
-    expect(await answers('apart')).toEqual(expected);
+    expect(await rowsOf('apart')).toEqual(expected);
   });
 });
 

@@ -44,7 +44,7 @@ describe('the last line of a failure', () => {
     expect(await next(storage)).toBe('next: cdsync run (there is no good snapshot yet)');
   });
 
-  it('is about the stream that is meant, in hours or nights, and says no age after a usage error', async () => {
+  it('is about the stream that is meant, in hours or longer, and says no age after a usage error', async () => {
     const hour = 3_600_000;
     const { storage, reports } = jobWith('ok', ['ok', 'ok']);
     for (const [hours, statuses] of [
@@ -74,6 +74,7 @@ describe('the last line of a failure', () => {
     expect(await next(storage)).toBe('next: cdsync run');
   });
 
+  const toRights = 'see what the key may do: cdsync check';
   it.each([
     ['usage', 'state', 2, 'see: cdsync state --help'],
     ['sql_not_allowed', 'query', 2, 'correct the SQL; the tables: cdsync query "show tables"'],
@@ -85,8 +86,8 @@ describe('the last line of a failure', () => {
     ['unreachable', 'run', 5, 'correct `base_url` or the network, then: cdsync check'],
     ['column_unknown', 'run', 3, /^correct the name under `columns:`, then: cdsync run; /],
     ['column_unknown', 'push', 5, 'correct the name under `columns:`, then: cdsync check'],
-    ['forbidden', 'run', 5, 'see what the key may do: cdsync check'],
-    ['destination_permission', 'run', 5, 'see what the key may do: cdsync check'],
+    ['forbidden', 'run', 5, toRights],
+    ['destination_permission', 'run', 5, toRights],
     ['config_invalid', 'run', 2, 'correct the file, then: cdsync check'],
     ['partition_not_found', 'state reset', 2, 'see the parts: cdsync state show'],
     ['interrupted', 'plan', 130, 'next: cdsync plan'],

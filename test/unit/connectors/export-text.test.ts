@@ -25,7 +25,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const facts = {
+const properties = {
   job: 'nightly',
   stream: 'members',
   run_id: 'run-1',
@@ -41,7 +41,7 @@ async function made(options: object, columns: Readonly<Record<string, string>>, 
   const query = `SELECT ${values.join(', ')} FROM (VALUES ${rows.map((row, at) => `(${at}, ${row})`).join(', ')}) AS t(nr, ${names.map((_, at) => `c${at}`).join(', ')}) ORDER BY nr`;
   const parsed = z.parse(map(exportOptions), { path: folder, file: 'list.csv', ...options });
   const { files } = await new FileMaker(parsed, {
-    ...{ query, facts, rows: rows.length, folder, signal: new AbortController().signal },
+    ...{ query, properties, rows: rows.length, folder, signal: new AbortController().signal },
     columns: names.map((name) => ({
       name,
       type: parseColumnType(columns[name] as string),

@@ -48,8 +48,8 @@ describe('the failures of a run', () => {
       'guard_x',
       null,
     ]);
-    const told = failuresOf(report).map(({ streams, isHeld }) => [streams, isHeld]);
-    expect(told).toEqual([
+    const failures = failuresOf(report).map(({ streams, isHeld }) => [streams, isHeld]);
+    expect(failures).toEqual([
       [['s0', 's1'], false],
       [['s2'], false],
       [['s3'], true],

@@ -14,20 +14,20 @@ function outcome(situation: Situation, next: NextMap = same): string {
 }
 
 /** A table that another storage folder has loaded. */
-const elsewhere = (newStorage: 'hold' | 'warn'): Situation => ({
+const otherStore = (newStorage: 'hold' | 'warn'): Situation => ({
   ...withRecord(quiet, { store_id: 'there', sequence: 12, stores: [{ id: 'there', since: '' }] }),
   newStorage,
 });
 
 describe('a keyed table', () => {
   it('of another store is reported with the snapshot and the rows of both', () => {
-    const told =
+    const message =
       'this storage folder is new, and table "members" has 10 rows of snapshot 12 of another one; this one has 10 rows in snapshot 7';
-    expect(() => decide(elsewhere('hold'))).toThrow(told);
-    expect(decide(elsewhere('warn'))).toMatchObject({
+    expect(() => decide(otherStore('hold'))).toThrow(message);
+    expect(decide(otherStore('warn'))).toMatchObject({
       action: 'reload',
-      why: expect.stringContaining(told),
-      warning: told,
+      why: expect.stringContaining(message),
+      warning: message,
     });
   });
 
@@ -62,21 +62,25 @@ describe('a keyed table', () => {
     ['has another key, and is made again', { key: ['email'], ...flag('recreate') }, 'create'],
     ['is further behind than changes are kept', withRecord(quiet, { sequence: 2, run_id: 'run-2' }), 'reload'],
     ['is of another store', withRecord(quiet, { store_id: 'there', stores: [{ id: 'there', since: '' }] }), 'reload'],
-    ['is of another store, which is held', elsewhere('hold'), 'storage_new'],
-    ['is of another store, which is reported', elsewhere('warn'), 'reload'],
-    ['is of another store, is held, and is taken over', { ...elsewhere('hold'), ...flag('adopt') }, 'reload'],
-    ['is of another store, is held, and gets all rows', { ...elsewhere('hold'), ...flag('full') }, 'reload'],
-    ['is of another store, is held, and is made again', { ...elsewhere('hold'), ...flag('recreate') }, 'create'],
-    ['is of another store, is held, and has no rows', { ...elsewhere('hold'), found: { ...found, rows: 0 } }, 'reload'],
-    ['is of another store, is held, and is missing', { ...elsewhere('hold'), found: undefined }, 'create'],
+    ['is of another store, which is held', otherStore('hold'), 'storage_new'],
+    ['is of another store, which is reported', otherStore('warn'), 'reload'],
+    ['is of another store, is held, and is taken over', { ...otherStore('hold'), ...flag('adopt') }, 'reload'],
+    ['is of another store, is held, and gets all rows', { ...otherStore('hold'), ...flag('full') }, 'reload'],
+    ['is of another store, is held, and is made again', { ...otherStore('hold'), ...flag('recreate') }, 'create'],
+    [
+      'is of another store, is held, and has no rows',
+      { ...otherStore('hold'), found: { ...found, rows: 0 } },
+      'reload',
+    ],
+    ['is of another store, is held, and is missing', { ...otherStore('hold'), found: undefined }, 'create'],
     [
       'was loaded by a version without records from another store, which is held',
-      { ...elsewhere('hold'), record: undefined, legacy: { storeId: 'there', sequence: 5 } },
+      { ...otherStore('hold'), record: undefined, legacy: { storeId: 'there', sequence: 5 } },
       'storage_new',
     ],
     [
       'was being taken over from another store',
-      withRecord(elsewhere('hold'), {
+      withRecord(otherStore('hold'), {
         pending,
         stores: [
           { id: 'there', since: '' },

@@ -30,7 +30,7 @@ const notRefused = () => false;
 const flags = { full: false, adopt: false, recreate: false, verify: false };
 
 /** Publishes the committed rows, and delivers them. @returns the outcome, and what `status` counts */
-async function deliver(name: keyof typeof connectors, given: Readonly<Record<string, unknown>>) {
+async function deliver(name: keyof typeof connectors, values: Readonly<Record<string, unknown>>) {
   await writeFeed(stream.layout, stream.feed);
   const connector = connectors[name] as unknown as Connector;
   const destination = {
@@ -39,7 +39,7 @@ async function deliver(name: keyof typeof connectors, given: Readonly<Record<str
     ...{
       onTypeChange: 'variant_column',
       place: () => '',
-      options: z.parse(map(connectors[name].options as never), given),
+      options: z.parse(map(connectors[name].options as never), values),
     },
   } as Parameters<typeof deliverTo>[1]['destination'];
   const context = {
@@ -65,7 +65,7 @@ const done = { status: 'ok', error: undefined, pending: 0 };
 
 it('bigquery says in each run that a stage could not be dropped, and drops it first when it may', async () => {
   const { dataset, options, close } = await bigquery.place();
-  const night = () => deliver('bigquery', options);
+  const run = () => deliver('bigquery', options);
   const stages = async () => {
     const found = await dataset.query(
       "SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, '_cdsync_rows_')",
@@ -79,12 +79,12 @@ it('bigquery says in each run that a stage could not be dropped, and drops it fi
     drops += sql.startsWith('DROP TABLE') ? 1 : 0;
     return sql.startsWith('DROP TABLE') && drops > 1;
   };
-  expect(await night()).toEqual({ ...owed, action: 'create' });
+  expect(await run()).toEqual({ ...owed, action: 'create' });
   expect(await stages()).toMatchObject([[{ id: 'a' }]]);
-  expect(await night()).toEqual({ ...owed, action: 'nothing' });
+  expect(await run()).toEqual({ ...owed, action: 'nothing' });
   await stream.commit([{ op: 'insert', id: 'b', n: 2 }]);
   dataset.refuses = notRefused;
-  expect(await night()).toEqual({ ...done, action: 'increment' });
+  expect(await run()).toEqual({ ...done, action: 'increment' });
   expect(await stages()).toEqual([]);
   // A process that is killed right after its commit has dropped nothing and noted nothing.
   let isKilled = false;
@@ -94,13 +94,13 @@ it('bigquery says in each run that a stage could not be dropped, and drops it fi
     return isRefused;
   };
   await stream.commit([{ op: 'insert', id: 'c', n: 3 }]);
-  expect(await night()).toMatchObject({ status: 'failed', pending: 1 });
+  expect(await run()).toMatchObject({ status: 'failed', pending: 1 });
   expect(await stages()).toMatchObject([[{ id: 'c' }]]);
   dataset.refuses = notRefused;
-  expect(await night()).toEqual({ ...done, action: 'nothing' });
+  expect(await run()).toEqual({ ...done, action: 'nothing' });
   expect(await stages()).toEqual([]);
   const from = dataset.jobs.length;
-  expect(await night()).toEqual({ ...done, action: 'nothing' });
+  expect(await run()).toEqual({ ...done, action: 'nothing' });
   // A delivery with nothing to do pays nothing where nothing is owed.
   expect(dataset.jobs.slice(from).filter((sql) => !sql.startsWith('SELECT'))).toEqual([]);
   await close();
@@ -108,14 +108,14 @@ it('bigquery says in each run that a stage could not be dropped, and drops it fi
 
 it('snowflake says in the run that its stages could not be dropped; they end with their session', async () => {
   const { schema, options, close } = await snowflake.place();
-  const night = () => deliver('snowflake', options);
+  const run = () => deliver('snowflake', options);
   await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
   schema.refuses = (sql) =>
     /^DROP (STAGE|TABLE)/.test(sql) && schema.statements.some((each) => each.startsWith('COPY'));
-  expect(await night()).toEqual({ ...owed, action: 'create' });
-  expect(await night()).toEqual({ ...done, action: 'nothing' });
+  expect(await run()).toEqual({ ...owed, action: 'create' });
+  expect(await run()).toEqual({ ...done, action: 'nothing' });
   schema.refuses = notRefused;
   await stream.commit([{ op: 'insert', id: 'b', n: 2 }]);
-  expect(await night()).toEqual({ ...done, action: 'increment' });
+  expect(await run()).toEqual({ ...done, action: 'increment' });
   await close();
 });

@@ -277,7 +277,7 @@ describe('a delivery to a table', () => {
       { id: 'a', at: null },
       { id: 'b', at: `${Date.UTC(2026, 0, 2)}000` },
     ]);
-    for (let night = 0; night < 2; night += 1) {
+    for (let run = 0; run < 2; run += 1) {
       expect(await deliver({ deletes: 'soft' }, { full: true })).toMatchObject({ status: 'ok', action: 'reload' });
       expect(await marks()).toEqual(before);
     }

@@ -241,7 +241,7 @@ describe('the bodies of pages', () => {
     pages: (token: string | null, fetch: number) => Promise<PageBytes> | PageBytes,
     take: (page: PageBytes, index: number) => void = () => undefined,
   ) {
-    const counts = { came: 0, back: 0 };
+    const counts = { arrived: 0, back: 0 };
     const [asked, took]: [(string | null)[], string[]] = [[], []];
     let fetches = 0;
     const chain = new PageChain(whole, {
@@ -250,7 +250,7 @@ describe('the bodies of pages', () => {
         fetch: async (token) => {
           asked.push(token);
           const { response: _, ...rest } = await pages(token, fetches++);
-          counts.came += 1;
+          counts.arrived += 1;
           const response = new ResponseBody(rest.body, () => {
             counts.back += 1;
           });
@@ -277,7 +277,7 @@ describe('the bodies of pages', () => {
 
   it('are given back after the last page', async () => {
     expect(await bodies(three)).toMatchObject({
-      counts: { came: 3, back: 3 },
+      counts: { arrived: 3, back: 3 },
       took: ['a', 'b', 'c'],
       error: undefined,
     });
@@ -289,7 +289,7 @@ describe('the bodies of pages', () => {
     });
     const { counts, error } = await failing;
     expect(error?.message).toBe('the disk is full');
-    await expect.poll(() => counts).toEqual({ came: 3, back: 3 });
+    await expect.poll(() => counts).toEqual({ arrived: 3, back: 3 });
   });
 
   it('are given back if a page arrives after the end of the chain', async () => {
@@ -306,9 +306,9 @@ describe('the bodies of pages', () => {
         throw new Error('the disk is full');
       },
     );
-    expect(counts).toEqual({ came: 1, back: 1 });
+    expect(counts).toEqual({ arrived: 1, back: 1 });
     arrive();
-    await expect.poll(() => counts).toEqual({ came: 2, back: 2 });
+    await expect.poll(() => counts).toEqual({ arrived: 2, back: 2 });
   });
 
   it('of a malformed page are given back, and its token is not followed', async () => {
@@ -320,6 +320,6 @@ describe('the bodies of pages', () => {
       if (body.toString() === 'torn') throw new MalformedPageError('a whole page');
     });
     expect([asked, took, error]).toEqual([[null, 'old', null, 'new'], ['a', 'new'], undefined]);
-    expect(counts).toEqual({ came: 4, back: 4 });
+    expect(counts).toEqual({ arrived: 4, back: 4 });
   });
 });

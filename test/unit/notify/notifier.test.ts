@@ -159,8 +159,8 @@ describe('a receiver', () => {
 
   it('takes an interruption back, for those who were notified of it', async () => {
     const statuses: Status[] = ['ok', 'interrupted', 'ok', 'ok'];
-    const told = [webhook({ on: ['interrupted', 'recovered'] })];
-    expect(await eventsOf(told, statuses)).toEqual(['', 'interrupted', 'recovered', '']);
+    const receivers = [webhook({ on: ['interrupted', 'recovered'] })];
+    expect(await eventsOf(receivers, statuses)).toEqual(['', 'interrupted', 'recovered', '']);
     expect(await eventsOf([webhook({ on: ['recovered'] })], statuses)).toEqual(['', '', '', '']);
   });
 
@@ -281,7 +281,7 @@ describe('a receiver that is down', () => {
   it('keeps no more than five messages, the newest', async () => {
     const notify = [webhook({ on: ['failed', 'ok'], every: true, webhook: new Secret('http://127.0.0.1:1/hook') })];
     for (let run = 0; run < 7; run += 1) await finish(notify, run < 6 ? 'failed' : 'ok', { deadlineMs: 50 });
-    const state = JSON.parse(await readFile(new JobLayout(folder, 'nightly').told, 'utf8'));
+    const state = JSON.parse(await readFile(new JobLayout(folder, 'nightly').notified, 'utf8'));
     const memories = Object.values(state.receivers) as { waiting: { status: string; late: boolean }[] }[];
     const waiting = memories.flatMap((each) => each.waiting);
     expect(waiting.map(({ status }) => status)).toEqual(['failed', 'failed', 'failed', 'failed', 'ok']);
@@ -347,7 +347,7 @@ describe('a health check', () => {
 describe('what receivers know', () => {
   it('is private, and has no URL', async () => {
     await finish([webhook({ on: ['failed'] })], 'failed');
-    const { told: path } = new JobLayout(folder, 'nightly');
+    const { notified: path } = new JobLayout(folder, 'nightly');
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect(await readFile(path, 'utf8')).not.toContain('secret-part');
   });
@@ -359,7 +359,7 @@ describe('what receivers know', () => {
     '{"version": 2}',
     '{"version":1,"status":"ok","settled":"odd","receivers":{}}',
   ])('that is damaged (%j) is as nothing: the receiver is notified', async (damaged) => {
-    const { told: path } = new JobLayout(folder, 'nightly');
+    const { notified: path } = new JobLayout(folder, 'nightly');
     await writeFile(path, damaged);
     await finish([webhook({ on: ['failed'] })], 'failed');
     await finish([webhook({ on: ['failed'] })], 'failed');

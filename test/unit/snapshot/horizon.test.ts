@@ -4,57 +4,57 @@ import { storeName } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, type Run, Snapshots } from '../../fixtures/snapshots.js';
 
 const day = 86_400_000;
-const nights = 40;
+const runCount = 40;
 const keptDays = 7;
 const tiers = ['bronze', 'silver', 'gold'];
 
 /** The rows of a run: some persons change tier, some leave, some are new, one never changes. */
-function membersOf(night: number): GivenRow[] {
-  const ids = Array.from({ length: 12 }, (_, at) => night + at).filter((id) => id % 5 !== night % 5);
+function membersOf(number: number): GivenRow[] {
+  const ids = Array.from({ length: 12 }, (_, at) => number + at).filter((id) => id % 5 !== number % 5);
   return [
     { id: 'always', tier: 'gold' },
     ...ids.map((id) => ({
       id: `p-${String(id).padStart(4, '0')}`,
-      tier: tiers[(id + Math.floor(night / (1 + (id % 3)))) % 3],
+      tier: tiers[(id + Math.floor(number / (1 + (id % 3)))) % 3],
     })),
   ];
 }
 
-function vipOf(night: number): GivenRow[] {
-  return membersOf(night)
+function vipOf(number: number): GivenRow[] {
+  return membersOf(number)
     .filter(({ tier }) => tier === 'gold')
     .map(({ id }) => ({ profile_id: id }));
 }
 
 /** For a week the stream fails. */
-const failed = (night: number) => night >= 24 && night < 31;
+const failed = (number: number) => number >= 24 && number < 31;
 
-interface Night {
+interface PastRun {
   readonly run: Run;
   readonly members: ReadonlyMap<string, string>;
   readonly vip: ReadonlySet<string>;
 }
 
 let snapshots: Snapshots;
-let past: Night[];
+let past: PastRun[];
 let queries: string[];
-let kept: Night[];
+let kept: PastRun[];
 
 beforeAll(async () => {
   const page = await readFile('docs/analysts.md', 'utf8');
   queries = [...page.matchAll(/```sql\n([\s\S]*?);\n```/g)].map(([, sql = '']) => sql);
   // The last run is half a day ago.
-  snapshots = await Snapshots.open({ began: Date.now() - day / 2 - (nights - 1) * day, stepMs: day });
+  snapshots = await Snapshots.open({ began: Date.now() - day / 2 - (runCount - 1) * day, stepMs: day });
   past = [];
-  for (let night = 0; night < nights; night += 1) {
+  for (let number = 0; number < runCount; number += 1) {
     const run = await snapshots.nextRun();
-    const commits = [await snapshots.compare(run, 'members', membersOf(night))];
-    if (!failed(night)) commits.push(await snapshots.compare(run, 'vip', vipOf(night), { key: ['profile_id'] }));
+    const commits = [await snapshots.compare(run, 'members', membersOf(number))];
+    if (!failed(number)) commits.push(await snapshots.compare(run, 'vip', vipOf(number), { key: ['profile_id'] }));
     await snapshots.commit(run, commits, { historyMs: keptDays * day });
     past.push({
       run,
-      members: new Map(membersOf(night).map(({ id, tier }) => [String(id), String(tier)])),
-      vip: new Set(vipOf(night).map(({ profile_id }) => String(profile_id))),
+      members: new Map(membersOf(number).map(({ id, tier }) => [String(id), String(tier)])),
+      vip: new Set(vipOf(number).map(({ profile_id }) => String(profile_id))),
     });
   }
   kept = past.slice(-keptDays);
@@ -80,11 +80,11 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
       for (const [text, other] of Object.entries(replaced)) sql = sql.replace(text, other);
       return snapshots.query(sql);
     };
-    const night = (back: number) => past.at(-1 - back) as Night;
+    const number = (back: number) => past.at(-1 - back) as PastRun;
 
     it('who changed tier in the last run', async () => {
-      const expected = [...night(0).members].flatMap(([key, after]) => {
-        const before = night(1).members.get(key);
+      const expected = [...number(0).members].flatMap(([key, after]) => {
+        const before = number(1).members.get(key);
         return before === undefined || before === after ? [] : [{ key, before, after }];
       });
       expect(expected.length).toBeGreaterThan(0);
@@ -92,7 +92,7 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
     });
 
     it('who entered VIP since yesterday', async () => {
-      const entered = [...night(0).vip].filter((id) => !night(1).vip.has(id)).sort();
+      const entered = [...number(0).vip].filter((id) => !number(1).vip.has(id)).sort();
       expect((await ask(1)).map(({ profile_id }) => profile_id)).toEqual(entered);
     });
 
@@ -105,7 +105,7 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
 
     it('how many changes there were a day', async () => {
       const expected = kept.flatMap(({ run, members }, at) => {
-        const before = (past[nights - keptDays + at - 1] as Night).members;
+        const before = (past[runCount - keptDays + at - 1] as PastRun).members;
         const counts = {
           delete: [...before.keys()].filter((id) => !members.has(id)).length,
           insert: [...members.keys()].filter((id) => !before.has(id)).length,
@@ -118,17 +118,17 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
     });
 
     it('the tiers of an earlier time, and an error for a time before the horizon', async () => {
-      const at = new Date(Date.parse(night(3).run.finishedAt) + 60_000).toISOString();
+      const at = new Date(Date.parse(number(3).run.finishedAt) + 60_000).toISOString();
       const rows = await ask(4, { '2026-10-25 06:00:00+00': at });
       expect(rows.map(({ id, tier }) => [id, tier])).toEqual(
-        [...night(3).members].sort(([a], [b]) => (a < b ? -1 : 1)),
+        [...number(3).members].sort(([a], [b]) => (a < b ? -1 : 1)),
       );
-      const early = new Date(Date.parse(night(20).run.finishedAt)).toISOString();
+      const early = new Date(Date.parse(number(20).run.finishedAt)).toISOString();
       await expect(ask(4, { '2026-10-25 06:00:00+00': early })).rejects.toThrow();
     });
 
     it('who was deleted, and who is new, in the last seven days', async () => {
-      const pairs = kept.map((present, at) => [past[nights - keptDays + at - 1] as Night, present] as const);
+      const pairs = kept.map((present, at) => [past[runCount - keptDays + at - 1] as PastRun, present] as const);
       const deleted = pairs.flatMap(([before, { members }]) =>
         [...before.members.keys()].filter((id) => !members.has(id)),
       );
@@ -137,10 +137,10 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
       const isNew = (id: string) => {
         // A person who returns is a new row.
         const since = past.findLast(({ members }) => !members.has(id));
-        const first = past[since === undefined ? 0 : past.indexOf(since) + 1] as Night;
+        const first = past[since === undefined ? 0 : past.indexOf(since) + 1] as PastRun;
         return since !== undefined && Date.parse(first.run.startedAt) > weekAgo;
       };
-      expect((await ask(6)).map(({ id }) => id)).toEqual([...night(0).members.keys()].filter(isNew).sort());
+      expect((await ask(6)).map(({ id }) => id)).toEqual([...number(0).members.keys()].filter(isNew).sort());
     });
 
     it('how long each person has been in VIP, not more than is kept', async () => {
@@ -172,7 +172,7 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
       expect(shown.size).toBeGreaterThanOrEqual(keptDays - 1);
       expect(shown.size).toBeLessThanOrEqual(keptDays + 1);
       for (const sequence of shown) {
-        const { members } = past[sequence - 1] as Night;
+        const { members } = past[sequence - 1] as PastRun;
         const expected = tiers.flatMap((tier) => {
           const count = [...members.values()].filter((one) => one === tier).length;
           return count === 0 ? [] : [[tier, count]];
@@ -187,10 +187,10 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
         'SELECT stream, run_id, epoch_ms(kept_from) AS ms FROM cdsync.freshness ORDER BY stream',
       );
       expect(rows.map(({ stream, run_id }) => [stream, run_id])).toEqual([
-        ['members', night(0).run.runId],
-        ['vip', night(0).run.runId],
+        ['members', number(0).run.runId],
+        ['vip', number(0).run.runId],
       ]);
-      for (const { ms } of rows) expect(Number(ms)).toBeGreaterThan(Date.parse(night(keptDays + 1).run.startedAt));
+      for (const { ms } of rows) expect(Number(ms)).toBeGreaterThan(Date.parse(number(keptDays + 1).run.startedAt));
     });
   },
 );

@@ -52,10 +52,10 @@ describe('the view of the last changes', () => {
           const own = await Snapshots.open();
           try {
             // Each snapshot twice: the second run finds no change.
-            const nights = runs.flatMap((present) => [present, present]);
-            for (const [index, present] of nights.entries()) {
+            const doubled = runs.flatMap((present) => [present, present]);
+            for (const [index, present] of doubled.entries()) {
               await own.run('members', present, { historyMs: keptMinutes * 60_000 });
-              const changed = index === 0 ? new Set<string>() : expected(nights[index - 1] ?? [], present);
+              const changed = index === 0 ? new Set<string>() : expected(doubled[index - 1] ?? [], present);
               expect(await found(own)).toEqual(changed);
             }
           } finally {

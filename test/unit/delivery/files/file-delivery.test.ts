@@ -121,15 +121,15 @@ describe('files that a partner takes', () => {
   it('never replaces a file that it did not write, and replaces its own', async () => {
     await place.stream.commit([insert('a', 1)]);
     await mkdir(place.place, { recursive: true });
-    await writeFile(join(place.place, 'list.csv'), 'of somebody else\n');
+    await writeFile(join(place.place, 'list.csv'), 'of another writer\n');
     const { error, status } = await place.deliver({ file: 'list.csv' });
     expect([status, error?.code]).toEqual(['failed', 'file_exists']);
-    expect(await place.files()).toEqual({ 'list.csv': 'of somebody else\n' });
+    expect(await place.files()).toEqual({ 'list.csv': 'of another writer\n' });
     expect((await place.deliver({ file: 'list.csv', overwrite: true })).status).toBe('ok');
     await place.stream.commit([insert('b', 1)]);
     expect((await place.deliver({ file: 'list.csv' })).status).toBe('ok');
     expect(await place.files()).toEqual({ 'list.csv': 'id,n\na,1\nb,1\n' });
-    await writeFile(join(place.place, 'list.csv'), 'of somebody else\n');
+    await writeFile(join(place.place, 'list.csv'), 'of another writer\n');
     await place.stream.commit([insert('c', 1)]);
     expect((await place.deliver({ file: 'list.csv' })).error?.code).toBe('file_exists');
   });

@@ -24,7 +24,7 @@ export const events = [
   'held',
   'people held',
 ] as const;
-export type NightEvent = (typeof events)[number];
+export type DayEvent = (typeof events)[number];
 
 const tiers = ['basic', 'silver', 'vip'];
 
@@ -82,7 +82,7 @@ export class Population {
 }
 
 /** An independent ledger: rows that each run's comparison of two lists adds, by their key. */
-export class Ledger {
+export class ExpectedLedger {
   readonly became = new Map<string, string>();
   readonly vips = new Set<string>();
   readonly left = new Map<string, string>();
