@@ -13,6 +13,7 @@ export function bigqueryConnector(sdk: () => Promise<BigquerySdk>) {
     optionRules: { check: checkOptions },
     capabilities: {
       format: 'parquet',
+      sessions: 4,
       identifiers: {
         maxBytes: 300,
         allowed: /\w/,

@@ -5,6 +5,7 @@ import {
   type Load,
   loadRefused,
   notATable,
+  orClose,
   refuseHttp,
   SqlDestination,
   type TableDestination,
@@ -81,7 +82,9 @@ export function clickhouseSession({
   return new Session(options, `cdsync-${job}-${destination}`, signal);
 }
 
-/** Opens the destination. It connects with the first statement. */
+/** Opens the destination, once the server responds. */
 export async function openClickhouse(context: DestinationContext<typeof clickhouseOptions>): Promise<TableDestination> {
-  return new ClickhouseDestination(clickhouseSession(context));
+  const session = clickhouseSession(context);
+  await orClose(session, () => session.greet());
+  return new ClickhouseDestination(session);
 }

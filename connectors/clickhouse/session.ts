@@ -9,6 +9,8 @@ import { identifier, literal } from './types.js';
 /** A statement over a large table may take long; while it does, the server sends a sign of life every `aliveMs`. */
 const requestMs = 3_600_000;
 const aliveMs = 20_000;
+/** A server that takes connections and never responds is away. */
+const greetMs = 15_000;
 const headerBytes = 1 << 20;
 const never = new AbortController().signal;
 
@@ -39,6 +41,7 @@ const settings: ClickHouseSettings = {
 
 /** Sends statements and files to one database. Every failure becomes an error of cdsync. */
 export class Session implements SqlSession {
+  readonly #options: Parameters<typeof createClient>[0];
   readonly #client: ClickHouseClient;
   readonly #rights: Rights;
   readonly #prefix: string;
@@ -54,7 +57,7 @@ export class Session implements SqlSession {
     this.#rights = { user: username, database };
     this.#prefix = name;
     this.#signal = AbortSignal.any([signal, this.#stopping.signal]);
-    this.#client = createClient({
+    this.#options = {
       url,
       username,
       password: password?.reveal() ?? '',
@@ -64,7 +67,8 @@ export class Session implements SqlSession {
       max_response_headers_size: headerBytes,
       clickhouse_settings: settings,
       log: { level: ClickHouseLogLevel.OFF },
-    });
+    };
+    this.#client = createClient(this.#options);
   }
 
   get #common() {
@@ -76,6 +80,16 @@ export class Session implements SqlSession {
       return await work();
     } catch (error) {
       throw clickhouseError(error, this.#rights);
+    }
+  }
+
+  /** @throws {CdsyncError} `destination_unavailable` if the server does not respond soon */
+  async greet(): Promise<void> {
+    const client = createClient({ ...this.#options, request_timeout: greetMs });
+    try {
+      await this.#classified(() => client.command({ query: 'SELECT 1', ...this.#common }));
+    } finally {
+      await client.close().catch(() => undefined);
     }
   }
 

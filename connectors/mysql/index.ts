@@ -10,6 +10,7 @@ export default tableConnector({
   options: mysqlOptions,
   capabilities: {
     format: 'csv',
+    sessions: 4,
     // Without escapes, MySQL reads the unquoted word NULL as NULL.
     csvNull: 'NULL',
     // For a key of one text. Several texts share these bytes; the server refuses longer ones.

@@ -10,6 +10,7 @@ export default tableConnector({
   options: postgresOptions,
   capabilities: {
     format: 'csv',
+    sessions: 4,
     // The limit of an index of PostgreSQL.
     keyBytes: 2600,
     // One column less than a table may have: a dropped column counts too.

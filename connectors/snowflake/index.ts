@@ -13,6 +13,7 @@ export function snowflakeConnector(sdk: () => Promise<SnowflakeSdk>) {
     optionRules: { forms: logins },
     capabilities: {
       format: 'parquet',
+      sessions: 4,
       identifiers: { maxBytes: 255, ignoresCase: false },
     },
     place: ({ account, host, database, schema }) => `${(host ?? account).toLowerCase()} ${database} ${schema}`,

@@ -1,5 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import pLimit from 'p-limit';
 import { countLeaves } from '../columns/columns.js';
 import { abortAfter } from '../core/clock.js';
 import { errorType } from '../core/error-codes.js';
@@ -20,6 +21,7 @@ import {
   type DeliveryRequest,
   destinationContext,
   type StreamDelivery,
+  type StreamTask,
 } from './delivery.js';
 import { rememberDelivery, rememberOwed, workFolder } from './delivery-state.js';
 import { FileDelivery } from './files/file-delivery.js';
@@ -48,6 +50,8 @@ interface Attempts {
   readonly table: string | undefined;
   /** Whether a load that may have been committed leaves something to remove. */
   readonly owes?: boolean;
+  /** False until the destination has responded to the present attempt: some connectors connect with their first statement. */
+  readonly isReached?: boolean;
 }
 
 /** The delivery to one destination, under its lock. */
@@ -57,9 +61,14 @@ class Delivering {
   readonly #progress: readonly DeliveryProgress[];
   readonly #database: Database;
   readonly #folder: string;
-  /** Of the connector, for the present stream. */
+  /** Sessions stage rows in parallel, and commit one after the other. */
+  readonly #inTurn = pLimit(1);
+  /** How many streams are delivered in parallel at most, and how many are now. */
+  #sessions: number;
+  #present = 1;
+  /** Of the connector, for the present streams. */
   #memoryMb = 0;
-  /** The errors with which the destination could not be opened. */
+  /** The errors with which the destination could not be opened, or reached. */
   readonly #openFailures = new WeakSet<CdsyncError>();
   /** Why no stream can be delivered: the destination could not be opened for an earlier one. */
   #outage: CdsyncError | undefined;
@@ -75,21 +84,47 @@ class Delivering {
     this.#request = request;
     this.#progress = progress;
     this.#folder = workFolder(context.layout, request.destination.name);
+    const { connector } = request.destination;
+    this.#sessions = connector.kind === 'tables' ? (connector.capabilities.sessions ?? 1) : 1;
   }
 
+  /** The first stream alone finds whether the destination can be reached, and makes what all of them need there. */
   async all(): Promise<StreamDelivery[]> {
+    const { streams } = this.#request;
     // An interrupted delivery leaves its files.
     await rm(this.#folder, { recursive: true, force: true });
-    const ended: StreamDelivery[] = [];
+    const ended = new Map<string, StreamDelivery>();
     try {
-      for (const stream of this.#request.streams) ended.push(await this.#stream(stream));
-      return ended;
+      for (let waiting = streams; waiting.length > 0; waiting = streams.filter((stream) => !ended.has(stream))) {
+        const present = waiting.slice(0, ended.size === 0 ? 1 : this.#sessions);
+        for (const delivered of await this.#atOnce(present))
+          if (delivered !== undefined) ended.set(delivered.stream, delivered);
+      }
+      return streams.flatMap((stream) => ended.get(stream) ?? []);
     } finally {
       await rm(this.#folder, { recursive: true, force: true });
     }
   }
 
-  async #stream(stream: string): Promise<StreamDelivery> {
+  /** Delivers streams when the memory that their columns need is free. */
+  async #atOnce(streams: readonly string[]): Promise<(StreamDelivery | undefined)[]> {
+    const { resources, layout, shares } = this.#context;
+    const { memory, destinations } = shares ?? { memory: sharesOf(resources), destinations: 1 };
+    // A stream that has no feed, or a broken one, says so itself.
+    const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream).catch(() => undefined)));
+    const leaves = feeds.reduce((sum, feed) => sum + (feed === undefined ? 0 : countLeaves(feed.columns)), 0);
+    const asked = { leaves, destinations, hasOwn: 'memory_mb' in this.#request.destination.connector.options };
+    const share = deliveryShare(resources, asked);
+    return memory.within(share.takenMb, async () => {
+      this.#memoryMb = share.connectorMb;
+      this.#present = streams.length;
+      await this.#database.resize({ threads: share.threads, memoryMb: share.ownMb, isShare: true });
+      return Promise.all(streams.map((stream) => this.#stream(stream)));
+    });
+  }
+
+  /** @returns undefined if the destination took no session for it beside others: it is delivered alone then */
+  async #stream(stream: string): Promise<StreamDelivery | undefined> {
     const { clock } = this.#context;
     const began = clock.monotonic();
     const progress = this.#progressOf(stream);
@@ -134,7 +169,13 @@ class Delivering {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= stream;
-      if (this.#openFailures.has(error) && (error.kind === 'retryable' || error.kind === 'auth')) this.#outage = error;
+      if (this.#openFailures.has(error) && (error.kind === 'retryable' || error.kind === 'auth')) {
+        if (this.#present > 1) {
+          this.#sessions = 1;
+          return undefined;
+        }
+        this.#outage = error;
+      }
       const status = error.kind === 'interrupted' ? 'skipped' : 'failed';
       const refused = { action: 'refused', why: error.message } as const;
       return { ...ended(status, error), ...(isRefusal(error) ? refused : {}) };
@@ -148,26 +189,12 @@ class Delivering {
       const feed = await readFeed(layout, stream);
       if (feed === undefined) return undefined;
       try {
-        return await this.#inTurn(feed, () => this.#withSession(stream, feed, progress));
+        return await this.#withSession(stream, feed, progress);
       } catch (error) {
         const isStale = (error as Partial<CdsyncError>).code === 'snapshot_incomplete';
         if (!isStale || (await readFeed(layout, stream))?.sequence === feed.sequence) throw error;
       }
     }
-  }
-
-  /** Delivers when the memory that the stream's columns need is free. */
-  async #inTurn<T>(feed: Feed, deliver: () => Promise<T>): Promise<T> {
-    const { resources, shares } = this.#context;
-    const { memory, destinations } = shares ?? { memory: sharesOf(resources), destinations: 1 };
-    const { connector } = this.#request.destination;
-    const asked = { leaves: countLeaves(feed.columns), destinations, hasOwn: 'memory_mb' in connector.options };
-    const share = deliveryShare(resources, asked);
-    return memory.within(share.takenMb, async () => {
-      this.#memoryMb = share.connectorMb;
-      await this.#database.resize({ threads: share.threads, memoryMb: share.ownMb, isShare: true });
-      return deliver();
-    });
   }
 
   async #withSession(stream: string, feed: Feed, progress: DeliveryProgress): Promise<Delivered> {
@@ -194,7 +221,8 @@ class Delivering {
   }
 
   #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
-    const task = { context: this.#context, request: this.#request, feed, session, folder, progress };
+    const inTurn: StreamTask<Connector>['inTurn'] = (work) => this.#inTurn(work);
+    const task = { context: this.#context, request: this.#request, feed, session, folder, progress, inTurn };
     const { connector: unguarded, options } = this.#request.destination;
     const guarded = guardConnector(unguarded, options);
     const connector = {
@@ -224,7 +252,9 @@ class Delivering {
         return await delivery.attempt(this.#options(folder, signal));
       } catch (thrown) {
         const error = asCdsyncError(thrown);
-        const isSilent = this.#openFailures.has(error) && clock.monotonic() - began > reachingMs;
+        if (delivery.isReached === false && error.kind === 'retryable') this.#openFailures.add(error);
+        const isAway = this.#openFailures.has(error);
+        const isSilent = isAway && (this.#present > 1 || clock.monotonic() - began > reachingMs);
         const isLast = attempt === attempts || isSilent || error instanceof AwayForLong;
         if (signal.aborted || error.kind !== 'retryable' || isLast) throw error;
         progress.phase = 'retrying';

@@ -78,6 +78,8 @@ export interface StreamTask<C extends Connector> {
   /** A folder for this stream's delivery alone; removed after it. */
   readonly folder: string;
   readonly progress: DeliveryProgress;
+  /** Does a work of which the destination takes one at a time; left out if nothing else is delivered to it in parallel. */
+  readonly inTurn?: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 /** The progress of one stream's delivery, for display. */

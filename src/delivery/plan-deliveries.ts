@@ -61,13 +61,19 @@ export async function planDeliveries(
   };
   try {
     const found: PlannedStream[] = [];
+    let outage: CdsyncError | undefined;
     for (const stream of request.streams) {
+      if (outage !== undefined) {
+        found.push(planned(stream, { error: outage }));
+        continue;
+      }
       try {
         await checkRules(context.layout, request.destination);
         found.push(await planOf(stream));
       } catch (thrown) {
         const error = asCdsyncError(thrown);
         if (context.signal.aborted) throw error;
+        if (error.kind === 'retryable') outage = error;
         found.push(planned(stream, { error }));
       }
     }

@@ -39,6 +39,8 @@ export interface TableCapabilities {
   readonly identifiers?: IdentifierRules;
   /** Most columns of a table; those of a stream beyond them are left out, and listed. Default: no limit. */
   readonly maxColumns?: number;
+  /** How many streams are delivered in parallel, each in a session: they stage rows in parallel, and commit by {@link Load.inTurn}. Default: 1. */
+  readonly sessions?: number;
 }
 
 /** The abilities of a record destination. */

@@ -268,6 +268,8 @@ export interface Load {
   /** The number of rows before. */
   readonly rows: number;
   finish(outcome: LoadOutcome): Finished;
+  /** Does the part of the load that other sessions of this delivery would make fail, or wait: the transaction. */
+  inTurn?<T>(work: () => Promise<T>): Promise<T>;
   /** Aborts when the run is stopped: roll the load back then, and reject soon. */
   readonly signal: AbortSignal;
 }

@@ -75,6 +75,7 @@ export function loadOf({ task, plan, data, erase, erased, kept }: LoadTask): Loa
     moment,
     rows: plan.found?.rows ?? 0,
     finish: (outcome) => next.finish(outcome, data),
+    ...(task.inTurn === undefined ? {} : { inTurn: task.inTurn }),
     signal: context.signal,
   };
 }

@@ -40,6 +40,7 @@ export class TableDelivery {
   readonly table: string;
   /** Whether a load that may have been committed leaves something to remove. */
   owes = false;
+  isReached = false;
   readonly #task: StreamTask<TableConnector>;
   readonly #rejects: string;
   #tried: Tried | undefined;
@@ -60,6 +61,7 @@ export class TableDelivery {
 
   /** One attempt. A column that something of the user's holds in its type gets a variant beside it. */
   async attempt(options: DestinationContext): Promise<Delivered> {
+    this.isReached = false;
     try {
       const delivered = await this.#opened(options, (destination) => this.#deliver(destination));
       return this.#owed === undefined ? delivered : { ...delivered, problem: this.#owed, owes: true };
@@ -110,6 +112,7 @@ export class TableDelivery {
   async #plan(destination: TableDestination, erasures: readonly Erasure[]): Promise<TablePlan> {
     const types: TableTypes = { ...this.#task.connector, ...destination.types };
     const state = await destination.state(stateKey(this.#task));
+    this.isReached = true;
     const found = await destination.describe(this.table);
     const listed = (await readRejects(this.#rejects)).length;
     const [again, fixed] = [this.#again, this.#fixed];
@@ -157,8 +160,13 @@ export class TableDelivery {
       this.#owed = removalOwed(this.#task, { table: this.table, since: record.owed.since, error });
       return false;
     }
-    await destination.keep(own, recordText({ ...record, owed: null }));
+    await this.#keep(destination, own, { ...record, owed: null });
     return true;
+  }
+
+  #keep(destination: TableDestination, before: StateRow, record: TableRecord): Promise<void> {
+    const { inTurn = (work) => work() } = this.#task;
+    return inTurn(() => destination.keep(before, recordText(record)));
   }
 
   async #load(
@@ -278,7 +286,7 @@ export class TableDelivery {
     const look = await this.#compared(destination, plan, record);
     if (look.type !== 'unknown') this.#noticeUncompared(look.uncompared);
     if (look.type === 'same') {
-      await destination.keep(own, recordText({ ...record, verified_at: new Date(now).toISOString() }));
+      await this.#keep(destination, own, { ...record, verified_at: new Date(now).toISOString() });
       return this.#withProblem(delivered);
     }
     if (look.type === 'unknown') return this.#unknown(destination, plan, delivered);

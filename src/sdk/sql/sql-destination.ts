@@ -145,10 +145,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Carries out a load. */
   protected async carryOut(load: Load): Promise<Finished> {
     const stop = () => this.session.stop();
+    const inTurn = load.inTurn ?? ((work) => work());
     load.signal.throwIfAborted();
     load.signal.addEventListener('abort', stop);
     try {
-      await this.#createOwn();
+      await inTurn(() => this.#createOwn());
       this.#left = await this.leftovers(load.table.name);
       await this.#drop(load.signal);
       // Before the intent, which names this load in place of the one that was cut short.
@@ -159,11 +160,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
       try {
         this.#left = [...this.#left, ...(stage?.drop ?? [])];
         if (stage !== undefined) await this.#stage(stage, load);
-        committed = await this.#written({ ...load, rows: load.rows - undone }, stage);
+        committed = await inTurn(() => this.#written({ ...load, rows: load.rows - undone }, stage));
       } finally {
         await this.#drop(load.signal);
       }
-      return await this.#settled(load, committed);
+      return await inTurn(() => this.#settled(load, committed));
     } finally {
       load.signal.removeEventListener('abort', stop);
     }

@@ -31,8 +31,19 @@ async function closedPort(): Promise<number> {
   return port;
 }
 
+const places = {
+  postgres: (port: number) => ({ connector: 'postgres', url: `postgres://u:p@127.0.0.1:${port}/d?sslmode=disable` }),
+  // It connects with its first statement.
+  clickhouse: (port: number) => ({
+    connector: 'clickhouse',
+    url: `http://127.0.0.1:${port}`,
+    username: 'u',
+    database: 'd',
+  }),
+};
+
 /** A job of many small streams, with a destination at this port beside one that works. */
-async function runWith(job: string, port: number) {
+async function runWith(job: string, place: object) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
   const more = Array.from({ length: streams - 1 }, (_, at) => ({
     name: `s${at}`,
@@ -40,11 +51,7 @@ async function runWith(job: string, port: number) {
     key: ['id'],
     query: `select id, ${at} as n from members`,
   }));
-  const warehouse = {
-    name: 'warehouse',
-    connector: 'postgres',
-    url: `postgres://u:p@127.0.0.1:${port}/d?sslmode=disable`,
-  };
+  const warehouse = { name: 'warehouse', ...place };
   const near = { name: 'near', connector: 'duckdb', path: `./${job}.duckdb` };
   await space.configure(job, [members, ...more] as never, { job: { destinations: [warehouse, near] } as never });
   return space.run(job);
@@ -52,20 +59,47 @@ async function runWith(job: string, port: number) {
 
 describe('a destination that cannot be reached', () => {
   it.each([
-    ['that refuses', closedPort],
-    ['that is silent', async () => (silent.address() as AddressInfo).port],
-  ])('%s is looked for with the first stream only, and reported once', { timeout: 180_000 }, async (name, port) => {
-    const { code, report, stderr } = await runWith(name.includes('silent') ? 'silent' : 'refusing', await port());
-    const [job] = report.jobs;
-    const at = (destination: string) => job?.destinations.filter((one) => one.name === destination) ?? [];
-    expect(code).toBe(5);
-    expect(at('near').map(({ status }) => status)).toEqual(Array.from({ length: streams }, () => 'ok'));
-    expect(at('warehouse').map(({ status }) => status)).toEqual([
-      'failed',
-      ...Array.from({ length: streams - 1 }, () => 'not_tried'),
-    ]);
-    expect(new Set(at('warehouse').map(({ error }) => `${error?.code} ${error?.message}`)).size).toBe(1);
-    expect(stderr.split('\n').filter((line) => line.includes('next attempt')).length).toBeLessThan(5);
-    expect(sockets.length).toBeLessThan(4);
+    ['postgres', 'refuses'],
+    ['postgres', 'is silent'],
+    ['clickhouse', 'refuses'],
+    ['clickhouse', 'is silent'],
+  ] as const)(
+    '%s that %s: it is looked for with the first stream only, and reported once',
+    { timeout: 180_000 },
+    async (connector, what) => {
+      const port = what === 'refuses' ? await closedPort() : (silent.address() as AddressInfo).port;
+      const before = sockets.length;
+      const job = `${connector}_${what === 'refuses' ? 'refuses' : 'silent'}`;
+      const { code, report, stderr } = await runWith(job, places[connector](port));
+      const at = (destination: string) => report.jobs[0]?.destinations.filter((one) => one.name === destination) ?? [];
+      expect(code).toBe(5);
+      expect(at('near').map(({ status }) => status)).toEqual(Array.from({ length: streams }, () => 'ok'));
+      expect(at('warehouse').map(({ status }) => status)).toEqual([
+        'failed',
+        ...Array.from({ length: streams - 1 }, () => 'not_tried'),
+      ]);
+      expect(new Set(at('warehouse').map(({ error }) => `${error?.code} ${error?.message}`)).size).toBe(1);
+      expect(stderr.split('\n').filter((line) => line.includes('next attempt')).length).toBeLessThan(5);
+      expect(sockets.length - before).toBeLessThan(4);
+    },
+  );
+
+  it('is looked for once by a dry run', { timeout: 120_000 }, async () => {
+    const before = sockets.length;
+    const { port } = silent.address() as AddressInfo;
+    await runWith('planned', { connector: 'duckdb', path: './planned_wh.duckdb' });
+    const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+    const more = Array.from({ length: 3 }, (_, at) => ({
+      name: `s${at}`,
+      source: 'sql',
+      key: ['id'],
+      query: 'from members',
+    }));
+    const destinations = [{ name: 'away', ...places.postgres(port) }];
+    await space.configure('planned', [members, ...more] as never, { job: { destinations } as never });
+    const { code, stdout } = await space.cdsync(['push', 'planned.json', '--dry-run']);
+    expect(code).toBe(1);
+    expect(stdout.match(/cannot be reached/g)).toHaveLength(4);
+    expect(sockets.length - before).toBe(1);
   });
 });
