@@ -124,7 +124,7 @@ async function heldDifference({ layout, resources, job, ...task }: DiffTask, run
   await database.spillTo(temporaryName(join(layout.run(runId), 'diff')));
   const session = await database.connect();
   try {
-    if (files.before?.includes('published.')) await session.run(attachPublished(layout));
+    if (files.before?.includes('published.')) await attachPublished(session, layout);
     const rows = async (sql: string) => (await session.jsonRows(sql)) as Record<string, unknown>[];
     return await heldDifferenceOf(
       { rows },

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { storedDigest, storedType } from '../core/stored-texts.js';
 import { columnName, reservedColumns } from './column-name.js';
 import {
   emptyShape,
@@ -351,9 +352,9 @@ const shapeSchema = z.custom<StoredShape>(isStoredShape, 'not the shape of a col
 
 const ruleSchema = z
   .object({
-    hash: z.object({ salt: z.string(), normalize: z.enum(['email', 'phone']).optional() }).optional(),
+    hash: z.object({ salt: storedDigest, normalize: z.enum(['email', 'phone']).optional() }).optional(),
     mask: z.enum(['last4', 'email', 'all']).optional(),
-    cast: z.string().optional(),
+    cast: storedType.optional(),
   })
   .optional();
 
@@ -364,8 +365,8 @@ export const columnsSchema = z.array(
     field: z.string(),
     name: z.string(),
     shape: shapeSchema,
-    declared: z.string().optional(),
-    former: z.string().optional(),
+    declared: storedType.optional(),
+    former: storedType.optional(),
     text: z.string().optional(),
     rule: ruleSchema,
     untracked: z.literal(true).optional(),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { storedPath } from '../core/stored-texts.js';
 import { stateNewer, stateUnreadable } from './errors.js';
 
 /*
@@ -17,24 +18,24 @@ const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** A file in pieces: the objects, with their full lengths, and ranges of them in order. Objects that end with `.z` are deflated. */
 export const piecesSchema = z.object({
-  objects: z.array(z.object({ object: z.string(), bytes: z.number() })),
+  objects: z.array(z.object({ object: storedPath, bytes: z.number() })),
   /** Index of the object, first byte, number of bytes. */
   ranges: z.array(z.tuple([z.number(), z.number(), z.number()])),
 });
 
 const fileSchema = z.object({
-  path: z.string(),
+  path: storedPath,
   bytes: z.number(),
   sha256,
   /** The time of its last change: milliseconds since 1970. */
   changed_ms: z.number(),
   /** Permissions. */
-  mode: z.number(),
+  mode: z.int().min(0).max(0o777),
   /** Left out if one object has the whole. */
   pieces: piecesSchema.optional(),
 });
 
-const linkSchema = z.object({ path: z.string(), link: z.string() });
+const linkSchema = z.object({ path: storedPath, link: storedPath });
 
 export type ObjectParts = z.infer<typeof piecesSchema>;
 /** A file of a job, by its path in the job's folder. */
@@ -61,7 +62,7 @@ const stateSchema = z.object({
   written_at: z.string(),
   written_by: z.string(),
   /** The checksums of the public objects, by key. */
-  shown: z.record(z.string(), z.string()),
+  shown: z.record(storedPath, z.string()),
   /** When unneeded objects were last removed; null: never. */
   collected_at: z.string().nullable(),
   /** Since when objects with erased or hidden values must be removed: ISO 8601; null: there are no such objects. */

@@ -61,7 +61,7 @@ async function compactStore(
   try {
     await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName} (READ_ONLY)`);
     const bytes = blockBytes ?? (await fileBlocks(session, storeName)).blockBytes;
-    await database.compress(await fittingCompression(session));
+    await database.compress(await fittingCompression(session, layout.store));
     await session.run(attachForWriting(next, 'next_store', bytes));
     await session.run('SET preserve_insertion_order = false');
     await session.run(`COPY FROM DATABASE ${storeName} TO next_store`);

@@ -5,20 +5,21 @@ import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
 import { narrows } from '../columns/widen.js';
 import { readStateFile, type StateFile, writeStateFile } from '../core/durable.js';
+import { storedName, storedPath } from '../core/stored-texts.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { StoreState } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 
 /** Feeds of earlier builds have no checksum. */
-const fileSchema = z.object({ path: z.string(), rows: z.number(), sha256: z.string().optional() });
+const fileSchema = z.object({ path: storedPath, rows: z.number(), sha256: z.string().optional() });
 
 const changesSchema = z.object({
-  run_id: z.string(),
+  run_id: storedName,
   sequence: z.number(),
   synced_at: z.string(),
   rows: z.number(),
   /** Relative to `parquet/<stream>/`; empty if the job keeps no Parquet files. */
-  files: z.array(z.string()),
+  files: z.array(storedPath),
   /** Of these files, in their order. */
   sha256: z.array(z.string()),
   /** Columns of the files; left out if they equal those of the next run. */
@@ -27,9 +28,9 @@ const changesSchema = z.object({
 
 const feedSchema = z.object({
   version: z.literal(1),
-  stream: z.string(),
+  stream: storedName,
   store_id: z.string(),
-  run_id: z.string(),
+  run_id: storedName,
   sequence: z.number(),
   synced_at: z.string(),
   rows: z.number(),
@@ -43,7 +44,7 @@ const feedSchema = z.object({
   /** A destination that has this sequence, or a later one, needs only `changes`. */
   complete_since: z.number(),
   /** The run that made the snapshot of `complete_since`; null if it is not known. With the runs of `changes` it makes the lineage. */
-  complete_since_run: z.string().nullable(),
+  complete_since_run: storedName.nullable(),
   /** SHA-256 of all the rest, as JSON. Each file has it. */
   checksum: z.string().optional(),
 });

@@ -1,15 +1,16 @@
 import { z } from 'zod';
 import { readStateFile, type StateFile } from '../core/durable.js';
+import { storedName, storedPath } from '../core/stored-texts.js';
 
 const manifestSchema = z.object({
   version: z.literal(1),
   stream: z.string(),
-  run_id: z.string(),
+  run_id: storedName,
   sequence: z.number(),
   schema: z.array(z.object({ name: z.string(), type: z.string(), format: z.string().optional() })),
   rows: z.number(),
   /** Paths are relative to the manifest. */
-  files: z.array(z.object({ path: z.string(), rows: z.number(), bytes: z.number(), sha256: z.string() })),
+  files: z.array(z.object({ path: storedPath, rows: z.number(), bytes: z.number(), sha256: z.string() })),
 });
 
 /** Lists the Parquet files of a stream's present snapshot. */

@@ -15,8 +15,10 @@ import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { DuckDBInstance, JsonDuckDBValueConverter, StatementType } from '../sdk/duckdb/node-api.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
+import { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { planMemory } from '../storage/memory-plan.js';
+import { assertOwnDefinitions, assertOwnTables } from './store-integrity.js';
 
 /** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
 const allowedStatements: ReadonlySet<StatementType> = new Set([
@@ -52,10 +54,10 @@ function listed(names: string): string {
 /** DuckDB's own functions that a confined query may not call: all that are not allowed, also those of its later versions. */
 async function refusedFunctions(connection: DuckDBConnection): Promise<readonly string[]> {
   const reader = await connection.runAndReadAll(
-    `SELECT DISTINCT lower(function_name) AS name FROM duckdb_functions() WHERE internal AND (
+    `SELECT DISTINCT lower(function_name) AS name FROM system.main.duckdb_functions() WHERE internal AND (
        (function_type NOT IN ('scalar', 'aggregate', 'macro') AND function_name NOT IN (${listed(allowedTableFunctions)}))
        OR (function_type = 'scalar' AND coalesce(stability, 'VOLATILE') = 'VOLATILE' AND function_name NOT IN (${listed(allowedVolatile)})))
-     EXCEPT SELECT lower(function_name) FROM duckdb_functions()
+     EXCEPT SELECT lower(function_name) FROM system.main.duckdb_functions()
        WHERE internal AND (function_name IN (${listed(`${allowedTableFunctions} ${allowedVolatile}`)})
          OR (function_type IN ('scalar', 'aggregate', 'macro') AND stability <> 'VOLATILE'))`,
   );
@@ -149,7 +151,7 @@ async function spillFolder({ queries }: JobLayout): Promise<string> {
 
 /**
  * @throws {CdsyncError} `not_published`; `storage_permission`; `storage_link` if the link leads out of the job's folder; `published_busy` if
- * someone has that version open for writing
+ * someone has that version open for writing; `storage_altered`
  */
 export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
   const path = await publishedPath(layout);
@@ -173,6 +175,13 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     });
   }
   const connection = await instance.connect();
+  try {
+    await refuseAltered(connection, path, allowFiles);
+  } catch (error) {
+    connection.closeSync();
+    instance.closeSync();
+    throw error;
+  }
   let stopInterrupting: (() => void) | undefined;
   const asError = (error: unknown, sql: string): CdsyncError => {
     if (stopInterrupting !== undefined) return interrupted(error);
@@ -249,6 +258,15 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       instance.closeSync();
     },
   };
+}
+
+/** @param runsAnything whether a definition could read files. @throws {CdsyncError} `storage_altered` */
+async function refuseAltered(connection: DuckDBConnection, path: string, runsAnything: boolean): Promise<void> {
+  const session = new Session(connection);
+  const [named] = await session.rows('SELECT system.main.current_database() AS name');
+  const store = { session, path, database: String(named?.name) };
+  const streams = await assertOwnTables(store);
+  if (runsAnything) await assertOwnDefinitions(store, streams, { isWritable: false });
 }
 
 /** Names without duplicates: DuckDB's client numbers the others so too. */

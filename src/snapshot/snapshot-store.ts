@@ -9,10 +9,10 @@ import { isCorruption } from '../sdk/duckdb/errors.js';
 import { attachForWriting, type Compression, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { defineHistory } from './history-views.js';
-import { assertOwnDefinitions, assertPlainTables } from './store-integrity.js';
+import { assertOwnDefinitions, assertOwnTables, storedState } from './store-integrity.js';
 import { createStore, schemaVersion, upgradableVersion, upgradeStore, versionOf } from './store-schema.js';
 import { storeName, storeTable, streamsTable } from './store-tables.js';
-import { type StreamState, stateSchema } from './stream-state.js';
+import type { StreamState } from './stream-state.js';
 
 export interface StoreState {
   /** Identifies this store among all others; destinations remember it. */
@@ -27,15 +27,19 @@ export interface StoreState {
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file at the same time. */
 export class SnapshotStore {
   readonly session: Session;
+  readonly path: string;
+  /** Its name in the session. */
+  readonly database = storeName;
   readonly #database: Database;
   #id = '';
   #isClosed = false;
   #hasLargeTexts = false;
   #compression: Compression = 'auto';
 
-  private constructor(database: Database, session: Session) {
+  private constructor(database: Database, session: Session, path: string) {
     this.#database = database;
     this.session = session;
+    this.path = path;
   }
 
   /** @throws {CdsyncError} `state_unreadable` if the file is no store, `storage_newer`, `disk_full` */
@@ -53,7 +57,7 @@ export class SnapshotStore {
       session.close();
       throw openError(layout, error);
     }
-    const store = new SnapshotStore(database, session);
+    const store = new SnapshotStore(database, session, layout.store);
     try {
       await closeToOthers(layout.store);
       await store.#prepare(layout);
@@ -67,7 +71,7 @@ export class SnapshotStore {
   /**
    * Opens a job's published copy of its store read-only. A run may use the store itself at the same time.
    * @returns undefined if nothing is published, or only a copy of another version
-   * @throws {CdsyncError} `published_busy`
+   * @throws {CdsyncError} `published_busy`, `storage_altered`
    */
   static async openPublished(database: Database, layout: JobLayout): Promise<SnapshotStore | undefined> {
     const path = await realpath(layout.link).catch(() => undefined);
@@ -83,10 +87,18 @@ export class SnapshotStore {
         cause: error,
       });
     }
-    const store = new SnapshotStore(database, session);
-    const found = await versionOf(session).catch(() => undefined);
-    store.#id = found?.id ?? '';
-    if (found?.version === schemaVersion) return store;
+    const store = new SnapshotStore(database, session, path);
+    try {
+      const found = await versionOf(session).catch(() => undefined);
+      store.#id = found?.id ?? '';
+      if (found?.version === schemaVersion) {
+        await assertOwnTables(store);
+        return store;
+      }
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
     await store.close();
     return undefined;
   }
@@ -94,8 +106,8 @@ export class SnapshotStore {
   async #prepare(layout: JobLayout): Promise<void> {
     const found = await versionOf(this.session);
     const isNew = !this.#database.wasChecked(layout.store);
-    if (isNew && found !== undefined && (found.version === schemaVersion || found.version === upgradableVersion))
-      await assertPlainTables(this.session, layout.store);
+    const isOurs = found?.version === schemaVersion || found?.version === upgradableVersion;
+    const streams = isNew && isOurs ? await assertOwnTables(this) : [];
     const { version, id } = found ?? (await this.session.transaction(() => createStore(this.session)));
     this.#id = id;
     if (version > schemaVersion) {
@@ -107,7 +119,7 @@ export class SnapshotStore {
     if (version === upgradableVersion) {
       await this.session.transaction(async () => {
         await upgradeStore(this.session);
-        for (const state of (await this.state()).streams.values()) await defineHistory(this.session, state);
+        for (const state of streams) await defineHistory(this.session, state);
       });
     } else if (version < schemaVersion) {
       throw new CdsyncError(`${layout.store} was written by a version of cdsync that is too old`, {
@@ -115,7 +127,7 @@ export class SnapshotStore {
         hint: 'move the folder of the job away; the next run reads everything',
       });
     }
-    if (isNew) await assertOwnDefinitions(this.session, layout.store, [...(await this.state()).streams.values()]);
+    if (isNew) await assertOwnDefinitions(this, streams, { isWritable: true });
     this.#database.noteChecked(layout.store);
     if (await holdsLargeTexts(this.session)) await this.expectLargeTexts();
   }
@@ -126,7 +138,7 @@ export class SnapshotStore {
        ORDER BY sequence DESC, finished_at LIMIT 1`,
     );
     const rows = await this.session.rows(`SELECT state FROM ${streamsTable}`);
-    const streams = rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state))));
+    const streams = rows.map(({ state }) => storedState(this.path, state));
     return {
       id: this.#id,
       sequence: Number(last?.sequence ?? 0),
@@ -204,9 +216,9 @@ function compressionFor(streams: readonly Pick<StreamState, 'rows' | 'large_text
 }
 
 /** The compression for a copy of the attached store. */
-export async function fittingCompression(session: Session): Promise<Compression> {
+export async function fittingCompression(session: Session, path: string): Promise<Compression> {
   const rows = await session.rows(`SELECT state FROM ${streamsTable}`);
-  return compressionFor(rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state)))));
+  return compressionFor(rows.map(({ state }) => storedState(path, state)));
 }
 
 /** Whether a stream of the attached store has large texts. */

@@ -1,9 +1,10 @@
 import { CdsyncError } from '../core/errors.js';
-import type { Session } from '../storage/duckdb.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { Database, type Row, type Session } from '../storage/duckdb.js';
 import { defineHistory } from './history-views.js';
 import { defineFreshness } from './store-schema.js';
 import { internalSchema, storeName } from './store-tables.js';
-import type { StreamState } from './stream-state.js';
+import { type StreamState, stateSchema } from './stream-state.js';
 
 /*
  * A person who may write the storage folder, a bucket or a backup can put other things into a store. DuckDB would run them: a view in the
@@ -17,50 +18,81 @@ const ownTables = [
   ...['runs', 'streams', 'columns', 'rejects'].map((name) => `cdsync.${name}`),
 ];
 
-/** SQL for the names of things that no store has. */
-const foreign = [
-  `SELECT 'a default or generated column: ' || table_name || '.' || column_name AS what FROM duckdb_columns()
-   WHERE database_name = '${storeName}' AND NOT internal AND column_default IS NOT NULL`,
-  `SELECT 'a generated column of ' || table_name FROM duckdb_tables()
-   WHERE database_name = '${storeName}' AND contains(upper(sql), 'GENERATED ALWAYS')`,
-  `SELECT 'a check of ' || table_name FROM duckdb_constraints()
-   WHERE database_name = '${storeName}' AND constraint_type IN ('CHECK', 'FOREIGN KEY')`,
-  `SELECT 'an index: ' || index_name FROM duckdb_indexes() WHERE database_name = '${storeName}'`,
-  `SELECT 'a sequence: ' || sequence_name FROM duckdb_sequences() WHERE database_name = '${storeName}'`,
-  `SELECT 'a type: ' || type_name FROM duckdb_types() WHERE database_name = '${storeName}' AND NOT internal`,
-].join(' UNION ALL ');
+/*
+ * In a connection to the file itself, its macros take the place of DuckDB's functions and operators. So these statements name functions
+ * with their catalog, and have no operator that is a function: comparisons are none.
+ */
 
-/** Kind, schema and name, and the definition of each view and macro. */
-const definitions = `SELECT 'view ' || schema_name || '.' || view_name AS name, sql AS text FROM duckdb_views()
-   WHERE database_name = '${storeName}' AND NOT internal
-   UNION ALL SELECT 'macro ' || schema_name || '.' || function_name, parameters::VARCHAR || macro_definition FROM duckdb_functions()
-   WHERE database_name = '${storeName}' AND NOT internal`;
+/** Things that no store has: for each kind, a catalog function, the column that names one, and a condition. */
+const foreign = [
+  ['a default or generated column', 'duckdb_columns', 'column_name', 'NOT internal AND column_default IS NOT NULL'],
+  ['a check or a foreign key', 'duckdb_constraints', 'table_name', "constraint_type IN ('CHECK', 'FOREIGN KEY')"],
+  ['an index', 'duckdb_indexes', 'index_name', 'true'],
+  ['a sequence', 'duckdb_sequences', 'sequence_name', 'true'],
+  ['a type', 'duckdb_types', 'type_name', 'NOT internal'],
+] as const;
 
 /** DuckDB writes the text of a definition that it has loaded with other brackets and quotes than that of a new one. */
 function bare(text: string): string {
   return text.replaceAll(/[\s()"]/g, '').replaceAll('CROSSJOIN', ',');
 }
 
-async function definitionsIn(session: Session): Promise<Map<string, string>> {
-  return new Map((await session.rows(definitions)).map(({ name, text }) => [String(name), bare(String(text))]));
+/** A store that is attached to a session, or a published copy of one. */
+interface AttachedStore {
+  readonly session: Session;
+  readonly path: string;
+  /** Its name there. */
+  readonly database: string;
 }
 
-/** The definitions as cdsync makes them. They are rolled back. */
+type Attached = Pick<AttachedStore, 'session' | 'database'>;
+
+/** Rows of DuckDB's list of what a database has. */
+function listed({ session, database }: Attached, of: string, where = 'true'): Promise<Row[]> {
+  return session.jsonRows(`SELECT * FROM system.main.${of}() WHERE database_name = ${sqlText(database)} AND ${where}`);
+}
+
+/** The name and the definition of each view and macro. A macro may have several definitions. */
+async function definitionsIn(store: Attached): Promise<[name: string, text: string][]> {
+  const views = await listed(store, 'duckdb_views', 'NOT internal');
+  const macros = await listed(store, 'duckdb_functions', 'NOT internal');
+  return [
+    ...views.map((of): [string, string] => [`view ${of.schema_name}.${of.view_name}`, bare(String(of.sql))]),
+    ...macros.map((of): [string, string] => {
+      return [`macro ${of.schema_name}.${of.function_name}`, bare(`[${of.parameters}]${of.macro_definition}`)];
+    }),
+  ];
+}
+
+/** The definitions as cdsync makes them, over the tables of the attached store. They are there until the caller rolls them back. */
 async function ownDefinitions(session: Session, streams: Iterable<StreamState>): Promise<Map<string, string>> {
-  await session.run('BEGIN TRANSACTION');
+  await defineFreshness(session);
+  for (const state of streams) await defineHistory(session, state);
+  return new Map(await definitionsIn({ session, database: storeName }));
+}
+
+/** The same over empty tables of the same columns, for a store that cannot be written. */
+async function copiedDefinitions(store: AttachedStore, streams: Iterable<StreamState>): Promise<Map<string, string>> {
+  const tables = await listed(store, 'duckdb_tables');
+  const scratch = await Database.open({ memoryMb: 256, threads: 1 });
+  const other = await scratch.connect();
   try {
-    await defineFreshness(session);
-    for (const state of streams) await defineHistory(session, state);
-    return await definitionsIn(session);
+    await other.run(
+      `ATTACH ':memory:' AS ${storeName}; USE ${storeName}; CREATE SCHEMA cdsync; CREATE SCHEMA ${internalSchema}`,
+    );
+    for (const { sql } of tables) await other.run(String(sql));
+    return await ownDefinitions(other, streams);
   } finally {
-    await session.run('ROLLBACK');
+    other.close();
+    scratch.close();
   }
 }
 
-function altered(path: string, what: string): CdsyncError {
+function altered(path: string, what: string, cause?: unknown): CdsyncError {
   return new CdsyncError(`${path} was altered: it has ${what}, which cdsync does not write`, {
     code: 'storage_altered',
     hint: 'nothing of it was run; find out who can write this folder, then restore it from a backup, or move it away: the next run reads everything',
+    cause,
   });
 }
 
@@ -74,47 +106,75 @@ function ownNames(streams: readonly StreamState[]): ReadonlySet<string> {
   return new Set(['view cdsync.freshness', ...ofStreams]);
 }
 
-/**
- * Refuses a store with tables that would run something, or without its own tables. Call it before anything is read from the store.
- * @throws {CdsyncError} `storage_altered`
- */
-export async function assertPlainTables(session: Session, path: string): Promise<void> {
-  const [first] = await session.rows(`${foreign} LIMIT 1`);
-  if (first !== undefined) throw altered(path, String(first.what));
-  await assertTables(session, path, ownTables);
+async function assertPlainTables(store: AttachedStore): Promise<void> {
+  for (const [what, of, name, where] of foreign) {
+    const [first] = await listed(store, of, where);
+    if (first !== undefined) throw altered(store.path, `${what}: ${first[name]}`);
+  }
+  const generated = (await listed(store, 'duckdb_tables')).find(({ sql }) => /GENERATED ALWAYS/i.test(String(sql)));
+  if (generated !== undefined) throw altered(store.path, `a generated column in ${generated.table_name}`);
+  await assertTables(store, ownTables);
 }
 
 /**
- * Refuses a store with another table, view or macro than cdsync defines for its streams.
+ * Refuses a store with tables that would run something when they are read, without its own tables, or with a view or a macro that is
+ * called otherwise than cdsync's. Call it before anything is read from the store.
+ * @returns the states of its streams
  * @throws {CdsyncError} `storage_altered`
  */
-export async function assertOwnDefinitions(
-  session: Session,
-  path: string,
-  streams: readonly StreamState[],
-): Promise<void> {
+export async function assertOwnTables(store: AttachedStore): Promise<StreamState[]> {
+  await assertPlainTables(store);
+  const { session, path, database } = store;
+  const about = `${quoteIdentifier(database)}.${internalSchema}.streams`;
+  const rows = await session.rows(`SELECT state FROM ${about}`);
+  const streams = rows.map(({ state }) => storedState(path, state));
   const tables = streams.flatMap(({ stream }) => [
     `main.${stream}`,
     `main.${stream}__changes`,
     `${internalSchema}.keys_${stream}`,
     `${internalSchema}.before_${stream}`,
   ]);
-  await assertTables(session, path, tables);
-  const present = await definitionsIn(session);
+  await assertTables(store, tables);
   const names = ownNames(streams);
-  const unknown = [...present.keys()].find((name) => !names.has(name));
-  if (unknown !== undefined) throw altered(path, `the ${unknown}`);
-  const own = await ownDefinitions(session, streams).catch(() => undefined);
+  const unknown = (await definitionsIn(store)).find(([name]) => !names.has(name));
+  if (unknown !== undefined) throw altered(path, `the ${unknown[0]}`);
+  return streams;
+}
+
+/**
+ * Refuses a store with another definition of a view or macro than cdsync's.
+ * @param streams all that it has
+ * @throws {CdsyncError} `storage_altered`
+ */
+export async function assertOwnDefinitions(
+  store: AttachedStore,
+  streams: readonly StreamState[],
+  { isWritable }: { isWritable: boolean },
+): Promise<void> {
+  const { session, path } = store;
+  const present = await definitionsIn(store);
+  if (isWritable) await session.run('BEGIN TRANSACTION');
+  const own = await (isWritable ? ownDefinitions(session, streams) : copiedDefinitions(store, streams)).catch(
+    () => undefined,
+  );
+  if (isWritable) await session.run('ROLLBACK');
   if (own === undefined) throw altered(path, 'a table with other columns');
-  const other = [...present].find(([name, text]) => own.get(name) !== text);
+  const other = present.find(([name, text]) => own.get(name) !== text);
   if (other !== undefined) throw altered(path, `another ${other[0]}`);
 }
 
-async function assertTables(session: Session, path: string, tables: readonly string[]): Promise<void> {
-  const rows = await session.rows(
-    `SELECT schema_name || '.' || table_name AS name FROM duckdb_tables() WHERE database_name = '${storeName}'`,
-  );
-  const present = new Set(rows.map(({ name }) => String(name)));
+/** A stream's state in a store. @throws {CdsyncError} `storage_altered` */
+export function storedState(path: string, text: unknown): StreamState {
+  try {
+    return stateSchema.parse(JSON.parse(String(text)));
+  } catch (cause) {
+    throw altered(path, 'the state of a stream', cause);
+  }
+}
+
+async function assertTables(store: AttachedStore, tables: readonly string[]): Promise<void> {
+  const rows = await listed(store, 'duckdb_tables');
+  const present = new Set(rows.map((of) => `${of.schema_name}.${of.table_name}`));
   const missing = tables.find((name) => !present.has(name));
-  if (missing !== undefined) throw altered(path, `something else in the place of table ${missing}`);
+  if (missing !== undefined) throw altered(store.path, `something else in the place of table ${missing}`);
 }

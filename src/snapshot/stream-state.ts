@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
+import { storedName, storedPath } from '../core/stored-texts.js';
 
 const fileSchema = z.object({
   /** Relative to `parquet/<stream>/`. */
-  path: z.string(),
+  path: storedPath,
   /** Where the file was written, relative to the job's folder. Publishing moves it from there after the commit. */
-  from: z.string(),
+  from: storedPath,
   rows: z.number(),
   bytes: z.number(),
   sha256: z.string(),
@@ -18,9 +19,9 @@ export type CommittedFile = z.infer<typeof fileSchema>;
 
 const rewrittenChangesSchema = z.object({
   /** The snapshot from which on they are complete. */
-  since: z.object({ sequence: z.number(), run_id: z.string().nullable() }),
+  since: z.object({ sequence: z.number(), run_id: storedName.nullable() }),
   commits: z.array(
-    z.object({ run_id: z.string(), sequence: z.number(), synced_at: z.string(), files: z.array(fileSchema) }),
+    z.object({ run_id: storedName, sequence: z.number(), synced_at: z.string(), files: z.array(fileSchema) }),
   ),
 });
 export type RewrittenChanges = z.infer<typeof rewrittenChangesSchema>;
@@ -32,7 +33,7 @@ export type CoveredSpan = z.infer<typeof coveredSchema>;
 
 const readingSchema = z.object({
   /** Of the snapshot that it left. */
-  run_id: z.string(),
+  run_id: storedName,
   /** Of the query and of all that shapes its rows. */
   fingerprint: z.string(),
   /** The run that last changed each stream that it read, by name. */
@@ -43,9 +44,9 @@ const readingSchema = z.object({
 export type QueryReading = z.infer<typeof readingSchema>;
 
 export const stateSchema = z.object({
-  stream: z.string(),
+  stream: storedName,
   /** Of the commit that last changed the stream. */
-  run_id: z.string(),
+  run_id: storedName,
   sequence: z.number(),
   synced_at: z.string(),
   rows: z.number(),
@@ -71,7 +72,7 @@ export const stateSchema = z.object({
    * The first commit. Its rows are in no table of changes: nothing was before them. Null or undefined once it is older than
    * `publish.history`.
    */
-  first: z.object({ run_id: z.string(), synced_at: z.string() }).nullable().optional(),
+  first: z.object({ run_id: storedName, synced_at: z.string() }).nullable().optional(),
 });
 
 /** The store's record of a stream: enough to finish publishing it and to compare the next reading with it. */

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import { storedName } from '../core/stored-texts.js';
 import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { partSchema } from './part.js';
@@ -20,8 +21,8 @@ const nextCache = z.object({
 
 const heldSchema = z.object({
   version: z.literal(1),
-  stream: z.string(),
-  run_id: z.string(),
+  stream: storedName,
+  run_id: storedName,
   started_at: z.string(),
   findings: z.array(finding),
   /** The snapshot that the guards compared it with; null if there was none. */

@@ -5,6 +5,7 @@ import { columnsSchema } from '../columns/columns.js';
 import { openFlags, syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { lineContent, sealedLine } from '../core/sealed-json.js';
+import { storedName } from '../core/stored-texts.js';
 import { type PartRecord, partRecordSchema } from './part.js';
 
 export const cursorSchema = z.object({
@@ -71,7 +72,7 @@ const startSchema = z.object({
   recognition: z
     .object({
       /** Id of the cache file in the stream's folder; null if none could be used. */
-      base: z.string().nullable(),
+      base: storedName.nullable(),
       /** Of the hash, in hex. */
       secret: z.string(),
     })

@@ -3,12 +3,13 @@ import { dirname } from 'node:path';
 import { z } from 'zod';
 import { readStateIfUsable, syncFolder, writeStateFile } from '../core/durable.js';
 import { newRunId } from '../core/run-report.js';
+import { storedName } from '../core/stored-texts.js';
 import { readHeld } from './held.js';
 import { Journal, type JournalState } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { namesIn, runFolders } from './storage.js';
 
-const runSchema = z.object({ version: z.literal(1), run_id: z.string(), started_at: z.string() });
+const runSchema = z.object({ version: z.literal(1), run_id: storedName, started_at: z.string() });
 
 /** A run as its private folder records it. */
 export interface RunIdentity {

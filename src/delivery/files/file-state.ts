@@ -2,13 +2,14 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
+import { storedName, storedPath } from '../../core/stored-texts.js';
 import { contentSchema } from '../records/position.js';
 
-const knownSchema = z.object({ name: z.string(), bytes: z.number(), sha256: z.string() });
+const knownSchema = z.object({ name: storedPath, bytes: z.number(), sha256: z.string() });
 
 const madeSchema = knownSchema.extend({
   /** The name of its bytes in the storage folder. */
-  local: z.string(),
+  local: storedName,
   rows: z.number(),
   md5: z.string(),
   clear_sha256: z.string(),
@@ -29,7 +30,7 @@ const planSchema = z.object({
   /** When it was planned: milliseconds since 1970. */
   at: z.number(),
   /** The old name that is written again, if one was asked for. */
-  name: z.string().optional(),
+  name: storedPath.optional(),
   /** Null until all of them are made. */
   files: z.array(madeSchema).nullable(),
   /** What earlier tries of other bytes may have left under these names. */
@@ -42,7 +43,7 @@ const handedSchema = knownSchema.extend({
   number: z.number(),
   rows: z.number(),
   at: z.number(),
-  companions: z.array(z.string()),
+  companions: z.array(storedPath),
   /** Whether it may have rows of people who were forgotten since, and could not be removed yet. */
   is_owed: z.boolean().optional(),
 });

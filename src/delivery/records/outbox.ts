@@ -6,6 +6,7 @@ import { rowKey } from '../../columns/row-hash.js';
 import { readStateFile, type StateFile, sha256OfFile, writeStateFile } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
+import { storedName } from '../../core/stored-texts.js';
 import type { OutgoingRecord } from '../../sdk/destination.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { Row, Session } from '../../storage/duckdb.js';
@@ -17,8 +18,8 @@ import { contentSchema, recordStateHint } from './position.js';
 
 /** Outboxes of earlier builds have names alone. */
 const fileSchema = z.union([
-  z.object({ name: z.string(), sha256: z.string().optional() }),
-  z.string().transform((name): { name: string; sha256?: string } => ({ name })),
+  z.object({ name: storedName, sha256: z.string().optional() }),
+  storedName.transform((name): { name: string; sha256?: string } => ({ name })),
 ]);
 type OutboxFile = z.infer<typeof fileSchema>;
 

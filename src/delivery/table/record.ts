@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { CdsyncError } from '../../core/errors.js';
+import { storedType } from '../../core/stored-texts.js';
 
 const entrySchema = z.looseObject({
   /** Column of the table; null: a rule of the destination drops it. */
   target: z.string().nullable(),
   /** The type that the column was declared with, as DuckDB spells it. */
-  kind: z.string(),
+  kind: storedType,
   /** The name that was wanted for it. */
   as: z.string(),
   /** Fingerprint of all rules on the column: the stream's and the destination's. */
@@ -15,7 +16,7 @@ const entrySchema = z.looseObject({
   /** The column beside it that has the text of every value. */
   variant: z.string().nullable(),
   /** The type in the stream, as DuckDB spells it. */
-  stream_type: z.string(),
+  stream_type: storedType,
   tracked: z.boolean(),
   /** Whether the column was only ever given integers that doubles hold: only then it may become one of doubles. */
   safe: z.boolean(),
@@ -26,7 +27,7 @@ const entrySchema = z.looseObject({
 /** The place of a stream's column in the table. */
 export type MapEntry = z.infer<typeof entrySchema>;
 
-const namedKind = z.tuple([z.string(), z.string()]);
+const namedKind = z.tuple([z.string(), storedType]);
 
 /** A JSON object as a map: names of columns may be `__proto__`. */
 function mapOf<T extends z.ZodType>(value: T) {
@@ -56,7 +57,7 @@ const recordSchema = z.looseObject({
   /** By the column's path in the stream's records: it stays when a rule renames the column. */
   map: mapOf(entrySchema),
   /** Columns of the table that have no stream column any more: empty, used again by one of the same type. */
-  retired: mapOf(z.string()),
+  retired: mapOf(storedType),
   /** Every column of ours, with its type as the destination spells it. */
   columns: mapOf(z.string()),
   rows: z.number(),

@@ -4,6 +4,8 @@ import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
 import { nearest } from '../../core/suggestions.js';
 import { readManifest } from '../../snapshot/manifest.js';
+import { assertOwnTables } from '../../snapshot/store-integrity.js';
+import type { Session } from '../../storage/duckdb.js';
 import { type HeldStream, heldRejectsPath, heldStreams } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
 
@@ -89,7 +91,8 @@ export async function heldFiles(
   };
 }
 
-/** Attaches the published database, for {@link HeldFiles.before} of a job without Parquet. */
-export function attachPublished(layout: JobLayout): string {
-  return `ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`;
+/** Attaches the published database, for {@link HeldFiles.before} of a job without Parquet. @throws {CdsyncError} `storage_altered` */
+export async function attachPublished(session: Session, { link }: JobLayout): Promise<void> {
+  await session.run(`ATTACH ${sqlText(link)} AS published (READ_ONLY)`);
+  await assertOwnTables({ session, path: link, database: 'published' });
 }

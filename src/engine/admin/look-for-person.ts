@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { rowKey } from '../../columns/row-hash.js';
 import type { JobConfig } from '../../config/config.js';
+import type { CdsyncError } from '../../core/errors.js';
 import { sqlTexts } from '../../core/sql.js';
 import { readDeliveryState, readRejects, rejectsPath } from '../../delivery/delivery-state.js';
 import { outboxKeys } from '../../delivery/records/outbox.js';
@@ -61,7 +62,10 @@ async function publishedRows(
   streams: readonly { state: { stream: string; key: string[] }; found: FoundPeople }[],
 ) {
   const counts = new Map<string, number>();
-  const published = await SnapshotStore.openPublished(database, layout).catch(() => undefined);
+  const published = await SnapshotStore.openPublished(database, layout).catch((error: CdsyncError) => {
+    if (error.code === 'storage_altered') throw error;
+    return undefined;
+  });
   if (published === undefined) return counts;
   try {
     for (const { state, found } of streams) {

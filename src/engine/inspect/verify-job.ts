@@ -15,6 +15,7 @@ import { manifestOf } from '../../snapshot/publish.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
 import { snapshotFilePattern, snapshotFolder } from '../../snapshot/snapshot-folder.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { assertOwnTables } from '../../snapshot/store-integrity.js';
 import { internalSchema, keysTable, storeName, storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { addKeys, keyHash, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
@@ -274,6 +275,7 @@ async function verifyPublished(
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);
+    await assertOwnTables({ session, path: layout.link, database: 'published' });
     const damaged = await damagedTables(session, 'published');
     for (const table of damaged) found.add(`a block of ${table} is damaged`, { path: layout.link });
     for (const state of damaged.length > 0 ? [] : states) {
@@ -290,8 +292,10 @@ async function verifyPublished(
     }
     await session.run('DETACH published');
   } catch (error) {
-    const { code } = asCdsyncError(error);
-    found.add(`the published file cannot be read whole [${code}]`, { path: layout.link });
+    const { code, message } = asCdsyncError(error);
+    const problem =
+      code === 'storage_altered' ? `${message} [${code}]` : `the published file cannot be read whole [${code}]`;
+    found.add(problem, { path: layout.link });
   } finally {
     session.close();
   }

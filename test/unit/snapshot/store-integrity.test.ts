@@ -80,6 +80,29 @@ const alterations: readonly [string, () => string][] = [
   ['an index over an expression', () => `CREATE INDEX i ON s.main.members ((n + 1))`],
   ['a sequence', () => `CREATE SEQUENCE s.main.q`],
   ['a type', () => `CREATE TYPE s.main.mood AS ENUM ('a')`],
+  [
+    'a macro with the name of one of ours',
+    () => `CREATE MACRO s.main.members_as_of(ts) AS (SELECT content FROM read_text('${secret}'))`,
+  ],
+  [
+    'SQL as the type of a column',
+    () => `UPDATE s.private.streams SET state = json_merge_patch(state, {columns: list_transform((state->'columns')::JSON[],
+        lambda c: json_merge_patch(c, {declared: 'VARCHAR, (SELECT content FROM read_text(''${secret}''))'}::JSON))}::JSON)`,
+  ],
+  [
+    'SQL as the salt of a column',
+    () => `UPDATE s.private.streams SET state = json_merge_patch(state, {columns: list_transform((state->'columns')::JSON[],
+        lambda c: json_merge_patch(c, {rule: {hash: {salt: 'x"(1), read_text("'}}}::JSON))}::JSON)`,
+  ],
+  [
+    'a file outside of the folder',
+    () => `UPDATE s.private.streams SET state = replace(state, 'snapshot/', '../../../')`,
+  ],
+  [
+    'a run that is a path',
+    () => `UPDATE s.private.streams SET state = json_merge_patch(state, {run_id: '../..'}::JSON)`,
+  ],
+  ['a state that is no JSON', () => `UPDATE s.private.streams SET state = 'x'`],
   ['a stream without its changes', () => `DROP TABLE s.main.members__changes`],
 ];
 
