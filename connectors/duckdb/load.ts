@@ -1,6 +1,5 @@
 import { chmod, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import {
   connectDuckdb,
   type DestinationContext,
@@ -44,13 +43,13 @@ export async function openDuckdb(context: DestinationContext<typeof duckdbOption
     if (!isReadOnly) await makeFolders(dirname(path), 0o700);
     // A database in memory has no tables, as the file will have none.
     const isAbsent = isNew && isReadOnly;
-    const instance = isAbsent ? await DuckDBInstance.create(':memory:') : await DuckDBInstance.fromCache(path);
-    const connection = await connectDuckdb(instance, async (opened) => {
+    const database = isAbsent ? { path: ':memory:' } : { path, isShared: true };
+    const connected = await connectDuckdb(database, async (opened) => {
       await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);
     });
-    return new DuckdbDestination(new DuckdbSession(instance, connection, refusal), schema);
+    return new DuckdbDestination(new DuckdbSession(connected, refusal), schema);
   } catch (error) {
     throw openRefusal(error, path);
   }

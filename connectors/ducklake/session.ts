@@ -1,8 +1,9 @@
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import {
+  type ConnectedDuckdb,
   connectDuckdb,
   type DestinationContext,
   DuckdbSession,
@@ -43,10 +44,10 @@ function shownLake(options: DucklakeOptions): ShownLake {
 }
 
 /**
- * The instance that loads. One process may open a DuckDB file only once, so destinations whose catalog is the same file share an
+ * The database that loads. One process may open a DuckDB file only once, so destinations whose catalog is the same file share an
  * instance: two would not see each other's locks.
  */
-function instanceFor({ options, folder }: Context): Promise<DuckDBInstance> {
+function databaseFor({ options, folder }: Context): Parameters<typeof connectDuckdb>[0] {
   const catalog = catalogOf(options);
   const settings = {
     // Each thread uses its share of the memory.
@@ -55,11 +56,12 @@ function instanceFor({ options, folder }: Context): Promise<DuckDBInstance> {
     autoinstall_known_extensions: 'false',
   };
   if (catalog.type !== 'duckdb')
-    return DuckDBInstance.create(':memory:', { ...settings, temp_directory: join(folder, 'spill') });
-  return DuckDBInstance.fromCache(`:memory:${resolve(catalog.file)}`, {
-    ...settings,
-    temp_directory: `${catalog.file}.tmp`,
-  });
+    return { path: ':memory:', settings: { ...settings, temp_directory: join(folder, 'spill') } };
+  return {
+    path: `:memory:${resolve(catalog.file)}`,
+    settings: { ...settings, temp_directory: `${catalog.file}.tmp` },
+    isShared: true,
+  };
 }
 
 /** Writes the authorities that Node.js trusts into a file: libpq has none. */
@@ -76,8 +78,8 @@ export class LakeSession extends DuckdbSession {
   /** Of the snapshot that the next commit makes. */
   message: { readonly text: string; readonly extra: string } | undefined;
 
-  constructor(instance: DuckDBInstance, connection: DuckDBConnection, shown: ShownLake) {
-    super(instance, connection, (cause) => lakeError(cause, shown));
+  constructor(connected: ConnectedDuckdb, shown: ShownLake) {
+    super(connected, (cause) => lakeError(cause, shown));
   }
 
   override async commit(): Promise<void> {
@@ -89,16 +91,14 @@ export class LakeSession extends DuckdbSession {
   }
 }
 
-async function connected(context: Context): Promise<{ instance: DuckDBInstance; connection: DuckDBConnection }> {
-  const instance = await instanceFor(context);
+function connected(context: Context): Promise<ConnectedDuckdb> {
   const { options } = context;
-  const connection = await connectDuckdb(instance, async (opened) => {
+  return connectDuckdb(databaseFor(context), async (opened) => {
     await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
     await loadDuckdbExtensions(opened, neededExtensions(options), options.extensions);
     const proxy = options.dataUrl === undefined ? [] : duckdbProxy(s3Server(options), process.env);
     for (const statement of [...proxy, ...loginStatements(options)]) await opened.run(statement);
   });
-  return { instance, connection };
 }
 
 /** The result of {@link connectionString}. */
@@ -110,8 +110,7 @@ export function catalogConnection({ options, destination, folder }: Context): Pr
 export async function openBare(context: Context): Promise<LakeSession> {
   const shown = shownLake(context.options);
   try {
-    const { instance, connection } = await connected(context);
-    return new LakeSession(instance, connection, shown);
+    return new LakeSession(await connected(context), shown);
   } catch (error) {
     throw lakeError(error, shown);
   }
@@ -177,10 +176,10 @@ async function refuseOtherData(session: LakeSession, options: DucklakeOptions): 
 export async function openLake(context: Context, purpose: Purpose): Promise<LakeSession> {
   const shown = shownLake(context.options);
   try {
-    const { instance, connection } = await connected(context);
-    const session = new LakeSession(instance, connection, shown);
+    const duckdb = await connected(context);
+    const session = new LakeSession(duckdb, shown);
     await orClose(session, async () => {
-      await attachInTurn(connection, context, purpose);
+      await attachInTurn(duckdb.connection, context, purpose);
       await refuseOtherData(session, context.options);
     });
     return session;

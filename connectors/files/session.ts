@@ -1,7 +1,13 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { connectDuckdb, DuckdbSession, duckdbRefused, keepSignOfZero, type LoadData } from '../../src/sdk/index.js';
+import {
+  type ConnectedDuckdb,
+  connectDuckdb,
+  DuckdbSession,
+  duckdbRefused,
+  keepSignOfZero,
+  type LoadData,
+} from '../../src/sdk/index.js';
 import { withoutUnfoldable } from './folder-names.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
@@ -22,22 +28,21 @@ export class Workbench extends DuckdbSession {
   partitionBy: readonly string[] = [];
   readonly #file: string;
 
-  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, file: string) {
-    super(instance, connection, refusal);
+  private constructor(connected: ConnectedDuckdb, file: string) {
+    super(connected, refusal);
     this.#file = file;
   }
 
   static async open(folder: string, memory: string): Promise<Workbench> {
     const file = join(folder, 'workbench.duckdb');
     await rm(file, { force: true });
-    const instance = await DuckDBInstance.create(file, {
+    const settings = {
       memory_limit: memory,
       // Each thread uses its share of the memory.
       threads: '2',
       temp_directory: join(folder, 'spill'),
-    });
-    const connection = await connectDuckdb(instance, keepSignOfZero);
-    return new Workbench(instance, connection, file);
+    };
+    return new Workbench(await connectDuckdb({ path: file, settings }, keepSignOfZero), file);
   }
 
   override async fill(target: string, data: LoadData): Promise<number> {

@@ -1,8 +1,9 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection } from '@duckdb/node-api';
 import {
   type CdsyncError,
+  type ConnectedDuckdb,
   connectDuckdb,
   type DestinationContext,
   DuckdbSession,
@@ -96,8 +97,8 @@ export class IcebergSession extends DuckdbSession {
   readonly #relay: CatalogRelay;
   readonly #folder: string;
 
-  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, relay: CatalogRelay, folder: string) {
-    super(instance, connection, (cause) => relay.explain(duckdbError(cause)) as Error);
+  private constructor(connected: ConnectedDuckdb, relay: CatalogRelay, folder: string) {
+    super(connected, (cause) => relay.explain(duckdbError(cause)) as Error);
     this.#relay = relay;
     this.#folder = folder;
   }
@@ -110,13 +111,14 @@ export class IcebergSession extends DuckdbSession {
     return orClose(relay, async () => {
       await rm(own, { recursive: true, force: true });
       await mkdir(own, { recursive: true, mode: 0o700 });
-      const instance = await DuckDBInstance.create(join(own, 'workbench.duckdb'), {
+      const settings = {
         memory_limit: memoryLimit(context),
         temp_directory: join(own, 'spill'),
         autoinstall_known_extensions: 'false',
-      });
-      const connection = await connectDuckdb(instance, (opened) => attach(opened, options, relay));
-      return new IcebergSession(instance, connection, relay, own);
+      };
+      const database = { path: join(own, 'workbench.duckdb'), settings };
+      const connected = await connectDuckdb(database, (opened) => attach(opened, options, relay));
+      return new IcebergSession(connected, relay, own);
     });
   }
 

@@ -5,16 +5,28 @@ import { notATable } from '../errors.js';
 import type { LoadData, TableColumn } from '../load.js';
 import { columnsIn, type FoundColumns, type SqlRow, type SqlSession } from './dialect.js';
 
-/** Prepares the only connection of an instance of DuckDB. If that fails, the instance is closed. */
+/** An instance of DuckDB, and its only connection. */
+export interface ConnectedDuckdb {
+  readonly instance: DuckDBInstance;
+  readonly connection: DuckDBConnection;
+}
+
+/**
+ * Opens a database of DuckDB and prepares its connection. If that fails, the instance is closed.
+ * @param database `isShared`: all of the process that open this path share one instance
+ */
 export async function connectDuckdb(
-  instance: DuckDBInstance,
+  { path, settings, isShared = false }: { path: string; settings?: Record<string, string>; isShared?: boolean },
   prepare: (connection: DuckDBConnection) => Promise<void> = async () => {},
-): Promise<DuckDBConnection> {
+): Promise<ConnectedDuckdb> {
+  // Loaded late: reading a configuration needs no DuckDB.
+  const { DuckDBInstance } = await import('../duckdb/node-api.js');
+  const instance = await (isShared ? DuckDBInstance.fromCache(path, settings) : DuckDBInstance.create(path, settings));
   try {
     const connection = await instance.connect();
     await connection.run("SET TimeZone = 'UTC'");
     await prepare(connection);
-    return connection;
+    return { instance, connection };
   } catch (error) {
     instance.closeSync();
     throw error;
@@ -36,7 +48,7 @@ export class DuckdbSession implements SqlSession {
   #endInterrupting: (() => void) | undefined;
 
   /** @param refusal the error for a failure of DuckDB, without DuckDB's message: that may quote rows */
-  constructor(instance: DuckDBInstance, connection: DuckDBConnection, refusal: (cause: unknown) => Error) {
+  constructor({ instance, connection }: ConnectedDuckdb, refusal: (cause: unknown) => Error) {
     this.#instance = instance;
     this.#connection = connection;
     this.#refusal = refusal;

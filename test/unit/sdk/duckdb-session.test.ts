@@ -1,4 +1,3 @@
-import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connectDuckdb, DuckdbSession } from '../../../src/sdk/sql/duckdb-session.js';
 
@@ -7,8 +6,7 @@ const slow = 'SELECT count(*) FROM range(100000000) a, range(100000) b WHERE a.r
 let session: DuckdbSession;
 
 beforeEach(async () => {
-  const instance = await DuckDBInstance.create(':memory:');
-  session = new DuckdbSession(instance, await connectDuckdb(instance), () => new Error('refused'));
+  session = new DuckdbSession(await connectDuckdb({ path: ':memory:' }), () => new Error('refused'));
 });
 
 afterEach(() => session.close());
