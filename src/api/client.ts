@@ -339,7 +339,8 @@ export class ServiceClient {
     }
     if (response.status !== 401) {
       pending.refusedTokens = 0;
-      return pending.isOptional ? failure.ofOptional(pending.trial.attempts) : failure;
+      const isSoonTrusted = pending.isOptional || pending.ownFailures?.has(response.status);
+      return isSoonTrusted ? failure.ofOptional(pending.trial.attempts) : failure;
     }
     pending.refusedTokens += 1;
     if (pending.refusedTokens > mostNewTokens) return failure;

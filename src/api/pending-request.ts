@@ -10,6 +10,8 @@ export interface SendOptions {
   readonly meter: RequestCounts;
   /** The sender can do without the result: a status such as 504 is trusted after few attempts. */
   readonly isOptional?: boolean;
+  /** Statuses that may be about this request alone, such as one for too large a page: they too are trusted after few attempts. */
+  readonly ownFailures?: ReadonlySet<number> | undefined;
 }
 
 /** One call of `ServiceClient.send`, over all its attempts. */

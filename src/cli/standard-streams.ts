@@ -1,3 +1,4 @@
+import { fstatSync, writeSync } from 'node:fs';
 import { visible, visibleJson } from '../core/printable.js';
 
 /*
@@ -74,12 +75,23 @@ function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream):
  */
 export function surviveClosedPipes(lost: (error: Error) => void): void {
   let isReported = false;
+  if (fstatSync(process.stdout.fd).isFile()) process.stdout._write = writeToFile;
   process.stdout.on('error', (error) => {
     if (isReported || isGone(error, process.stdout)) return;
     isReported = true;
     lost(error);
   });
   process.stderr.on('error', () => undefined);
+}
+
+/** Node writes to a file once, and takes a part for the whole: what a full disk had no room for would be lost without an error. */
+function writeToFile(bytes: Uint8Array, _: BufferEncoding, done: (error?: Error | null) => void): void {
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(process.stdout.fd, bytes, at);
+    done();
+  } catch (error) {
+    done(error as Error);
+  }
 }
 
 /** Removes the last lines of standard error, which must be a terminal. */

@@ -162,7 +162,8 @@ export class KeyedFetcher implements PageFetcher {
         pageSize,
         takesLimit: isPage,
         isFirst: asked === null,
-        send: (limit) => client.send(request.operation({ token: asked, limit }), decode, { signal, meter }),
+        send: (limit, ownFailures) =>
+          client.send(request.operation({ token: asked, limit }), decode, { signal, meter, ownFailures }),
       }).catch((error) => Promise.reject(asked !== null && mayBeDeadToken(error) ? new DeadToken(error) : error));
       pages.push(response.records);
       count += response.count;

@@ -81,7 +81,7 @@ function isTooLarge(error: unknown): boolean {
 }
 
 export function isRefusal(error: unknown): boolean {
-  return error instanceof ServiceError && error.status === 400;
+  return statusOf(error) === 400;
 }
 
 /** How often reading may start again because of a dead token. */
@@ -89,14 +89,20 @@ export const maxRestarts = 2;
 /** Statuses with which services refuse a page token that has died. Whether it has, the same request without it shows. */
 const tokenRefusals = new Set([400, 404, 409, 410, 413, 422]);
 const sizeRefusals = new Set([400, 404, 413, 414, 416, 422]);
+/** Statuses of a service that fails over too large a page. An outage has them too. */
+const sizeFailures = new Set([500, 504]);
 
 export function mayBeDeadToken(error: unknown): boolean {
-  return error instanceof ServiceError && tokenRefusals.has(error.status ?? 0);
+  return tokenRefusals.has(statusOf(error));
+}
+
+function statusOf(error: unknown): number {
+  return error instanceof ServiceError ? (error.status ?? 0) : 0;
 }
 
 function isSizeRefusal(error: unknown, limit: number, { accepted = 0 }: PageSize): boolean {
-  if (!(error instanceof ServiceError) || (error.status === 404 && limit <= accepted)) return false;
-  return sizeRefusals.has(error.status ?? 0);
+  const status = statusOf(error);
+  return sizeRefusals.has(status) && !(status === 404 && limit <= accepted);
 }
 
 export function saysVersion(error: unknown): boolean {
@@ -106,26 +112,33 @@ export function saysVersion(error: unknown): boolean {
 interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
   readonly takesLimit: boolean;
   readonly isFirst: boolean;
-  readonly send: (limit: number) => Promise<T>;
+  /** @param ownFailures see {@link SendOptions} */
+  readonly send: (limit: number, ownFailures?: ReadonlySet<number>) => Promise<T>;
   /** Called with a page that is of no use. */
   readonly drop?: (page: T) => void;
 }
 
 /**
  * Asks for a page, with smaller and smaller sizes while that may help. A refusal of a first page may be meant for its size or for
- * something else: its version, its filter. Only the smallest page shows which, so it is requested next.
+ * something else: its version, its filter, an outage. Only the smallest page shows which, so it is requested next; after an outage, the
+ * size is tried once more.
  */
 export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }: PageSizing<T>): Promise<T> {
   let isProven = false;
   for (;;) {
     const { limit } = pageSize;
+    const mayShrink = takesLimit && limit > minPageSize;
     try {
-      const page = await send(limit);
+      const page = await send(
+        limit,
+        isFirst && mayShrink && limit > (pageSize.accepted ?? 0) ? sizeFailures : undefined,
+      );
       pageSize.accepted = Math.max(limit, pageSize.accepted ?? 0);
       return page;
     } catch (error) {
-      const isRefused = isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error);
-      if (!(isRefused || isTooLarge(error)) || !takesLimit || limit <= minPageSize) throw error;
+      const isFailed = isFirst && limit > (pageSize.accepted ?? 0) && sizeFailures.has(statusOf(error));
+      const isRefused = isFailed || (isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error));
+      if (!(isRefused || isTooLarge(error)) || !mayShrink) throw error;
       if (isRefused && !isProven) {
         const smallest = send(minPageSize).catch((again) => {
           if (again instanceof ServiceError && again.status === 404) pageSize.accepted = Number.POSITIVE_INFINITY;
@@ -134,6 +147,7 @@ export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }:
         const page = await smallest;
         drop?.(page);
         isProven = true;
+        if (isFailed) continue;
       }
       if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
     }
@@ -204,7 +218,8 @@ export class ListFetcher implements PageFetcher {
       pageSize,
       takesLimit: this.#takesLimit,
       isFirst: token === null,
-      send: (limit) => client.sendPage(this.#operation({ token, limit }), this.#cut, { signal, meter }),
+      send: (limit, ownFailures) =>
+        client.sendPage(this.#operation({ token, limit }), this.#cut, { signal, meter, ownFailures }),
       drop: ({ response }) => response.dispose(),
     });
     return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };

@@ -46,6 +46,30 @@ describe.each(['list', 'keyed'] as const)('a refused first page of a %s', (kind)
     expect(found.pageSize.limit).toBe(100);
   });
 
+  it.each([500, 504])('is halved if the service fails over its size with %i', async (status) => {
+    const found = await fetchers((response, { url }) => {
+      response.statusCode = Number(url.searchParams.get('limit')) > 120 ? status : 200;
+      response.end('{"data":[{"segment_id":"s"}]}');
+    });
+    (await found[kind].fetch(null)).response?.dispose();
+    // The service is given another chance, because it may have failed over something else.
+    expect(found.limits()).toEqual([400, 400, 400, 25, 400, 400, 400, 200, 200, 200, 100]);
+    expect(found.pageSize.limit).toBe(100);
+  });
+
+  it('keeps its size over an outage', async () => {
+    let failures = 5;
+    const found = await fetchers((response) => {
+      failures -= 1;
+      response.statusCode = failures < 0 ? 200 : 500;
+      response.end('{"data":[{"segment_id":"s"}]}');
+    });
+    (await found[kind].fetch(null)).response?.dispose();
+    expect(found.limits()).toEqual([400, 400, 400, 25, 25, 25, 400]);
+    (await found[kind].fetch(null)).response?.dispose();
+    expect(found.pageSize.limit).toBe(400);
+  });
+
   it('ends with the refusal after one more request if its size is not the reason', async () => {
     const found = await fetchers(takes(0, 'no such filter'));
     const fetched = found[kind].fetch(null);
