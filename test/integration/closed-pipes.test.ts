@@ -1,8 +1,11 @@
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ended, Workspace } from '../fixtures/workspace.js';
+
+const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
 
 let space: Workspace;
 beforeAll(async () => {
@@ -47,6 +50,27 @@ describe.skipIf(!existsSync('/dev/full'))('output that cannot be written', () =>
       'free space for the output; what was done: cdsync status job.json',
     ]);
   });
+
+  it.each(['table', 'csv', 'json', 'markdown', 'arrow'])(
+    'is a failure of a query as %s whose last bytes do not fit into the file',
+    async (format) => {
+      const path = join(space.folder, 'rows');
+      const words = ['query', 'job.json', "select 'some words' as words from range(2000)", '--format', format];
+      const whole = openSync(path, 'w');
+      expect((await ended(space.spawn(words, {}, { stdout: whole }))).code).toBe(0);
+      closeSync(whole);
+      // Node ignores the signal of this limit, so a write ends as on a full disk: in part, then not at all.
+      const most = Math.floor((statSync(path).size - 1) / 1024);
+      const line = `ulimit -f ${most}; exec "$@" > rows`;
+      const child = spawn('bash', ['-c', line, 'bash', process.execPath, cdsync, ...words], {
+        cwd: space.folder,
+        env: { PATH: process.env.PATH, ...space.env },
+      });
+      const { code, stderr } = await ended(child);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('[output_failed]')]);
+      expect(statSync(path).size).toBe(most * 1024);
+    },
+  );
 
   it('does not stop a run, which does all of its work', async () => {
     const sequence = async () => (await space.query('job', 'SELECT max(sequence)::INT AS n FROM cdsync.runs'))[0]?.n;

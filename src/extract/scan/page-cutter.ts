@@ -30,6 +30,8 @@ export interface PageCut {
   readonly nextToken: string | null;
   /** Null if the service gave none. */
   readonly total: number | null;
+  /** The `scale` of the buckets in a history, as the service states it. */
+  readonly scale?: string;
 }
 
 const malformed = 'complete JSON';
@@ -130,7 +132,7 @@ function readHead(body: Buffer): Head | undefined {
 }
 
 /** Members of the envelope that are read, wherever they are. */
-const readMembers: ReadonlySet<string> = new Set(['next_token', 'total', ...errorMembers]);
+const readMembers: ReadonlySet<string> = new Set(['next_token', 'total', 'scale', ...errorMembers]);
 
 function checkedCut(
   { start, end }: { readonly start: number; readonly end: number },
@@ -145,7 +147,14 @@ function checkedCut(
   }
   const total = members.get('total');
   const isCount = Number.isSafeInteger(total) && (total as number) >= 0;
-  return { start, end, nextToken: token || null, total: isCount ? (total as number) : null };
+  const scale = members.get('scale');
+  return {
+    start,
+    end,
+    nextToken: token || null,
+    total: isCount ? (total as number) : null,
+    ...(typeof scale === 'string' && scale !== '' ? { scale } : {}),
+  };
 }
 
 /** Reads the whole envelope from its start, with any members in any order. */

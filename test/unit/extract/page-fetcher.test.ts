@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { profilesPageOperation } from '../../../src/api/profile-api.js';
+import { collectionHistoryOperation } from '../../../src/api/realtime-api.js';
 import { ResponseBody } from '../../../src/api/response-body.js';
 import { ListFetcher, onlyPage, singlePageFetcher } from '../../../src/extract/page-fetcher.js';
 import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
@@ -81,4 +82,26 @@ it('A list in one page is never taken from a second response that is only a part
   const whole = singlePageFetcher(part, async () => ({ page: { ...page, total: 1 }, isWhole: true }));
   await whole.fetch(null);
   expect(await whole.fetch(null)).toMatchObject({ total: 1 });
+});
+
+it.each([
+  ['another scale', '{"scale":"hour","data":[{"bucket":1}]}', 'hour'],
+  ['another scale, after the records', '{"data":[{"bucket":1}],"scale":"minute"}', 'minute'],
+  ['no scale', '{"data":[{"bucket":1}]}', 'day'],
+  ['no text as scale', '{"scale":[1],"data":[{"bucket":1}]}', 'day'],
+])('Buckets have the scale that the service states: %s', async (_, body, scale) => {
+  const service = await scriptedService((response) => response.end(body));
+  const { client, meter, abort, clock } = testClient(serviceOptions(service.baseUrl));
+  const fetching = new ListFetcher(
+    { client, meter, signal: abort.signal, clock, pageSize: { limit: 400 } },
+    () => collectionHistoryOperation('col-1', { scale: 'day', after: undefined }),
+    { added: { collection: 'col-1', scale: 'day' }, takesLimit: false },
+  );
+  const page = await fetching.fetch(null);
+  expect(JSON.parse(page.body.toString('utf8', page.start, page.end))).toEqual({
+    collection: 'col-1',
+    scale,
+    bucket: 1,
+  });
+  page.response?.dispose();
 });
