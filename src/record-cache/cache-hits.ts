@@ -10,6 +10,9 @@ const headWords = 5;
 /** Words before the bytes of a name: mark, number, length. */
 const nameWords = 3;
 const chunkBytes = 1 << 20;
+const chunkWords = chunkBytes / wordBytes;
+/** A stream of few records needs no more: the logs of all streams are there until the commit. */
+const leastWords = 1 << 10;
 
 /** Adjacent cache hits of one partition. */
 export interface CacheHits {
@@ -29,7 +32,7 @@ export interface CacheHits {
 export class CacheHitsLog {
   readonly #handle: FileHandle;
   readonly #partitions = new Map<string, number>();
-  #words = new Uint32Array(chunkBytes / wordBytes);
+  #words = new Uint32Array(leastWords);
   #used = 0;
   /** Bytes in the file, including unfinished writes. */
   #length: number;
@@ -66,6 +69,7 @@ export class CacheHitsLog {
 
   async close(): Promise<void> {
     await this.#written.catch(() => undefined);
+    this.#words = new Uint32Array(0);
     await this.#handle.close();
   }
 
@@ -95,9 +99,13 @@ export class CacheHitsLog {
   }
 
   #reserve(words: number): void {
+    const needed = this.#used + words;
+    if (needed <= this.#words.length) return;
+    if (needed > chunkWords) this.#write();
     if (this.#used + words <= this.#words.length) return;
-    this.#write();
-    if (words > this.#words.length) this.#words = new Uint32Array(words);
+    const larger = new Uint32Array(Math.max(words, Math.min(chunkWords, 2 * needed)));
+    larger.set(this.#words.subarray(0, this.#used));
+    this.#words = larger;
   }
 
   #write(): void {

@@ -36,7 +36,7 @@ export interface PageView {
   readonly isFiltered: boolean;
 }
 
-/** First size of the buffer for the missed records of a page, and the largest unused size that is kept. */
+/** Least size of the buffer for the missed records of a page, and the largest unused size that is kept. */
 const leastJoined = 1 << 16;
 const mostSpare = 1 << 24;
 const none = new Uint32Array(0);
@@ -54,7 +54,7 @@ export class RecordCache {
   #hits: Uint8Array;
   #separator: RecordSeparator | undefined;
   /** The missed records of a page, joined. They are written to a staging file before the next page is scanned. */
-  #joined = Buffer.allocUnsafe(leastJoined);
+  #joined = Buffer.alloc(0);
 
   /** @param base the hashes of an earlier run; undefined: records are only hashed, for the next run */
   constructor(
@@ -162,7 +162,8 @@ export class RecordCache {
     let needed = 0;
     for (let index = 0; index < count; index += 1)
       if (slots[index] === missed) needed += (bounds[2 * index + 1] as number) - (bounds[2 * index] as number) + 1;
-    if (needed > this.#joined.length || this.#joined.length > Math.max(mostSpare, 2 * needed))
+    // One byte for the bracket if nothing was missed.
+    if (Math.max(1, needed) > this.#joined.length || this.#joined.length > Math.max(mostSpare, 2 * needed))
       this.#joined = Buffer.allocUnsafe(needed > mostSpare ? needed : Math.max(leastJoined, needed * 2));
     let length = 0;
     for (let index = 0; index < count; index += 1) {

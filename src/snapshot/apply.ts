@@ -239,4 +239,6 @@ export async function applyStream(store: SnapshotStore, task: ApplyTask, tables:
   else await patchRows(store, task, tables);
   await store.session.run(`DROP TABLE IF EXISTS ${tables.before}`);
   await applyKeys(store, task, tables, rebuild);
+  // No one needs them any more, and a run may have many streams.
+  for (const table of [tables.keys, tables.changed]) await store.session.run(`DROP TABLE ${table}`);
 }

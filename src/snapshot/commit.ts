@@ -1,7 +1,6 @@
 import { join } from 'node:path';
-import { ColumnSet, columnPath, type StoredColumn } from '../columns/columns.js';
-import { fileTexts, quoteIdentifier, sqlText } from '../core/sql.js';
-import type { Session } from '../storage/duckdb.js';
+import { ColumnSet, columnPath, countLeaves } from '../columns/columns.js';
+import { sqlText } from '../core/sql.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
@@ -10,6 +9,7 @@ import { commentStream, fitComments } from './comments.js';
 import { changesDefinition, hashesComparable, removesValues } from './diff.js';
 import { nextCommitTime, pruneHistory, recordCommitTime } from './history.js';
 import { defineHistory } from './history-views.js';
+import { hasLargeTexts, largeBytes } from './large-texts.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { SnapshotWriter } from './snapshot-files.js';
 import { linkedFiles, newFile, snapshotFileName } from './snapshot-folder.js';
@@ -17,26 +17,6 @@ import type { SnapshotStore } from './snapshot-store.js';
 import { storeTable } from './store-tables.js';
 import type { CommittedFile, CoveredSpan, QueryReading, RewrittenChanges, StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
-
-/** Above this many bytes, DuckDB keeps a text in its own blocks instead of beside the others of its column. */
-const largeBytes = 4096;
-
-/** Whether one of the texts in these files is large, also within a list or struct. */
-export async function hasLargeTexts(
-  session: Session,
-  files: readonly ParquetFile[],
-  columns: readonly StoredColumn[],
-): Promise<boolean> {
-  const lengths = ColumnSet.restore(columns).list.flatMap(({ name, type }) => {
-    const column = quoteIdentifier(name);
-    if (type === 'VARCHAR' || type === 'JSON') return `strlen(${column})`;
-    return type.includes('VARCHAR') ? `strlen(${column}::VARCHAR)` : [];
-  });
-  if (files.length === 0 || lengths.length === 0) return false;
-  const paths = fileTexts(files.map(({ path }) => path));
-  const longest = `greatest(0, ${lengths.join(', ')})`;
-  return (await session.number(`SELECT max(${longest}) FROM read_parquet(${paths})`)) > largeBytes;
-}
 
 /** A rejected record, as the published store shows it. */
 export interface CommittedReject {
@@ -90,6 +70,8 @@ export interface RunCommit {
   readonly parquet: boolean;
   /** The store keeps changes from here on: ISO 8601. */
   readonly historyFrom: string;
+  /** How many columns one transaction may write. A commit of more is divided; see {@link SnapshotStore.inCopy}. */
+  readonly columnsAtOnce: number;
   /** Stops the commit as long as it does not count. */
   readonly signal: AbortSignal;
   /** Work in the store's session that is not part of the commit, done while files of snapshots are being written. */
@@ -100,6 +82,16 @@ export interface RunCommit {
 export function isChanged({ task }: StreamCommit): boolean {
   const { inserted, updated, deleted, refreshed } = task.difference;
   return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || changesDefinition(task);
+}
+
+/**
+ * Columns of a stream that DuckDB has in memory until the commit: of a first one those of its rows; later ones write rows, changes and
+ * earlier rows, and have been compared by tables of their own.
+ */
+export function columnsWritten(commit: StreamCommit): number {
+  if (!isChanged(commit)) return 0;
+  const { previous, columns } = commit.task;
+  return (previous === undefined ? 1 : 4) * countLeaves(columns);
 }
 
 /** @param written the files that the previous snapshot lacks */
@@ -284,21 +276,64 @@ async function findLargeTexts(store: SnapshotStore, { streams }: RunCommit): Pro
   return large;
 }
 
+/** Divides items, in their order, into groups of at most that many columns, or of one item. */
+function groupsOf<T>(items: readonly T[], columnsOf: (item: T) => number, columnsAtOnce: number): T[][] {
+  const groups: T[][] = [];
+  let left = 0;
+  for (const item of items) {
+    const columns = columnsOf(item);
+    if (columns > left) {
+      groups.push([]);
+      left = columnsAtOnce;
+    }
+    if (groups.length === 0) groups.push([]);
+    groups.at(-1)?.push(item);
+    left -= columns;
+  }
+  return groups;
+}
+
 async function commitStreams(store: SnapshotStore, run: RunCommit, writer: SnapshotWriter): Promise<number> {
-  const large = await store.session.until(run.signal, () => findLargeTexts(store, run));
-  const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
-  await store.session.transaction(async () => {
-    const committedAt = await nextCommitTime(store, run.finishedAt);
-    const described = run.streams.filter((commit) => isChanged(commit) && needsComments(commit.task));
-    const describesColumns = fitComments(described.map(({ task }) => task.columns.length));
-    for (const commit of run.streams)
+  const { streams, columnsAtOnce, signal, historyFrom } = run;
+  const large = await store.session.until(signal, () => findLargeTexts(store, run));
+  const sequence = streams.some(isChanged) ? run.sequence + 1 : run.sequence;
+  const committedAt = await nextCommitTime(store, run.finishedAt);
+  const described = streams.filter((commit) => isChanged(commit) && needsComments(commit.task));
+  const describesColumns = fitComments(described.map(({ task }) => task.columns.length));
+  const apply = async (commits: readonly StreamCommit[]) => {
+    for (const commit of commits)
       await commitStream(store, run, { commit, describesColumns, sequence, writer, large, committedAt });
-    // After all streams are applied: DuckDB refuses to change a column's type after rows were deleted.
-    if (sequence > run.sequence)
-      for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, run.historyFrom);
-    for (const commit of run.streams) await recordStream(store, commit, sequence);
+  };
+  // After all streams are applied: DuckDB refuses to change a column's type after rows were deleted.
+  const prune = async (states: readonly StreamState[]) => {
+    for (const state of states) await pruneHistory(store, state, historyFrom);
+  };
+  const states = async () => (sequence > run.sequence ? [...(await store.state()).streams.values()] : []);
+  const record = async () => {
+    for (const commit of streams) await recordStream(store, commit, sequence);
     await recordRun(store, { ...run, finishedAt: committedAt }, sequence);
-  }, run.signal);
+  };
+  const transact = (work: () => Promise<void>) => store.session.transaction(work, signal);
+  const groups = groupsOf(streams, columnsWritten, columnsAtOnce);
+  if (groups.length < 2) {
+    await transact(async () => {
+      await apply(streams);
+      await prune(await states());
+      await record();
+    });
+    return sequence;
+  }
+  await writer.finished();
+  await store.inCopy(run.layout, async () => {
+    for (const group of groups) {
+      await transact(() => apply(group));
+      await store.checkpoint(await states());
+    }
+    // It writes only some rows of one table.
+    const pruned = groupsOf(await states(), ({ columns }) => countLeaves(columns), columnsAtOnce);
+    for (const group of pruned) await transact(() => prune(group));
+    await transact(record);
+  });
   return sequence;
 }
 
@@ -325,8 +360,8 @@ export async function recordHeldRun(store: SnapshotStore, run: Omit<RunRow, 'sta
 }
 
 /**
- * Applies a run's readings to the store, in one transaction, and writes the files that snapshots still lack. The run
- * counts from the COMMIT on; every later step can be repeated from the store.
+ * Applies a run's readings to the store, all or none, and writes the files that snapshots still lack. The run counts from the COMMIT
+ * on, or from the rename of a divided commit; every later step can be repeated from the store.
  * @returns the sequence number of the store: a new one only if something changed
  * @throws {CdsyncError} `interrupted` if the signal aborts before the COMMIT: then the store is as it was
  */

@@ -190,6 +190,11 @@ export class SnapshotWriter {
     return (await this.#written).get(stream) ?? [];
   }
 
+  /** Waits until everything is written, so that no other session uses the store. @throws {CdsyncError} `disk_full`, `interrupted` */
+  async finished(): Promise<void> {
+    await this.#written;
+  }
+
   /** Stops the writing if it is still under way, and waits until it has stopped. */
   async close(): Promise<void> {
     this.#stop.abort();

@@ -1,8 +1,8 @@
-import { existsSync } from 'node:fs';
-import { lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
+import { constants, existsSync } from 'node:fs';
+import { copyFile, lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
 import type { StoredColumn } from '../columns/columns.js';
 import { textFormatOf } from '../columns/text-format.js';
-import { closeToOthers, setMode, statOrUndefined } from '../core/durable.js';
+import { closeToOthers, renameDurably, setMode, statOrUndefined, syncFile, temporaryName } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
@@ -185,6 +185,34 @@ export class SnapshotStore {
   async checkpoint(streams: readonly Pick<StreamState, 'rows' | 'large_texts'>[]): Promise<void> {
     if (!this.#hasLargeTexts) await this.#compress(compressionFor(streams));
     await this.session.run(`CHECKPOINT ${storeName}`);
+  }
+
+  /**
+   * Does work that commits more than once, all of it or none: in a copy of the file, which takes its place in the end. DuckDB keeps
+   * blocks of each column that a transaction writes until it commits and writes them into the file, and counts only a part of them. No
+   * other session may use the store.
+   */
+  async inCopy(layout: JobLayout, work: () => Promise<void>): Promise<void> {
+    const next = temporaryName(layout.store);
+    const { session } = this;
+    await session.run('USE memory');
+    await session.run(`DETACH ${storeName}`);
+    try {
+      await copyFile(layout.store, next, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+      await closeToOthers(next);
+      await session.run(attachForWriting(next, storeName));
+      await work();
+      await session.run(`CHECKPOINT ${storeName}`);
+      await session.run(`DETACH ${storeName}`);
+      await syncFile(next);
+      await renameDurably(next, layout.store);
+    } catch (error) {
+      await session.run(`DETACH DATABASE IF EXISTS ${storeName}`);
+      for (const path of [next, `${next}.wal`]) await rm(path, { force: true });
+      throw error;
+    } finally {
+      await session.run(attachForWriting(layout.store, storeName));
+    }
   }
 
   /** Runs `work` within the limits for writing files. */

@@ -53,6 +53,8 @@ interface MemoryPlan {
   readonly converterLanes: number;
   /** Keys that a join may hold, on both sides together. */
   readonly keysAtOnce: number;
+  /** Columns that one transaction may write. */
+  readonly columnsAtOnce: number;
   readonly duckdb: Readonly<Record<Phase, DuckdbLimits>>;
 }
 
@@ -76,6 +78,9 @@ const uncommittedBytesPerColumn = 40_000;
 
 /** With more than this share of DuckDB's memory in such blocks, one thread writes: several would each have their own. */
 const uncommittedShare = 0.1;
+
+/** The share of DuckDB's memory that such blocks of one transaction may have. DuckDB takes as much again that it does not count. */
+const transactionShare = 0.4;
 
 /** In MB, the need of a batch while it is converted. Each keeps about one core busy. */
 const laneMb = 128;
@@ -168,6 +173,7 @@ export function planMemory(resources: Resources, needs: MemoryNeeds = {}): Memor
     bodyBytes: Math.floor(bodiesMb * 1_000_000),
     cacheBytes: Math.floor(cachesMb * 1_000_000),
     converterLanes: Math.min(2, threads, Math.floor(memoryMb / laneMb)),
+    columnsAtOnce: Math.floor((allMb * 1_000_000 * transactionShare) / uncommittedBytesPerColumn),
     keysAtOnce: Math.max(1, Math.floor((allMb * 1_000_000 * joinShare) / bytesPerKey)),
     duckdb: {
       other: { threads, memoryMb: allMb + wideMb },

@@ -1,11 +1,17 @@
 import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { countLeaves } from '../../columns/columns.js';
 import { asCdsyncError, CdsyncError, reworded } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run-report.js';
 import { removeCacheFile } from '../../record-cache/cache-file.js';
 import { type CommitCacheUpdate, prepareCacheUpdate } from '../../snapshot/cache-update.js';
-import { commitRun, isChanged, type RunCommit, recordHeldRun, type StreamCommit } from '../../snapshot/commit.js';
+import {
+  columnsWritten,
+  commitRun,
+  isChanged,
+  type RunCommit,
+  recordHeldRun,
+  type StreamCommit,
+} from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import { publishedAt } from '../../snapshot/publish-database.js';
@@ -13,7 +19,7 @@ import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { isDamaged } from '../../storage/database-file.js';
 import type { Database } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
-import { memoryForCommit } from '../../storage/memory-plan.js';
+import { memoryForCommit, planMemory } from '../../storage/memory-plan.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import { openPublishedFolder } from '../../storage/storage.js';
 import type { RunContext } from '../run-context.js';
@@ -138,16 +144,6 @@ export interface Committed {
   readonly unpublished: CdsyncError | undefined;
 }
 
-/**
- * Columns of a stream that DuckDB has in memory until the commit: of a first one those of its rows; later ones write rows, changes and
- * earlier rows, and have been compared by tables of their own.
- */
-function columnsWritten(commit: StreamCommit): number {
-  if (!isChanged(commit)) return 0;
-  const { previous, columns } = commit.task;
-  return (previous === undefined ? 1 : 4) * countLeaves(columns);
-}
-
 /** The error for a commit. If its tables are too many for the memory, it says how much they need. */
 function withMemoryNeeded(error: unknown, writtenColumns: number, memoryMb: number): unknown {
   const neededMb = memoryForCommit(writtenColumns);
@@ -171,6 +167,7 @@ export async function commitAndPublish(
   progress.phase = 'committing';
   client.freeBuffers();
   const cacheUpdates = new CacheUpdates(context);
+  const { columnsAtOnce } = planMemory(context.config.resources);
   const ageFromMs = agesCountFrom(run, streams);
   const commit: RunCommit = {
     layout,
@@ -182,6 +179,7 @@ export async function commitAndPublish(
     streams,
     parquet: job.parquet.enabled,
     historyFrom: new Date(context.keepsAll === true ? 0 : ageFromMs - job.publish.history).toISOString(),
+    columnsAtOnce,
     signal,
     meanwhile: () => cacheUpdates.prepare(store, { run, streams }),
   };
@@ -192,7 +190,9 @@ export async function commitAndPublish(
     return committed;
   };
   const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
-  const writtenColumns = streams.reduce((sum, each) => sum + columnsWritten(each), 0);
+  const columns = streams.map(columnsWritten);
+  const all = columns.reduce((sum, each) => sum + each, 0);
+  const writtenColumns = Math.min(all, Math.max(columnsAtOnce, ...columns));
   const phase = isFirst ? 'first commit' : 'commit';
   await database.freeReadBlocks();
   const sequence = await database.use(phase, { recordBytes, writtenColumns }, work).catch((error) => {

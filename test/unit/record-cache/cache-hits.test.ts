@@ -83,6 +83,19 @@ describe('the log of cache hits', () => {
     await expect(read(path, length)).rejects.toThrow(RangeError);
   });
 
+  test('takes little memory for few hits, for all streams of a run have one', async () => {
+    const before = process.memoryUsage().arrayBuffers;
+    const logs: CacheHitsLog[] = [];
+    for (let stream = 0; stream < 50; stream += 1) {
+      const log = await open(join(folder, `log-${stream}`), 0);
+      log.add({ partition: '*', attempt: 1, part: 1, row: 7, slots: [5, 6, 7] });
+      await log.sync();
+      logs.push(log);
+    }
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(5_000_000);
+    for (const log of logs) await log.close();
+  });
+
   test('takes more than its buffer holds, and is refused if it is too short', async () => {
     const path = join(folder, 'log');
     const log = await open(path, 0);

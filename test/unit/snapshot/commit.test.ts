@@ -1,8 +1,10 @@
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { statOrUndefined } from '../../../src/core/durable.js';
-import { aboutTable, beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
+import type { StreamCommit } from '../../../src/snapshot/commit.js';
+import { aboutTable, beforeTable, changesTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -96,7 +98,10 @@ describe('a commit', () => {
     ]);
   });
 
-  test('is all or nothing: a failure in its middle leaves the store and its sequence as they were', async () => {
+  test.each([
+    ['in one transaction', Number.POSITIVE_INFINITY],
+    ['divided', 2],
+  ])('is all or nothing: a failure in its middle leaves the store as it was, %s', async (_, columnsAtOnce) => {
     await snapshots.run('members', many(0, 3));
     const before = await stored('members');
     const run = await snapshots.nextRun();
@@ -104,10 +109,63 @@ describe('a commit', () => {
     const bad = await snapshots.compare(run, 'other', many(0, 1));
     const files = bad.task.files.map((file) => ({ ...file, path: '/nowhere/1.parquet' }));
     const broken = { ...bad, task: { ...bad.task, files } };
-    await expect(snapshots.commit(run, [good, broken])).rejects.toThrow();
+    await expect(snapshots.commit(run, [good, broken], { columnsAtOnce })).rejects.toThrow();
     expect(await stored('members')).toEqual(before);
     expect((await snapshots.state()).sequence).toBe(1);
     expect([...(await snapshots.state()).streams.keys()]).toEqual(['members']);
+    expect((await readdir(snapshots.layout.private)).filter((name) => name.includes('.tmp'))).toEqual([]);
+    await snapshots.detach();
+    expect(await stored('members')).toEqual(before);
+  });
+
+  test('of many columns is divided, and counts when its last part does', async () => {
+    const names = ['a', 'b', 'c'];
+    const historyMs = 30 * 60_000;
+    const nights = [many(0, 3), [...many(1, 3), { id: 'p1000', n: 'x' }], [{ id: 'p0', n: 'y', tier: 'new' }]];
+    const whole = await Snapshots.open();
+    const kept = async (own: Snapshots) => {
+      const found: unknown[] = [];
+      for (const name of names)
+        for (const table of [storeTable(name), changesTable(name), beforeTable(name), keysTable(name)])
+          found.push(
+            await own.query(
+              `SELECT count(*), bit_xor(hash(COLUMNS(* EXCLUDE (_run_id)))) FROM (SELECT *, NULL AS _run_id FROM ${table})`,
+            ),
+          );
+      const runs = `SELECT sequence, finished_at::VARCHAR AS at FROM ${storeTable('runs', 'cdsync')} ORDER BY 1`;
+      return [
+        ...found,
+        await own.query(runs),
+        await own.query(`SELECT stream, sequence, rows, inserted FROM ${storeTable('streams', 'cdsync')} ORDER BY ALL`),
+      ];
+    };
+    try {
+      for (const rows of nights) {
+        for (const [own, columnsAtOnce] of [
+          [whole, Number.POSITIVE_INFINITY],
+          [snapshots, 2],
+        ] as const) {
+          const run = await own.nextRun();
+          const commits: StreamCommit[] = [];
+          for (const name of names) commits.push(await own.compare(run, name, rows));
+          const store = await own.store();
+          const { transaction } = store.session;
+          const files: Buffer[] = [];
+          store.session.transaction = async (work, signal) => {
+            files.push(await readFile(own.layout.store));
+            return transaction.call(store.session, work, signal) as never;
+          };
+          await own.commit(run, commits, { historyMs, columnsAtOnce });
+          // Whoever is killed before the last part is done leaves the file of the last commit.
+          expect(files.length).toBe(own === whole ? 1 : 7);
+          for (const file of files) expect(file.equals(files[0] as Buffer)).toBe(true);
+          await own.detach();
+        }
+      }
+      expect(await kept(snapshots)).toEqual(await kept(whole));
+    } finally {
+      await whole.close();
+    }
   });
 
   test('keeps rejects and columns for those who open the file', async () => {

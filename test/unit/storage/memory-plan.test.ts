@@ -45,6 +45,7 @@ describe('memory_mb is one figure', () => {
       cacheBytes: caches * 1e6,
       converterLanes: lanes,
       keysAtOnce: keys,
+      columnsAtOnce: 10 * all,
       duckdb: {
         other: { memoryMb: all, threads },
         reading: { memoryMb: reading, threads },
