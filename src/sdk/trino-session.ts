@@ -44,12 +44,14 @@ interface StatementResponse {
 /** How long a server that is starting, or that is busy, is asked again, and how often a lost response is. */
 interface TrinoPatience {
   readonly busyMs: number;
+  /** A server responds to each request within seconds, however long its statement takes. */
+  readonly silenceMs: number;
   readonly lostResponses: number;
   /** The first pause; each is twice as long as the one before, up to 2 s. */
   readonly pauseMs: number;
 }
 
-const usual: TrinoPatience = { busyMs: 60_000, lostResponses: 5, pauseMs: 100 };
+const usual: TrinoPatience = { busyMs: 60_000, silenceMs: 45_000, lostResponses: 5, pauseMs: 100 };
 const longestPauseMs = 2000;
 const connectMs = 10_000;
 
@@ -88,9 +90,10 @@ export class TrinoSession {
 
   /** Sends no request. */
   constructor(login: TrinoLogin, patience: Partial<TrinoPatience> = {}) {
-    this.#http = new HttpConnections(new URL(login.url), { connections: 2, connectMs });
-    this.#headers = { ...contextHeaders(login), ...authorization(login) };
     this.#patience = { ...usual, ...patience };
+    const { silenceMs } = this.#patience;
+    this.#http = new HttpConnections(new URL(login.url), { connections: 2, connectMs, silenceMs });
+    this.#headers = { ...contextHeaders(login), ...authorization(login) };
   }
 
   /** Runs a statement to its end. @throws {CdsyncError} see `trino-error.ts`; `destination_unavailable` after {@link stop} */

@@ -1,3 +1,4 @@
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Secret } from '../../../src/core/secret.js';
 import { openTrino } from '../../../src/sdk/trino.js';
@@ -74,6 +75,16 @@ describe('a statement of Trino', () => {
     const server = await coordinator();
     await session(server.url, { token: new Secret('header.body.signature') }).run('SELECT 1');
     expect(server.statements[0]?.headers.authorization).toBe('Bearer header.body.signature');
+  });
+
+  it('fails soon at a server that takes it and never responds', async () => {
+    const silent = createServer();
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    open.push({ close: async () => void silent.close() });
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const made = new TrinoSession({ url, username: 'loader', source: 'cdsync-test' }, { silenceMs: 100 });
+    open.push(made);
+    expect(await failure(made.run('SELECT 1'))).toMatchObject({ code: 'destination_unavailable', kind: 'retryable' });
   });
 
   it.each([429, 502, 503, 504])('is sent again to a server that responds %i', async (status) => {
