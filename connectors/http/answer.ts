@@ -82,22 +82,25 @@ function parsed(body: string): unknown {
   }
 }
 
+/** Milliseconds until what a header says: seconds, a time in seconds or milliseconds since 1970, or a date. */
+function waitMs(text: string, now: number): number | undefined {
+  const isNumber = /^\d+(\.\d+)?$/.test(text);
+  const value = isNumber ? Number(text) * (Number(text) > 1e11 ? 1 : 1000) : Date.parse(text);
+  if (Number.isNaN(value) || !(isNumber || /^(?:[a-z]{3}|\d{4}-)/i.test(text))) return undefined;
+  return Math.max(0, isNumber && value <= 1e12 ? value : value - now);
+}
+
 /** Milliseconds that a response asks to wait. A date is compared with the `Date` of the response. */
 export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 'status'>): number | undefined {
   const header = (name: string) => (typeof headers[name] === 'string' ? (headers[name] as string).trim() : undefined);
-  const after = header('retry-after') ?? header('backoff');
   const now = Date.parse(header('date') ?? '') || Date.now();
-  if (after !== undefined && /^\d+(\.\d+)?$/.test(after)) return Number(after) * 1000;
-  const until = after !== undefined && /^[a-z]{3}/i.test(after) ? Date.parse(after) : Number.NaN;
-  if (!Number.isNaN(until)) return Math.max(0, until - now);
+  const after = waitMs(header('retry-after') ?? header('backoff') ?? '', now);
+  if (after !== undefined) return after;
   const structured = /(?:^|;)\s*r=(\d+)[\s\S]*?;\s*t=(\d+)/i.exec(header('ratelimit') ?? '');
   const remaining = structured?.[1] ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
   const reset = structured?.[2] ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
   // Until the limit is used up, its end does not matter.
-  if (reset === undefined || !/^\d+(\.\d+)?$/.test(reset) || (status !== 429 && Number(remaining ?? 1) > 0))
-    return undefined;
-  // A large number is a time, in seconds since 1970.
-  return Number(reset) > 1e9 ? Math.max(0, Number(reset) * 1000 - now) : Number(reset) * 1000;
+  return reset === undefined || (status !== 429 && Number(remaining ?? 1) > 0) ? undefined : waitMs(reset, now);
 }
 
 function isUsuallyAgain(status: number): boolean {
@@ -206,7 +209,7 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
     const reason = `${sent.host} answered ${said(status)}`;
     return { type: 'again', reason, afterMs: askedWaitMs(response), isForAll };
   }
-  if (accepted && status < 300 && /^\s*<(?:!doctype html|html)/i.test(response.body))
+  if (accepted && status < 300 && isPage(response))
     throw loadRefused(`${sent.host} answered ${said(status)} with a page for people, which acknowledges nothing`, {
       hint: 'is `url` right, and is the login? Pages to log in are answered so',
     });
@@ -229,6 +232,15 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   }
   const reason = `the receiver answered ${said(status)}${names.length === 1 ? reasonIn(body, response, sent) : ''}`;
   return { type: 'refused', reason, mayPassLast: status === 409 };
+}
+
+/** A page for people, such as that of a login. Some APIs say `ok` as text/html. */
+function isPage({ headers, body }: HttpResponse): boolean {
+  const text = body.replace(/^\s*(?:(?:<!--[\s\S]*?-->|<\?xml[^>]*>)\s*)*/, '');
+  return (
+    /^<(?:!doctype html|html|head|body)\b/i.test(text) ||
+    (/^text\/html/i.test(String(headers['content-type'])) && text.startsWith('<'))
+  );
 }
 
 function isByOrder(results: ResponseRules['results']): boolean {
