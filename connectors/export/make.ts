@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -7,7 +7,7 @@ import { createGzip } from 'node:zlib';
 import { type FileTask, loadRefused, type Made, type MadeFile, printable, vendorLibrary } from '../../src/sdk/index.js';
 import { encoded, encodes, framed, Measured, recordParts } from './bytes.js';
 import { clearName, type ExportOptions, fileName, rendered } from './names.js';
-import { copySql, headerLine, isDelimited } from './text.js';
+import { copySql, headerLine, isDelimited, lineEnd } from './text.js';
 
 /** Of gzip and zip: higher levels take several times as long for a few per cent. */
 const compressionLevel = 2;
@@ -25,6 +25,14 @@ async function zipOf(name: string, at: number): Promise<Step> {
     entry.on('error', (error) => (zip.outputStream as Readable).destroy(error));
     yield* zip.outputStream as AsyncIterable<Buffer>;
   };
+}
+
+function bytesOf(path: string) {
+  return createReadStream(path, { highWaterMark: readBytes });
+}
+
+async function dropped(source: AsyncIterable<Buffer>): Promise<void> {
+  for await (const _ of source);
 }
 
 /** Makes files of rows, all but their hand-over. */
@@ -53,7 +61,7 @@ export class FileMaker {
       const limited = Number.isFinite(partRows) ? `SELECT * FROM (${query}) LIMIT ${partRows} OFFSET ${from}` : query;
       await run(copySql(limited, columns, this.#options, path));
       const count = Math.min(partRows, rows - from);
-      await this.#write(createReadStream(path, { highWaterMark: readBytes }), [], this.#name(), () => count);
+      await this.#write(bytesOf(path), [], this.#name(), () => count, this.#isPlain ? path : undefined);
       await rm(path, { force: true });
     }
   }
@@ -63,8 +71,11 @@ export class FileMaker {
     const { split } = this.#options;
     const path = join(folder, `${op ?? 'rows'}-body`);
     // It counts the written rows: rows that a file cannot hold are not in it.
-    const written = await run(copySql(query, columns, this.#options, path));
-    const source = createReadStream(path, { highWaterMark: readBytes });
+    const above = this.#isWhole ? this.#above(0) : undefined;
+    const written = await run(copySql(query, columns, this.#options, path, above));
+    if (above !== undefined && written > 0) return this.#write(bytesOf(path), [], this.#name(), () => written, path);
+    if (above !== undefined) await run(copySql(query, columns, this.#options, path));
+    const source = bytesOf(path);
     if (split === undefined || written === 0) {
       await this.#part(source, { rows: () => written, total: written });
     } else {
@@ -88,27 +99,49 @@ export class FileMaker {
     await rm(path, { force: true });
   }
 
+  /** Whether what DuckDB writes needs neither packing nor encryption: then it is the file, and is only read once for its hashes. */
+  get #isPlain(): boolean {
+    const { compress, encrypt } = this.#options;
+    return compress === 'none' && encrypt === undefined;
+  }
+
+  /** The same of a text: DuckDB can write the names above the rows, but no line that has their number. */
+  get #isWhole(): boolean {
+    const { csv, format, split } = this.#options;
+    const { encoding, firstLine, lastLine } = csv;
+    const isText = format === 'jsonl' || (isDelimited(this.#options) && encoding === 'utf-8');
+    return this.#isPlain && isText && split === undefined && firstLine === '' && lastLine === '';
+  }
+
+  /** What stands above the rows. */
+  #above(rows: number): string {
+    const { csv } = this.#options;
+    const header = headerLine(this.#task.columns, this.#options);
+    if (!isDelimited(this.#options)) return '';
+    const bom = csv.bom && (csv.encoding === 'utf-8' || csv.encoding === 'utf-16le') ? '\ufeff' : '';
+    return `${bom}${this.#line(csv.firstLine, rows)}${header === undefined ? '' : `${header}${lineEnd(this.#options)}`}`;
+  }
+
+  #line(template: string, rows: number): string {
+    const { properties, op } = this.#task;
+    const part = this.#files.length + 1;
+    const values = { ...properties, op, part, rows };
+    return template === '' ? '' : `${rendered(template, this.#options, values)}${lineEnd(this.#options)}`;
+  }
+
   /** One file of text: its rows with header, first and last line. */
   #part(body: AsyncIterable<Buffer>, { rows, total }: { readonly rows: () => number; readonly total: number }) {
-    const { columns, properties, op } = this.#task;
     const { csv, format } = this.#options;
-    const part = this.#files.length + 1;
     if (!isDelimited(this.#options)) {
       const isList = format === 'json';
       const frame = isList ? [framed(Buffer.from('[\n'), () => Buffer.from(rows() === 0 ? ']\n' : '\n]\n'), true)] : [];
       return this.#write(body, frame, this.#name(), rows);
     }
-    const end = csv.lineEnd === 'crlf' ? '\r\n' : '\n';
-    const line = (template: string, count: number) =>
-      template === '' ? '' : `${rendered(template, this.#options, { ...properties, op, part, rows: count })}${end}`;
-    const header = headerLine(columns, this.#options);
-    const bom = csv.bom && (csv.encoding === 'utf-8' || csv.encoding === 'utf-16le') ? '\ufeff' : '';
-    const first = `${bom}${line(csv.firstLine, total)}${header === undefined ? '' : `${header}${end}`}`;
     const steps: Transform[] = [];
-    const frame = framed(Buffer.from(first), () => Buffer.from(line(csv.lastLine, rows())), false);
+    const frame = framed(Buffer.from(this.#above(total)), () => Buffer.from(this.#line(csv.lastLine, rows())), false);
     steps.push(frame);
     if (csv.encoding !== 'utf-8') steps.push(encodes(csv.encoding));
-    this.#assertHeaderFits(header ?? '');
+    this.#assertHeaderFits(headerLine(this.#task.columns, this.#options) ?? '');
     return this.#write(body, steps, this.#name(), rows);
   }
 
@@ -132,11 +165,13 @@ export class FileMaker {
     return fileName(this.#options, properties, { op, part });
   }
 
+  /** @param kept the file that the bytes come from, if it has them all already */
   async #write(
     body: AsyncIterable<Buffer>,
     frame: readonly Transform[],
     name: string,
     rows: () => number,
+    kept?: string,
   ): Promise<void> {
     const { folder, properties, signal, op } = this.#task;
     const { compress, encrypt } = this.#options;
@@ -154,7 +189,9 @@ export class FileMaker {
       steps.push(await encrypts(encrypt, { name: basename(inner), at: properties.at }));
     }
     const path = join(folder, local);
-    await pipeline([body, ...steps, made, createWriteStream(path, { mode: 0o600 })] as never, { signal });
+    const sink = kept === undefined ? createWriteStream(path, { mode: 0o600 }) : dropped;
+    await pipeline([body, ...steps, made, sink] as never, { signal });
+    if (kept !== undefined) await rename(kept, path);
     const handle = await open(path, 'r+');
     await handle.sync().finally(() => handle.close());
     this.#files.push({

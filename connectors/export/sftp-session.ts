@@ -174,7 +174,9 @@ export class SftpSession {
       client.on('close', () => reject(unavailable(`${host} has closed the connection`)));
     });
     lost.catch(() => undefined);
-    login.signal.addEventListener('abort', () => client.destroy(), { once: true });
+    const abort = () => client.destroy();
+    login.signal.addEventListener('abort', abort);
+    client.on('close', () => login.signal.removeEventListener('abort', abort));
     try {
       const ready = new Promise<void>((resolve) => client.once('ready', resolve));
       client.connect(config);

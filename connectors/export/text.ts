@@ -116,8 +116,21 @@ export function mapColumn(options: ExportOptions, column: StreamColumn): ColumnM
 /** One text a line. */
 const lines = String.raw`FORMAT csv, HEADER false, DELIMITER '\x01', QUOTE '', ESCAPE ''`;
 
-/** SQL that writes rows with the columns `c0`, `c1` … into a file; the header is not among them. */
-export function copySql(query: string, columns: readonly StreamColumn[], options: ExportOptions, path: string): string {
+export function lineEnd({ csv }: ExportOptions): string {
+  return csv.lineEnd === 'crlf' ? '\r\n' : '\n';
+}
+
+/**
+ * SQL that writes rows with the columns `c0`, `c1` … into a file.
+ * @param above what stands above them; DuckDB then ends a text of no rows with a line end too many
+ */
+export function copySql(
+  query: string,
+  columns: readonly StreamColumn[],
+  options: ExportOptions,
+  path: string,
+  above = '',
+): string {
   const { format, csv } = options;
   const to = `TO ${sqlText(path)}`;
   if (format === 'parquet') {
@@ -144,6 +157,8 @@ export function copySql(query: string, columns: readonly StreamColumn[], options
   const form = [
     ...['FORMAT csv', 'HEADER false', `DELIMITER ${sqlText(delimiterOf(options))}`, `NULLSTR ${sqlText(csv.null)}`],
     ...[quoted[csv.quote], `NEW_LINE ${csv.lineEnd === 'crlf' ? String.raw`'\r\n'` : String.raw`'\n'`}`],
+    // It takes the place of the last line end.
+    ...(above === '' ? [] : [`PREFIX ${sqlText(above)}`, `SUFFIX ${sqlText(lineEnd(options))}`]),
   ];
   return `COPY (SELECT ${values.join(', ')} FROM (${query})) ${to} (${form.join(', ')})`;
 }

@@ -33,7 +33,8 @@ export class NoResponse extends Error {
 
   constructor(from: string, cause: unknown) {
     const code = systemCode(cause);
-    const message = `no response from ${from}${code === '' ? '' : ` (${code})`}`;
+    const what = /^Z_|BROTLI|ERROR_FORMAT/.test(code) ? 'a response that cannot be unpacked' : 'no response';
+    const message = `${what} from ${from}${code === '' ? '' : ` (${code})`}`;
     super(cause instanceof ProxyFailure ? cause.message : message, { cause });
     this.code = code;
   }

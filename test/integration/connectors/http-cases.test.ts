@@ -122,6 +122,18 @@ describe('responses', () => {
     await expect(once({}, someRecords(1))).rejects.toMatchObject({ code: 'destination_refused' });
   });
 
+  it.each([
+    ['gzip', gzipSync(JSON.stringify({ ok: 'x'.repeat(5000) })).subarray(0, 30)],
+    ['gzip', 'plain'],
+    ['br', 'plain'],
+    ['deflate', '\u0000'],
+  ])('that cannot be unpacked acknowledge nothing, and the reason says so: %s', async (encoding, body) => {
+    receiver.reset((_, response) => response.writeHead(200, { 'content-encoding': encoding }).end(body));
+    const [result] = await once({}, someRecords(1));
+    const reason = expect.stringMatching(/^a response that cannot be unpacked from 127\.0\.0\.1:\d+ \(\w+\)$/);
+    expect(result).toMatchObject({ type: 'again', reason });
+  });
+
   it.each(['ok', '', '1'])('of text/html that are no page acknowledge: %j', async (body) => {
     receiver.reset((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(body));
     expect(types(await once({}, someRecords(1)))).toEqual(['acknowledged']);

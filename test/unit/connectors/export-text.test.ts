@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,10 +36,10 @@ const properties = {
 };
 
 /** The files of some rows. @param columns SQL types by name @param rows SQL of lists of values */
-async function made(options: object, columns: Readonly<Record<string, string>>, rows: readonly string[]) {
+async function made(options: object, columns: Readonly<Record<string, string>>, rows: readonly string[], where = '') {
   const names = Object.keys(columns);
   const values = names.map((name, at) => `c${at}::${columns[name]} AS c${at}`);
-  const query = `SELECT ${values.join(', ')} FROM (VALUES ${rows.map((row, at) => `(${at}, ${row})`).join(', ')}) AS t(nr, ${names.map((_, at) => `c${at}`).join(', ')}) ORDER BY nr`;
+  const query = `SELECT ${values.join(', ')} FROM (VALUES ${rows.map((row, at) => `(${at}, ${row})`).join(', ')}) AS t(nr, ${names.map((_, at) => `c${at}`).join(', ')}) ${where} ORDER BY nr`;
   const parsed = z.parse(map(exportOptions), { path: folder, file: 'list.csv', ...options });
   const { files } = await new FileMaker(parsed, {
     ...{ query, properties, rows: rows.length, folder, signal: new AbortController().signal },
@@ -181,6 +182,31 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
     const read = execFileSync('python3', ['-c', program, join(folder, zip?.local ?? '')]);
     expect([zip?.name, String(read)]).toEqual(['list.csv.zip', "['list.csv'] b'a\\nx\\n' None\n"]);
   });
+
+  const dialects: readonly object[] = [
+    ...(['all', 'needed', 'none'] as const).flatMap((quote) =>
+      ['lf', 'crlf'].flatMap((line_end) => [true, false].map((header) => ({ csv: { quote, line_end, header } }))),
+    ),
+    { csv: { bom: true, null: 'NULL', line_end: 'crlf' } },
+    ...[{ format: 'tsv' }, { format: 'jsonl' }, { format: 'json' }],
+  ];
+  it.each(dialects)(
+    'has the same bytes and hashes whether it is packed or not, of no row, one and many: %j',
+    async (options) => {
+      const columns = { id: 'VARCHAR', '"é;': 'VARCHAR' };
+      for (const count of [0, 1, 3000]) {
+        const rows = Array.from({ length: Math.max(count, 1) }, (_, at) => `'${at}', ${at % 3 === 0 ? 'NULL' : "''"}`);
+        const limit = count === 0 ? 'WHERE false' : '';
+        const [plain] = await made(options, columns, rows, limit);
+        const [packed] = await made({ ...options, compress: 'gzip' }, columns, rows, limit);
+        expect(plain?.content.equals(gunzipSync(packed?.content as Buffer))).toBe(true);
+        const { content = Buffer.of(), ...file } = plain ?? {};
+        const hash = (name: string) => createHash(name).update(content).digest('hex');
+        expect(file).toMatchObject({ rows: count, bytes: content.length, sha256: hash('sha256'), md5: hash('md5') });
+        expect([file.clear_sha256, packed?.clear_sha256]).toEqual([file.sha256, file.sha256]);
+      }
+    },
+  );
 
   it('splits where a record ends, not where a line ends inside of quotes', async () => {
     const rows = Array.from({ length: 40 }, (_, at) => `'line ${at}\n${'x'.repeat(60)}'`);
