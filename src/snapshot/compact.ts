@@ -7,7 +7,7 @@ import { sqlText } from '../core/sql.js';
 import { fileBlocks } from '../storage/database-file.js';
 import { attachForWriting, type Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
-import { fittingCompression, type SnapshotStore, type StoreState } from './snapshot-store.js';
+import { fittingCompression, SnapshotStore, type StoreState } from './snapshot-store.js';
 import { internalComment, internalSchema, storeName, storeTable } from './store-tables.js';
 
 /**
@@ -118,26 +118,29 @@ const leavesOfUsualBlocks = 200;
 const smallBlockBytes = 16_384;
 
 /**
- * Gives the store small blocks if its tables have many columns, for DuckDB takes a block for each column while it writes: 5,000
+ * Opens the store, and gives it small blocks if its tables have many columns, for DuckDB takes a block for each column while it writes: 5,000
  * columns of one table took 1.5 GB with the usual ones. 20 tables of 33 columns took 820 MB for a few changes, and take 330 MB and a
- * quarter less CPU time; a large table takes up to a tenth more of it. The store must not be attached.
- * @param columns of the tables of all streams
+ * quarter less CPU time; a large table takes up to a tenth more of it. Of a store of many tables, only what is attached takes memory.
+ * @param widths the columns of each stream
  */
-export async function fitBlocks(
+export async function openFitted(
   database: Database,
   layout: JobLayout,
   { sequence, widths }: { readonly sequence: number; readonly widths: readonly number[] },
-): Promise<void> {
+): Promise<SnapshotStore> {
+  const store = await SnapshotStore.open(database, layout);
   const leaves = widths.reduce((sum, width) => sum + width, 0);
-  if (leaves <= wideColumns && Math.max(0, ...widths) <= leavesOfUsualBlocks) return;
-  const session = await database.connect();
-  let bytes: number;
+  if (leaves <= wideColumns && Math.max(0, ...widths) <= leavesOfUsualBlocks) return store;
   try {
-    await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName} (READ_ONLY)`);
-    bytes = (await fileBlocks(session, storeName)).blockBytes;
-    await session.run(`DETACH ${storeName}`);
-  } finally {
-    session.close();
+    // Small files, each read a few times: of hundreds of streams, DuckDB would keep 100 MB of them.
+    await store.session.run('SET GLOBAL enable_external_file_cache = false');
+    const { blockBytes } = await fileBlocks(store.session, storeName);
+    if (blockBytes <= smallBlockBytes) return store;
+  } catch (error) {
+    await store.close();
+    throw error;
   }
-  if (bytes > smallBlockBytes) await compactStore(database, layout, { sequence, blockBytes: smallBlockBytes });
+  await store.close();
+  await compactStore(database, layout, { sequence, blockBytes: smallBlockBytes });
+  return SnapshotStore.open(database, layout);
 }

@@ -199,6 +199,7 @@ export class SnapshotStore {
     await session.run(`DETACH ${storeName}`);
     try {
       await copyFile(layout.store, next, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+      await this.#database.freeReadBlocks();
       await closeToOthers(next);
       await session.run(attachForWriting(next, storeName));
       await work();

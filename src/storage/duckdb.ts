@@ -317,7 +317,10 @@ export class Database {
     await this.#applyLimits();
   }
 
-  /** Frees the blocks of files that DuckDB keeps to read them once more: a tenth of a small `memory_mb`, beside the next step. */
+  /**
+   * Frees the blocks of files that DuckDB keeps to read them once more: a tenth of a small `memory_mb`, beside the next step. Each
+   * lower limit also gives the system what closed files and tables have left.
+   */
   async freeReadBlocks(): Promise<void> {
     this.#applied = this.#applied.then(async () => {
       const session = await this.connect();

@@ -4,8 +4,8 @@ import { formatDuration, inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run-report.js';
 import { sqlText } from '../../core/sql.js';
 import { keepColumnFigures } from '../../pages/column-figures.js';
-import { fitBlocks } from '../../snapshot/compact.js';
-import { SnapshotStore, type StoreState } from '../../snapshot/snapshot-store.js';
+import { openFitted } from '../../snapshot/compact.js';
+import type { SnapshotStore, StoreState } from '../../snapshot/snapshot-store.js';
 import { dropFollowing } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { heldStreams } from '../../storage/held.js';
@@ -101,19 +101,19 @@ async function readAndCommit(
   const widths = await Promise.all(read.map((stream) => stream.width()));
   const widestColumns = Math.max(0, ...widths);
   return database.use('comparing', { widestColumns }, async () => {
-    await fitBlocks(database, layout, { sequence: before.sequence, widths });
-    return compareAndCommit(context, stages, task);
+    const store = await openFitted(database, layout, { sequence: before.sequence, widths });
+    return compareAndCommit(context, store, stages, task);
   });
 }
 
 async function compareAndCommit(
   context: RunContext,
+  store: SnapshotStore,
   stages: readonly Stage[],
   task: StageTask,
 ): Promise<Committed | undefined> {
-  const { database, layout, signal, config } = context;
+  const { signal, config } = context;
   const { run, before } = task;
-  const store = await SnapshotStore.open(database, layout);
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
     const isCompared = await store.session.until(signal, () => compareStages(context, store, stages, task));
