@@ -339,8 +339,9 @@ export class ServiceClient {
     }
     if (response.status !== 401) {
       pending.refusedTokens = 0;
-      const isSoonTrusted = pending.isOptional || pending.ownFailures?.has(response.status);
-      return isSoonTrusted ? failure.ofOptional(pending.trial.attempts) : failure;
+      // One that asks to wait is about the service.
+      const isOwn = failure.waitMs === 0 && pending.ownFailures?.has(response.status);
+      return pending.isOptional || isOwn ? failure.ofOptional(pending.trial.attempts) : failure;
     }
     pending.refusedTokens += 1;
     if (pending.refusedTokens > mostNewTokens) return failure;

@@ -23,17 +23,37 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value : undefined;
 }
 
+/** Members that other services and gateways have in place of `message`. */
+const otherNames = [
+  'detail',
+  'title',
+  'error_message',
+  'errorMessage',
+  'Message',
+  'msg',
+  'reason',
+  'description',
+  'text',
+  'faultstring',
+];
+const holders = ['error', 'message', 'errors', 'messages', 'fault'];
+
 /**
  * The words of an error body: `message` (specification, section 2.6), those of OAuth (RFC 6749, section 5.2), of
- * `application/problem+json` (RFC 9457), of a nested `error`, or of the first of `errors`.
+ * `application/problem+json` (RFC 9457), of a nested `error`, or of the first of a list.
  */
-function wordsIn(body: Members, depth = 0): string | undefined {
-  const { message, error, error_description: description, detail, title, errors } = body;
-  const oauth = [textOf(error), textOf(description)].filter((text) => text !== undefined).join(': ');
-  const own = textOf(message) ?? (textOf(oauth) || textOf(detail) || textOf(title));
-  if (own !== undefined || depth > 1) return own;
-  const [first] = Array.isArray(errors) ? errors : [];
-  return wordsIn(membersOf(error), depth + 1) ?? textOf(first) ?? wordsIn(membersOf(first), depth + 1);
+function wordsIn(value: unknown, depth = 0): string | undefined {
+  if (depth > 3) return undefined;
+  if (Array.isArray(value)) return textOf(value[0]) ?? wordsIn(value[0], depth + 1);
+  const body = membersOf(value);
+  const oauth = [body.error, body.error_description].map(textOf).filter((text) => text !== undefined);
+  const own = [body.message, oauth.join(': '), ...otherNames.map((name) => body[name])];
+  for (const text of own) if (textOf(text) !== undefined) return textOf(text);
+  for (const name of holders) {
+    const words = wordsIn(body[name], depth + 1);
+    if (words !== undefined) return words;
+  }
+  return undefined;
 }
 
 function parsed(text: string): unknown {
@@ -62,7 +82,7 @@ export function readErrorBody(
   const inner = membersOf(body.error);
   const clean = (said: string | undefined) => (said === undefined ? undefined : printable(redact(said)) || undefined);
   return {
-    message: clean(wordsIn(body) ?? textOf(value) ?? plainWords(text, headers['content-type'])),
+    message: clean(wordsIn(value) ?? textOf(value) ?? plainWords(text, headers['content-type'])),
     requestId: clean(textOf(body.request_id) ?? textOf(inner.request_id)),
     traceId: clean(textOf(body.trace_id) ?? textOf(inner.trace_id)),
   };

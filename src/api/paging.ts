@@ -55,17 +55,27 @@ export function objectDecoder<T>(schema: z.ZodType<T>): (body: Buffer) => T {
   };
 }
 
+const statuses = ['status', 'code', 'status_code', 'statusCode'] as const;
+const errors = ['error', 'errors'] as const;
 /** Members of a body that is an error, although its status is 200. */
-export const errorMembers = ['status', 'error', 'errors', 'message'] as const;
+export const errorMembers = [...statuses, ...errors, 'success', 'message'] as const;
+
+function isEmpty(value: unknown): boolean {
+  return !value || (typeof value === 'object' && Object.keys(value).length === 0);
+}
 
 /**
  * Which error the envelope of a page states, in words without any of its values; undefined if it is a page. A page without `data`
  * is an empty one.
  */
 export function statedError(member: (name: string) => unknown, hasData: boolean): string | undefined {
-  const status = Number(member('status'));
-  if (status >= 400 && status <= 599) return `an error with the status ${status}`;
-  const isError = !hasData && errorMembers.slice(1).some((name) => (member(name) ?? '') !== '');
+  const status = statuses.map((name) => Number(member(name))).find((number) => number >= 400 && number <= 599);
+  if (status !== undefined) return `an error with the status ${status}`;
+  const isError =
+    errors.some((name) => !isEmpty(member(name))) ||
+    member('success') === false ||
+    /^(error|fail(ed|ure)?)$/i.test(String(member('status'))) ||
+    (!hasData && !isEmpty(member('message')));
   return isError ? 'an error' : undefined;
 }
 

@@ -186,9 +186,11 @@ export function cutPageExactly(body: Buffer): PageCut {
   return checkedCut(data ?? { start: 0, end: 0 }, members, data !== undefined);
 }
 
+/** The value of a member; of one that is nested, only whether it is empty. */
 function scalar(body: Buffer, from: number, end: number): unknown {
   const nested = body[from] === openBrace || body[from] === openBracket;
-  return nested ? {} : JSON.parse(body.toString('utf8', from, end));
+  if (nested) return skipSpace(body, from + 1) === end - 1 ? {} : { nested };
+  return JSON.parse(body.toString('utf8', from, end));
 }
 
 /**

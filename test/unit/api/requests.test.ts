@@ -171,14 +171,19 @@ describe('Decoding', () => {
     });
   });
 
-  it.each(['{}', '{"total":0}', '{"data":null}'])('takes %s as an empty page', (text) => {
-    expect(readIndexes(Buffer.from(text))).toMatchObject({ data: [], nextToken: null });
-  });
+  it.each(['{}', '{"total":0}', '{"data":null}', '{"data":[],"errors":[],"status":"ok"}'])(
+    'takes %s as an empty page',
+    (text) => {
+      expect(readIndexes(Buffer.from(text))).toMatchObject({ data: [], nextToken: null });
+    },
+  );
 
   it.each([
     '{"data":{}}',
     '{"items":[]}',
     '{"data":[],"status":500}',
+    '{"data":[],"errors":[{"code":7}]}',
+    '{"data":[],"success":false}',
     '{"error":"x"}',
     '[]',
     '{"data":[{}]}',

@@ -94,6 +94,13 @@ describe('the cutter', () => {
     '{"error":{"code":7}}',
     '{"errors":["out of order"],"total":0}',
     '{"data":null,"message":"out of order"}',
+    '{"data":[],"status":"error"}',
+    '{"data":[],"code":503}',
+    '{"data":[{"id":"a"}],"error":{"code":7},"next_token":"t"}',
+    '{"data":[],"errors":["out of order"]}',
+    '{"error":"out of order","data":[]}',
+    '{"data":[],"success":false,"next_token":null}',
+    '{"data":[],"next_token":[]}',
     '{"data":[],"next_token":5}',
     '{"data":[]}x',
     '{"data":[],}',
@@ -104,6 +111,8 @@ describe('the cutter', () => {
 
   it.each([
     ['{"data":[]}', null],
+    ['{"data":[],"status":"ok","code":0,"error":null,"errors":[],"success":true,"message":"all"}', null],
+    ['{"errors": { } ,"error":"","data":[]}', null],
     ['{}', null],
     [' { } ', null],
     ['{"total":0}', null],

@@ -57,6 +57,17 @@ describe.each(['list', 'keyed'] as const)('a refused first page of a %s', (kind)
     expect(found.pageSize.limit).toBe(100);
   });
 
+  it('keeps its size if the service asks to wait', async () => {
+    let failures = 4;
+    const found = await fetchers((response) => {
+      failures -= 1;
+      response.writeHead(failures < 0 ? 200 : 500, { 'retry-after': '1' });
+      response.end('{"data":[{"segment_id":"s"}]}');
+    });
+    (await found[kind].fetch(null)).response?.dispose();
+    expect(found.limits()).toEqual([400, 400, 400, 400, 400]);
+  });
+
   it('keeps its size over an outage', async () => {
     let failures = 5;
     const found = await fetchers((response) => {
