@@ -99,7 +99,7 @@ export class FileMaker {
     await rm(path, { force: true });
   }
 
-  /** Whether what DuckDB writes needs neither packing nor encryption: then it is the file, and is only read once for its hashes. */
+  /** Whether DuckDB's output needs neither packing nor encryption: then it is the file, and is only read once for its hashes. */
   get #isPlain(): boolean {
     const { compress, encrypt } = this.#options;
     return compress === 'none' && encrypt === undefined;
@@ -113,7 +113,7 @@ export class FileMaker {
     return this.#isPlain && isText && split === undefined && firstLine === '' && lastLine === '';
   }
 
-  /** What stands above the rows. */
+  /** The text above the rows. */
   #above(rows: number): string {
     const { csv } = this.#options;
     const header = headerLine(this.#task.columns, this.#options);

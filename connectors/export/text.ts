@@ -122,7 +122,7 @@ export function lineEnd({ csv }: ExportOptions): string {
 
 /**
  * SQL that writes rows with the columns `c0`, `c1` … into a file.
- * @param above what stands above them; DuckDB then ends a text of no rows with a line end too many
+ * @param above the text above them; DuckDB then ends a text of no rows with a line end too many
  */
 export function copySql(
   query: string,

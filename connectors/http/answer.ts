@@ -82,7 +82,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** Milliseconds until what a header says: seconds, a time in seconds or milliseconds since 1970, or a date. */
+/** Milliseconds until the time of a header: seconds, a time in seconds or milliseconds since 1970, or a date. */
 function waitMs(text: string, now: number): number | undefined {
   const isNumber = /^\d+(\.\d+)?$/.test(text);
   const value = isNumber ? Number(text) * (Number(text) > 1e11 ? 1 : 1000) : Date.parse(text);

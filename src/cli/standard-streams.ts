@@ -84,7 +84,7 @@ export function surviveClosedPipes(lost: (error: Error) => void): void {
   process.stderr.on('error', () => undefined);
 }
 
-/** Node writes to a file once, and takes a part for the whole: what a full disk had no room for would be lost without an error. */
+/** Node writes to a file once, and takes a part for the whole: on a full disk the rest would be lost without an error. */
 function writeToFile(bytes: Uint8Array, _: BufferEncoding, done: (error?: Error | null) => void): void {
   try {
     for (let at = 0; at < bytes.length; ) at += writeSync(process.stdout.fd, bytes, at);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /*
  * Texts of state files and stores that become a path or a part of a statement. Somebody else may have written them, so each has the
- * form of what cdsync writes there, and no other.
+ * form of cdsync's own texts there, and no other.
  */
 
 const isName = (text: string) => !/^\.{0,2}$|[/\\\0]/.test(text);
@@ -16,7 +16,7 @@ export const storedPath = z.string().refine((text) => text.split('/').every(isNa
 /** A checksum or a fingerprint. */
 export const storedDigest = z.string().regex(/^[0-9a-f]+$/);
 
-/** Stands for a type that was read already; no type has it. */
+/** The mark of a type that was read already; no type has it. */
 const type = '\0';
 const lists = '(?:\\[\\d*\\]){0,32}';
 const plainTypes = new RegExp(

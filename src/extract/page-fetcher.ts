@@ -207,7 +207,7 @@ export class ListFetcher implements PageFetcher {
         ? (body) => cutOrRetry(body, cutPage)
         : (body) => {
             const page = cutOrRetry(body, cutPageExactly);
-            // Not every service has buckets of each scale: what it states is true of the records, and what was requested may not be.
+            // Not every service has buckets of each scale: its own figure is true of the records, the requested one may not be.
             const { scale = added.scale } = page;
             const fields = scale === undefined || added.scale === undefined ? added : { ...added, scale };
             const records = withFields(body, page.start, page.end, fields);

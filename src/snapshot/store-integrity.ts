@@ -47,7 +47,7 @@ interface AttachedStore {
 
 type Attached = Pick<AttachedStore, 'session' | 'database'>;
 
-/** Rows of DuckDB's list of what a database has. */
+/** Rows of DuckDB's list of a database's objects. */
 function listed({ session, database }: Attached, of: string, where = 'true'): Promise<Row[]> {
   return session.jsonRows(`SELECT * FROM system.main.${of}() WHERE database_name = ${sqlText(database)} AND ${where}`);
 }

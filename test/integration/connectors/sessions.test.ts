@@ -6,11 +6,11 @@ import { Workspace } from '../../fixtures/workspace.js';
 
 let space: Workspace;
 let server: PostgresServer;
-/** Stands before the server, and counts connections. */
+/** A relay before the server that counts connections. */
 let door: Server;
 let open = 0;
 let most = 0;
-/** After so many connections it is closed. */
+/** After this number of connections it is closed. */
 let left = Number.POSITIVE_INFINITY;
 beforeAll(async () => {
   [space, server] = await Promise.all([Workspace.open({ profiles: 20 }), PostgresServer.start()]);

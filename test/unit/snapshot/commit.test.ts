@@ -121,7 +121,7 @@ describe('a commit', () => {
   test('of many columns is divided, and counts when its last part does', async () => {
     const names = ['a', 'b', 'c'];
     const historyMs = 30 * 60_000;
-    const nights = [many(0, 3), [...many(1, 3), { id: 'p1000', n: 'x' }], [{ id: 'p0', n: 'y', tier: 'new' }]];
+    const versions = [many(0, 3), [...many(1, 3), { id: 'p1000', n: 'x' }], [{ id: 'p0', n: 'y', tier: 'new' }]];
     const whole = await Snapshots.open();
     const kept = async (own: Snapshots) => {
       const found: unknown[] = [];
@@ -140,7 +140,7 @@ describe('a commit', () => {
       ];
     };
     try {
-      for (const rows of nights) {
+      for (const rows of versions) {
         for (const [own, columnsAtOnce] of [
           [whole, Number.POSITIVE_INFINITY],
           [snapshots, 2],
@@ -156,7 +156,7 @@ describe('a commit', () => {
             return transaction.call(store.session, work, signal) as never;
           };
           await own.commit(run, commits, { historyMs, columnsAtOnce });
-          // Whoever is killed before the last part is done leaves the file of the last commit.
+          // A commit that is killed before its last part leaves the file of the last commit.
           expect(files.length).toBe(own === whole ? 1 : 7);
           for (const file of files) expect(file.equals(files[0] as Buffer)).toBe(true);
           await own.detach();

@@ -114,7 +114,7 @@ describe('a destination that asks to wait', () => {
       by((batch) => (batch % 2 === 1 ? asks : ok)),
     );
     expect(sending.acknowledged.count).toBe(20);
-    // What was waited for once is not waited for again before the next round.
+    // Each wait happens once a round.
     expect(sending.clock.slept.filter((ms) => ms === 60_000)).toHaveLength(20);
     expect(Math.max(...sending.clock.slept.filter((ms) => ms !== 60_000))).toBeLessThan(10_000);
   });
@@ -204,13 +204,13 @@ describe('a destination that refuses from the first record on', () => {
     expect([sending.acknowledged.count, refusedKeys()]).toEqual([51, keys(50)]);
   });
 
-  it('is not one that refuses again what it refused before', async () => {
+  it('is not one that refuses the same record again', async () => {
     const owed = new Map(keys(40).map((key) => [key, 'update'] as const));
     await sending.send(outbox([keys(59)]), () => [no], { owed });
     expect([sending.acknowledged.count, refusedKeys()]).toEqual([59, keys(59)]);
   });
 
-  it('is asked about rows of which requests can be made after up to 10,000 of which none can', async () => {
+  it('is asked about rows that make requests after up to 10,000 rows that make none', async () => {
     await sending.send(outbox([keys(10_050)]), first(9_999, unsent), { batchRecords: 100 });
     expect([sending.acknowledged.count, refusedKeys().length]).toEqual([10_050, 9_999]);
     await sending.reset();
@@ -229,7 +229,7 @@ describe('a destination that refuses from the first record on', () => {
     expect(refusedKeys()).toHaveLength(code === undefined ? count : 0);
   });
 
-  it('is not counted twice for a record that may pass last, in each commit anew', async () => {
+  it('is not counted twice for a record that may pass last, again in each commit', async () => {
     const passes = new Map<string, number>();
     const respond: Respond = (batch) =>
       batch.map(({ id, key }) => {

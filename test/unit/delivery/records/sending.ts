@@ -85,7 +85,7 @@ export class Sending {
     return this.sent.map((batch) => batch.map(({ id }) => id));
   }
 
-  /** Forgets what was acknowledged. */
+  /** Forgets the acknowledgements. */
   async reset(): Promise<void> {
     await this.acknowledged.close();
     await rm(join(this.#folder, 'acknowledged.jsonl'));
