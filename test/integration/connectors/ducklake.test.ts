@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -133,6 +133,27 @@ describe.skipIf(found === undefined)('connector ducklake', () => {
     expect(await at(1)).toEqual([
       { id: '1', name: 'new' },
       { id: '2', name: 'v2' },
+    ]);
+    // The same by the SQL of the README, in its words for these tables.
+    const readme = await readFile(join(import.meta.dirname, '../../../connectors/ducklake/README.md'), 'utf8');
+    const [block = ''] = [...readme.matchAll(/^```sql\n(.*?)^```$/gms)].flatMap(([, sql = '']) =>
+      sql.includes('table_changes') ? [sql] : [],
+    );
+    const [first, second] = snapshots.map((each) => String(each.snapshot_id));
+    const words: Record<string, string> = { cdp: 'main', members: 't', '11': String(second), '12': String(second) };
+    const here = block.replaceAll(/\b(cdp|members|11|12)\b/g, (word) => words[word] ?? word);
+    const [runs, now, changes] = await Promise.all(
+      here
+        .split(';')
+        .slice(0, 3)
+        .map((sql) => lake.rows(sql)),
+    );
+    expect(runs?.map(({ snapshot_id }) => snapshot_id)).toEqual([first, second]);
+    expect(now?.map(({ id }) => id).sort()).toEqual(['1', '2']);
+    expect(changes?.map(({ change_type, id }) => `${change_type} ${id}`).sort()).toEqual([
+      'delete 0',
+      'update_postimage 1',
+      'update_preimage 1',
     ]);
     // Rows and record are one snapshot.
     const records = await lake.rows(
