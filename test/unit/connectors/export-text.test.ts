@@ -41,7 +41,7 @@ async function made(options: object, columns: Readonly<Record<string, string>>, 
   const values = names.map((name, at) => `c${at}::${columns[name]} AS c${at}`);
   const query = `SELECT ${values.join(', ')} FROM (VALUES ${rows.map((row, at) => `(${at}, ${row})`).join(', ')}) AS t(nr, ${names.map((_, at) => `c${at}`).join(', ')}) ${where} ORDER BY nr`;
   const parsed = z.parse(map(exportOptions), { path: folder, file: 'list.csv', ...options });
-  const { files } = await new FileMaker(parsed, {
+  const { files, holdsNul } = await new FileMaker(parsed, {
     ...{ query, properties, rows: rows.length, folder, signal: new AbortController().signal },
     columns: names.map((name) => ({
       name,
@@ -50,7 +50,8 @@ async function made(options: object, columns: Readonly<Record<string, string>>, 
     })),
     run: (sql) => session.number(sql),
   }).make();
-  return Promise.all(files.map(async (file) => ({ ...file, content: await readFile(join(folder, file.local)) })));
+  const read = files.map(async (file) => ({ ...file, content: await readFile(join(folder, file.local)) }));
+  return Object.assign(await Promise.all(read), { holdsNul });
 }
 
 async function textOf(options: object, columns: Readonly<Record<string, string>>, rows: readonly string[]) {
@@ -209,6 +210,15 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
         });
         expect(packed?.clear_sha256).toBe(sha256);
       }
+    },
+  );
+
+  it.each([{}, { compress: 'gzip' }])(
+    'says whether U+0000 is in a text, which no reader of CSV takes: %j',
+    async (options) => {
+      const columns = { a: 'VARCHAR' };
+      expect((await made(options, columns, ["'x'", "'y' || chr(0)"])).holdsNul).toBe(true);
+      expect((await made(options, columns, ["'x'", "'y0'"])).holdsNul).toBe(false);
     },
   );
 
