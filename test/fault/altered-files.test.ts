@@ -1,6 +1,6 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, cp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seed } from '../fixtures/seed.js';
@@ -17,6 +17,8 @@ let space: Workspace;
 /** The published rows after an undisturbed run, and those of the destination. */
 let truth: string;
 let deliveredTruth: string;
+/** What the last run changed, as `diff` shows it. */
+let diffTruth: string;
 const storage = (name = 'data') => join(space.folder, name);
 
 async function restore(from: string): Promise<void> {
@@ -60,6 +62,8 @@ beforeAll(async () => {
   expect(truth.split('\n').length).toBeGreaterThan(600);
   deliveredTruth = (await delivered()).stdout;
   expect(deliveredTruth.split('\n').length).toBe(truth.split('\n').length);
+  diffTruth = (await difference()).stdout;
+  expect(JSON.parse(diffTruth)).not.toMatchObject({ inserted: 0, updated: 0, deleted: 0 });
 }, 300_000);
 afterAll(() => space.close());
 
@@ -76,6 +80,14 @@ const alterations: readonly (readonly [string, Alter])[] = [
     },
   ],
   ['a cut', async (path, share) => truncate(path, Math.floor((await readFile(path)).length * share))],
+  // Whoever opens and reads it gets an error of the file system, as from a disk that fails.
+  [
+    'a folder in its place',
+    async (path) => {
+      await rm(path);
+      await mkdir(path);
+    },
+  ],
 ];
 
 /** The effect of an altered file on a command: it reports a fault, or the rows are right. */
@@ -100,6 +112,19 @@ async function pushAndShow() {
   return code === 0 ? delivered() : { code, stdout };
 }
 
+const difference = () => space.cdsync(['diff', 'job.json', 'members', '--json']);
+
+async function diffAndShow() {
+  const { code, stdout } = await difference();
+  return code === 0 && stdout === diffTruth ? shown() : { code, stdout };
+}
+
+/** What `verify` accepts must be readable, and right. */
+async function verifyAndShow() {
+  const { code, stdout } = await space.cdsync(['verify', 'job.json', '--json']);
+  return code === 0 ? shown() : { code, stdout };
+}
+
 const members = String.raw`job/\.cdsync/runs/[^/]+/streams/members`;
 const readings: Readonly<Record<string, Reading>> = {
   'the published file, by a query': {
@@ -107,6 +132,18 @@ const readings: Readonly<Record<string, Reading>> = {
     file: /^job\/published\/\d+\/job\.duckdb$/,
     isNewest: true,
     read: shown,
+  },
+  'the published file, by a diff': {
+    from: 'after',
+    file: /^job\/published\/\d+\/job\.duckdb$/,
+    isNewest: true,
+    read: diffAndShow,
+  },
+  'the published file, by a verification': {
+    from: 'after',
+    file: /^job\/published\/\d+\/job\.duckdb$/,
+    isNewest: true,
+    read: verifyAndShow,
   },
   'the store, by a run': { from: 'before', file: /^job\/\.cdsync\/store\.duckdb$/, read: runAndShow },
   'the store, by a full run': {
