@@ -7,13 +7,15 @@ import { writeConfig } from './configs.js';
 import { measure } from './process.js';
 import type { Figure } from './table.js';
 
-const indexes = '{"data":[{"id":"loyalty_members","name":"members"}],"next_token":"","total":1}';
+const indexOf = (stream: number) => (stream === 0 ? 'loyalty_members' : `index_${stream}`);
 
 /** The list of a service, whose records are made when they are asked for. */
 export interface List {
   readonly records: number;
   /** Records in a page where a request does not say. */
   readonly pageSize: number;
+  /** How many streams read such a list, each its own; by default one. */
+  readonly streams?: number;
   /** The record at a place of the list in a version, as JSON. */
   readonly record: (at: number, version: number) => string;
 }
@@ -33,7 +35,9 @@ interface ListService {
   stop(): void;
 }
 
-async function serveList({ records, pageSize, record }: List): Promise<ListService> {
+async function serveList({ records, pageSize, streams = 1, record }: List): Promise<ListService> {
+  const data = Array.from({ length: streams }, (_, stream) => ({ id: indexOf(stream), name: indexOf(stream) }));
+  const indexes = JSON.stringify({ data, next_token: '', total: streams });
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://list');
     const respond = (text: string) => {
@@ -67,9 +71,14 @@ export async function measureRuns(
 ): Promise<Figure[]> {
   const service = await serveList(list);
   const settings = { base_url: service.url, tenant_id: 'acme', auth: { token: 'a-token' }, budget: { shared: 'none' } };
-  const job = { guards: { max_changed: '100%' } };
-  const stream = { page_size: list.pageSize };
-  const config = await writeConfig(folder, name, stream, settings, job, { memory_mb: memoryMb });
+  const stream = { source: 'index_profiles', page_size: list.pageSize };
+  const streams = Array.from({ length: list.streams ?? 1 }, (_, at) => ({
+    ...stream,
+    name: `s${at}`,
+    index: indexOf(at),
+  }));
+  const job = { guards: { max_changed: '100%' }, streams };
+  const config = await writeConfig(folder, name, {}, settings, job, { memory_mb: memoryMb });
   const figures: Figure[] = [];
   try {
     for (const { what, version, expects } of runs) {

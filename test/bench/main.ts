@@ -8,6 +8,7 @@ import { benchHelp } from './help.js';
 import { benchKill } from './kill.js';
 import { benchLake } from './lake.js';
 import { benchLongList } from './long-list.js';
+import { benchManyStreams } from './many-streams.js';
 import { benchOutbound } from './outbound.js';
 import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
@@ -18,7 +19,7 @@ import { benchWide } from './wide.js';
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
 
 /** They run where they are named: one downloads servers, the others take minutes. */
-const named = new Set(['lake', 'long-list', 'wide']);
+const named = new Set(['lake', 'long-list', 'many-streams', 'wide']);
 
 /** `npm run bench [-- --only NAME] [--large] [--out FILE]`: every target in one run, as ratios where the machine matters. */
 async function main(): Promise<void> {
@@ -42,6 +43,7 @@ async function main(): Promise<void> {
     push: () => benchPush(cdsync, folder),
     outbound: () => benchOutbound(cdsync, folder),
     'long-list': () => benchLongList(cdsync, folder, values.large ? 50_000_000 : 5_000_000),
+    'many-streams': () => benchManyStreams(cdsync, folder, 300),
     wide: async () => [
       ...(await benchWide(cdsync, folder, 5_000, 3)),
       ...(await benchWide(cdsync, folder, values.large ? 20_000 : 5_000, 200)),
