@@ -14,7 +14,7 @@ function record(at: number, version: number): string {
   return JSON.stringify({ id: `p${at}`, index_id: 'any', attributes: Object.fromEntries(values) });
 }
 
-/** The memory and time of many small streams, all of which change: they grow with tables, not with rows. */
+/** The memory and time of many small streams that all change: they grow with tables, not with rows. */
 export async function benchManyStreams(cdsync: string, folder: string, streams: number): Promise<Figure[]> {
   const size = `${formatCount(streams)} streams of ${records} rows`;
   return measureRuns(cdsync, folder, {
