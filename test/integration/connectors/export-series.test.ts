@@ -162,7 +162,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
 
 const azurite = await Azurite.open();
 
-describe('runs with kills, outages, a watcher, erasures and a rule that hides', () => {
+describe('runs with kills, outages, a watcher, erasures and a rule that hides', { timeout: 300_000 }, () => {
   const seeds = Array.from({ length: count }, (_, at) => seed + at);
   let store: ObjectStore;
   beforeAll(async () => {

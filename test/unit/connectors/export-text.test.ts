@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { FileMaker } from '../../../connectors/export/make.js';
 import { checkExport, exportOptions } from '../../../connectors/export/options.js';
+import { mapColumn } from '../../../connectors/export/text.js';
 import { parseColumnType } from '../../../src/sdk/column-type.js';
 import { map, unwrap } from '../../../src/sdk/option.js';
 import { Database, type Session } from '../../../src/storage/duckdb.js';
@@ -221,6 +222,19 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
       expect((await made(options, columns, ["'x'", "'y0'"])).holdsNul).toBe(false);
     },
   );
+
+  it.each(['csv', 'tsv', 'json', 'jsonl'])('lists numbers and times of %s that are not finite', async (format) => {
+    const options = z.parse(map(exportOptions), { path: folder, file: 'list', format });
+    for (const [type, values] of Object.entries({
+      DOUBLE: ["'NaN'", "'-inf'", '1.5'],
+      DATE: ["'infinity'", "'-infinity'", "'2026-01-01'"],
+    })) {
+      const column = { name: 'v', type: parseColumnType(type), duckdbType: type };
+      const [found] = mapColumn(options, column as never).limits?.others?.('v') ?? [];
+      const rows = values.map((value) => `(${value}::${type})`).join(', ');
+      expect(await session.number(`SELECT count(*) FROM (VALUES ${rows}) AS t(v) WHERE ${found?.when}`)).toBe(2);
+    }
+  });
 
   it('splits where a record ends, not where a line ends inside of quotes', async () => {
     const rows = Array.from({ length: 40 }, (_, at) => `'line ${at}\n${'x'.repeat(60)}'`);
