@@ -59,9 +59,17 @@ export function textOption(describe: string) {
   return { type: 'string', requiresArg: true, describe } as const;
 }
 
-/** An option that takes a number. */
-export function numberOption(describe: string) {
-  return { type: 'number', requiresArg: true, describe } as const;
+/** An option that takes a whole number of a range. */
+export function wholeNumber(flag: string, describe: string, [min, max]: readonly [min: number, max?: number]) {
+  const coerce = (word: unknown): number => {
+    const number = Number(word);
+    if (word !== '' && Number.isSafeInteger(number) && number >= min && number <= (max ?? number)) return number;
+    // A list is an option that was given twice; the command line refuses it for that.
+    if (Array.isArray(word)) return word as unknown as number;
+    const range = max === undefined ? `a whole number from ${min}` : `an integer from ${min} to ${max}`;
+    throw usageError(`--${flag} must be ${range}, not ${shownWord(word)}`, 'leave it out for the default');
+  };
+  return { ...textOption(describe), coerce } as const;
 }
 
 /**

@@ -151,9 +151,16 @@ function placeOf(words: readonly string[], { envFile }: CommonArguments): Comman
   return { envFile, config: words.slice(1).find(isFile), jobs };
 }
 
-/** The command that failed, if it does not work on a job: the next step is that command again, or its help. */
-function withoutJob([command = '', place = '']: readonly string[], config: string | undefined): string | undefined {
+/**
+ * The command that failed, if it does not work on a job: the next step is that command again, or its help.
+ * @param isUnderstood whether its options are its own: words that no option takes may be secrets
+ */
+function withoutJob(words: readonly string[], config: string | undefined, isUnderstood: boolean): string | undefined {
+  const [command = '', place = ''] = words;
   const inPlace = (path: string | undefined) => `cdsync ${command}${path ? ` ${shellWord(path)}` : ''}`;
+  // An address with a login is not repeated either.
+  if (['discover', 'init'].includes(command) && isUnderstood && !words.some((word) => word.includes('@')))
+    return `cdsync ${words.map(shellWord).join(' ')}`;
   if (command === 'discover') return inPlace(undefined);
   if (command === 'init') return inPlace(config?.endsWith('.json') ? undefined : config);
   if (command === 'quickstart') return inPlace(place.startsWith('-') ? undefined : place);
@@ -175,7 +182,7 @@ function commandIn([first = '', second = '']: readonly string[]): string | undef
 /** The last line of a command that failed. */
 async function lastLine(words: readonly string[], ending: Ending, common: CommonArguments): Promise<string> {
   const { nextCommand, nextStep } = await import('./next-step.js');
-  const next = withoutJob(words, placeOf(words, common).config);
+  const next = withoutJob(words, placeOf(words, common).config, ending.errorCode !== 'usage');
   if (next !== undefined) {
     if (ending.errorCode === 'usage' && next.endsWith(' --help')) return nextCommand(ending);
     return words[0] === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;

@@ -9,9 +9,9 @@ import {
   flag,
   type JobArguments,
   jobOption,
-  numberOption,
   positionals,
   textOption,
+  wholeNumber,
 } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -34,7 +34,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         from: textOption('a run or a time [default: the snapshot before --to]'),
         to: textOption('a run or a time [default: the last snapshot]'),
         column: textOption('only rows in which this column differs'),
-        limit: { ...numberOption('rows that are listed'), default: 20 },
+        limit: { ...wholeNumber('limit', 'rows that are listed', [0]), default: 20 },
         held: textOption('show the held changes of this run'),
         csv: flag('the rows as comma-separated values'),
       })
@@ -49,8 +49,6 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         words.length > 1 ? 'one STREAM at a time' : 'missing argument: STREAM',
         'for example: cdsync diff members',
       );
-    if (!Number.isInteger(args.limit) || args.limit < 0)
-      throw usageError('--limit must be a whole number from 0', 'for example: --limit 100; 0 shows no rows');
     if (args.json && args.csv) throw usageError('--json and --csv are two formats', 'leave one of them out');
     if (args.held !== undefined && (args.from ?? args.to) !== undefined)
       throw usageError('--held compares with the last snapshot', 'leave out --from and --to');

@@ -2,11 +2,11 @@ import {
   type Command,
   configPositional,
   flag,
-  numberOption,
   type ServiceArguments,
   serviceOptions,
+  wholeNumber,
 } from './arguments.js';
-import { Output, usageError } from './output.js';
+import { Output } from './output.js';
 
 interface DiscoverArguments extends ServiceArguments {
   config?: string | undefined;
@@ -22,7 +22,7 @@ export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
   builder: (parser) =>
     serviceOptions(configPositional(parser))
       .options({
-        sample: { ...numberOption('profiles of each index to look at'), default: 500 },
+        sample: { ...wholeNumber('sample', 'profiles of each index to look at', [1, largestSample]), default: 500 },
         totals: flag('ask how many profiles there are: can be expensive'),
         filters: flag('ask which attributes can be filtered: one request each'),
       })
@@ -37,9 +37,6 @@ export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
 
 async function discover(args: DiscoverArguments): Promise<void> {
   const { sample, totals, filters } = args;
-  if (!Number.isSafeInteger(sample) || sample < 1 || sample > largestSample) {
-    throw usageError(`--sample must be an integer from 1 to ${largestSample}`, 'see: cdsync discover --help');
-  }
   const { applyConfigToOutput } = await import('./load.js');
   const { loadService } = await import('./service-from-flags.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
-import { type Command, numberOption } from './arguments.js';
+import { type Command, wholeNumber } from './arguments.js';
 import { interruption } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { commandText, ended, shellWord, startCommand } from './own-command.js';
@@ -38,7 +38,10 @@ export const quickstartCommand: Command<CommonArguments, QuickstartArguments> = 
   builder: (parser) =>
     parser
       .positional('folder', { type: 'string', default: '.', describe: 'where to write configuration and data' })
-      .option('profiles', numberOption(`profiles of the local service [default: ${defaultProfiles}]`))
+      .option(
+        'profiles',
+        wholeNumber('profiles', `profiles of the local service [default: ${defaultProfiles}]`, [100, mostProfiles]),
+      )
       .epilogue('Needs no account and no network. Run it again: another day passes. It never overwrites a file.'),
   handler: async (args) => {
     process.exitCode = await new Quickstart(args, await QuickstartFolder.look(args.folder)).run();
@@ -70,8 +73,6 @@ class Quickstart {
     this.#folder = folder;
     this.#output = new Output(args);
     this.#profiles = args.profiles ?? folder.profiles ?? defaultProfiles;
-    if (!Number.isSafeInteger(this.#profiles) || this.#profiles < 100 || this.#profiles > mostProfiles)
-      throw usageError(`--profiles must be an integer from 100 to ${mostProfiles}`, 'leave it out for the default');
     if (folder.profiles !== undefined && this.#profiles !== folder.profiles) {
       throw usageError(
         `the service of this quickstart has ${folder.profiles} profiles`,

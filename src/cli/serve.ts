@@ -1,7 +1,7 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyInfo } from '../local-service/control-client.js';
 import type { Fault } from '../local-service/faults/fault.js';
-import { type Command, flag, many, numberOption, textOption } from './arguments.js';
+import { type Command, flag, many, textOption, wholeNumber } from './arguments.js';
 import { leaveSignals } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -39,17 +39,9 @@ const actions = ['create', 'issue', 'drop', 'revoke'] as const;
 /** The most profiles that the 32 bits of their ids allow, with some left for those that later days add. */
 const maxProfiles = 1_000_000_000;
 
-function checkInteger(name: string, value: number, least: number, most: number): void {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  throw usageError(
-    `--${name} must be an integer from ${least} to ${most}, not ${Number.isNaN(value) ? 'a word' : value}`,
-    'leave it out for the default',
-  );
-}
-
 function addressOptions<T>(parser: Argv<T>) {
   return parser.options({
-    port: { ...numberOption('port; 0 takes any free one'), default: 8787 },
+    port: { ...wholeNumber('port', 'port; 0 takes any free one', [0, 65_535]), default: 8787 },
     host: { ...textOption('address to listen on'), default: '127.0.0.1' },
     'control-token': textOption('what requests to /_control/ must send [default: $CDS_CONTROL_TOKEN, or a new one]'),
   });
@@ -87,11 +79,6 @@ function untilStopped(): Promise<void> {
 }
 
 async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
-  checkInteger('port', args.port, 0, 65_535);
-  if (args.oauthPort !== undefined) checkInteger('oauth-port', args.oauthPort, 0, 65_535);
-  checkInteger('profiles', args.profiles, 0, maxProfiles);
-  checkInteger('seed', args.seed, 0, 0xffff_ffff);
-  checkInteger('latency-ms', args.latencyMs, 0, 3_600_000);
   const { startLocalService } = await import('../local-service/service.js');
   const { isLoopbackHost } = await import('../local-service/control/control-access.js');
   const { welcome } = await import('../local-service/service.js');
@@ -124,7 +111,6 @@ function keyRequest(args: ArgumentsCamelCase<KeyArguments>): object {
   const { action, key, tenant } = args;
   if (action === 'create') return { action, name: key, tenant, permissions: args.permission };
   if (action === 'issue') {
-    if (args.days !== undefined) checkInteger('days', args.days, 0, 36_500);
     return { action, key, tenant, rotate: args.rotate, days: args.days === 0 ? null : args.days };
   }
   if (action === 'drop') return { action, key, tenant };
@@ -157,7 +143,7 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
         key: { ...textOption('name of the key'), default: 'default' },
         tenant: textOption('its tenant or sandbox, such as acme-sb-1'),
         permission: many('create: its permissions [default: all]'),
-        days: numberOption('issue: validity in days, 0 for ever [default: 90]'),
+        days: wholeNumber('days', 'issue: validity in days, 0 for ever [default: 90]', [0, 36_500]),
         rotate: flag('issue: earlier tokens end in 30 days'),
         old: flag('revoke: tokens from before the last rotation'),
         all: flag('revoke: every token'),
@@ -176,8 +162,8 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
   builder: (parser) =>
     addressOptions(parser)
       .options({
-        profiles: { ...numberOption('profiles of loyalty_members'), default: 100_000 },
-        seed: { ...numberOption('the same seed gives the same data and keys'), default: 1 },
+        profiles: { ...wholeNumber('profiles', 'profiles of loyalty_members', [0, maxProfiles]), default: 100_000 },
+        seed: { ...wholeNumber('seed', 'the same seed gives the same data and keys', [0, 0xffff_ffff]), default: 1 },
         state: textOption('file that keeps keys, time and changes over restarts'),
         attributes: {
           choices: ['text', 'typed'] as const,
@@ -185,10 +171,10 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
           requiresArg: true,
           describe: 'values of attributes: text, as published, or typed JSON',
         },
-        'latency-ms': { ...numberOption('delay of every response'), default: 0 },
+        'latency-ms': { ...wholeNumber('latency-ms', 'delay of every response', [0, 3_600_000]), default: 0 },
         'tenant-header': { ...textOption('name of the header'), default: 'service-tenant' },
         'oauth-tenant-header': { ...textOption('the same at the token endpoint'), default: 'X-Service-Tenant' },
-        'oauth-port': numberOption('issue tokens at this port only, like a separate host'),
+        'oauth-port': wholeNumber('oauth-port', 'issue tokens at this port only, like a separate host', [0, 65_535]),
         behaviour: many('how this deployment differs: a kind of fault, or its JSON; may be repeated'),
       })
       .command(keysCommand as unknown as CommandModule)

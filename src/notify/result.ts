@@ -61,13 +61,16 @@ export function mergedStatus(
   { status, streams, destinations }: Pick<JobReport, 'status' | 'streams' | 'destinations'>,
   last: Pick<JobReport, 'status' | 'streams' | 'destinations'> | undefined,
 ): RunResult['status'] {
-  if (status === 'interrupted' || last?.status === 'interrupted') return 'interrupted';
+  if (status === 'interrupted') return 'interrupted';
   const allStreams = new Map([...(last?.streams ?? []), ...streams].map((each) => [each.name, each.status]));
   const done = destinations.filter(({ status: each }) => each !== 'skipped' && each !== 'not_tried');
   const deliveries = new Map(
     [...(last?.destinations ?? []), ...done].map(({ name, stream, status }) => [`${name} ${stream}`, status]),
   );
   const found = [...allStreams.values(), ...deliveries.values()];
+  // What the interruption has kept from being done, and nothing has done since.
+  const isCut = found.some((each) => each === 'skipped' || each === 'not_tried');
+  if (last?.status === 'interrupted' && isCut) return 'interrupted';
   // Committed, but not published.
   if (streams.some((stream) => stream.status === 'ok' && stream.error != null)) return 'partial';
   if (!found.includes('failed') && !found.includes('partial')) return found.includes('held') ? 'held' : 'ok';

@@ -1,4 +1,4 @@
-import { mkdir, readdir } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { ColumnSet } from '../columns/columns.js';
@@ -10,6 +10,7 @@ import { isChanged, type StreamCommit } from '../snapshot/commit.js';
 import { readManifest } from '../snapshot/manifest.js';
 import type { Database } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
+import { recentReports } from '../storage/reports.js';
 
 const columnSchema = z.object({
   name: z.string(),
@@ -157,12 +158,28 @@ function unchanged(before: StreamFigures, commit: StreamCommit | undefined): Str
 }
 
 async function newestFigures(layout: JobLayout): Promise<ColumnFigures | undefined> {
-  const names = await readdir(layout.figuresFolder).catch(() => [] as string[]);
-  const newest = names
-    .filter((name) => runIdPattern.test(name.slice(0, -5)))
-    .sort()
-    .at(-1);
-  return newest === undefined ? undefined : readColumnFigures(layout, newest.slice(0, -5));
+  const ids = (await readdir(layout.figuresFolder).catch(() => [] as string[])).map((name) => name.slice(0, -5));
+  const last = (await recentReports(layout, 30)).map(({ jobs }) => jobs[0]?.run_id ?? '');
+  const newest =
+    last.find((id) => ids.includes(id)) ??
+    ids
+      .filter((id) => runIdPattern.test(id))
+      .sort()
+      .at(-1);
+  return newest === undefined ? undefined : readColumnFigures(layout, newest);
+}
+
+/** Moves the statistics of some streams to another run. */
+export async function moveColumnFigures(
+  layout: JobLayout,
+  { from, to, streams }: { readonly from: string; readonly to: string; readonly streams: readonly string[] },
+): Promise<void> {
+  const [added, before] = [await readColumnFigures(layout, from), await readColumnFigures(layout, to)];
+  if (added === undefined) return;
+  const moved = Object.entries(added.streams).filter(([name]) => streams.includes(name));
+  const all = { ...before?.streams, ...Object.fromEntries(moved) };
+  await writeStateFile(layout.figures(to), { version: 1, streams: all } satisfies ColumnFigures);
+  await rm(layout.figures(from), { force: true });
 }
 
 /**

@@ -69,7 +69,9 @@ export async function writeIndex(
   const known = rowsOf(await readFile(layout.indexPage, 'utf8').catch(() => ''));
   const fresh = new Map(past.map((run) => [run.report.run_id, run]));
   const rows: string[] = [];
-  for (const runId of runs.slice(-listedRuns).reverse()) {
+  // Runs whose clock was ahead are not the last ones.
+  const order = new Set([...fresh.keys(), ...runs.slice(-listedRuns).reverse()]);
+  for (const runId of order) {
     const kept = known.get(runId);
     const isCurrent = kept !== undefined && runId !== changed && kept.includes('<a ') === pages.has(runId);
     const run = fresh.get(runId) ?? (isCurrent ? undefined : await readPastRun(layout, runId));

@@ -1,10 +1,7 @@
 import { constants } from 'node:fs';
-import { access, readdir, readFile } from 'node:fs/promises';
+import { access, readdir, readFile, stat } from 'node:fs/promises';
 import { type JobReport, type RunReport, runIdPattern, runIdStamp } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
-
-/** A run that began later than this from now had a clock that was ahead. */
-const farMs = 31 * 86_400_000;
 
 /** The report of a run; undefined if there is none, or if it cannot be read. */
 export async function readReport(layout: JobLayout, runId: string): Promise<RunReport | undefined> {
@@ -22,31 +19,40 @@ export async function recentReports(layout: JobLayout, most: number, until?: str
   const names = await readdir(layout.reports).catch(() => [] as string[]);
   const runs = names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : []));
   runs.sort().reverse();
-  const latest = runIdStamp(Date.now() + farMs);
+  // A run that began later than now had a clock that was ahead.
+  const latest = runIdStamp(Date.now() + 1000);
   const isAhead = (runId: string) => runId > latest;
   const ahead: RunReport[] = [];
-  for (const runId of runs.filter((each) => isAhead(each) && (until === undefined || each <= until)))
+  for (const runId of runs.filter(isAhead))
     ahead.push(...[await readReport(layout, runId)].flatMap((each) => each ?? []));
+  const isCut = until !== undefined && !isAhead(until);
   const reports: RunReport[] = [];
-  for (const runId of runs.filter((each) => !isAhead(each))) {
-    if (reports.length >= most) break;
-    if (until !== undefined && runId > until) continue;
+  for (const runId of runs.filter((each) => !isAhead(each) && !(isCut && each > until))) {
+    if (reports.length >= most && (until === undefined || isCut)) break;
     const report = await readReport(layout, runId);
     if (report !== undefined) reports.push(report);
   }
-  return ahead.length === 0 ? reports : withAhead(reports, ahead).slice(0, most);
+  const placed = await withAhead(layout, reports, ahead);
+  const first = until === undefined ? 0 : placed.findIndex(({ jobs }) => jobs[0]?.run_id === until);
+  return placed.slice(Math.max(0, first)).slice(0, most);
 }
 
-/** Sorts in reports of runs whose clock was ahead: the numbers of snapshots show which run was later. */
-function withAhead(reports: readonly RunReport[], ahead: readonly RunReport[]): RunReport[] {
-  const numberOf = ({ jobs }: RunReport) => jobs[0]?.sequence ?? 0;
+/** Sorts in reports of runs whose clock was ahead: numbers of snapshots show which run was later, and of one number the report's file. */
+async function withAhead(
+  layout: JobLayout,
+  reports: readonly RunReport[],
+  ahead: readonly RunReport[],
+): Promise<RunReport[]> {
+  const numberOf = (report: RunReport | undefined) => report?.jobs[0]?.sequence ?? 0;
+  const writtenAt = async (report: RunReport | undefined) =>
+    (await stat(layout.report(report?.jobs[0]?.run_id ?? '')).catch(() => undefined))?.mtimeMs ?? 0;
   const placed = [...reports];
   for (const report of ahead) {
-    const at = placed.findIndex((each) => numberOf(each) <= numberOf(report));
-    const isSame = at >= 0 && numberOf(placed[at] as RunReport) === numberOf(report);
-    // With one number, the run with the wrong clock made the snapshot, or is between runs that changed nothing.
-    const end = isSame ? placed.findLastIndex((each) => numberOf(each) === numberOf(report)) + 1 : at;
-    placed.splice(end < 0 ? placed.length : end, 0, report);
+    const [number, written] = [numberOf(report), await writtenAt(report)];
+    let at = placed.findIndex((each) => numberOf(each) <= number);
+    if (at < 0) at = placed.length;
+    while (at < placed.length && numberOf(placed[at]) === number && (await writtenAt(placed[at])) > written) at += 1;
+    placed.splice(at, 0, report);
   }
   return placed;
 }

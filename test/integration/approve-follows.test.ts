@@ -53,7 +53,13 @@ describe('an approval', () => {
       destinations: [crm],
     });
     const { code, entry } = await approve('chain', run);
-    expect([code, entry?.status]).toEqual([0, 'ok']);
+    // Its number is that of the last commit, and what followed is in its report alone.
+    expect([code, entry?.status, entry?.sequence]).toEqual([0, 'ok', 3]);
+    const status = JSON.parse((await space.cdsync(['status', 'chain.json', '--json'])).stdout);
+    expect(status.runs.map(({ run_id, sequence }: Record<string, unknown>) => [run_id, sequence])).toEqual([
+      [run, 3],
+      [expect.any(String), 1],
+    ]);
     expect(entry?.streams.map(({ name, status, updated, inserted }) => [name, status, updated, inserted])).toEqual([
       ['made', 'ok', 100, 0],
       ['tiers', 'ok', 100, 0],

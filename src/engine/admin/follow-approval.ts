@@ -13,6 +13,8 @@ interface Followed {
   /** The streams that depend on the approved ones: computed again, or still of an older snapshot. */
   readonly streams: readonly StreamReport[];
   readonly destinations: readonly DestinationReport[];
+  /** The run that computed streams. */
+  readonly run?: Pick<JobReport, 'run_id' | 'sequence'> | undefined;
 }
 
 /** A dependent stream that was not computed. */
@@ -48,19 +50,24 @@ export async function followApproval(
   await addFollowing(layout, [...found.computed, ...found.requested]);
   const waiting = isComplete ? found.requested : [...found.computed, ...found.requested];
   const streams = waiting.map((name) => stillOld(name, needsRequests(name, approved), runId));
-  if (isComplete && found.computed.length > 0) streams.push(...(await computed(context, found.computed, runId)));
+  const done = isComplete && found.computed.length > 0 ? await computed(context, found.computed, runId) : undefined;
+  streams.push(...(done?.streams ?? []));
   const fresh = [...approved, ...streams.flatMap(({ name, status }) => (status === 'ok' ? [name] : []))];
   const mayDeliver = push && isComplete && job.destinations.length > 0;
-  return { streams, destinations: mayDeliver ? await delivered(context, fresh) : [] };
+  return { streams, run: done?.run, destinations: mayDeliver ? await delivered(context, fresh) : [] };
 }
 
-async function computed(context: RunContext, only: readonly string[], runId: string): Promise<readonly StreamReport[]> {
+async function computed(
+  context: RunContext,
+  only: readonly string[],
+  runId: string,
+): Promise<Pick<Followed, 'streams' | 'run'>> {
   try {
-    const { streams } = await runJob({ ...context, only, full: false, range: undefined, afterRun: undefined });
-    return streams;
+    const run = await runJob({ ...context, only, full: false, range: undefined, afterRun: undefined });
+    return { streams: run.streams, run };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
-    return only.map((name) => stillOld(name, error, runId));
+    return { streams: only.map((name) => stillOld(name, error, runId)) };
   }
 }
 

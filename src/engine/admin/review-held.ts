@@ -1,12 +1,13 @@
+import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError, interrupted } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
-import type { JobReport } from '../../core/run-report.js';
+import type { DestinationReport, JobReport } from '../../core/run-report.js';
 import { nearest } from '../../core/suggestions.js';
 import { type ReadResult, renewKeys } from '../../extract/read-result.js';
 import { mergedStatus } from '../../notify/result.js';
-import { keepColumnFigures } from '../../pages/column-figures.js';
+import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { recordDecisions } from '../../storage/decisions.js';
 import { type HeldStream, heldStreams } from '../../storage/held.js';
@@ -153,20 +154,26 @@ export async function approveRun(
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
   // The report of the approval takes the place of that of its run.
   const [last] = await pastRuns(layout, 1);
+  const held = (await readReport(layout, choice.runId))?.jobs[0];
   let report: JobReport;
   try {
-    report = await approveLocked(context, choice);
+    report = await approveLocked(context, choice, held);
   } finally {
     await lock.release();
   }
   await context.bucket?.upload();
-  report = await withFollowing(context, report, { push });
+  report = await withFollowing(context, report, { push, held });
   const followed = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
   await finishRun({ ...context, report, afterRun: followed });
   return report;
 }
 
-async function approveLocked(context: RunContext, choice: HeldChoice): Promise<JobReport> {
+/** @param reported the report of the held run */
+async function approveLocked(
+  context: RunContext,
+  choice: HeldChoice,
+  reported: JobReport | undefined,
+): Promise<JobReport> {
   const { layout, clock, job, database, signal } = context;
   const began = clock.monotonic();
   await context.salts.define(database, job);
@@ -202,21 +209,26 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
       unpublished,
     })),
   });
-  await keepReport(context, withRun(report, (await readReport(layout, runId))?.jobs[0]));
+  await keepReport(context, withRun(report, reported));
   return report;
 }
 
 /** The report with the streams and destinations that were updated after the commit. It is ok only if nothing is old. */
-async function withFollowing(context: RunContext, approval: JobReport, { push }: ApproveChoices): Promise<JobReport> {
+async function withFollowing(
+  context: RunContext,
+  approval: JobReport,
+  { push, held }: ApproveChoices & { readonly held: JobReport | undefined },
+): Promise<JobReport> {
   if (approval.status !== 'ok') return approval;
-  const { clock } = context;
+  const { clock, layout } = context;
   const began = clock.monotonic();
   const isComplete = context.bucket === undefined;
-  const { streams, destinations } = await followApproval(context, approval, { push, isComplete });
+  const { streams, destinations, run } = await followApproval(context, approval, { push, isComplete });
   const isOld = streams.some(({ status }) => status !== 'ok');
   const report = withDestinations(
     {
       ...approval,
+      sequence: run?.sequence ?? approval.sequence,
       streams: [...approval.streams, ...streams],
       status: isOld ? 'partial' : 'ok',
       seconds: inSeconds(approval.seconds * 1000 + clock.monotonic() - began),
@@ -224,11 +236,21 @@ async function withFollowing(context: RunContext, approval: JobReport, { push }:
     destinations,
   );
   const status = context.signal.aborted ? 'interrupted' : statusWithDestinations(report.status, destinations);
-  await keepReport(context, withRun({ ...report, status }, (await readReport(context.layout, report.run_id))?.jobs[0]));
+  await keepReport(context, withRun({ ...report, status }, held));
+  // Its streams are in the report of the approval: two would count their changes twice.
+  if (run !== undefined) {
+    const names = streams.map(({ name }) => name);
+    await moveColumnFigures(layout, { from: run.run_id, to: report.run_id, streams: names }).catch(() => undefined);
+    await rm(layout.report(run.run_id), { force: true });
+  }
   return { ...report, status };
 }
 
-/** The report of a run after an approval. Its other streams, and the counts of records read, are those of the run. */
+function isSamePlace(one: DestinationReport, other: DestinationReport): boolean {
+  return one.name === other.name && one.stream === other.stream;
+}
+
+/** The report of a run after an approval. Its other streams and deliveries, its time and the counts of records read are those of the run. */
 function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
   if (run === undefined) return approval;
   const approved = new Map(approval.streams.map((stream) => [stream.name, stream]));
@@ -254,8 +276,11 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
       };
       return { ...stream, ...commit };
     }),
-    destinations: approval.destinations.length > 0 ? approval.destinations : run.destinations,
-    seconds: inSeconds((run.seconds + approval.seconds) * 1000),
+    destinations: [
+      ...run.destinations.filter((before) => !approval.destinations.some((now) => isSamePlace(now, before))),
+      ...approval.destinations,
+    ],
+    seconds: run.seconds,
   };
 }
 

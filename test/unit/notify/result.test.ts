@@ -40,6 +40,12 @@ describe('the status of a job after its run, approvals and deliveries', () => {
     expect(mergedStatus(report('failed', {}, { 'x a': 'failed' }), undefined)).toBe('failed');
   });
 
+  it('is ok after an interruption once all that it cut short was done', () => {
+    const cut = report('interrupted', { a: 'ok', b: 'ok' }, { 'x a': 'ok', 'x b': 'skipped', 'y b': 'not_tried' });
+    expect(mergedStatus(report('ok', {}, { 'x b': 'ok' }), cut)).toBe('interrupted');
+    expect(mergedStatus(report('ok', {}, { 'x b': 'ok', 'y b': 'ok' }), cut)).toBe('ok');
+  });
+
   it('is not known after an interruption', () => {
     expect(mergedStatus(report('ok', {}, { 'x a': 'ok' }), report('interrupted', { a: 'skipped' }))).toBe(
       'interrupted',
