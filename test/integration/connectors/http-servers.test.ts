@@ -43,8 +43,8 @@ async function gateway(to: string, issuer: string): Promise<Server> {
     if (!verify('RSA-SHA256', Buffer.from(`${head}.${payload}`), key, Buffer.from(signature, 'base64url')))
       return response.writeHead(401).end();
     const { method = 'GET', url = '/', headers } = received;
-    const passed = request(`${to}${url}`, { method, headers }, (answer) =>
-      answer.pipe(response.writeHead(answer.statusCode ?? 502, answer.headers)),
+    const passed = request(`${to}${url}`, { method, headers }, (reply) =>
+      reply.pipe(response.writeHead(reply.statusCode ?? 502, reply.headers)),
     );
     return received.pipe(passed);
   });
@@ -96,7 +96,7 @@ describe.skipIf(folder === '')('CouchDB as PouchDB has it, behind a login of OAu
       url: `${proxy.url}/changes/_bulk_docs`,
       auth: { oauth2: { token_url: `${servers[1]?.url}/token`, client_id: 'cdsync', client_secret: 'secret-1' } },
       body: { _id: '{{ _id }}', _rev: '1-{{ _id }}', member: '{{ id }}', op: '{{ _op }}', tier: '{{ tier }}' },
-      // A document with the revision that it comes with is taken once, however often it comes.
+      // A document with a revision of the request is stored once, however often it is sent.
       batch: { records: 4, body: { docs: '{{ records }}', new_edits: false } },
       response: { results: { path: '', key: 'id', equals: '{{ _id }}', refused: 'error', reason: 'reason' } },
       delete: { body: { _id: '{{ _id }}', _rev: '1-{{ _id }}', member: '{{ id }}', op: '{{ _op }}' } },

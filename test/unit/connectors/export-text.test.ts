@@ -193,7 +193,7 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
     ...[{ format: 'tsv' }, { format: 'jsonl' }, { format: 'json' }],
   ];
   it.each(dialects)(
-    'has the same bytes and hashes whether it is packed or not, of no row, one and many: %j',
+    'has the same bytes and hashes packed or not, of no row, one and many: %j',
     async (options) => {
       const columns = { id: 'VARCHAR', '"é;': 'VARCHAR' };
       for (const count of [0, 1, 3000]) {
