@@ -6,6 +6,7 @@ import { defineConfig } from 'vitest/config';
  */
 const long = [
   'test/conformance/connectors/*.test.ts',
+  'test/integration/altered/*.test.ts',
   'test/integration/bucket-commands.test.ts',
   'test/integration/bucket-faults.test.ts',
   'test/integration/bucket-kills.test.ts',

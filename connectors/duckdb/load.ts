@@ -1,6 +1,7 @@
 import { chmod, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import {
+  CdsyncError,
   connectDuckdb,
   type DestinationContext,
   DuckdbSession,
@@ -9,6 +10,7 @@ import {
   makeFolders,
   memoryLimit,
   quoteIdentifier,
+  refuseFalseFunctions,
   SqlDestination,
   sqlText,
   type TableDestination,
@@ -45,12 +47,13 @@ export async function openDuckdb(context: DestinationContext<typeof duckdbOption
     const isAbsent = isNew && isReadOnly;
     const database = isAbsent ? { path: ':memory:' } : { path, isShared: true };
     const connected = await connectDuckdb(database, async (opened) => {
+      await refuseFalseFunctions(opened, path);
       await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);
     });
     return new DuckdbDestination(new DuckdbSession(connected, refusal), schema);
   } catch (error) {
-    throw openRefusal(error, path);
+    throw error instanceof CdsyncError ? error : openRefusal(error, path);
   }
 }

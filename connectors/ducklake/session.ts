@@ -15,6 +15,7 @@ import {
   memoryLimit,
   orClose,
   redactor,
+  refuseDefinitions,
   Secret,
   s3Server,
   sqlText,
@@ -139,6 +140,13 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
   const attaches = (how: Purpose) => connection.run(attachStatement(options, how, to));
   const catalog = catalogOf(options);
   const isNewFile = catalog.type !== 'postgres' && !(await isThere(catalog.file));
+  // While this process has the lake attached, DuckDB attaches its catalog no second time.
+  const isAttached = async () => {
+    const reader = await connection.runAndReadAll(`SELECT 1 FROM duckdb_databases() WHERE database_name = '${lake}'`);
+    return reader.currentRowCount > 0;
+  };
+  if (catalog.type === 'duckdb' && !isNewFile && !(await isAttached()))
+    await refuseDefinitions(connection, catalog.file);
   if (purpose !== 'create' || !isNewFile) {
     try {
       await attaches(purpose === 'create' ? 'use' : purpose);

@@ -28,7 +28,7 @@ export async function readStateFile<T>(
 ): Promise<T | undefined> {
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readFile(path, readFlags);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
@@ -43,7 +43,7 @@ export async function readStateFile<T>(
 /** The same for a file that cdsync can do without: undefined also if it cannot be read. */
 export async function readStateIfUsable<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
   try {
-    return schema.parse(parseSealed((await readFile(path, 'utf8')).trimEnd())?.content);
+    return schema.parse(parseSealed((await readFile(path, readFlags)).trimEnd())?.content);
   } catch {
     return undefined;
   }
@@ -56,6 +56,9 @@ export async function writeStateFile(path: string, content: object): Promise<voi
 
 /** Opening fails if the last part of the path is a link. */
 const noFollow = constants.O_NOFOLLOW ?? 0;
+
+/** How cdsync reads its own text files: a pipe in the place of one is empty, and is not waited for. */
+export const readFlags = { encoding: 'utf8', flag: constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) } as const;
 
 /** How cdsync opens its own files to write to them: never through a link. */
 export const openFlags = {

@@ -3,6 +3,7 @@ import type { CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run-report.js';
 import type { FileSet } from '../object-store/required-files.js';
 import { JobLayout } from '../storage/layout.js';
+import { refuseUntrustedLinks } from '../storage/untrusted-links.js';
 
 /** The bucket of a job that a command works on. */
 export interface RemoteJobHandle {
@@ -36,15 +37,20 @@ interface JobFilesTask {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Works with the files of a job, and changes none that another machine should see. It needs no lock. */
+/**
+ * Works with the files of a job, and changes none that another machine should see. It needs no lock.
+ * @throws {CdsyncError} `storage_link`
+ */
 export async function readJobFiles<T>(task: JobFilesTask, work: (place: JobFiles) => Promise<T>): Promise<T> {
   const { config, job } = task;
   const { bucket, storage } = config;
-  if (bucket === undefined) return work({ layout: new JobLayout(storage, job) });
+  const reading = async (layout: JobLayout) => {
+    await refuseUntrustedLinks(layout, { isReader: true });
+    return work({ layout });
+  };
+  if (bucket === undefined) return reading(new JobLayout(storage, job));
   const { readRemoteJob } = await import('../object-store/open-remote-job.js');
-  return readRemoteJob({ ...task, bucket, cache: storage }, (remote) =>
-    work({ layout: new JobLayout(storage, job, remote) }),
-  );
+  return readRemoteJob({ ...task, bucket, cache: storage }, (remote) => reading(new JobLayout(storage, job, remote)));
 }
 
 /**

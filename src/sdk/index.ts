@@ -170,7 +170,14 @@ export {
   TransactionalSession,
 } from './sql/dialect.js';
 export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens } from './sql/duckdb-dialect.js';
-export { type ConnectedDuckdb, connectDuckdb, DuckdbSession, keepSignOfZero } from './sql/duckdb-session.js';
+export {
+  type ConnectedDuckdb,
+  connectDuckdb,
+  DuckdbSession,
+  keepSignOfZero,
+  refuseDefinitions,
+  refuseFalseFunctions,
+} from './sql/duckdb-session.js';
 export {
   canonicalText,
   canonicalTexts,

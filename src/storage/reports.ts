@@ -1,11 +1,12 @@
 import { constants } from 'node:fs';
 import { access, readdir, readFile, stat } from 'node:fs/promises';
+import { readFlags } from '../core/durable.js';
 import { type JobReport, type RunReport, runIdPattern, runIdStamp } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 
 /** The report of a run; undefined if there is none, or if it cannot be read. */
 export async function readReport(layout: JobLayout, runId: string): Promise<RunReport | undefined> {
-  const report = await readFile(layout.report(runId), 'utf8')
+  const report = await readFile(layout.report(runId), readFlags)
     .then((text) => JSON.parse(text) as RunReport)
     .catch(() => undefined);
   return typeof report?.jobs?.[0]?.run_id === 'string' ? report : undefined;

@@ -15,19 +15,21 @@ import type { JobLayout } from './layout.js';
  */
 
 /**
- * Rejects links and special files that cdsync did not make in the folder of a job. Call it before the first write.
+ * Rejects links and special files that cdsync did not make in the folder of a job. Call it before the first file is opened.
+ * @param isReader the command writes nothing: another user's files, and folders that may not be read, are no matter
  * @throws {CdsyncError} `storage_link` for a link, a pipe, a socket or a device; `storage_owner` for a file in `.cdsync` that
  * belongs neither to this user nor to root
  */
-export async function refuseUntrustedLinks(layout: JobLayout): Promise<void> {
+export async function refuseUntrustedLinks(layout: JobLayout, { isReader = false } = {}): Promise<void> {
   try {
     const folder = await statsOf(layout.folder);
     if (folder === undefined) return;
     if (!folder.isDirectory()) throw untrustedLink(layout, layout.folder, folder);
     await checkOwnLink(layout, layout.link);
     for (const top of [layout.publishedFolder, layout.parquet, layout.reports]) await check(layout, top, undefined);
-    await check(layout, layout.private, await ownersOf(layout));
+    await check(layout, layout.private, isReader ? undefined : await ownersOf(layout));
   } catch (error) {
+    if (isReader && ['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return;
     throw asCdsyncError(error);
   }
 }
@@ -102,7 +104,7 @@ function untrustedLink(layout: JobLayout, path: string, stats: Stats): CdsyncErr
     hint:
       path === layout.folder
         ? 'let `storage` itself name the other place, or move the folder back'
-        : 'nothing was written. Find out who put it there, remove it, and run again',
+        : 'nothing of it was read or written. Find out who put it there, remove it, and run again',
   });
 }
 

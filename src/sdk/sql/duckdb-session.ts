@@ -1,4 +1,5 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { CdsyncError } from '../../core/errors.js';
 import { filePattern, quoteIdentifier, sqlText } from '../../core/sql.js';
 import { keepInterrupting } from '../duckdb/interrupt.js';
 import { notATable } from '../errors.js';
@@ -31,6 +32,44 @@ export async function connectDuckdb(
     instance.closeSync();
     throw error;
   }
+}
+
+/**
+ * Refuses a file with a macro that DuckDB would call in place of its own function or operator: it could read any file of this machine.
+ * Call it on a connection to the file, before any other statement.
+ * @throws {CdsyncError} `storage_altered`
+ */
+export async function refuseFalseFunctions(connection: DuckDBConnection, path: string): Promise<void> {
+  const names = (where: string) =>
+    `SELECT system.main.lower(function_name) FROM system.main.duckdb_functions() WHERE ${where}`;
+  const macros = await connection.runAndReadAll(`${names('NOT internal')} INTERSECT ${names('internal')}`);
+  const [name] = macros.getRows()[0] ?? [];
+  if (name !== undefined) throw alteredFile(path, `a macro "${name}", which takes the place of DuckDB's own function`);
+}
+
+/**
+ * Refuses a file that only tables should be in. Nothing of it is run.
+ * @throws {CdsyncError} `storage_altered`
+ */
+export async function refuseDefinitions(connection: DuckDBConnection, path: string): Promise<void> {
+  await connection.run(`ATTACH ${sqlText(path)} AS cdsync_looked_at (READ_ONLY)`);
+  try {
+    const ofFile = "NOT internal AND database_name = 'cdsync_looked_at'";
+    const reader = await connection.runAndReadAll(
+      `SELECT 'a view', view_name FROM duckdb_views() WHERE ${ofFile} UNION ALL SELECT 'a macro', function_name FROM duckdb_functions() WHERE ${ofFile}`,
+    );
+    const [first] = reader.getRows();
+    if (first !== undefined) throw alteredFile(path, `${first[0]} "${first[1]}", which no catalog has`);
+  } finally {
+    await connection.run('DETACH cdsync_looked_at');
+  }
+}
+
+function alteredFile(path: string, what: string): CdsyncError {
+  return new CdsyncError(`${path} was altered: it has ${what}`, {
+    code: 'storage_altered',
+    hint: 'nothing of it was run; find out who made it, and drop it',
+  });
 }
 
 /** Lets no compression turn -0.0 into 0.0. */
