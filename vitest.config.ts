@@ -35,6 +35,7 @@ const long = [
   'test/integration/ledger/ledger.test.ts',
   'test/integration/lookup.test.ts',
   'test/integration/management-sources.test.ts',
+  'test/integration/numbers/numbers.test.ts',
   'test/integration/proxies.test.ts',
   'test/integration/readme.test.ts',
   'test/integration/recipes.test.ts',

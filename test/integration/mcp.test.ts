@@ -176,6 +176,14 @@ describe('cdsync mcp --show-values', () => {
     const { pid } = client.transport as StdioClientTransport;
     const sql = `select range as n, repeat('x', 2000000) as long, repeat('y', 2000000)::blob as bytes from range(2048)`;
     const results = await Promise.all(Array.from({ length: 10 }, () => resultOf(client, 'query', { sql })));
+    // Different values, which DuckDB must have as a whole to cut them, are refused.
+    const different = `select repeat(chr((65 + range % 26)::int), 2000000) as long from range(2048)`;
+    const refused = await Promise.all(Array.from({ length: 3 }, () => ask(client, 'query', { sql: different })));
+    for (const { isError, text } of refused)
+      expect([isError, text]).toEqual([
+        true,
+        expect.stringMatching(/^(memory_exceeded|sql_failed: the query took longer)/),
+      ]);
     const [, peakKb] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
     for (const { rows, cut, ended_early } of results) {
       expect([rows[0], cut]).toEqual([
