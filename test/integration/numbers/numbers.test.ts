@@ -63,7 +63,7 @@ function configure() {
 
 type Statuses = JobReport['status'];
 
-interface Night {
+interface ComparedRun {
   readonly expected: Readonly<Record<StreamName, Expected>>;
   readonly status: Statuses;
   /** The text of the command that made it. */
@@ -73,7 +73,7 @@ interface Night {
 }
 
 /** Compares all outputs after a command with the model. */
-async function compare(model: Model, { expected, status, text, isRun = true }: Night): Promise<Outputs> {
+async function compare(model: Model, { expected, status, text, isRun = true }: ComparedRun): Promise<Outputs> {
   const outputs = await outputsOf(space, job, receiver.received);
   const { report, indexRow, message, prometheus, after, statusText } = outputs;
   expect(report.status).toBe(status);
@@ -269,11 +269,11 @@ async function undelivered(model: Model): Promise<void> {
 it('every output has the numbers of an independent count, over a series of runs', async () => {
   const model = new Model();
   await configure();
-  let night = 0;
+  let seed = 0;
   const day = (more: Parameters<typeof changed>[1] = { inserts: 3, updates: 5, deletes: 2 }) => {
-    night += 1;
-    model.people = changed(model.people, more, night);
-    model.orders = changed(model.orders, { inserts: 2, updates: 1 }, night);
+    seed += 1;
+    model.people = changed(model.people, more, seed);
+    model.orders = changed(model.orders, { inserts: 2, updates: 1 }, seed);
   };
   model.people = changed(model.people, { inserts: 57 }, 0);
   model.orders = changed(model.orders, { inserts: 25 }, 0);

@@ -25,16 +25,16 @@ export function changed(
     deletes = 0,
     odd = 0,
   }: { inserts?: number; updates?: number; deletes?: number; odd?: number },
-  night: number,
+  seed: number,
 ): People {
   const kept = [...people].filter(([, person]) => person.isOdd !== true).slice(deletes);
-  const tierOf = (at: number) => ((at + night) % 3 === 0 ? 'gold' : 'silver');
+  const tierOf = (at: number) => ((at + seed) % 3 === 0 ? 'gold' : 'silver');
   const updated = kept.map(([id, person], at): [string, Person] =>
     at < updates ? [id, { tier: tierOf(at), score: person.score + 1 }] : [id, person],
   );
   const added = (count: number, prefix: string, more: Partial<Person> = {}) =>
     Array.from({ length: count }, (_, at): [string, Person] => [
-      `${prefix}${night}_${at}`,
+      `${prefix}${seed}_${at}`,
       { tier: tierOf(at), score: at, ...more },
     ]);
   return new Map([...updated, ...added(inserts, 'p'), ...added(odd, 'odd', { isOdd: true })]);
