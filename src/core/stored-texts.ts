@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /*
- * Texts of state files and stores that become a path or a part of a statement. Somebody else may have written them, so each has the
+ * Texts of state files and stores that become a path or a part of a statement. Another program may have written them, so each has the
  * form of cdsync's own texts there, and no other.
  */
 

@@ -68,7 +68,7 @@ export function mergedStatus(
     [...(last?.destinations ?? []), ...done].map(({ name, stream, status }) => [`${name} ${stream}`, status]),
   );
   const found = [...allStreams.values(), ...deliveries.values()];
-  // What the interruption has kept from being done, and nothing has done since.
+  // Steps that the interruption prevented, and no later command has made up for.
   const isCut = found.some((each) => each === 'skipped' || each === 'not_tried');
   if (last?.status === 'interrupted' && isCut) return 'interrupted';
   // Committed, but not published.

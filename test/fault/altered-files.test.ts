@@ -17,7 +17,7 @@ let space: Workspace;
 /** The published rows after an undisturbed run, and those of the destination. */
 let truth: string;
 let deliveredTruth: string;
-/** What the last run changed, as `diff` shows it. */
+/** The changes of the last run, as `diff` shows them. */
 let diffTruth: string;
 const storage = (name = 'data') => join(space.folder, name);
 
@@ -80,7 +80,7 @@ const alterations: readonly (readonly [string, Alter])[] = [
     },
   ],
   ['a cut', async (path, share) => truncate(path, Math.floor((await readFile(path)).length * share))],
-  // Whoever opens and reads it gets an error of the file system, as from a disk that fails.
+  // To open and read it is an error of the file system, as from a disk that fails.
   [
     'a folder in its place',
     async (path) => {

@@ -45,7 +45,7 @@ describe('docs/getting-started.md', () => {
       const [discover = '', asked = '', init = '', run = '', ...others] = blocks.map(own);
       expect(others).toEqual([]);
       expect(await paste(discover)).toContain('index loyalty_members');
-      // Without a terminal it asks nothing, and says what it needs.
+      // Without a terminal it asks nothing, and names the missing options.
       expect((await shell(space, asked, env)).code).toBeOneOf([0, 2]);
       const [first = '', second = ''] = init.trim().split('\n');
       await paste(`rm -f cdsync.yaml\n${first}`);
@@ -67,7 +67,7 @@ describe('docs/commands.md', () => {
       await paste(`cdsync init my.yaml --yes --index loyalty_members\n${console}`);
       const [lookup = '', completion = ''] = await scripts('commands.md');
       const looked = await shell(space, lookup, env);
-      // The page's people are not of this service: 3 people were asked for, and none is there.
+      // The page's people are not of this service: the service has none of the 3.
       expect([looked.code, looked.stderr]).toEqual([
         expect.any(Number),
         expect.stringMatching(/no profile|not found|absent/i),

@@ -35,7 +35,7 @@ export async function connectDuckdb(
 }
 
 /**
- * Refuses a file with a macro that DuckDB would call in place of its own function or operator: it could read any file of this machine.
+ * Refuses a file with a macro that DuckDB would call in place of a function or operator that is built in: it could read any file of this machine.
  * Call it on a connection to the file, before any other statement.
  * @throws {CdsyncError} `storage_altered`
  */

@@ -14,7 +14,7 @@ export interface Trap {
 
 type Json = Record<string, never> & { columns: Json[]; snapshot: Json[]; changes: Json[]; files: Json[] };
 
-/** What somebody else did in the folder of a job. */
+/** A change that another program made in the folder of a job. */
 export interface Alteration {
   readonly what: string;
   /** The file or folder, below the folder of the job. */
@@ -231,7 +231,7 @@ export function alterations(version: string, runId: string): Alteration[] {
   ];
 }
 
-/** What somebody else put into the DuckDB file of a destination. */
+/** Statements of another program in the DuckDB file of a destination. */
 export const atDestination: readonly [string, (trap: Trap) => string][] = [
   ['a macro in the place of md5', ({ secret }) => `CREATE MACRO s.main.md5(a) AS (SELECT id FROM ${from(secret)})`],
   ['a macro in the place of +', ({ secret }) => `CREATE MACRO s.main."+"(a, b) AS (SELECT id FROM ${from(secret)})`],

@@ -5,7 +5,7 @@ import { filesHolding } from '../../fixtures/files-holding.js';
 import { Workspace } from '../../fixtures/workspace.js';
 import { type Alteration, alterations, atDestination, statements, type Trap } from './alterations.js';
 
-const content = 'the-secret-of-somebody';
+const content = 'the-secret-of-another';
 let space: Workspace;
 let trap: Trap;
 let kept: string;
@@ -74,7 +74,7 @@ function readersOf(place: string): string[] {
       : [...new Set([...ofStore, 'diff', 'report'])];
 }
 
-/** Runs the commands one after the other over the same folder. @returns what each did that it must not */
+/** Runs the commands one after the other over the same folder. @returns their faults */
 async function faults(names: readonly string[], place?: string): Promise<string[]> {
   const found: string[] = [];
   // A hard link to another file looks like a copy of it.
@@ -96,7 +96,7 @@ async function faults(names: readonly string[], place?: string): Promise<string[
   return found;
 }
 
-describe('what somebody else put into the folder of a job', () => {
+describe('a change of another program in the folder of a job', () => {
   // Some 800 commands: a quarter of an hour, so only on request.
   const isAsked = process.env.CDSYNC_TEST_ALTERED !== undefined;
   const options = { timeout: 1_800_000, skip: !isAsked };
@@ -129,7 +129,7 @@ describe('what somebody else put into the folder of a job', () => {
   });
 });
 
-describe('what somebody else put into the DuckDB file of a destination', () => {
+describe('a change of another program in the DuckDB file of a destination', () => {
   it('is refused or of no effect', { timeout: 300_000 }, async () => {
     const wrong: string[] = [];
     for (const [what, sql] of atDestination) {

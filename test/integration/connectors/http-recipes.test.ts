@@ -297,7 +297,7 @@ const documented: Record<string, Documented> = {
         new_edits: false,
       },
     },
-    // With new_edits: false, CouchDB lists what it refused alone.
+    // With new_edits: false, CouchDB lists only refused documents.
     reply: only(201, [{ id: people[1]?.id, error: 'forbidden', reason: 'refused by a validation' }]),
     refused: ['k-1'],
   },

@@ -9,7 +9,7 @@ import { CuttingProxy } from '../../fixtures/cutting-proxy.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
 /**
- * The folder of servers that nobody here wrote, for those who ask for them: `npm install --prefix FOLDER express@4 express-pouchdb@4.2.0
+ * The folder of the servers of other projects, if they are asked for: `npm install --prefix FOLDER express@4 express-pouchdb@4.2.0
  * pouchdb-core@7 pouchdb-adapter-memory@7 pouchdb-mapreduce@7 pouchdb-replication@7 oauth2-mock-server@8.2.3`.
  */
 const folder = process.env.CDSYNC_TEST_HTTP_SERVERS ?? '';

@@ -81,7 +81,7 @@ it('a user who may have one session at a time loads all streams, one after the o
   );
 });
 
-it('a server that goes away between streams is told of once', async () => {
+it('a server that goes away between streams is reported once', async () => {
   left = 3;
   const delivered = await run('away');
   const statuses = delivered.map(({ status }) => status);

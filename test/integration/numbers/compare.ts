@@ -11,14 +11,14 @@ export const job = 'numbers';
 export type StreamName = 'people' | 'orders' | 'gold';
 export const counted = ['rows', 'inserted', 'updated', 'deleted', 'unchanged'] as const;
 
-/** What a stream's run should be, by the independent count. */
+/** The expected result of a stream's run, by the independent count. */
 export interface Expected extends Partial<Counts> {
   readonly status: 'ok' | 'held' | 'failed' | 'skipped';
   readonly rejected?: number;
   readonly duplicates?: number;
 }
 
-/** The world as the test knows it: what the service serves, and what has been committed. */
+/** The model of the test: the rows that the service serves, and those that have been committed. */
 export class Model {
   people: People = new Map();
   orders: People = new Map();
@@ -36,7 +36,7 @@ export class Model {
     this.counters.set(series, (this.counters.get(series) ?? 0) + count);
   }
 
-  /** Takes out a person: a snapshot of its own, in which what is erased is no change. */
+  /** Takes out a person: another snapshot, in which the erased rows are no change. */
   forget(id: string): void {
     this.sequence += 1;
     const without = (people: People): People => new Map([...people].filter(([key]) => key !== id));
@@ -98,9 +98,9 @@ export function compareStream(
   expect(countIn(row?.Requests), `${about}page, requests`).toBe(stream.requests);
   const fresh = pageTable(page, 'Freshness').find((each) => each.Stream === name);
   expect(countIn(fresh?.Rows), `${about}page, freshness`).toBe(stored === 0 ? undefined : stored);
-  const told = message?.streams.find((each) => each.name === name);
-  if (told !== undefined)
-    expect(told, `${about}message`).toMatchObject({
+  const notified = message?.streams.find((each) => each.name === name);
+  if (notified !== undefined)
+    expect(notified, `${about}message`).toMatchObject({
       status: stream.status,
       rows: stream.rows,
       inserted: stream.inserted,
@@ -176,7 +176,7 @@ export async function compareFile(
   expect(await space.query(job, rejects), `${about}, rejects`).toEqual([{ n: expected.rejected ?? 0 }]);
 }
 
-/** Compares a destination with what is stored, and with what it is said to have. */
+/** Compares a destination with the stored rows, and with the record of its state. */
 export async function compareDestinations(
   space: Workspace,
   outputs: Outputs,

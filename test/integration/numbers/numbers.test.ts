@@ -68,7 +68,7 @@ interface ComparedRun {
   readonly status: Statuses;
   /** The text of the command that made it. */
   readonly text: string;
-  /** What triggered the figures: an approval sends no requests of its own. */
+  /** The command that made the figures: an approval sends no requests. */
   readonly isRun?: boolean;
 }
 
@@ -111,7 +111,7 @@ async function compare(model: Model, { expected, status, text, isRun = true }: C
   return outputs;
 }
 
-/** Begins a command: what the service and the receivers have seen counts from here. */
+/** Begins a command: requests and messages count from here. */
 async function begin(): Promise<void> {
   receiver.reset();
   await rm(join(space.folder, 'after.txt'), { force: true });
@@ -122,7 +122,7 @@ function oddOf(people: People): number {
   return people.size - keepable(people).size;
 }
 
-/** What a run commits that nothing stops. */
+/** The commit of a run that nothing stops. */
 function commitAll(model: Model, only: readonly StreamName[] = ['people', 'orders', 'gold']) {
   const isNews = () =>
     counted.some(
@@ -158,7 +158,7 @@ interface WellOptions {
   readonly aheadMs?: number;
 }
 
-/** A run that ends well, and does what was planned. */
+/** A run that ends well, as planned. */
 async function well(model: Model, options: WellOptions = {}): Promise<Outputs> {
   const { words = [], only, resumes = false, isFaulty = false, aheadMs } = options;
   await model.serve(space);
@@ -320,7 +320,7 @@ it('every output has the numbers of an independent count, over a series of runs'
   day();
   await well(model);
 
-  // Repetitions, one stream alone, everything anew.
+  // Repetitions, one stream alone, a full run.
   day();
   await space.control('faults', { kind: 'status', status: 503, match: '/profiles', count: 3 });
   await well(model, { isFaulty: true });

@@ -1,4 +1,4 @@
-/** What the service has of one person. `isOdd`: nested deeper than cdsync can keep, so that the record is rejected. */
+/** The profile of one person. `isOdd`: nested deeper than cdsync can keep, so that the record is rejected. */
 interface Person {
   readonly tier: 'gold' | 'silver';
   readonly score: number;
