@@ -79,10 +79,6 @@ const ofDatabases: readonly [string, (trap: Trap) => string][] = [
     'a scalar macro of our name',
     ({ secret }) => `CREATE MACRO s.main.members_as_of(ts) AS (SELECT id FROM ${from(secret)})`,
   ],
-  [
-    'a view that reads a listener',
-    () => `CREATE VIEW s.main.more AS FROM read_csv('http://127.0.0.1:9/x', columns = {a: 'VARCHAR'})`,
-  ],
   ...['md5', '||', 'count', 'read_parquet', 'duckdb_tables', 'duckdb_functions', 'current_database', 'to_json'].map(
     (name): [string, (trap: Trap) => string] => [
       `a macro in the place of ${name}`,
