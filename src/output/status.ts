@@ -90,7 +90,7 @@ export async function jobStatus(
   const alive = owner !== undefined && (await isOwnerAlive(owner));
   const share = alive ? await shareOf(owner.pid) : undefined;
   const reports = await recentReports(layout, 5);
-  const statuses = streams.map(async (name): Promise<StreamStatus> => {
+  const statusOf = async (name: string): Promise<StreamStatus> => {
     const manifest = await readManifest(layout.manifest(name));
     const snapshot =
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
@@ -103,7 +103,7 @@ export async function jobStatus(
     const recognition =
       last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
     return { name, snapshot, checkpoint: await checkpoint(layout, name), recognition, held: why };
-  });
+  };
   return {
     job: layout.job,
     written_by: (await storageWriter(layout)) ?? null,
@@ -114,7 +114,7 @@ export async function jobStatus(
     runs: reports.flatMap(({ jobs }) =>
       jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
     ),
-    streams: await Promise.all(statuses),
+    streams: await Promise.all(streams.map(statusOf)),
     destinations: await destinationStatuses(layout, destinations),
     erasures_pending: layout.remoteFiles?.removalOwed === undefined ? 0 : 1,
     erasures_since: layout.remoteFiles?.removalOwed?.since ?? null,
