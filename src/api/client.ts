@@ -24,6 +24,7 @@ import { TransportError, WithheldError } from './transport-error.js';
 
 export type { SendOptions } from './pending-request.js';
 export type { Operation, RequestCounts } from './request.js';
+export { Trial } from './retry.js';
 export { MalformedBodyError, ServiceError } from './service-error.js';
 
 export interface ServiceClientOptions {
@@ -150,7 +151,7 @@ export class ServiceClient {
       version: this.#headers.versionOf(operation),
       allowance: this.#groups.allowance(operation.group),
       respelled: false,
-      trial: new Trial(),
+      trial: options.trial ?? new Trial(),
       availability: this.#groups.availability(operation.group),
       atOnce: this.atOnce(operation.group),
       refusedTokens: 0,

@@ -12,6 +12,8 @@ export interface SendOptions {
   readonly isOptional?: boolean;
   /** Statuses that may be about this request alone, such as one for too large a page: they too are trusted after few attempts. */
   readonly ownFailures?: ReadonlySet<number> | undefined;
+  /** Of an earlier request for the same records: whether it failed alone, and since when, counts for this one too. */
+  readonly trial?: Trial;
 }
 
 /** One call of `ServiceClient.send`, over all its attempts. */

@@ -162,8 +162,8 @@ export class KeyedFetcher implements PageFetcher {
         pageSize,
         takesLimit: isPage,
         isFirst: asked === null,
-        send: (limit, ownFailures) =>
-          client.send(request.operation({ token: asked, limit }), decode, { signal, meter, ownFailures }),
+        send: (limit, options) =>
+          client.send(request.operation({ token: asked, limit }), decode, { signal, meter, ...options }),
       }).catch((error) => Promise.reject(asked !== null && mayBeDeadToken(error) ? new DeadToken(error) : error));
       pages.push(response.records);
       count += response.count;

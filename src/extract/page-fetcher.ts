@@ -1,4 +1,11 @@
-import { MalformedBodyError, type RequestCounts, type ServiceClient, ServiceError } from '../api/client.js';
+import {
+  MalformedBodyError,
+  type RequestCounts,
+  type SendOptions,
+  type ServiceClient,
+  ServiceError,
+  Trial,
+} from '../api/client.js';
 import type { Operation } from '../api/request.js';
 import type { ResponseBody } from '../api/response-body.js';
 import type { Clock } from '../core/clock.js';
@@ -112,8 +119,7 @@ export function saysVersion(error: unknown): boolean {
 interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
   readonly takesLimit: boolean;
   readonly isFirst: boolean;
-  /** @param ownFailures see {@link SendOptions} */
-  readonly send: (limit: number, ownFailures?: ReadonlySet<number>) => Promise<T>;
+  readonly send: (limit: number, options: Pick<SendOptions, 'ownFailures' | 'trial'>) => Promise<T>;
   /** Called with a page that is of no use. */
   readonly drop?: (page: T) => void;
 }
@@ -128,19 +134,19 @@ export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }:
   for (;;) {
     const { limit } = pageSize;
     const mayShrink = takesLimit && limit > minPageSize;
+    const trial = new Trial();
+    // Other partitions may prove the size meanwhile.
+    const ownFailures = isFirst && mayShrink && limit > (pageSize.accepted ?? 0) ? sizeFailures : undefined;
     try {
-      const page = await send(
-        limit,
-        isFirst && mayShrink && limit > (pageSize.accepted ?? 0) ? sizeFailures : undefined,
-      );
+      const page = await send(limit, { ownFailures, trial });
       pageSize.accepted = Math.max(limit, pageSize.accepted ?? 0);
       return page;
     } catch (error) {
-      const isFailed = isFirst && limit > (pageSize.accepted ?? 0) && sizeFailures.has(statusOf(error));
+      const isFailed = ownFailures?.has(statusOf(error)) === true;
       const isRefused = isFailed || (isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error));
       if (!(isRefused || isTooLarge(error)) || !mayShrink) throw error;
       if (isRefused && !isProven) {
-        const smallest = send(minPageSize).catch((again) => {
+        const smallest = send(minPageSize, { trial }).catch((again) => {
           if (again instanceof ServiceError && again.status === 404) pageSize.accepted = Number.POSITIVE_INFINITY;
           throw isSizeRefusal(again, minPageSize, pageSize) ? error : again;
         });
@@ -221,8 +227,8 @@ export class ListFetcher implements PageFetcher {
       pageSize,
       takesLimit: this.#takesLimit,
       isFirst: token === null,
-      send: (limit, ownFailures) =>
-        client.sendPage(this.#operation({ token, limit }), this.#cut, { signal, meter, ownFailures }),
+      send: (limit, options) =>
+        client.sendPage(this.#operation({ token, limit }), this.#cut, { signal, meter, ...options }),
       drop: ({ response }) => response.dispose(),
     });
     return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
