@@ -57,8 +57,11 @@ export async function writeStateFile(path: string, content: object): Promise<voi
 /** Opening fails if the last part of the path is a link. */
 const noFollow = constants.O_NOFOLLOW ?? 0;
 
-/** How cdsync reads its own text files: a pipe in the place of one is empty, and is not waited for. */
-export const readFlags = { encoding: 'utf8', flag: constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) } as const;
+/** How cdsync reads its own text files: a link in the place of one is an error; a pipe is empty, and is not waited for. */
+export const readFlags = {
+  encoding: 'utf8',
+  flag: constants.O_RDONLY | noFollow | (constants.O_NONBLOCK ?? 0),
+} as const;
 
 /** How cdsync opens its own files to write to them: never through a link. */
 export const openFlags = {

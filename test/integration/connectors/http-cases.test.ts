@@ -1,37 +1,11 @@
-import type { ServerResponse } from 'node:http';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import http from '../../../connectors/http/index.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../../src/core/run-report.js';
-import type { OutgoingRecord, RecordResult } from '../../../src/sdk/index.js';
-import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
-import { Receiver } from '../../fixtures/webhook-server.js';
+import { httpDestinations, json, types } from '../../fixtures/http-destinations.js';
+import { deliver, someRecords } from '../../fixtures/record-driver.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
-let receiver: Receiver;
-let driven: Driven | undefined;
-beforeAll(async () => {
-  receiver = await Receiver.open();
-});
-afterAll(() => receiver.close());
-beforeEach(() => receiver.reset());
-afterEach(async () => {
-  await driven?.close();
-  driven = undefined;
-});
-
-const base = () => `http://127.0.0.1:${receiver.port}`;
-const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
-  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
-
-async function open(options: Record<string, unknown>): Promise<Driven['destination']> {
-  driven = await openRecords(http, { url: `${base()}/x`, body: { id: '{{ id }}' }, ...options });
-  return driven.destination;
-}
-
-const once = async (options: Record<string, unknown>, records: readonly OutgoingRecord[]) =>
-  (await open(options)).send(records, new AbortController().signal);
-const types = (results: readonly (RecordResult | undefined)[]) => results.map((result) => result?.type);
+const { receiver, notices, base, open, once, close } = httpDestinations();
 const idsOf = (body: string) => (JSON.parse(body) as { id: string }[]).map(({ id }) => id);
 
 describe('bodies', () => {
@@ -39,7 +13,7 @@ describe('bodies', () => {
 
   it('as a form have members, lists and NULL', async () => {
     await once({ format: 'form', body: { id: '{{ id }}', m: { n: '{{ n }}' }, x: '{{ x }}', l: '{{ l }}' } }, row);
-    const { body = '', headers } = receiver.received[0] ?? {};
+    const { body = '', headers } = receiver().received[0] ?? {};
     expect(headers?.['content-type']).toBe('application/x-www-form-urlencoded');
     expect([...new URLSearchParams(body)]).toEqual([
       ...[
@@ -55,16 +29,14 @@ describe('bodies', () => {
   it('as a form or JSON leave NULL out with omit_null', async () => {
     const body = { id: '{{ id }}', x: '{{ x }}', z: 'no {{ x }}' };
     await once({ format: 'form', omit_null: true, body }, row);
-    await driven?.close();
     await once({ omit_null: true, body }, row);
-    expect(receiver.received.map((sent) => sent.body)).toEqual(['id=a+b&z=no+', '{"id":"a b","z":"no "}']);
+    expect(receiver().received.map((sent) => sent.body)).toEqual(['id=a+b&z=no+', '{"id":"a b","z":"no "}']);
   });
 
   it('as text are that text; NULL is nothing', async () => {
     await once({ format: 'text', body: 'Hello {{ id }}: {{ l }}' }, row);
-    await driven?.close();
     await once({ format: 'text', body: '{{ x }}' }, row);
-    expect(receiver.received.map((sent) => sent.body)).toEqual(['Hello a b: ["p","q"]', '']);
+    expect(receiver().received.map((sent) => sent.body)).toEqual(['Hello a b: ["p","q"]', '']);
   });
 });
 
@@ -75,9 +47,8 @@ describe('a row is set aside, and nothing is sent', () => {
     const body = method === 'delete' || method === 'get' ? 'none' : { a: 1 };
     const rows = [{ ...someRecords(1)[0], json: JSON.stringify({ id }) } as never];
     expect(types(await once({ url: `${base()}/idx/{{ id }}`, method, body }, rows))).toEqual(['refused']);
-    await driven?.close();
     expect(types(await once({ url: `${base()}/{{ id }}/y?q=1`, method, body }, rows))).toEqual(['refused']);
-    expect(receiver.received).toEqual([]);
+    expect(receiver().received).toEqual([]);
   });
 
   it.each(['..\\..', '.\t.', '..\n', 'a/../../b'])('with | raw, for %j', async (id) => {
@@ -85,13 +56,13 @@ describe('a row is set aside, and nothing is sent', () => {
     expect(types(await once({ url: `${base()}/idx/{{ id | raw }}`, method: 'delete', body: 'none' }, rows))).toEqual([
       'refused',
     ]);
-    expect(receiver.received).toEqual([]);
+    expect(receiver().received).toEqual([]);
   });
 
   it.each(['a\nb', 'a\r\nx: y', 'a\0', '日'])('whose header would be %j', async (id) => {
     const rows = [{ ...someRecords(1)[0], json: JSON.stringify({ id }) } as never];
     expect(types(await once({ headers: { 'x-id': '{{ id }}' } }, rows))).toEqual(['refused']);
-    expect(receiver.received).toEqual([]);
+    expect(receiver().received).toEqual([]);
   });
 });
 
@@ -100,7 +71,7 @@ describe('responses', () => {
   it.each([...Object.entries(packed), ['deflate', deflateRawSync] as const])(
     'packed with %s are read',
     async (encoding, pack) => {
-      receiver.reset((_, response) =>
+      receiver().reset((_, response) =>
         response.writeHead(200, { 'content-encoding': encoding }).end(pack(JSON.stringify({ errors: [{ index: 1 }] }))),
       );
       const results = await once(
@@ -118,7 +89,7 @@ describe('responses', () => {
     ['<head><title>Sign in</title></head>', 'text/plain'],
     ['<form action="/login">', 'text/html; charset=utf-8'],
   ])('with a page for people acknowledge nothing: %s', async (page, type) => {
-    receiver.reset((_, response) => response.writeHead(200, { 'content-type': type }).end(page));
+    receiver().reset((_, response) => response.writeHead(200, { 'content-type': type }).end(page));
     await expect(once({}, someRecords(1))).rejects.toMatchObject({ code: 'destination_refused' });
   });
 
@@ -128,14 +99,14 @@ describe('responses', () => {
     ['br', 'plain'],
     ['deflate', '\u0000'],
   ])('that cannot be unpacked acknowledge nothing, and the reason says so: %s', async (encoding, body) => {
-    receiver.reset((_, response) => response.writeHead(200, { 'content-encoding': encoding }).end(body));
+    receiver().reset((_, response) => response.writeHead(200, { 'content-encoding': encoding }).end(body));
     const [result] = await once({}, someRecords(1));
     const reason = expect.stringMatching(/^a response that cannot be unpacked from 127\.0\.0\.1:\d+ \(\w+\)$/);
     expect(result).toMatchObject({ type: 'again', reason });
   });
 
   it.each(['ok', '', '1'])('of text/html that are no page acknowledge: %j', async (body) => {
-    receiver.reset((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(body));
+    receiver().reset((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(body));
     expect(types(await once({}, someRecords(1)))).toEqual(['acknowledged']);
   });
 
@@ -154,7 +125,7 @@ describe('responses', () => {
   ];
   it.each(waits)('of 429 whose %s asks to wait: %s', async (name, value, seconds) => {
     const text = value();
-    receiver.reset((_, response) => response.writeHead(429, { [name]: text }).end());
+    receiver().reset((_, response) => response.writeHead(429, { [name]: text }).end());
     const [result] = await once({}, someRecords(1));
     expect(result).toMatchObject({ type: 'again', isForAll: true });
     const { afterMs } = result as { afterMs?: number };
@@ -163,7 +134,7 @@ describe('responses', () => {
   });
 
   it('by key name records as text, exactly, then without case; a list missing refuses none', async () => {
-    receiver.reset(({ body }, response) =>
+    receiver().reset(({ body }, response) =>
       json(response, 207, body.includes('K-') ? {} : { failed: [{ ids: ['K-1'], why: 'bad k-1' }, { ids: 'k-3' }] }),
     );
     const response = { results: { path: 'failed', key: 'ids', reason: 'why' } };
@@ -173,7 +144,7 @@ describe('responses', () => {
   });
 
   it('about records that were not sent acknowledge nothing: halves', async () => {
-    receiver.reset(({ body }, response) => {
+    receiver().reset(({ body }, response) => {
       const ids = idsOf(body);
       json(response, 200, { failed: ids.includes('k-2') ? [{ id: 'someone-else' }] : [] });
     });
@@ -183,7 +154,7 @@ describe('responses', () => {
   });
 
   it('by order without their list acknowledge nothing', async () => {
-    receiver.reset((_, response) => json(response, 200, { ok: true }));
+    receiver().reset((_, response) => json(response, 200, { ok: true }));
     const results = await once(
       { batch: {}, response: { results: { path: 'items', status: 'status' } } },
       someRecords(2),
@@ -192,7 +163,7 @@ describe('responses', () => {
   });
 
   it('of a receiver that is away, in the form of results, are no rejects', async () => {
-    receiver.reset((_, response) => json(response, 503, { errors: ['overloaded'], items: [] }));
+    receiver().reset((_, response) => json(response, 503, { errors: ['overloaded'], items: [] }));
     for (const results of [
       { path: 'errors', index: 'index' },
       { path: 'items', status: 'status' },
@@ -200,13 +171,12 @@ describe('responses', () => {
       expect(new Set(types(await once({ batch: {}, response: { results } }, someRecords(3))))).toEqual(
         new Set(['again']),
       );
-      await driven?.close();
     }
-    expect(receiver.received).toHaveLength(2);
+    expect(receiver().received).toHaveLength(2);
   });
 
   it('of 200 that `again` names are tried again, and `success` refuses others', async () => {
-    receiver.reset((_, response, count) =>
+    receiver().reset((_, response, count) =>
       json(response, 200, count === 1 ? { ok: false, error: 'ratelimited' } : { ok: count > 2, error: 'no_user' }),
     );
     const response = {
@@ -215,19 +185,18 @@ describe('responses', () => {
     };
     const results = await deliver(await open({ response }), someRecords(2), 1);
     expect(types([...results.values()]).sort()).toEqual(['acknowledged', 'refused']);
-    expect(receiver.received).toHaveLength(3);
+    expect(receiver().received).toHaveLength(3);
   });
 
   it('with a count are a notice, and no reject', async () => {
-    receiver.reset((_, response) => json(response, 200, { num_invalid: 2 }));
+    receiver().reset((_, response) => json(response, 200, { num_invalid: 2 }));
     const destination = await open({ batch: {}, response: { count: 'num_invalid' } });
     expect(new Set(types(await destination.send(someRecords(3), new AbortController().signal)))).toEqual(
       new Set(['acknowledged']),
     );
-    const { notices } = driven as Driven;
-    await driven?.close();
-    driven = undefined;
-    expect(notices.join()).toContain('did not take 2 records');
+    const listed = notices();
+    await close();
+    expect(listed.join()).toContain('did not take 2 records');
   });
 });
 
@@ -236,7 +205,7 @@ describe('one bad record', () => {
     'answered %i as a whole, after those before it were stored, costs the others nothing',
     async (status) => {
       const stored = new Map<string, number>();
-      receiver.reset(({ body }, response) => {
+      receiver().reset(({ body }, response) => {
         for (const id of idsOf(body)) {
           if (id === 'k-36') return json(response, status, { message: 'k-36 is a duplicate' });
           stored.set(id, (stored.get(id) ?? 0) + 1);
@@ -248,13 +217,13 @@ describe('one bad record', () => {
       expect([refused.length, stored.size]).toEqual([1, 99]);
       expect(refused[0]).toMatchObject({ reason: expect.stringContaining(String(status)) });
       expect(JSON.stringify(refused)).not.toContain('k-36');
-      expect(receiver.received.length).toBeLessThanOrEqual(15);
+      expect(receiver().received.length).toBeLessThanOrEqual(15);
     },
   );
 
   it('that gets 500 does not keep the others of its batch back, each with a separate URL', async () => {
     const taken = new Set<string>();
-    receiver.reset(({ path }, response) => {
+    receiver().reset(({ path }, response) => {
       if (path === '/c/k-0') return response.writeHead(500).end();
       taken.add(path);
       return response.writeHead(204).end();
@@ -265,37 +234,37 @@ describe('one bad record', () => {
   });
 
   it('a receiver that is away gets few requests, however long the batch is', async () => {
-    receiver.reset((_, response) => response.writeHead(500).end());
+    receiver().reset((_, response) => response.writeHead(500).end());
     const destination = await open({ batch: { records: 1000 } });
     for (let round = 0; round < 5; round += 1)
       expect(new Set(types(await destination.send(someRecords(1000), new AbortController().signal)))).toEqual(
         new Set(['again']),
       );
-    expect(receiver.received.length).toBeLessThan(110);
+    expect(receiver().received.length).toBeLessThan(110);
   });
 });
 
 describe('a request that may have been done', () => {
   it.each(['no response', '504'])('goes out again with the same bytes and key: %s', async (how) => {
-    receiver.reset((_, response, count) => {
+    receiver().reset((_, response, count) => {
       if (count > 1) return response.writeHead(204).end();
       return how === '504' ? response.writeHead(504).end() : response.destroy();
     });
     await deliver(await open({ idempotency: { header: 'Idempotency-Key' } }), someRecords(1), 1);
-    const [first, second] = receiver.received.map(({ body, headers }) => [body, headers['idempotency-key']]);
+    const [first, second] = receiver().received.map(({ body, headers }) => [body, headers['idempotency-key']]);
     expect(first?.[1]).toMatch(/^[0-9a-f]{32}$/);
     expect(second).toEqual(first);
   });
 
   it('has a new key after a response of 500, and for an item that must be sent again', async () => {
-    receiver.reset((_, response, count) =>
+    receiver().reset((_, response, count) =>
       count === 1
         ? response.writeHead(500).end()
         : json(response, 200, { items: [{ status: count === 2 ? 429 : 200 }] }),
     );
     const response = { results: { path: 'items', status: 'status' } };
     await deliver(await open({ idempotency: { header: 'k' }, response, batch: { records: 1 } }), someRecords(1), 1);
-    expect(new Set(receiver.received.map(({ headers }) => headers.k)).size).toBe(3);
+    expect(new Set(receiver().received.map(({ headers }) => headers.k)).size).toBe(3);
   });
 });
 
@@ -318,7 +287,7 @@ describe('the whole program', () => {
   it('sends nothing if a template names a column that is not there', async () => {
     await configure('unknown', { body: { id: '{{ id }}', mail: '{{ emial }}' } });
     const { code, delivery } = await cdsync('run', 'unknown.json');
-    expect([code, delivery?.error?.code, receiver.received.length]).toEqual([5, 'template_invalid', 0]);
+    expect([code, delivery?.error?.code, receiver().received.length]).toEqual([5, 'template_invalid', 0]);
     expect(delivery?.error?.message).toContain('"email"');
   });
 
@@ -335,7 +304,7 @@ describe('the whole program', () => {
     const ids = (await space.query('waits', 'select id from members order by id')).map(({ id }) => String(id));
     const bad = ids[700] as string;
     const taken = new Set<string>();
-    receiver.reset(({ body }, response) => {
+    receiver().reset(({ body }, response) => {
       const sent = idsOf(body);
       if (sent.includes(bad)) return response.writeHead(500).end();
       for (const id of sent) taken.add(id);
@@ -346,9 +315,9 @@ describe('the whole program', () => {
       ...[5, 'partial', 1, 'records_waiting'],
     ]);
     expect(taken.size).toBe(ids.length - 1);
-    expect(receiver.received.length).toBeLessThan(60);
-    receiver.reset();
+    expect(receiver().received.length).toBeLessThan(60);
+    receiver().reset();
     expect(await cdsync('push', 'waits.json')).toMatchObject({ code: 0, delivery: { status: 'ok', waiting: 0 } });
-    expect(receiver.received.map(({ body }) => idsOf(body))).toEqual([[bad]]);
+    expect(receiver().received.map(({ body }) => idsOf(body))).toEqual([[bad]]);
   });
 });

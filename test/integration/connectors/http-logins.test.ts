@@ -1,40 +1,16 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import http from '../../../connectors/http/index.js';
 import type { HttpShape } from '../../../connectors/http/options.js';
-import type { DestinationContext, OutgoingRecord, RecordResult } from '../../../src/sdk/index.js';
+import type { DestinationContext } from '../../../src/sdk/index.js';
 import { map } from '../../../src/sdk/option.js';
-import { type Driven, openRecords, someRecords } from '../../fixtures/record-driver.js';
-import { Receiver } from '../../fixtures/webhook-server.js';
+import { httpDestinations, json, types } from '../../fixtures/http-destinations.js';
+import { someRecords } from '../../fixtures/record-driver.js';
 
-let receiver: Receiver;
-let driven: Driven | undefined;
-beforeAll(async () => {
-  receiver = await Receiver.open();
-});
-afterAll(() => receiver.close());
-beforeEach(() => receiver.reset());
-afterEach(async () => {
-  await driven?.close();
-  driven = undefined;
-});
-
-const base = () => `http://127.0.0.1:${receiver.port}`;
-const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
-  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
-
-async function open(options: Record<string, unknown>): Promise<Driven['destination']> {
-  driven = await openRecords(http, { url: `${base()}/x`, body: { id: '{{ id }}' }, ...options });
-  return driven.destination;
-}
-
-const once = async (options: Record<string, unknown>, records: readonly OutgoingRecord[]) =>
-  (await open(options)).send(records, new AbortController().signal);
-const types = (results: readonly (RecordResult | undefined)[]) => results.map((result) => result?.type);
+const { receiver, notices, base, open, once } = httpDestinations();
 
 describe('a login', () => {
   it.each([
@@ -43,16 +19,16 @@ describe('a login', () => {
     [{ header: { name: 'X-Key', value: 'secret-key' } }, 'x-key', 'secret-key'],
   ])('%j goes out in its header', async (auth, name, value) => {
     expect(types(await once({ auth }, someRecords(1)))).toEqual(['acknowledged']);
-    expect(receiver.received[0]?.headers[name]).toBe(value);
+    expect(receiver().received[0]?.headers[name]).toBe(value);
   });
 
   it('as a parameter of the URL is encoded, after those that it has', async () => {
     await once({ url: `${base()}/x?a=1`, auth: { query: { name: 'api_key', value: 'a&b' } } }, someRecords(1));
-    expect(receiver.received[0]?.path).toBe('/x?a=1&api_key=a%26b');
+    expect(receiver().received[0]?.path).toBe('/x?a=1&api_key=a%26b');
   });
 
   it('that a response repeats is in no reason', async () => {
-    receiver.reset((_, response) => json(response, 400, { message: 'the key secret-key-77 may not do this' }));
+    receiver().reset((_, response) => json(response, 400, { message: 'the key secret-key-77 may not do this' }));
     const [result] = await once({ auth: { header: { name: 'x-key', value: 'secret-key-77' } } }, someRecords(1));
     expect(result).toMatchObject({ type: 'refused' });
     expect(JSON.stringify(result)).not.toContain('secret-key-77');
@@ -66,7 +42,7 @@ describe('oauth2', () => {
   /** Issues tokens; the API takes the newest only. */
   function server({ expires = 3600 as number | undefined, takesRaw = false } = {}) {
     const state = { issued: 0, revoked: false };
-    receiver.reset(({ path, headers, body }, response) => {
+    receiver().reset(({ path, headers, body }, response) => {
       if (path !== '/token') {
         const isGood = headers.authorization === `Bearer token-${state.issued}` && !state.revoked;
         return response.writeHead(isGood ? 204 : 401).end();
@@ -85,7 +61,7 @@ describe('oauth2', () => {
     });
     return state;
   }
-  const logins = () => receiver.received.filter(({ path }) => path === '/token');
+  const logins = () => receiver().received.filter(({ path }) => path === '/token');
 
   it('logs in once for all, with id and secret form-encoded in the header, and says which scope is missing', async () => {
     server();
@@ -94,7 +70,7 @@ describe('oauth2', () => {
     const { headers, body } = logins()[0] ?? {};
     expect(Buffer.from(String(headers?.authorization).slice(6), 'base64').toString()).toBe('c%3A1:s%2F1');
     expect(Object.fromEntries(new URLSearchParams(body))).toEqual({ grant_type: 'client_credentials', scope: 'a b' });
-    expect(driven?.notices.join()).toContain('b is missing');
+    expect(notices().join()).toContain('b is missing');
   });
 
   it('sends them once more as they are after 401', async () => {
@@ -122,13 +98,13 @@ describe('oauth2', () => {
     );
     expect(types(results.flat())).toEqual(Array(4).fill('acknowledged'));
     expect(logins()).toHaveLength(2);
-    receiver.reset(({ path }, response) =>
+    receiver().reset(({ path }, response) =>
       path === '/token' ? json(response, 200, { access_token: 'token-x' }) : response.writeHead(401).end(),
     );
     await expect(destination.send(someRecords(1), new AbortController().signal)).rejects.toMatchObject({
       code: 'destination_login',
     });
-    expect(receiver.received.length).toBeLessThan(6);
+    expect(receiver().received.length).toBeLessThan(6);
   });
 
   it('keeps a refresh token that the server replaces, also one that a check got', async () => {
@@ -158,7 +134,7 @@ describe('oauth2', () => {
 
 describe('a check', () => {
   it('sends `test` with the whole login, and no row', async () => {
-    receiver.reset(({ path, headers }, response) =>
+    receiver().reset(({ path, headers }, response) =>
       response.writeHead(path === '/me?api_key=k' && headers['x-team'] === 'crm' ? 200 : 403).end(),
     );
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
@@ -171,7 +147,7 @@ describe('a check', () => {
     const result = await http.check?.({ ...context, options } as unknown as DestinationContext<HttpShape>, []);
     await rm(folder, { recursive: true });
     expect(result?.lacks).toEqual([]);
-    expect(receiver.received).toHaveLength(1);
+    expect(receiver().received).toHaveLength(1);
   });
 
   it.each(['https://api.{{ x }}.com/', 'https://api.example.com{{ x }}', 'https://{{ x }}'])(
@@ -186,7 +162,7 @@ describe('rate', () => {
   it('counts in any span, over several limits, and over deliveries', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
     const times: number[] = [];
-    receiver.reset((_, response) => {
+    receiver().reset((_, response) => {
       times.push(performance.now());
       response.writeHead(204).end();
     });
