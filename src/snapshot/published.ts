@@ -191,8 +191,11 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   async function query(sql: string): Promise<StreamedResult> {
     try {
       return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
-    } catch (error) {
-      throw asError(error, sql);
+    } catch (thrown) {
+      const error = asError(thrown, sql);
+      // A view or macro of an altered file may be what was refused, and not the query.
+      if (error.code === 'sql_not_allowed') await refuseAltered(connection, path, true);
+      throw error;
     }
   }
   async function shaped(
@@ -260,13 +263,13 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   };
 }
 
-/** @param runsAnything whether a definition could read files. @throws {CdsyncError} `storage_altered` */
-async function refuseAltered(connection: DuckDBConnection, path: string, runsAnything: boolean): Promise<void> {
+/** @param comparesDefinitions not only their names; needed if one could read files. @throws {CdsyncError} `storage_altered` */
+async function refuseAltered(connection: DuckDBConnection, path: string, comparesDefinitions: boolean): Promise<void> {
   const session = new Session(connection);
   const [named] = await session.rows('SELECT system.main.current_database() AS name');
   const store = { session, path, database: String(named?.name) };
   const streams = await assertOwnTables(store);
-  if (runsAnything) await assertOwnDefinitions(store, streams, { isWritable: false });
+  if (comparesDefinitions) await assertOwnDefinitions(store, streams, { isWritable: false });
 }
 
 /** Names without duplicates: DuckDB's client numbers the others so too. */
