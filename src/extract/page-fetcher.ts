@@ -135,7 +135,7 @@ export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }:
     const { limit } = pageSize;
     const mayShrink = takesLimit && limit > minPageSize;
     const trial = new Trial();
-    // Other partitions may prove the size meanwhile.
+    // Other partitions may prove the size before this request ends.
     const ownFailures = isFirst && mayShrink && limit > (pageSize.accepted ?? 0) ? sizeFailures : undefined;
     try {
       const page = await send(limit, { ownFailures, trial });

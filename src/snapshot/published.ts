@@ -193,7 +193,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
     } catch (thrown) {
       const error = asError(thrown, sql);
-      // A view or macro of an altered file may be what was refused, and not the query.
+      // A view or macro of an altered file may be refused, and not the query.
       if (error.code === 'sql_not_allowed') await refuseAltered(connection, path, true);
       throw error;
     }
