@@ -62,6 +62,7 @@ describe('the tarball', () => {
       /^docs\/.*\.md$/,
       /^docs\/report\.png$/,
       /^docs\/metrics\/\w+\.(yml|json)$/,
+      /^docs\/recipes\/[\w.-]+\.(yml|yaml|py|sh)$/,
       /^connectors\/\w+\/README\.md$/,
       /^configs\/[\w.-]+\.(yaml|json|csv|txt)$/,
       /^(package\.json|LICENSE|[A-Z]+\.md)$/,
