@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { blocksOf, writeFiles } from '../fixtures/recipes.js';
+import { substituted } from '../fixtures/recipes.js';
 import { SshServer, sshdIsInstalled } from '../fixtures/sshd.js';
 import { Workspace } from '../fixtures/workspace.js';
 
 const sha256 = (value: string | Buffer) => createHash('sha256').update(value).digest('hex');
 
-describe.skipIf(!sshdIsInstalled())('docs/export.md, three partners', () => {
+describe.skipIf(!sshdIsInstalled())('docs/recipes/partners.yaml', () => {
   let space: Workspace;
   let server: SshServer;
   let env: Record<string, string>;
@@ -22,11 +22,8 @@ describe.skipIf(!sshdIsInstalled())('docs/export.md, three partners', () => {
       ['sftp://cdp@files.partner.example/incoming', server.url],
       ['SHA256:…', server.prints.ed25519],
     ]);
-    await writeFiles(
-      space,
-      (await blocksOf('export.md')).filter(({ file }) => file === 'partners.yaml'),
-      own,
-    );
+    const recipe = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'recipes', 'partners.yaml'), 'utf8');
+    await writeFile(join(space.folder, 'partners.yaml'), substituted(recipe, own));
   });
   afterAll(async () => {
     await server.close();

@@ -1,23 +1,22 @@
-import { writeFile } from 'node:fs/promises';
+import { copyFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import http from '../../../connectors/http/index.js';
 import type { OutgoingRecord } from '../../../src/sdk/index.js';
-import { blocksOf } from '../../fixtures/recipes.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
 import { type Received, Receiver } from '../../fixtures/webhook-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
-const page = 'http-recipes.md';
+const file = join(import.meta.dirname, '..', '..', '..', 'docs', 'recipes', 'http.yaml');
 
 let receiver: Receiver;
 let driven: Driven | undefined;
 const recipes = new Map<string, Record<string, unknown>>();
 beforeAll(async () => {
   receiver = await Receiver.open();
-  for (const { heading, text } of await blocksOf(page))
-    recipes.set(heading, (parse(text) as Record<string, unknown>[])[0] ?? {});
+  const { jobs } = parse(await readFile(file, 'utf8'));
+  for (const recipe of jobs.crm.destinations) recipes.set(recipe.name, recipe);
 });
 afterAll(() => receiver.close());
 beforeEach(() => receiver.reset());
@@ -74,7 +73,7 @@ const only = (status: number, body: unknown) => () => ({ status, body });
 const first = { id: 'k-0', email: 'Person0@Example.com' };
 
 const documented: Record<string, Documented> = {
-  HubSpot: {
+  hubspot: {
     request: {
       method: 'POST',
       path: '/crm/v3/objects/contacts/batch/upsert',
@@ -97,7 +96,7 @@ const documented: Record<string, Documented> = {
     }),
     refused: ['k-1'],
   },
-  Braze: {
+  braze: {
     request: {
       method: 'POST',
       path: '/users/track',
@@ -118,7 +117,7 @@ const documented: Record<string, Documented> = {
     refused: ['k-1'],
     left: { method: 'POST', path: '/users/delete', body: { external_ids: ['k-2'] } },
   },
-  Klaviyo: {
+  klaviyo: {
     request: {
       method: 'POST',
       path: '/api/profile-import',
@@ -140,7 +139,7 @@ const documented: Record<string, Documented> = {
         : { status: 201, body: { data: { type: 'profile' } } },
     refused: ['k-1'],
   },
-  Iterable: {
+  iterable: {
     request: {
       method: 'POST',
       path: '/api/users/bulkUpdate',
@@ -158,7 +157,7 @@ const documented: Record<string, Documented> = {
     }),
     refused: ['k-1'],
   },
-  'Segment, RudderStack': {
+  segment: {
     request: {
       method: 'POST',
       path: '/v1/batch',
@@ -174,7 +173,7 @@ const documented: Record<string, Documented> = {
     reply: only(200, { success: true }),
     refused: [],
   },
-  'Meta custom audience': {
+  audience: {
     request: {
       method: 'POST',
       path: '/v23.0/120200000000000000/users',
@@ -193,7 +192,7 @@ const documented: Record<string, Documented> = {
       body: { payload: { schema: ['EMAIL', 'PHONE'], data: [[expect.any(String), expect.any(String)]] } },
     },
   },
-  Mailchimp: {
+  mailchimp: {
     request: {
       method: 'PUT',
       path: expect.stringMatching(/^\/3\.0\/lists\/a1b2c3d4e5\/members\/[0-9a-f]{32}$/) as unknown as string,
@@ -210,7 +209,7 @@ const documented: Record<string, Documented> = {
       body: undefined,
     },
   },
-  Salesforce: {
+  salesforce: {
     request: {
       method: 'PATCH',
       path: '/services/data/v64.0/composite/sobjects/Contact/External_Id__c',
@@ -237,7 +236,7 @@ const documented: Record<string, Documented> = {
           },
     refused: ['k-1'],
   },
-  Airtable: {
+  airtable: {
     request: {
       method: 'PATCH',
       path: '/v0/appAAAAAAAAAAAAAA/Members',
@@ -252,19 +251,19 @@ const documented: Record<string, Documented> = {
         : { status: 200, body: { records: [] } },
     refused: ['k-1'],
   },
-  'Customer.io': {
+  customerio: {
     request: { method: 'PUT', path: '/api/v1/customers/k-0', body: { email: first.email, tier: 'gold', points: 10 } },
     reply: ({ path }) =>
       path.endsWith('/k-1') ? { status: 400, body: { meta: { error: 'wrong' } } } : { status: 200, body: {} },
     refused: ['k-1'],
     left: { method: 'DELETE', path: '/api/v1/customers/k-2', body: undefined },
   },
-  'Slack: a message for each new VIP': {
+  new_vips: {
     request: { method: 'POST', path: '/hook/1', body: { text: 'k-0 is new among the VIPs' } },
     reply: only(200, 'ok'),
     refused: [],
   },
-  OpenSearch: {
+  search: {
     request: {
       method: 'POST',
       path: '/members/_bulk',
@@ -288,7 +287,7 @@ const documented: Record<string, Documented> = {
     refused: ['k-1'],
     left: { method: 'POST', path: '/members/_bulk', body: [{ delete: { _id: 'k-2' } }] },
   },
-  CouchDB: {
+  couch: {
     request: {
       method: 'POST',
       path: '/changes/_bulk_docs',
@@ -301,7 +300,7 @@ const documented: Record<string, Documented> = {
     reply: only(201, [{ id: people[1]?.id, error: 'forbidden', reason: 'refused by a validation' }]),
     refused: ['k-1'],
   },
-  'n8n, Zapier': {
+  flow: {
     request: { method: 'POST', path: '/hook/1', body: { op: 'insert', id: 'k-0', email: first.email, tier: 'gold' } },
     reply: only(200, { status: 'success' }),
     refused: [],
@@ -342,31 +341,16 @@ const answering = ({ reply }: Documented) =>
       .end(isText ? body : JSON.stringify(body));
   });
 
-it('of the page are accepted by the reader of configurations, all in one file', async () => {
+it('are accepted by the reader of configurations, all in one file', async () => {
   const space = await Workspace.open({ profiles: 10 });
-  const text = [...(await blocksOf(page))].map((block) => block.text.trimEnd().replace(/^/gm, '      ')).join('\n');
-  const streams = ['members', 'vip'].map(
-    (name) => `      - { name: ${name}, source: index_profiles, index: loyalty_members }`,
-  );
-  const service = `{ base_url: "${space.service.url}", tenant_id: acme, auth: { token: "\${CDS_TOKEN}" } }`;
-  const lines = [
-    'version: 1',
-    `service: ${service}`,
-    'storage: ./data',
-    'jobs:',
-    '  crm:',
-    '    streams:',
-    ...streams,
-    '    destinations:',
-  ];
-  await writeFile(join(space.folder, 'recipes.yaml'), `${lines.join('\n')}\n${text}`);
+  await copyFile(file, join(space.folder, 'recipes.yaml'));
   const { code, stderr } = await space.cdsync(['check', 'recipes.yaml', '--offline']);
   await space.close();
   expect([code, stderr]).toEqual([0, expect.any(String)]);
 });
 
-describe('a recipe of the page', () => {
-  it('is here for each heading, and each here is on the page', () => {
+describe('a recipe', () => {
+  it('has its documentation here, and each here is a recipe', () => {
     expect([...recipes.keys()].sort()).toEqual(Object.keys(documented).sort());
   });
 
@@ -389,7 +373,7 @@ describe('a recipe of the page', () => {
     async (name, documented) => {
       answering({
         ...documented,
-        reply: only(200, name === 'OpenSearch' ? { items: [{ delete: { status: 200 } }] } : {}),
+        reply: only(200, name === 'search' ? { items: [{ delete: { status: 200 } }] } : {}),
       });
       const results = await deliver(await open(name), [leaver], 500);
       expect(results.get(leaver.id)).toEqual({ type: 'acknowledged' });
