@@ -5,7 +5,7 @@ import { ColumnSet } from '../../columns/columns.js';
 import { maskedValueSql } from '../../columns/masked-value.js';
 import { rowKey } from '../../columns/row-hash.js';
 import { CdsyncError } from '../../core/errors.js';
-import { fileText, sqlText, sqlTexts } from '../../core/sql.js';
+import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { beforeTable, changesTable, storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
@@ -124,22 +124,48 @@ async function waitingRejects(layout: JobLayout, stream: string): Promise<string
   return lines.map((line) => String((JSON.parse(line) as { key: unknown }).key));
 }
 
+/** The keys of rows that name people in a column of texts, such as the second id of a pair, and which key each names. */
+async function keysOfNaming(
+  { session }: SnapshotStore,
+  { stream, key, columns }: StreamState,
+  forms: KeyForms['forms'],
+): Promise<Map<string, Set<number>>> {
+  const texts = ColumnSet.restore(columns).list.filter(({ type, form }) => type === 'VARCHAR' || form !== undefined);
+  const naming = new Map<string, Set<number>>();
+  if (texts.length === 0) return naming;
+  const values = texts.map(({ name }) => `${quoteIdentifier(name)}::VARCHAR`).join(', ');
+  const rows = [storeTable(stream), changesTable(stream), beforeTable(stream)]
+    .map((table) => `SELECT ${rowKey(key)} AS key, unnest([${values}]) AS text FROM ${table}`)
+    .join(' UNION ALL ');
+  for (const { key: row, text } of await session.rows(
+    `SELECT DISTINCT key, text FROM (${rows}) WHERE text IN (SELECT unnest(${sqlTexts([...forms.keys()])}))`,
+  ))
+    naming.set(String(row), new Set([...(naming.get(String(row)) ?? []), ...(forms.get(String(text)) ?? [])]));
+  return naming;
+}
+
 /**
  * Finds the data that a stream has of some people: in snapshot, changes and history, in Parquet files of any run, in rejects, in the record
  * cache, and in uncommitted readings.
  * @param isPart whether a text of a key of several columns is enough, so that `p-1` finds `["vip","p-1"]`
+ * @param sources of a ledger: the streams whose rows it keeps; a row that names the people in any column is found
  */
 export async function findPeople(
   store: SnapshotStore,
   { database, layout, state }: { database: Database; layout: JobLayout; state: StreamState },
-  { requested, isPart }: { requested: readonly string[]; isPart: boolean },
+  { requested, isPart, sources }: { requested: readonly string[]; isPart: boolean; sources: readonly StreamState[] },
 ): Promise<FoundPeople> {
-  const { forms, lacksSalt } = await keyForms(store, database, state, requested);
+  const { forms: ownForms, lacksSalt } = await keyForms(store, database, state, requested);
+  const forms = new Map(ownForms);
+  for (const source of sources)
+    for (const [form, asked] of (await keyForms(store, database, source, requested)).forms) forms.set(form, asked);
+  if (sources.length > 0) for (const [text, asked] of await keysOfNaming(store, state, forms)) forms.set(text, asked);
   const counts = { rows: 0, changes: 0, history: 0, rejects: 0, parquet: 0, cache: 0, held: 0, unfinished: 0 };
   const keys = new Map<string, Set<number>>();
-  const key = isPart ? state.key : state.key.slice(0, 1);
+  const anyPart = isPart || sources.length > 0;
+  const key = anyPart ? state.key : state.key.slice(0, 1);
   const note = (text: string) => {
-    const parts = isPart ? partsOfKey(text, state.key) : [text];
+    const parts = anyPart ? partsOfKey(text, state.key) : [text];
     const asked = parts.flatMap((part) => [...(forms.get(part) ?? [])]);
     if (asked.length > 0) keys.set(text, new Set([...(keys.get(text) ?? []), ...asked]));
     return asked.length > 0;

@@ -24,6 +24,7 @@ import { eraseFromReports } from './erase-from-reports.js';
 import { type ErasureDestination, erasureDestinations, type Receiver } from './erasure-destinations.js';
 import { absentKey, type FoundPeople, findPeople, keyForms } from './find-person.js';
 import { filesWith } from './find-value-files.js';
+import { ledgerSources, ownKeys } from './ledgers.js';
 
 /** The result of `cdsync forget` in one job: the erased rows, and where traces stay. It contains no key and no value. */
 export interface ForgetResult {
@@ -111,10 +112,11 @@ export async function findInStreams(
 ): Promise<{ state: StreamState; found: FoundPeople }[]> {
   const { streams } = await store.state();
   if (stream !== undefined) refuseUnknown(job, stream, [...streams.keys()]);
-  const chosen = [...streams.values()].filter((state) => stream === undefined || state.stream === stream);
   const all: { state: StreamState; found: FoundPeople }[] = [];
-  for (const state of chosen) {
-    const options = { requested, isPart: stream === undefined };
+  for (const state of streams.values()) {
+    const sources = ledgerSources(job, streams, state.stream);
+    if (stream !== undefined && ![state, ...sources].some((source) => source.stream === stream)) continue;
+    const options = { requested, isPart: stream === undefined, sources };
     all.push({ state, found: await findPeople(store, { database: engine.database, layout, state }, options) });
   }
   return all;
@@ -154,8 +156,9 @@ async function targetsOf(
   const targets: Target[] = [];
   for (const { state, found } of people) {
     const { forms } = await keyForms(store, database, state, request.keys);
-    const wanted = request.stream === undefined && found.keys.size > 0 ? [] : forms.keys();
-    if (found.keys.size > 0 || isMeant)
+    const wanted = request.stream !== state.stream && found.keys.size > 0 ? [] : forms.keys();
+    const isAsked = request.stream === undefined || request.stream === state.stream;
+    if (found.keys.size > 0 || (isMeant && isAsked))
       targets.push({ state, forms, keys: [...new Set([...wanted, ...found.keys.keys()])] });
   }
   return targets;
@@ -218,18 +221,19 @@ const mostTexts = 100;
 /** The texts that show whether a file still has data of the people; of other streams, those that their rows have too. */
 async function searchTexts(
   store: SnapshotStore,
-  { targets, request }: ErasureTask,
+  task: ErasureTask,
   texts: readonly string[],
 ): Promise<{ searched: string[]; others: string[] }> {
-  const keys = new Set([...request.keys, ...targets.flatMap((target) => [...target.keys])]);
+  const keys = new Set(ownKeys(task));
   const shared = new Set<string>();
   const others: string[] = [];
   for (const state of (await store.state()).streams.values()) {
-    const isTarget = targets.some((target) => target.state.stream === state.stream);
+    const isTarget = task.targets.some((target) => target.state.stream === state.stream);
     const { whole, parts } = await heldTexts(store, state, texts);
     for (const text of parts) shared.add(text);
+    // Another person may have had the same: who was merged into this one.
+    for (const text of whole) if (!isTarget || !keys.has(text)) shared.add(text);
     if (isTarget) continue;
-    for (const text of whole) shared.add(text);
     if ([...whole].some((text) => keys.has(text))) others.push(state.stream);
   }
   return { searched: texts.filter((text) => !shared.has(text)), others };
@@ -238,14 +242,14 @@ async function searchTexts(
 /** Erases the rows from the store, and publishes the remaining ones. */
 async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: ErasureTask): Promise<Erased> {
   const { database, clock } = engine;
-  const { layout, job, targets, before, request } = task;
-  const all = [...new Set([...request.keys, ...targets.flatMap(({ keys }) => keys)])];
+  const { layout, job, targets, before } = task;
+  const all = ownKeys(task);
   const values: string[] = [];
   for (const { state, keys } of targets) values.push(...(await identifyingValues(store, state, keys)));
   // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
   await eraseFromDeliveries(engine, task);
   await eraseFromReports(layout, all);
-  await discardReadings(layout, task);
+  await discardReadings(task);
   const run = await createRun(layout, clock.now());
   const folderOf = (stream: string) => layout.streamRun(run.runId, stream);
   const common = {
@@ -282,8 +286,12 @@ async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: Eras
 }
 
 /** Uncommitted readings may have the people too: the next run reads their streams again. */
-async function discardReadings(layout: JobLayout, { targets, before, request }: ErasureTask): Promise<void> {
-  const touched = targets.map(({ state }) => state.stream);
+async function discardReadings({ layout, job, targets, before, request }: ErasureTask): Promise<void> {
+  // A row that a ledger would add may name the people in any column.
+  const ledgers = [...before.streams.keys()].filter((name) =>
+    ledgerSources(job, before.streams, name).some(({ stream }) => [undefined, stream].includes(request.stream)),
+  );
+  const touched = [...targets.map(({ state }) => state.stream), ...ledgers];
   for (const runId of await runFolders(layout)) {
     const discarded = new Set(touched);
     // Of a reading that was cut short, not every record has its key in a file.
