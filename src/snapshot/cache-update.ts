@@ -222,14 +222,23 @@ export async function eraseFromCache(store: SnapshotStore, layout: JobLayout, ta
   const { stream, keys, storeId, before, runId, folder } = task;
   const known = layout.known(stream);
   const { header, table } = (await readCacheFile(known, () => undefined).catch(() => undefined)) ?? {};
-  table?.free();
-  if (header === undefined || header.store_id !== storeId || header.run_id !== before) return removeCacheFile(known);
-  const all = `FROM read_parquet(${fileText(cachePaths(known).keys(header.id))})`;
+  if (header === undefined || table === undefined || header.store_id !== storeId || header.run_id !== before) {
+    table?.free();
+    return removeCacheFile(known);
+  }
+  const all = `SELECT key, raw_hi, raw_lo FROM read_parquet(${fileText(cachePaths(known).keys(header.id))}) WHERE key`;
+  const list = `(SELECT unnest(${sqlTexts(keys)}))`;
   const { fingerprint, secret, separator, verified_at } = header;
   const about = { store_id: storeId, run_id: runId, fingerprint, secret, separator, verified_at };
-  const left = `SELECT key, raw_hi, raw_lo ${all} WHERE key NOT IN (SELECT unnest(${sqlTexts(keys)}))`;
+  const setOf = async (rows: number) => {
+    await eachHash(store, `SELECT raw_hi, raw_lo FROM (${all} IN ${list})`, (hash) => table.remove(hash, 0));
+    if (table.count === rows) return table;
+    // Two rows have shared a hash: it must stay as long as one of them does.
+    table.free();
+    return undefined;
+  };
   // Whatever becomes of the new file, the old one must go.
-  await writeKnown(store, { query: left, folder, about })
+  await writeKnown(store, { query: `${all} NOT IN ${list}`, folder, about, setOf })
     .then((id) => promote(folder, known, id))
     .catch(() => removeCacheFile(known));
 }

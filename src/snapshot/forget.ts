@@ -42,7 +42,7 @@ export interface Forgotten {
 /** Between the values of a row: texts do not have it. */
 const separator = '\u001f';
 
-type NamedColumn = { readonly name: string; readonly type: string };
+export type NamedColumn = { readonly name: string; readonly type: string };
 
 const isText = (type: string) => type === 'VARCHAR' || type === 'JSON';
 const isNested = (type: string) => type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type);
@@ -71,60 +71,55 @@ function isOfType(text: string, type: string): boolean {
  * a text of each row would take ten times as long.
  */
 export function hasValue(columns: readonly NamedColumn[], texts: readonly string[]): string {
-  const list = `(SELECT unnest(${sqlTexts(texts)}))`;
   const tests = columns.flatMap((column) => {
     const value = quoteIdentifier(column.name);
-    if (column.type === 'VARCHAR') return [`${value} IN ${list}`];
+    // A subquery would be planned, and hashed, once for each column.
+    if (column.type === 'VARCHAR') return [`${value} IN (${texts.map(sqlText).join(', ')})`];
     if (isText(column.type) || isNested(column.type))
       return texts.map((text) => `contains(${textOf(column)}, ${sqlText(JSON.stringify(text))})`);
     return texts
       .filter((text) => isOfType(text, column.type))
       .map((text) => `${value} = TRY_CAST(${sqlText(text)} AS ${column.type})`);
   });
-  return tests.length === 0 ? 'false' : tests.map((test) => `coalesce(${test}, false)`).join(' OR ');
+  return tests.length === 0 ? 'false' : tests.join(' OR ');
 }
-
-/** Of more people at once, only the keys are searched for. */
-const mostPeople = 100;
 
 /** A longer text is in SQL and in memory many times over, and its row has shorter ones. */
 const maxSearchedLetters = 4000;
 
-/** Texts that only these rows have, of 6 to 4,000 characters: a search for them shows whether a file still has data of the person. */
+/** Texts that only these rows have, of 6 to 4,000 characters: a search for them shows whether a file still has data of the person. @param most number of them */
 export async function identifyingValues(
   { session }: SnapshotStore,
   { stream, key, columns }: StreamState,
-  keys: readonly string[],
+  { keys, most }: { keys: readonly string[]; most: number },
 ): Promise<string[]> {
   const table = storeTable(stream);
-  const own = `${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
+  const own = `${rowKey(key)} IN (${keys.map(sqlText).join(', ')})`;
   const texts = ColumnSet.restore(columns).list.flatMap(({ name, type }) => (type === 'VARCHAR' ? [name] : []));
-  if (texts.length === 0 || keys.length > mostPeople) return [];
-  const value = (index: number) => quoteIdentifier(texts[index] ?? '');
-  const lists = texts.map(
-    (_, index) =>
-      `list(DISTINCT ${value(index)}) FILTER (length(${value(index)}) BETWEEN 6 AND ${maxSearchedLetters}) AS v${index}`,
-  );
-  const [mine] =
-    await session.rows(`SELECT to_json({${texts.map((_, index) => `v${index}: v${index}`).join(', ')}})::VARCHAR AS found
-    FROM (SELECT ${lists.join(', ')} FROM ${table} WHERE ${own})`);
-  const found = JSON.parse(String(mine?.found)) as Record<string, string[] | null>;
-  const columnsOf = texts.map((_, index) => found[`v${index}`] ?? []);
-  if (columnsOf.every((values) => values.length === 0)) return [];
-  // One pass over the rows of others, whatever the number of columns.
-  const shared = columnsOf.map((values, index) =>
-    values.length === 0
-      ? `[]::VARCHAR[] AS v${index}`
-      : `list(DISTINCT ${value(index)}) FILTER (list_contains(${sqlTexts(values)}, ${value(index)})) AS v${index}`,
-  );
-  const [others] =
-    await session.rows(`SELECT to_json({${texts.map((_, index) => `v${index}: v${index}`).join(', ')}})::VARCHAR AS found
-    FROM (SELECT ${shared.join(', ')} FROM ${table} WHERE NOT (${own}))`);
-  const theirs = JSON.parse(String(others?.found)) as Record<string, string[] | null>;
-  return [
-    ...new Set(columnsOf.flatMap((values, index) => values.filter((text) => !theirs[`v${index}`]?.includes(text)))),
-  ];
+  if (texts.length === 0 || keys.length === 0 || most <= 0) return [];
+  const short = (name: string) =>
+    `CASE WHEN length(${quoteIdentifier(name)}) BETWEEN 6 AND ${maxSearchedLetters} THEN ${quoteIdentifier(name)} END AS ${quoteIdentifier(name)}`;
+  const rows = await session.rows(`SELECT ${texts.map(short).join(', ')} FROM ${table} WHERE ${own}`);
+  const values = texts.flatMap((name) => {
+    const ofColumn = rows.flatMap((row) => (row[name] == null ? [] : [String(row[name])]));
+    return [...new Set(ofColumn)].map((text) => ({ name, text }));
+  });
+  const unique = new Set<string>();
+  for (let from = 0; from < values.length && unique.size < most; from += textsAtOnce) {
+    const some = values.slice(from, from + textsAtOnce);
+    // A text that many rows have is found at once, and one that few have is looked for in one column.
+    const isShared = some.map(
+      ({ name, text }, index) =>
+        `EXISTS (SELECT 1 FROM ${table} WHERE ${quoteIdentifier(name)} = ${sqlText(text)} AND NOT (${own})) AS shared_${index}`,
+    );
+    const [shared] = await session.rows(`SELECT ${isShared.join(', ')}`);
+    for (const [index, { text }] of some.entries()) if (shared?.[`shared_${index}`] !== true) unique.add(text);
+  }
+  return [...unique].slice(0, most);
 }
+
+/** At most this number of texts is looked for in one pass. */
+const textsAtOnce = 50;
 
 /** Texts that rows of a stream have: as a whole value, and as a part of a longer one. */
 interface HeldTexts {
@@ -132,13 +127,10 @@ interface HeldTexts {
   readonly parts: ReadonlySet<string>;
 }
 
-/** At most this number of texts is looked for in one pass. */
-const textsAtOnce = 50;
-
 /** Which of the texts a stream's rows, changes and history have. */
 export async function heldTexts(
   { session }: SnapshotStore,
-  { stream, columns }: Pick<StreamState, 'stream' | 'columns'>,
+  { stream, columns, large_texts: areLarge }: Pick<StreamState, 'stream' | 'columns' | 'large_texts'>,
   texts: readonly string[],
 ): Promise<HeldTexts> {
   const hasNumber = texts.some((text) => /^[-+0-9.:TZe ]+$/.test(text));
@@ -150,20 +142,20 @@ export async function heldTexts(
   for (let from = 0; from < texts.length; from += textsAtOnce) {
     const some = texts.slice(from, from + textsAtOnce);
     const forms = (text: string) => [...new Set([text, JSON.stringify(text).slice(1, -1)])];
+    const row = `${sqlText(separator)} || concat_ws(${sqlText(separator)}, ${list.map(textOf).join(', ')}) || ${sqlText(separator)}`;
+    // One text of each row takes half the time of tests of each column, but 2,048 large rows do not fit in memory.
     const hits = list.flatMap((column) =>
-      some.flatMap((text) => forms(text).map((form) => `contains(${textOf(column)}, ${sqlText(form)})`)),
+      some.flatMap((text) =>
+        forms(text).map((form) => `coalesce(contains(${textOf(column)}, ${sqlText(form)}), false)`),
+      ),
     );
-    const row = `(${sqlText(separator)} || concat_ws(${sqlText(separator)}, ${list.map(textOf).join(', ')}) || ${sqlText(separator)})`;
-    const rows = tables
-      .map(
-        (table) =>
-          `SELECT ${row} AS row FROM ${table} WHERE ${hits.map((hit) => `coalesce(${hit}, false)`).join(' OR ')}`,
-      )
-      .join(' UNION ALL ');
+    const where = areLarge === true ? ` WHERE ${hits.join(' OR ')}` : '';
+    const rows = tables.map((table) => `SELECT ${row} AS row FROM ${table}${where}`).join(' UNION ALL ');
     const tests = some.flatMap((text, index) => {
       const isPart = forms(text).map((form) => `contains(row, ${sqlText(form)})`);
-      const whole = [`${separator}${text}${separator}`, JSON.stringify(text)];
-      const isWhole = whole.map((form) => `contains(row, ${sqlText(form)})`);
+      const isWhole = [`${separator}${text}${separator}`, JSON.stringify(text)].map(
+        (form) => `contains(row, ${sqlText(form)})`,
+      );
       return [`bool_or(${isPart.join(' OR ')}) AS part_${index}`, `bool_or(${isWhole.join(' OR ')}) AS whole_${index}`];
     });
     const [found] = await session.rows(`SELECT ${tests.join(', ')} FROM (${rows})`);

@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { entriesBelow } from '../../core/folders.js';
-import { fileText } from '../../core/sql.js';
-import { hasValue } from '../../snapshot/forget.js';
+import { fileText, fileTexts, internalName, quoteIdentifier, sqlText } from '../../core/sql.js';
+import { hasValue, type NamedColumn } from '../../snapshot/forget.js';
 import type { Session } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
 
@@ -18,13 +18,15 @@ export async function filesBelow(folder: string, ...endings: string[]): Promise<
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
+const fileColumn = internalName('file');
+
 /** A shorter text may occur anywhere by chance. */
 const leastTextBytes = 6;
 const chunkBytes = 4 * 1024 * 1024;
 
-async function holds(path: string, texts: readonly Buffer[]): Promise<boolean> {
-  const overlap = Math.max(...texts.map(({ length }) => length));
-  const chunk = Buffer.alloc(chunkBytes + overlap);
+/** Whether a file has one of the texts as bytes. @param chunk of the size of {@link chunkBytes} and the longest text, for all files */
+async function holds(path: string, texts: readonly Buffer[], chunk: Buffer): Promise<boolean> {
+  const overlap = chunk.length - chunkBytes;
   const handle = await open(path, 'r');
   try {
     let kept = 0;
@@ -41,15 +43,28 @@ async function holds(path: string, texts: readonly Buffer[]): Promise<boolean> {
   }
 }
 
-/** Compression hides the texts from a search for bytes, so DuckDB reads the rows. */
-async function parquetHolds(session: Session, path: string, texts: readonly string[]): Promise<boolean> {
-  const file = `read_parquet(${fileText(path)})`;
-  const described = await session.rows(`DESCRIBE SELECT * FROM ${file}`);
-  const columns = described.map(({ column_name: name, column_type: type }) => ({
-    name: String(name),
-    type: String(type),
-  }));
-  return (await session.number(`SELECT count(*) FROM ${file} WHERE ${hasValue(columns, texts)}`)) > 0;
+/**
+ * Which Parquet files have one of the texts. Compression hides them from a search for bytes, so DuckDB reads the rows: those of all
+ * files with the same columns in one statement, because a statement for each file takes ten times as long.
+ */
+async function parquetWith(session: Session, paths: readonly string[], texts: readonly string[]): Promise<string[]> {
+  const alike = new Map<string, { columns: NamedColumn[]; paths: string[] }>();
+  for (const path of paths) {
+    const described = await session.rows(`DESCRIBE SELECT * FROM read_parquet(${fileText(path)})`);
+    const columns = described.map((each) => ({ name: String(each.column_name), type: String(each.column_type) }));
+    const group = alike.get(JSON.stringify(columns)) ?? { columns, paths: [] };
+    alike.set(JSON.stringify(columns), group);
+    group.paths.push(path);
+  }
+  const holding: string[] = [];
+  for (const { columns, paths: some } of alike.values()) {
+    const rows = `read_parquet(${fileTexts(some)}, filename = ${sqlText(fileColumn)})`;
+    const has = await session.rows(
+      `SELECT DISTINCT ${quoteIdentifier(fileColumn)} AS path FROM ${rows} WHERE ${hasValue(columns, texts)}`,
+    );
+    holding.push(...has.map(({ path }) => String(path)));
+  }
+  return holding;
 }
 
 /** Lock files are not opened: closing one would drop the lock that DuckDB has on it in this process. */
@@ -65,12 +80,11 @@ export async function filesWith(session: Session, layout: JobLayout, texts: read
   const searched = texts.filter((text) => Buffer.byteLength(text) >= leastTextBytes);
   if (searched.length === 0) return [];
   const bytes = searched.map((text) => Buffer.from(text));
-  const found: string[] = [];
-  for (const path of await filesBelow(layout.folder)) {
-    if (isLockFile(layout, path)) continue;
-    const has =
-      (await holds(path, bytes)) || (path.endsWith('.parquet') && (await parquetHolds(session, path, searched)));
-    if (has) found.push(relative(layout.folder, path));
-  }
-  return found.sort();
+  const chunk = Buffer.allocUnsafe(chunkBytes + Math.max(...bytes.map(({ length }) => length)));
+  const paths = (await filesBelow(layout.folder)).filter((path) => !isLockFile(layout, path));
+  const holding: string[] = [];
+  for (const path of paths) if (await holds(path, bytes, chunk)) holding.push(path);
+  const others = paths.filter((path) => path.endsWith('.parquet') && !holding.includes(path));
+  holding.push(...(await parquetWith(session, others, searched)));
+  return holding.map((path) => relative(layout.folder, path)).sort();
 }

@@ -244,8 +244,11 @@ async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: Eras
   const { database, clock } = engine;
   const { layout, job, targets, before } = task;
   const all = ownKeys(task);
-  const values: string[] = [];
-  for (const { state, keys } of targets) values.push(...(await identifyingValues(store, state, keys)));
+  const texts = new Set(all);
+  for (const { state, keys } of targets) {
+    const most = mostTexts - texts.size;
+    for (const text of await identifyingValues(store, state, { keys, most })) texts.add(text);
+  }
   // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
   await eraseFromDeliveries(engine, task);
   await eraseFromReports(layout, all);
@@ -275,7 +278,7 @@ async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: Eras
     const erasing = { stream: state.stream, keys, storeId, before: state.run_id, runId: run.runId };
     await eraseFromCache(store, layout, { ...erasing, folder: folderOf(state.stream) });
   }
-  const { searched, others } = await searchTexts(store, task, [...new Set([...all, ...values])].slice(0, mostTexts));
+  const { searched, others } = await searchTexts(store, task, [...texts].slice(0, mostTexts));
   await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
   await discardStreams(
     layout,

@@ -123,7 +123,7 @@ describe('forgetting rows', () => {
     const store = await snapshots.store();
     const state = (await store.state()).streams.get('members');
     if (state === undefined) throw new Error('nothing was committed');
-    expect(await identifyingValues(store, state, ['a'])).toEqual([secret]);
+    expect(await identifyingValues(store, state, { keys: ['a'], most: 9 })).toEqual([secret]);
     const { layout } = snapshots;
     const folder = join(layout.streamRun(runId, 'members'), 'parts');
     const task = {
