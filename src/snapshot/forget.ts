@@ -151,17 +151,16 @@ export async function heldTexts(
     );
     const where = areLarge === true ? ` WHERE ${hits.join(' OR ')}` : '';
     const rows = tables.map((table) => `SELECT ${row} AS row FROM ${table}${where}`).join(' UNION ALL ');
-    const tests = some.flatMap((text, index) => {
-      const isPart = forms(text).map((form) => `contains(row, ${sqlText(form)})`);
-      const isWhole = [`${separator}${text}${separator}`, JSON.stringify(text)].map(
-        (form) => `contains(row, ${sqlText(form)})`,
-      );
-      return [`bool_or(${isPart.join(' OR ')}) AS part_${index}`, `bool_or(${isWhole.join(' OR ')}) AS whole_${index}`];
+    const isIn = (someForms: readonly string[]) =>
+      someForms.map((form) => `contains(row, ${sqlText(form)})`).join(' OR ');
+    const tests = some.map((text, index) => {
+      const whole = isIn([`${separator}${text}${separator}`, JSON.stringify(text)]);
+      return `max(CASE WHEN NOT (${isIn(forms(text))}) THEN 0 WHEN ${whole} THEN 2 ELSE 1 END) AS text_${index}`;
     });
-    const [found] = await session.rows(`SELECT ${tests.join(', ')} FROM (${rows})`);
+    const [held] = await session.rows(`SELECT ${tests.join(', ')} FROM (${rows})`);
     for (const [index, text] of some.entries()) {
-      if (found?.[`whole_${index}`] === true) whole.add(text);
-      else if (found?.[`part_${index}`] === true) parts.add(text);
+      if (held?.[`text_${index}`] === 2) whole.add(text);
+      else if (held?.[`text_${index}`] === 1) parts.add(text);
     }
   }
   return { whole, parts };
