@@ -19,6 +19,7 @@ const long = [
   'test/integration/connectors/export-faults.test.ts',
   'test/integration/connectors/export-series.test.ts',
   'test/integration/connectors/http-servers.test.ts',
+  'test/integration/connectors/silence.test.ts',
   'test/integration/copied-storage.test.ts',
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',

@@ -37,6 +37,8 @@ export interface QueryRequest {
   readonly useLegacySql: false;
   readonly defaultDataset: { readonly projectId: string; readonly datasetId: string };
   readonly labels: Readonly<Record<string, string>>;
+  /** Only looks at the query. */
+  readonly dryRun?: true;
   /** Begins a session, whose id the job's metadata have. */
   readonly createSession?: true;
   /** The session that the query is a part of. */

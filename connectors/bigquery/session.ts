@@ -5,16 +5,29 @@ import {
   type OptionValues,
   type SqlRow,
   type SqlSession,
+  sleep,
   unavailable,
+  whileResponding,
 } from '../../src/sdk/index.js';
 import { identifier, literal } from './dialect.js';
 import { bigqueryError, type Place } from './errors.js';
 import type { bigqueryOptions } from './options.js';
-import type { BigqueryClient, BigquerySdk, ClientOptions, DmlStats, Job, LoadField, QueryRequest } from './sdk.js';
+import type {
+  BigqueryClient,
+  BigqueryFailure,
+  BigquerySdk,
+  ClientOptions,
+  DmlStats,
+  Job,
+  LoadField,
+  QueryRequest,
+} from './sdk.js';
 import { loadField } from './types.js';
 
 type BigqueryValues = OptionValues<typeof bigqueryOptions>;
 
+/** How long the API may take to respond to a small request. */
+const answerMs = 10_000;
 const labels = { application: 'cdsync' };
 const dml = /^(INSERT|UPDATE|DELETE|MERGE)\s/;
 
@@ -66,15 +79,40 @@ export class Session implements SqlSession {
   }
 
   async #finished<T>(begin: () => Promise<readonly [Job, ...unknown[]]>, result: (job: Job) => Promise<T>): Promise<T> {
-    try {
+    const work = async () => {
       const [job] = await begin();
       this.#running = job;
       if (this.#isStopped) await job.cancel().catch(() => undefined);
-      return await result(job);
+      return result(job);
+    };
+    try {
+      // The library waits for a response without end.
+      return await whileResponding(work(), { server: 'BigQuery', responds: () => this.#responds() });
     } catch (error) {
       throw bigqueryError(error, this.#place);
     } finally {
       this.#running = undefined;
+    }
+  }
+
+  /** Whether the API responds to a job that costs nothing, be it by a refusal. */
+  async #responds(): Promise<boolean> {
+    const { project: projectId, dataset: datasetId } = this.#place;
+    const request = {
+      query: 'SELECT 1',
+      useLegacySql: false,
+      defaultDataset: { projectId, datasetId },
+      labels,
+    } as const;
+    const asked = this.#client.createQueryJob({ ...request, dryRun: true }).then(
+      () => true,
+      ({ code }: BigqueryFailure) => typeof code === 'number',
+    );
+    const ended = new AbortController();
+    try {
+      return await Promise.race([asked, sleep(answerMs, ended.signal).then(() => false)]);
+    } finally {
+      ended.abort();
     }
   }
 

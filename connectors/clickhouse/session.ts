@@ -1,7 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client';
-import type { LoadData, OptionValues, SqlRow, SqlSession } from '../../src/sdk/index.js';
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  ClickHouseLogLevel,
+  type ClickHouseSettings,
+  createClient,
+} from '@clickhouse/client';
+import {
+  type LoadData,
+  type OptionValues,
+  type SqlRow,
+  type SqlSession,
+  whileResponding,
+} from '../../src/sdk/index.js';
 import { clickhouseError, type Rights } from './errors.js';
 import type { clickhouseOptions } from './options.js';
 import { identifier, literal } from './types.js';
@@ -75,9 +87,15 @@ export class Session implements SqlSession {
     return { abort_signal: this.#signal, query_id: `${this.#prefix}-${randomUUID()}` };
   }
 
+  /** Some statements over a large table take long, and the server gives no sign of life. */
   async #classified<T>(work: () => Promise<T>): Promise<T> {
+    const responds = () =>
+      this.#greeted({ abort_signal: never }).then(
+        () => true,
+        (error) => error instanceof ClickHouseError || clickhouseError(error, this.#rights).kind !== 'retryable',
+      );
     try {
-      return await work();
+      return await whileResponding(work(), { server: 'ClickHouse', responds, cut: () => this.stop() });
     } catch (error) {
       throw clickhouseError(error, this.#rights);
     }
@@ -85,9 +103,13 @@ export class Session implements SqlSession {
 
   /** @throws {CdsyncError} `destination_unavailable` if the server does not respond soon */
   async greet(): Promise<void> {
+    await this.#classified(() => this.#greeted({}));
+  }
+
+  async #greeted(more: { readonly abort_signal?: AbortSignal }): Promise<void> {
     const client = createClient({ ...this.#options, request_timeout: greetMs });
     try {
-      await this.#classified(() => client.command({ query: 'SELECT 1', ...this.#common }));
+      await client.command({ query: 'SELECT 1', ...this.#common, ...more });
     } finally {
       await client.close().catch(() => undefined);
     }

@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import mysql, { type ResultSetHeader, type RowDataPacket } from 'mysql2/promise';
 import {
+  callAfter,
   decodedLogin,
   isThisMachine,
   type LoadData,
@@ -9,10 +10,11 @@ import {
   type OptionValues,
   type SqlSession,
   TransactionalSession,
+  whileResponding,
 } from '../../src/sdk/index.js';
 import { loadFile } from './bulk-load.js';
 import { lockSeconds } from './dialect.js';
-import { mysqlError, type Rights } from './errors.js';
+import { mysqlError, type Rights, type ServerError } from './errors.js';
 import type { mysqlOptions } from './options.js';
 
 const connectMs = 15_000;
@@ -46,12 +48,14 @@ function connectionOptions({ url, password, tls }: MysqlValues): mysql.Connectio
 export class Session extends TransactionalSession implements SqlSession {
   readonly #connection: mysql.Connection;
   readonly #socket: Socket;
+  readonly #login: mysql.ConnectionOptions;
   #rights: Rights;
   #collation = '';
   #packetBytes = 0;
 
-  private constructor(connection: mysql.Connection, socket: Socket, rights: Rights) {
+  private constructor(connection: mysql.Connection, socket: Socket, login: mysql.ConnectionOptions, rights: Rights) {
     super();
+    this.#login = login;
     this.#connection = connection;
     this.#socket = socket;
     this.#rights = rights;
@@ -62,10 +66,10 @@ export class Session extends TransactionalSession implements SqlSession {
   static async open(values: MysqlValues): Promise<Session> {
     const options = connectionOptions(values);
     const rights: Rights = { user: options.user ?? '', database: options.database ?? '' };
-    const socket = connect({ host: options.host ?? '', port: options.port ?? 0, keepAlive: true, noDelay: true });
-    let session: Session | undefined;
+    const socket = socketFor(options);
     try {
-      session = new Session(await mysql.createConnection({ ...options, stream: socket }), socket, rights);
+      const connection = await mysql.createConnection({ ...options, stream: socket });
+      const session = new Session(connection, socket, options, rights);
       await session.#prepare();
       return session;
     } catch (error) {
@@ -132,8 +136,10 @@ export class Session extends TransactionalSession implements SqlSession {
   }
 
   async #query<T extends RowDataPacket[] | ResultSetHeader>(query: mysql.QueryOptions): Promise<T> {
+    const { askMs: everyMs } = this;
+    const asked = { server: 'MySQL', responds: () => responds(this.#login), cut: () => this.stop(), everyMs };
     try {
-      const [result] = await this.#connection.query<T>(query);
+      const [result] = await whileResponding(this.#connection.query<T>(query), asked);
       return result;
     } catch (error) {
       throw mysqlError(error, this.#rights);
@@ -146,7 +152,27 @@ export class Session extends TransactionalSession implements SqlSession {
   }
 
   async close(): Promise<void> {
+    // A silent server never ends the connection.
+    const cancel = callAfter(connectMs, () => this.#socket.destroy());
     await this.#connection.end().catch(() => undefined);
+    cancel();
     this.#socket.destroy();
+  }
+}
+
+function socketFor({ host = '', port = 0 }: mysql.ConnectionOptions): Socket {
+  return connect({ host, port, keepAlive: true, noDelay: true });
+}
+
+/** Whether the server responds to a new connection, be it by a refusal. */
+async function responds(login: mysql.ConnectionOptions): Promise<boolean> {
+  const socket = socketFor(login);
+  try {
+    const connection = await mysql.createConnection({ ...login, stream: socket });
+    void connection.end().catch(() => undefined);
+    return true;
+  } catch (error) {
+    socket.destroy();
+    return (error as ServerError).sqlState !== undefined;
   }
 }

@@ -1,10 +1,13 @@
 import pg from 'pg';
 import {
+  callAfter,
   type DestinationContext,
   type LoadData,
+  orClose,
   type SqlRow,
   type SqlSession,
   TransactionalSession,
+  whileResponding,
   withoutPostgresTls,
   withPostgresTls,
 } from '../../src/sdk/index.js';
@@ -20,11 +23,13 @@ const lockMs = 60_000;
 export class PostgresSession extends TransactionalSession implements SqlSession {
   readonly client: pg.Client;
   readonly rights: Rights;
+  readonly #login: pg.ClientConfig;
 
-  private constructor(client: pg.Client, rights: Rights) {
+  private constructor(client: pg.Client, rights: Rights, login: pg.ClientConfig) {
     super();
     this.client = client;
     this.rights = rights;
+    this.#login = login;
   }
 
   /** Connects, with the settings that loads rely on. */
@@ -32,13 +37,14 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     const url = new URL(options.url.reveal());
     // The driver knows the host of a URL without one.
     const { host } = new pg.Client({ connectionString: withoutPostgresTls(url).href });
-    const client = new pg.Client({
+    const login = {
       connectionString: withPostgresTls(url, host, options.tls).href,
       ...(options.password === undefined ? {} : { password: options.password.reveal() }),
       connectionTimeoutMillis: connectMs,
       keepAlive: true,
       application_name: `cdsync ${destination}`,
-    });
+    };
+    const client = new pg.Client(login);
     const rights: Rights = {
       user: client.user ?? decodeURIComponent(url.username),
       database: client.database ?? url.pathname.slice(1),
@@ -46,25 +52,29 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     };
     // An idle connection that breaks reports it here; ignore that, because the next statement fails anyhow.
     client.on('error', () => undefined);
-    try {
-      await client.connect();
-      await client.query(
+    const session = new PostgresSession(client, rights, login);
+    return orClose(session, async () => {
+      await session.#classified(client.connect());
+      await session.run(
         `SET TIME ZONE 'UTC'; SET lock_timeout = ${lockMs}; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on`,
       );
-    } catch (error) {
-      await client.end().catch(() => undefined);
-      throw postgresError(error, rights);
-    }
-    return new PostgresSession(client, rights);
+      return session;
+    });
   }
 
-  async #query(sql: string): Promise<{ rows: SqlRow[]; count: number }> {
+  async #classified<T>(work: Promise<T>): Promise<T> {
+    const { askMs: everyMs } = this;
+    const asked = { server: 'PostgreSQL', responds: () => responds(this.#login), cut: () => this.stop(), everyMs };
     try {
-      const { rows, rowCount } = await this.client.query<SqlRow & Record<string, unknown>>(sql);
-      return { rows, count: rowCount ?? 0 };
+      return await whileResponding(work, asked);
     } catch (error) {
       throw postgresError(error, this.rights);
     }
+  }
+
+  async #query(sql: string): Promise<{ rows: SqlRow[]; count: number }> {
+    const { rows, rowCount } = await this.#classified(this.client.query<SqlRow & Record<string, unknown>>(sql));
+    return { rows, count: rowCount ?? 0 };
   }
 
   async rows(sql: string): Promise<SqlRow[]> {
@@ -75,13 +85,9 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     return (await this.#query(sql)).count;
   }
 
-  async fill(target: string, data: LoadData, signal: AbortSignal): Promise<number> {
+  fill(target: string, data: LoadData, signal: AbortSignal): Promise<number> {
     const { columns } = data;
-    try {
-      return await this.loadFiles(data, (file) => copyFile(this.client, file, { target, columns, signal }));
-    } catch (error) {
-      throw postgresError(error, this.rights);
-    }
+    return this.loadFiles(data, (file) => this.#classified(copyFile(this.client, file, { target, columns, signal })));
   }
 
   stop(): void {
@@ -90,6 +96,23 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
   }
 
   async close(): Promise<void> {
+    // A silent server never ends the connection.
+    const cancel = callAfter(connectMs, () => this.client.connection.stream.destroy());
     await this.client.end().catch(() => undefined);
+    cancel();
+  }
+}
+
+/** Whether the server responds to a new connection, be it by a refusal. */
+async function responds(login: pg.ClientConfig): Promise<boolean> {
+  const client = new pg.Client(login);
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return true;
+  } catch (error) {
+    return error instanceof pg.DatabaseError;
+  } finally {
+    void client.end().catch(() => undefined);
   }
 }

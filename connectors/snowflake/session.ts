@@ -7,7 +7,9 @@ import {
   orClose,
   type SqlRow,
   type SqlSession,
+  silenceMs,
   unavailable,
+  whileResponding,
 } from '../../src/sdk/index.js';
 import { fileStage } from './dialect.js';
 import { type Rights, snowflakeError } from './errors.js';
@@ -78,9 +80,12 @@ export class Session implements SqlSession {
       // By default the driver writes a log to the standard output.
       sdk.configure({ logLevel: 'OFF' });
       connection = sdk.createConnection(connectionOptions(options));
-      await new Promise<void>((resolve, reject) => {
+      const connected = new Promise<void>((resolve, reject) => {
         connection.connect((error) => (error ? reject(error) : resolve()));
       });
+      // The driver asks a silent server for six minutes.
+      const responds = async () => false;
+      await whileResponding(connected, { server: 'Snowflake', responds, everyMs: silenceMs });
     } catch (error) {
       throw snowflakeError(error, rights);
     }

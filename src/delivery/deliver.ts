@@ -7,6 +7,7 @@ import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { Connector, DestinationContext } from '../sdk/destination.js';
+import { reachingMs } from '../sdk/silence.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
@@ -37,8 +38,6 @@ export function isRefusal({ code }: CdsyncError): boolean {
 const attempts = 5;
 const firstDelayMs = 1_000;
 const longestDelayMs = 30_000;
-/** After this time no further attempt is made to reach a destination: a silent one costs the time-out of each. */
-const reachingMs = 25_000;
 /** How long an interrupted delivery may take to ask the destination for its state. */
 const askingMs = 10_000;
 

@@ -5,6 +5,7 @@ import { byProxy, proxyFor } from '../core/proxy.js';
 import { ProxyFailure } from '../core/proxy-failure.js';
 import { decodedLogin } from '../core/secret.js';
 import { systemCode } from './errors.js';
+import { silenceMs as reachingMs } from './silence.js';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
@@ -44,7 +45,7 @@ interface HttpOptions {
   /** Most requests under way at the same time. */
   readonly connections: number;
   readonly connectMs: number;
-  /** The longest wait for the response to begin, or to continue. Default: 5 minutes. 0: without end. */
+  /** The longest wait for the response to begin, or to continue: of the first at most 40 s. Default: 5 minutes. 0: without end. */
   readonly silenceMs?: number | undefined;
   /** Of a longer response the rest is not read. Default: all of it is. */
   readonly maxBytes?: number | undefined;
@@ -92,6 +93,8 @@ export class HttpConnections {
   readonly #open: () => Promise<Pool>;
   #pool: Promise<Pool> | undefined;
   readonly #maxBytes: number;
+  /** Of requests before the first response. */
+  #limits: { readonly headersTimeout?: number; readonly bodyTimeout?: number };
 
   /** @throws {CdsyncError} `proxy_invalid` */
   constructor(server: URL, { connections, connectMs, silenceMs, maxBytes, ...tls }: HttpOptions) {
@@ -100,12 +103,13 @@ export class HttpConnections {
     const connect = { timeout: connectMs, ...certificates };
     const proxy = proxyFor(server, process.env);
     this.#maxBytes = maxBytes ?? Number.POSITIVE_INFINITY;
-    const timeouts = silenceMs === undefined ? {} : { headersTimeout: silenceMs, bodyTimeout: silenceMs };
+    const limits = (ms?: number) => (ms === undefined ? {} : { headersTimeout: ms, bodyTimeout: ms });
+    this.#limits = limits(silenceMs && Math.min(silenceMs, reachingMs));
     this.#open = async () => {
       // Not before the first request: commands that send none start sooner.
       const { buildConnector, Pool } = await import('../core/undici.js');
       const way = proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect));
-      return new Pool(server.origin, { connections, connect: way, ...timeouts });
+      return new Pool(server.origin, { connections, connect: way, ...limits(silenceMs) });
     };
   }
 
@@ -127,7 +131,8 @@ export class HttpConnections {
     signal?: AbortSignal,
   ): Promise<HttpResponse> {
     this.#pool ??= this.#open();
-    const response = await (await this.#pool).request({ method, path, headers, body: sent, ...(signal && { signal }) });
+    const request = { method, path, headers, body: sent, ...(signal && { signal }), ...this.#limits };
+    const response = await (await this.#pool).request(request);
     const chunks: Buffer[] = [];
     let length = 0;
     for await (const chunk of response.body) {
@@ -135,6 +140,7 @@ export class HttpConnections {
       length += (chunk as Buffer).length;
       if (length > this.#maxBytes) break;
     }
+    this.#limits = {};
     const received = { status: response.statusCode, headers: response.headers };
     const decoded = length > this.#maxBytes ? undefined : decode(Buffer.concat(chunks), received, this.#maxBytes);
     return {

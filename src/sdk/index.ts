@@ -158,6 +158,7 @@ export {
 } from './option.js';
 export type { PlannedRequest, PlannedRequests } from './planned-requests.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
+export { silenceMs } from './silence.js';
 export {
   type Change,
   columnsIn,
@@ -211,6 +212,7 @@ export {
   sameKey,
   stagedColumns,
 } from './sql/statements.js';
+export { whileResponding } from './sql/while-responding.js';
 export { templateFaults } from './template/faults.js';
 export { TemplateFailure } from './template/filters.js';
 export { templateText, unknownColumns } from './template/option.js';

@@ -2,6 +2,7 @@ import { abortAfter, sleep } from '../core/clock.js';
 import type { Secret } from '../core/secret.js';
 import { CdsyncError, loadRefused, unavailable } from './errors.js';
 import { HttpConnections, type HttpResponse } from './http.js';
+import { silenceMs } from './silence.js';
 import {
   type TrinoFailure,
   trinoConnectionError,
@@ -51,7 +52,7 @@ interface TrinoPatience {
   readonly pauseMs: number;
 }
 
-const usual: TrinoPatience = { busyMs: 60_000, silenceMs: 45_000, lostResponses: 5, pauseMs: 100 };
+const usual: TrinoPatience = { busyMs: 60_000, silenceMs, lostResponses: 5, pauseMs: 100 };
 const longestPauseMs = 2000;
 const connectMs = 10_000;
 

@@ -5,6 +5,7 @@ import type * as Azure from '@azure/storage-blob';
 import { proxyAgents } from '../../core/proxy-agents.js';
 import type { Secret } from '../../core/secret.js';
 import { loginRefused, vendorLibrary } from '../errors.js';
+import { silenceMs } from '../silence.js';
 
 /** Where a container is, and how to log in. */
 export interface AzureOptions {
@@ -20,21 +21,23 @@ export interface AzureOptions {
 
 const connectMs = 10_000;
 const maxSockets = 50;
-/** If nothing moves on a connection for this long, the request is tried again on another. */
-const silenceMs = 60_000;
 const retryOptions = { maxTries: 4, retryDelayInMs: 500, maxRetryDelayInMs: 10_000 };
 
 interface Connecting {
   createConnection(options: object, created?: (error: Error | null, socket?: Socket) => void): Socket | undefined;
 }
 
-/** Makes an agent end connections on which nothing moves. */
-function endsSilence<A extends HttpAgent>(agent: A): A {
+/**
+ * Makes an agent end connections on which nothing moves. The request is tried again on another, unless nothing has ever arrived from there: the
+ * library repeats only failures whose codes it knows.
+ */
+function endsSilence<A extends HttpAgent>(agent: A, hasResponded: () => boolean): A {
   const connecting = agent as unknown as Connecting;
   const connect = connecting.createConnection.bind(agent);
   const watched = (socket: Socket | undefined) =>
     socket?.setTimeout(silenceMs, () => {
-      socket.destroy(Object.assign(new Error('nothing moved on the connection'), { code: 'ETIMEDOUT' }));
+      const code = hasResponded() ? 'ETIMEDOUT' : 'ESILENT';
+      socket.destroy(Object.assign(new Error('nothing moved on the connection'), { code }));
     });
   connecting.createConnection = (options, created) =>
     watched(
@@ -102,13 +105,16 @@ export async function clientOf(options: AzureOptions): Promise<Client> {
     httpAgent: new HttpAgent(own),
     httpsAgent: new HttpsAgent(own),
   };
-  const agents = [endsSilence(httpAgent), endsSilence(httpsAgent)] as const;
+  let isReached = false;
+  const agents = [endsSilence(httpAgent, () => isReached), endsSilence(httpsAgent, () => isReached)] as const;
   const pipeline = library.newPipeline(await credentialOf(library, options), { retryOptions });
   pipeline.factories.push({
     create: (next) => ({
-      sendRequest(request) {
+      async sendRequest(request) {
         request.agent = agents[request.url.startsWith('https:') ? 1 : 0];
-        return next.sendRequest(request);
+        const response = await next.sendRequest(request);
+        isReached = true;
+        return response;
       },
     }),
   });

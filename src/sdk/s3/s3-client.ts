@@ -3,6 +3,7 @@ import type { Upload } from '@aws-sdk/lib-storage';
 import { proxyAgents } from '../../core/proxy-agents.js';
 import type { Secret } from '../../core/secret.js';
 import { vendorLibrary } from '../errors.js';
+import { silenceMs } from '../silence.js';
 
 /** Where a bucket is, and how to log in. */
 export interface S3Options {
@@ -28,8 +29,6 @@ export interface Library {
 const connectMs = 10_000;
 /** As many as the SDK itself opens. */
 const maxSockets = 50;
-/** If nothing moves on a connection for this long, the request is tried again on another. */
-const silenceMs = 60_000;
 
 /** @throws {CdsyncError} `connector_package_missing` */
 export async function loadLibrary(): Promise<Library> {
@@ -59,6 +58,7 @@ export function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
     maxAttempts: 4,
     requestHandler: {
       connectionTimeout: connectMs,
+      // Then the request is tried again on another connection.
       socketTimeout: silenceMs,
       ...proxyAgents(process.env, { timeoutMs: connectMs, maxSockets }),
     },

@@ -6,7 +6,9 @@ import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as S3 from '@aws-sdk/client-s3';
+import { unavailable } from '../errors.js';
 import { orClose } from '../opened-destination.js';
+import { reachingMs } from '../silence.js';
 import { checkedStream } from './checked-stream.js';
 import { clientOf, type Library, loadLibrary, type S3Options } from './s3-client.js';
 import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
@@ -45,7 +47,9 @@ export class S3Store {
   readonly #prefix: string;
   readonly #stop: AbortController;
   readonly #abort: { readonly abortSignal: AbortSignal };
+  #began: number | undefined;
   #keepsConditions = true;
+  #hasResponded = false;
   #clockAheadMs: number | undefined;
 
   private constructor(parts: Library, options: S3Options) {
@@ -54,7 +58,7 @@ export class S3Store {
     this.place = options.url.replace(/(?<!\/)\/+$/, '');
     this.#library = parts;
     this.#client = clientOf(parts, options);
-    this.#watchClock();
+    this.#watchResponses();
     this.#bucket = hostname;
     // Every request adds a listener to this signal.
     const stop = new AbortController();
@@ -272,17 +276,25 @@ export class S3Store {
     this.#client.destroy();
   }
 
-  /** Each response has the store's time. */
-  #watchClock(): void {
+  /** Each response has the store's time. A request to a store that has never responded is not repeated for long. */
+  #watchResponses(): void {
     this.#client.middlewareStack.add(
       (next) => async (args) => {
-        const result = await next(args);
+        this.#began ??= performance.now();
+        const began = this.#began;
+        const result = await next(args).catch((error: { readonly $fault?: unknown; readonly name?: string }) => {
+          this.#hasResponded ||= error.$fault !== undefined;
+          if (this.#hasResponded || performance.now() - began < reachingMs) throw error;
+          // The SDK would repeat a time-out.
+          throw unavailable(`${this.place} is unavailable: no response (${error.name})`);
+        });
+        this.#hasResponded = true;
         const { headers } = (result.response ?? {}) as { headers?: Readonly<Record<string, string>> };
         const storeTime = Date.parse(headers?.date ?? '');
         if (!Number.isNaN(storeTime)) this.#clockAheadMs = storeTime - Date.now();
         return result;
       },
-      { step: 'deserialize', name: 'cdsyncClock', priority: 'low' },
+      { step: 'deserialize', name: 'cdsyncResponses', priority: 'high' },
     );
   }
 

@@ -178,7 +178,13 @@ const maxRefusals = 100;
 export abstract class TransactionalSession {
   #isInTransaction = false;
 
+  /** While a statement lasts, the server is asked this often whether it responds; undefined: as usual. */
+  askMs: number | undefined;
+
   abstract run(sql: string): Promise<number>;
+
+  /** Cuts the connection. */
+  abstract stop(): void;
 
   async begin(): Promise<void> {
     await this.run('START TRANSACTION');
