@@ -62,7 +62,7 @@ describe('the tarball', () => {
       /^docs\/.*\.md$/,
       /^docs\/report\.png$/,
       /^docs\/metrics\/\w+\.(yml|json)$/,
-      /^docs\/recipes\/[\w.-]+\.(yml|yaml|py|sh)$/,
+      /^docs\/recipes\/[\w.-]+\.(yml|yaml|py|sh|js|service|timer)$/,
       /^connectors\/\w+\/README\.md$/,
       /^configs\/[\w.-]+\.(yaml|json|csv|txt)$/,
       /^(package\.json|LICENSE|[A-Z]+\.md)$/,
