@@ -1,5 +1,6 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import pLimit from 'p-limit';
 import { z } from 'zod';
 import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
@@ -43,26 +44,39 @@ export async function readDeliveryState(layout: JobLayout, destination: string):
   return found ?? { version: 1, destination, streams: {} };
 }
 
-/** Remembers the state of a stream at a destination. Call it under the destination's lock, for one stream at a time. */
-export async function rememberDelivery(
+/** Streams are delivered in parallel, and one file has the state of all. */
+const inTurn = pLimit(1);
+
+function change(
+  layout: JobLayout,
+  destination: string,
+  stream: string,
+  next: (before: DeliveredStream | undefined) => DeliveredStream | undefined,
+): Promise<void> {
+  return inTurn(async () => {
+    const { streams } = await readDeliveryState(layout, destination);
+    const remembered = next(streams[stream]);
+    if (remembered === undefined) return;
+    await writeDeliveryState(layout, { version: 1, destination, streams: { ...streams, [stream]: remembered } });
+  });
+}
+
+/** Remembers the state of a stream at a destination. Call it under the destination's lock. */
+export function rememberDelivery(
   layout: JobLayout,
   destination: string,
   stream: string,
   delivered: DeliveredStream,
 ): Promise<void> {
-  const { streams } = await readDeliveryState(layout, destination);
-  const before = streams[stream];
-  const remembered = { ...(before?.table === delivered.table ? before : {}), ...delivered };
-  await writeDeliveryState(layout, { version: 1, destination, streams: { ...streams, [stream]: remembered } });
+  return change(layout, destination, stream, (before) => ({
+    ...(before?.table === delivered.table ? before : {}),
+    ...delivered,
+  }));
 }
 
-/** Remembers that something may be left to remove, although the delivery failed. Call it as {@link rememberDelivery}. */
-export async function rememberOwed(layout: JobLayout, destination: string, stream: string): Promise<void> {
-  const { streams } = await readDeliveryState(layout, destination);
-  const before = streams[stream];
-  if (before === undefined) return;
-  const remembered = { ...streams, [stream]: { ...before, owes: true } };
-  await writeDeliveryState(layout, { version: 1, destination, streams: remembered });
+/** Remembers that values may be left to remove: the load that removes them is under way, or has failed. Call it as {@link rememberDelivery}. */
+export function rememberOwed(layout: JobLayout, destination: string, stream: string): Promise<void> {
+  return change(layout, destination, stream, (before) => before && { ...before, owes: true });
 }
 
 /** Call it under the destination's lock. */

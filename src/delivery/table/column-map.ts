@@ -35,7 +35,7 @@ interface TypeRules {
 
 export interface MapTask {
   /** The record of the table; undefined for a table that begins. */
-  readonly before: Pick<TableRecord, 'map' | 'retired' | 'generation' | 'pending'> | undefined;
+  readonly before: Pick<TableRecord, 'map' | 'retired' | 'retired_forms' | 'generation' | 'pending'> | undefined;
   readonly columns: readonly WantedColumn[];
   readonly types: TypeRules;
   readonly onTypeChange: 'variant_column' | 'fail';
@@ -58,6 +58,7 @@ export interface DeclaredColumn {
 export interface NextMap {
   readonly map: ReadonlyMap<string, MapEntry>;
   readonly retired: ReadonlyMap<string, string>;
+  readonly retiredForms: ReadonlyMap<string, string>;
   readonly add: readonly DeclaredColumn[];
   readonly widen: readonly DeclaredColumn[];
   /** Columns whose old values must go from rows that the snapshot does not cover. */
@@ -78,6 +79,7 @@ function unfinished(map: ReadonlyMap<string, MapEntry>, pending: Pending | null)
 class Mapping {
   readonly map = new Map<string, MapEntry>();
   readonly retired: Map<string, string>;
+  readonly #forms: Map<string, string>;
   readonly add: DeclaredColumn[] = [];
   readonly widen: DeclaredColumn[] = [];
   readonly clear = new Set<string>();
@@ -92,7 +94,12 @@ class Mapping {
     this.#before = new Map(unfinished(before?.map ?? new Map(), before?.pending ?? null));
     // Columns that a delivery added before it was cut short are ours, and empty.
     this.retired = new Map([...(before?.retired ?? []), ...(before?.pending?.added ?? [])]);
+    this.#forms = new Map(before?.retired_forms);
     this.#generation = (before?.generation ?? 0) + 1;
+  }
+
+  get retiredForms(): Map<string, string> {
+    return new Map([...this.#forms].filter(([name]) => this.retired.has(name)));
   }
 
   take(): void {
@@ -196,11 +203,12 @@ class Mapping {
     };
     if (isDropped) return { ...entry, target: null };
     const retired = this.retired.get(as);
+    const form = this.#forms.get(as) ?? null;
     if (retired === undefined || retired === type || column.isKey)
-      return { ...entry, target: this.#named(this.#task.give, column) };
+      return { ...entry, form: retired === type ? form : null, target: this.#named(this.#task.give, column) };
     // Its former column, which is empty now, has another type: values are placed as after a change of the type.
     this.retired.delete(as);
-    return this.#continued(column, { ...entry, target: as, kind: retired, safe: true });
+    return this.#continued(column, { ...entry, target: as, kind: retired, safe: true, form });
   }
 
   /** A retired column of the same name and type serves again; so does one of a table that is taken over. */
@@ -217,9 +225,11 @@ class Mapping {
     return name;
   }
 
-  #retire({ target, kind, variant }: MapEntry): void {
+  #retire({ target, kind, variant, form }: MapEntry): void {
     if (target !== null) {
       this.retired.set(target, kind);
+      this.#forms.delete(target);
+      if (form !== null) this.#forms.set(target, form);
       this.clear.add(target);
     }
     if (variant !== null) {
@@ -289,7 +299,7 @@ function holdsSafely(declared: ColumnType, now: ColumnType, { isSafe }: WantedCo
 export function nextMap(task: MapTask): NextMap {
   const mapping = new Mapping(task);
   mapping.take();
-  const { map, retired, add, widen, why } = mapping;
+  const { map, retired, retiredForms, add, widen, why } = mapping;
   const clear = [...mapping.clear].filter((name) => !add.some((column) => column.name === name));
-  return { map, retired, add, widen, clear, why };
+  return { map, retired, retiredForms, add, widen, clear, why };
 }

@@ -49,7 +49,8 @@ function withAltered(record: TableRecord, { types }: MapSources, found: FoundTab
     return [path, kind === undefined ? entry : { ...entry, kind, form: null }];
   });
   const retired = [...record.retired].map(([name, kind]): [string, string] => [name, kinds.get(name) ?? kind]);
-  return { ...record, map: new Map(map), retired: new Map(retired) };
+  const forms = [...(record.retired_forms ?? [])].filter(([name]) => !kinds.has(name));
+  return { ...record, map: new Map(map), retired: new Map(retired), retired_forms: new Map(forms) };
 }
 
 /**

@@ -113,6 +113,7 @@ function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: L
     stamp: outcome.stamp,
     map: next.map,
     retired: next.retired,
+    retired_forms: next.retiredForms,
     columns: new Map(outcome.columns.filter(({ name }) => ours.has(name)).map(({ name, type }) => [name, type])),
     rows: outcome.rows,
     erased: Math.max(base.erased, erased),

@@ -58,6 +58,8 @@ const recordSchema = z.looseObject({
   map: mapOf(entrySchema),
   /** Columns of the table that have no stream column any more: empty, used again by one of the same type. */
   retired: mapOf(storedType),
+  /** Of those that had texts as values of their type, the format of these texts, as in `form`. */
+  retired_forms: mapOf(z.string()).optional(),
   /** Every column of ours, with its type as the destination spells it. */
   columns: mapOf(z.string()),
   rows: z.number(),

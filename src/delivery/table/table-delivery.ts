@@ -4,9 +4,18 @@ import { CdsyncError } from '../../core/errors.js';
 import type { DestinationContext, TableConnector, TableDestination, TableTypes } from '../../sdk/destination.js';
 import { ColumnNotWidened } from '../../sdk/errors.js';
 import type { Load, StateRow } from '../../sdk/load.js';
+import { removesValues } from '../../sdk/sql/statements.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
-import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
+import {
+  countNew,
+  lastErasure,
+  type Reject,
+  readRejects,
+  rejectsPath,
+  rememberOwed,
+  writeRejects,
+} from '../delivery-state.js';
 import { DeliveryInput, type LoadChunk } from '../input.js';
 import { PieceData, rejectError } from '../load-data.js';
 import { textTable } from '../text-table.js';
@@ -191,6 +200,9 @@ export class TableDelivery {
     progress.phase = 'loading';
     progress.rows = 0;
     progress.total = data.rows;
+    const { context, request, feed } = this.#task;
+    // If the process ends in the load, the values that it removes count as there.
+    if (removesValues(load)) await rememberOwed(context.layout, request.destination.name, feed.stream);
     await this.#carryOut(destination, { ...load, finish });
     return this.#settle(tried);
   }

@@ -31,8 +31,6 @@ interface Entry {
   readonly variant: string | null;
   readonly kind: string;
   readonly as: string;
-  /** The notation of its texts; null also for a column that was given up and serves again. */
-  readonly form?: string | null;
 }
 
 export interface Recorded {
@@ -289,16 +287,13 @@ export class ExpectedTable {
 
   /** @param isExact whether the snapshot covers the row; else it keeps what one of its images had */
   #checkCell(row: ComparedRow, path: string, entry: Entry, images: readonly Image[], isExact: boolean): void {
-    const { target, variant, kind, form = null } = entry;
+    const { target, variant, kind } = entry;
     if (target === null) return;
     const cell = shown(kind, row.get(target) ?? null);
     const other = variant === null ? null : shown('VARCHAR', row.get(variant) ?? null);
-    const wanted = images.flatMap((image) => {
+    const wanted = images.map((image) => {
       const { value, type } = inStream(image, path);
-      const texts = { value, ...this.#texts(kind, value, type, variant !== null) };
-      // Without a known notation, its column of texts alone may have a text that is not written as the type is.
-      const isForeign = form === null && kind === 'DATE' && type === 'VARCHAR' && texts.variant !== null;
-      return isForeign && texts.target !== texts.variant ? [texts, { ...texts, target: null }] : [texts];
+      return { value, ...this.#texts(kind, value, type, variant !== null) };
     });
     const isSet = (each: (typeof wanted)[number]) =>
       isSameText(cell, each.target) && (isSameText(other, each.variant) || (!isExact && other === null));

@@ -41,8 +41,8 @@ function next(before: Before, columns: readonly WantedColumn[], rest: Partial<Ma
   });
 }
 
-function recorded({ map, retired }: NextMap, generation = 1): NonNullable<Before> {
-  return { map, retired, generation, pending: null };
+function recorded({ map, retired, retiredForms }: NextMap, generation = 1): NonNullable<Before> {
+  return { map, retired, retired_forms: retiredForms, generation, pending: null };
 }
 
 const target = ({ map }: NextMap, name: string) => map.get(`attributes.${name}`);
@@ -185,6 +185,22 @@ describe('the next column map', () => {
     const number = next(recorded(back, 3), [wanted('day', 'BIGINT', { form: 'BIGINT' })]);
     const forms = [day, odd, back, number].map((each) => target(each, 'day')?.form);
     expect(forms).toEqual(['DATE %d.%m.%Y', 'DATE %d.%m.%Y', 'DATE %Y-%m-%d', 'DATE %Y-%m-%d']);
+  });
+
+  it('gives a retired column that serves again the format of its texts', () => {
+    const form = 'DATE %d.%m.%Y';
+    const first = next(undefined, [wanted('born', 'DATE', { form })]);
+    const gone = next(recorded(first), []);
+    expect([...gone.retiredForms]).toEqual([['born', form]]);
+    const back = next(recorded(gone, 2), [wanted('born', 'VARCHAR')]);
+    expect(target(back, 'born')).toMatchObject({ target: 'born', kind: 'DATE', variant: 'born__text', form });
+    expect([...back.retiredForms]).toEqual([]);
+    // As values of the type too; a record of earlier versions knows no format.
+    expect(target(next(recorded(gone, 2), [wanted('born', 'DATE')]), 'born')?.form).toBe(form);
+    const { retired_forms: _, ...earlier } = recorded(gone, 2);
+    expect(target(next(earlier, [wanted('born', 'VARCHAR')]), 'born')?.form).toBe(null);
+    // A key gets another column.
+    expect(target(next(recorded(gone, 2), [wanted('born', 'VARCHAR', { isKey: true })]), 'born')?.form).toBe(null);
   });
 
   it('uses a retired column of the wanted name again, whatever its type, and another name for a key', () => {

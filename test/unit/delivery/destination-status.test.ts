@@ -5,6 +5,7 @@ import {
   readRejects,
   rejectsPath,
   rememberDelivery,
+  rememberOwed,
   workFolder,
   writeRejects,
 } from '../../../src/delivery/delivery-state.js';
@@ -76,6 +77,17 @@ async function fillOutbox(): Promise<Outbox> {
 }
 
 describe('a destination', () => {
+  it('remembers every stream of several that end at the same time', async () => {
+    const streams = ['a', 'b', 'c', 'd'];
+    const state = { table: null, store_id: 'store', sequence: 1, delivered_at: '2026-01-01T00:00:00.000Z' };
+    await Promise.all(streams.map((stream) => rememberDelivery(published.layout, 'crm', stream, state)));
+    await Promise.all(streams.map((stream) => rememberOwed(published.layout, 'crm', stream)));
+    const found = await destinationStatuses(published.layout, [{ name: 'crm', streams }]);
+    expect(found.map(({ sequence, erasures_pending }) => [sequence, erasures_pending])).toEqual(
+      streams.map(() => [1, 1]),
+    );
+  });
+
   it('lacks nothing before the first run', async () => {
     expect(await status()).toEqual({
       name: 'crm',

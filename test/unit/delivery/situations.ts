@@ -87,7 +87,15 @@ export const quiet: Situation = {
 export const appending = { ...quiet, mode: 'append', record: { ...record, mode: 'append', shape: 'append' } } as const;
 export const pending = { load: '5:x', fresh: false, added: [], widened: [], since: '2026-01-08T00:00:00.000Z' };
 export const flag = (name: 'full' | 'adopt' | 'recreate') => ({ flags: { ...quiet.flags, [name]: true } });
-export const same: NextMap = { map: new Map(), retired: new Map(), add: [], widen: [], clear: [], why: [] };
+export const same: NextMap = {
+  map: new Map(),
+  retired: new Map(),
+  retiredForms: new Map(),
+  add: [],
+  widen: [],
+  clear: [],
+  why: [],
+};
 export const withRecord = (of: Situation, rest: Partial<TableRecord>): Situation => ({
   ...of,
   record: { ...(of.record as TableRecord), ...rest },
