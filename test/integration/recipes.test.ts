@@ -240,7 +240,7 @@ describe('docs/deployment.md, CI', () => {
     async () => {
       await emptyWorkspace();
       await rm(join(space.folder, 'snapshot.tar.gz'), { force: true });
-      const [block] = section('The storage of the last run') as [Block];
+      const [block] = blocks.filter(({ file }) => file === 'build.sh') as [Block];
       await paste(block);
       expect(await inserted('pipeline')).toBeGreaterThan(900);
       expect((await readFile(join(space.folder, 'cache', 'storage.tar.gpg'))).includes('pipeline.duckdb')).toBe(false);
