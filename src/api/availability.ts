@@ -151,23 +151,22 @@ export class Availability {
     const underWay = this.#underWay;
     this.#underWay -= 1;
     if (failure.shows === 'alive') this.#alive();
+    if (failure.again === 'at_once') return 0;
     if (failure.again === 'never') {
-      if (failure.shows === 'away') this.#count(trial, failure, { underWay, now });
+      if (failure.shows === 'away') this.#note(trial, failure, { underWay, now });
       this.gaveUp(trial);
       throw failure.toError(trial.attempts);
     }
-    if (failure.again === 'at_once') return 0;
-    // It had failed before the last success: then it is no sign of an outage.
+    // It had failed before the last success: then it is no sign that an outage begins.
     const isAlone = trial.failedAt !== undefined && trial.failedAt < this.#succeededAt;
     if (trial.failedAt === undefined) {
       trial.failedAt = trial.triedAt;
       trial.outageMs = this.#outageMs(now);
     }
-    if (failure.shows === 'away' && (!isAlone || this.#outage !== undefined))
-      this.#count(trial, failure, { underWay, now });
-    else if (this.#prober === trial) this.#probeFailed(trial, failure, now);
-    if (this.#outage?.spent !== undefined) throw this.#outage.spent();
-    return this.#outage === undefined ? this.#alonePause(trial, failure, now) : 0;
+    if (this.#outage !== undefined || !isAlone) this.#note(trial, failure, { underWay, now });
+    if (this.#outage === undefined) return this.#alonePause(trial, failure, now);
+    if (this.#outage.spent !== undefined) throw this.#outage.spent();
+    return 0;
   }
 
   close(): void {
@@ -197,12 +196,15 @@ export class Availability {
     for (const { resolve } of all) resolve();
   }
 
-  #count(trial: Trial, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
-    if (this.#outage !== undefined) {
-      if (this.#prober === trial) this.#probeFailed(trial, failure, now);
-      else this.#outage.failed(failure, trial.attempts);
-      return;
-    }
+  /** Counts a failure as a sign that an outage lasts, or, with enough of them in a row, that one begins. */
+  #note(trial: Trial, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
+    if (this.#prober === trial) this.#probeFailed(trial, failure, now);
+    else if (failure.shows !== 'away') return;
+    else if (this.#outage !== undefined) this.#outage.failed(failure, trial.attempts);
+    else this.#countInRow(trial, failure, { underWay, now });
+  }
+
+  #countInRow(trial: Trial, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
     this.#rowBeganAt = this.#row === 0 ? trial.triedAt : Math.min(this.#rowBeganAt, trial.triedAt);
     this.#row += 1;
     if (this.#row < Math.min(mostInRow, underWay)) return;

@@ -196,35 +196,35 @@ export class ServiceClient {
     return ms;
   }
 
-  /** Waits until the request may be sent: no outage, not too many under way, memory for its body, a permit, a token. */
+  /**
+   * Waits until the request may be sent: no outage, not too many under way, memory for its body, a permit, a token. If an outage
+   * begins while it waits for one of them, it begins again.
+   */
   async #enter(pending: PendingRequest<unknown>): Promise<Clearance | { readonly failure: AttemptFailure }> {
     const { availability, trial, atOnce, allowance, signal } = pending;
     for (;;) {
       await availability.pass(trial, signal);
       await atOnce.acquire(signal);
       let permit: Permit | undefined;
+      let isCleared = false;
       try {
         // While bodies wait for memory, another request would only hold its connection.
         for (let calm = this.#memory.calm; calm !== undefined; calm = this.#memory.calm) await abortable(calm, signal);
-        if (!availability.holds(trial)) permit = await allowance.acquire(signal);
-        if (permit !== undefined && !availability.holds(trial)) {
-          availability.begins(trial);
-          const token = await this.#token(pending);
-          if (token instanceof AttemptFailure) {
-            permit.cancelled();
-            atOnce.release();
-            return { failure: token };
-          }
-          if (!availability.holds(trial)) return { permit, token, leave: () => atOnce.release() };
-          availability.left(trial);
+        if (availability.holds(trial)) continue;
+        permit = await allowance.acquire(signal);
+        if (availability.holds(trial)) continue;
+        availability.begins(trial);
+        const token = await this.#token(pending);
+        if (token instanceof AttemptFailure) return { failure: token };
+        isCleared = !availability.holds(trial);
+        if (isCleared) return { permit, token, leave: () => atOnce.release() };
+        availability.left(trial);
+      } finally {
+        if (!isCleared) {
+          permit?.cancelled();
+          atOnce.release();
         }
-        permit?.cancelled();
-      } catch (error) {
-        permit?.cancelled();
-        atOnce.release();
-        throw error;
       }
-      atOnce.release();
     }
   }
 

@@ -225,6 +225,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#keepTime();
   }
 
+  /** Reports the needs of this process, and takes the lease that the store grants. */
   async #exchange(leaves: boolean): Promise<void> {
     const now = this.#clock.monotonic();
     const demand = this.#demand(leaves ? 0 : this.at(now));
@@ -234,7 +235,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#reportedAt = now;
     this.#number += 1;
     const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
-    let isDecided = true;
+    let knowsOthers = true;
     const response = await this.#store.report({
       ...demand,
       account: this.#account,
@@ -246,27 +247,28 @@ export class SharedLimit implements RateLimiter, LimitSource {
       pauseMs: Math.ceil(pauseMs),
       leaseMs,
       wanted: (leases = this.#known) => {
-        isDecided = leases !== undefined;
+        knowsOthers = leases !== undefined;
         const others = this.#others(leases);
         const total = this.#total(others);
-        return {
-          target: leaves || leases === undefined ? 0 : this.#fairShare(total, demand, others, leases.now),
-          total,
-        };
+        if (leaves || leases === undefined) return { target: 0, total };
+        return { target: this.#fairShare(total, demand, others, leases.now), total };
       },
     });
     this.#answered -= answered;
     this.#refused -= refused;
     if (this.#pauseMs === pauseMs) this.#pauseMs = 0;
     this.#learn(response);
-    const own = response.members[this.#member];
-    if (!leaves && own?.number === this.#number) {
-      const since = now < this.#lease.until ? this.#lease.since : now;
-      this.#lease = { permits: own.part, until: now + leaseMs, since };
-    }
+    if (!leaves) this.#takeLease(response, now, now + leaseMs);
     this.#limiter.wake();
-    // The leases of the others were not known yet.
-    if (!isDecided && !leaves) await this.#exchange(false);
+    if (!knowsOthers && !leaves) await this.#exchange(false);
+  }
+
+  /** The part of this process, unless the store has only an older report of it. */
+  #takeLease({ members }: LeaseResponse, now: number, until: number): void {
+    const granted = members[this.#member];
+    if (granted?.number !== this.#number) return;
+    const since = now < this.#lease.until ? this.#lease.since : now;
+    this.#lease = { permits: granted.part, until, since };
   }
 
   /** In the same order in all processes, so that odd permits go to one of them. */

@@ -95,20 +95,25 @@ export class RecordCache {
 
   /** Looks up the records of a page, and scans the others. @throws {MalformedPageError} as the scanner */
   scan(scanner: PageScanner, page: Page, view: PageView): LookedUpPage {
-    const { body, start, end } = page;
     const ranges = this.#ranges;
     if (ranges === undefined) return this.scanAll(scanner, page);
-    if (this.#separator !== undefined) {
-      ranges.guess(body, start, end, this.#separator);
-      if (ranges.misses === ranges.count && ranges.count > 0) return this.scanAll(scanner, page);
-      const needsFilter = view.isFiltered && (view.isFirst || this.#hasRepeatedHit(ranges));
-      const scanned = needsFilter ? undefined : this.#scanMisses(scanner, page, ranges);
-      if (scanned !== undefined) return scanned;
-    }
-    // The separator was wrong, or the filter must be checked on every record.
+    return this.#scanBySeparator(scanner, page, view, ranges) ?? this.#scanByBounds(scanner, page, ranges);
+  }
+
+  /** Cuts the page where the separator occurs. Undefined if that was wrong, or if the filter must be checked on every record. */
+  #scanBySeparator(scanner: PageScanner, page: Page, view: PageView, ranges: RecordRanges): LookedUpPage | undefined {
+    if (this.#separator === undefined) return undefined;
+    ranges.guess(page.body, page.start, page.end, this.#separator);
+    if (ranges.misses === ranges.count && ranges.count > 0) return this.scanAll(scanner, page);
+    if (view.isFiltered && (view.isFirst || this.#hasRepeatedHit(ranges))) return undefined;
+    return this.#scanMisses(scanner, page, ranges);
+  }
+
+  /** Scans the page whole, and cuts it where the scanner found records. */
+  #scanByBounds(scanner: PageScanner, page: Page, ranges: RecordRanges): LookedUpPage {
     const whole = this.scanAll(scanner, page);
     if (whole.mismatches > 0) return whole;
-    ranges.take(body, whole.bounds);
+    ranges.take(page.body, whole.bounds);
     if (ranges.misses === ranges.count) return whole;
     return this.#scanMisses(scanner, page, ranges) ?? this.scanAll(scanner, page);
   }
@@ -190,35 +195,37 @@ export class RecordCache {
     return true;
   }
 
+  /** The page out of its hits and its scanned misses. */
   #combine({ count, slots, hashes, misses }: RecordRanges, scanned: ScannedPage): LookedUpPage {
     const hits = count - misses;
     const hitHashes = new Uint32Array(hits * 2);
     const raw = new Uint32Array(scanned.records * hashWords);
     const hitRuns: { rowsBefore: number; slots: number[] }[] = [];
-    const places: number[] = [];
+    const positionsOfMisses: number[] = [];
     let hasNewHits = false;
-    let [row, record, word] = [0, 0, 0];
-    for (let index = 0; index < count; index += 1) {
-      const slot = slots[index] as number;
-      const hash = index * hashWords;
-      if (slot !== missed) {
-        hitHashes[word++] = hashes[hash] as number;
-        hitHashes[word++] = hashes[hash + 1] as number;
-        const last = hitRuns.at(-1);
-        if (last?.rowsBefore === row) last.slots.push(slot);
-        else hitRuns.push({ rowsBefore: row, slots: [slot] });
-        hasNewHits ||= !this.hasHit(slot);
-        this.addHit(slot);
+    let [rows, word] = [0, 0];
+    for (let position = 0; position < count; position += 1) {
+      const slot = slots[position] as number;
+      const hash = position * hashWords;
+      if (slot === missed) {
+        const outcome = scanned.outcomes[positionsOfMisses.length];
+        positionsOfMisses.push(position);
+        if (outcome === RecordOutcome.kept) raw.set(hashes.subarray(hash, hash + hashWords), rows * hashWords);
+        if (outcome !== RecordOutcome.rejected) rows += 1;
         continue;
       }
-      const outcome = scanned.outcomes[record++];
-      places.push(index);
-      if (outcome === RecordOutcome.rejected) continue;
-      if (outcome === RecordOutcome.kept) raw.set(hashes.subarray(hash, hash + hashWords), row * hashWords);
-      row += 1;
+      hitHashes[word++] = hashes[hash] as number;
+      hitHashes[word++] = hashes[hash + 1] as number;
+      const run = hitRuns.at(-1);
+      if (run?.rowsBefore === rows) run.slots.push(slot);
+      else hitRuns.push({ rowsBefore: rows, slots: [slot] });
+      hasNewHits ||= !this.hasHit(slot);
+      this.addHit(slot);
     }
-    // Positions are those in the page, not those among its misses.
-    const rejects = scanned.rejects.map((reject) => ({ ...reject, position: places[reject.position] as number }));
+    const rejects = scanned.rejects.map((reject) => ({
+      ...reject,
+      position: positionsOfMisses[reject.position] as number,
+    }));
     return { ...scanned, rejects, hits, hitRuns, hasNewHits, hitHashes, raw };
   }
 }

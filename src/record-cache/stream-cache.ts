@@ -51,6 +51,14 @@ interface Copy {
   readonly row: number;
 }
 
+/** The hits of a reading, by the journal. */
+interface HitsTask {
+  readonly rows: CachedRows;
+  readonly seen: number;
+  readonly cursors: JournalState['cursors'];
+  readonly dropped: readonly DroppedRows[];
+}
+
 function logPath(folder: string): string {
   return join(folder, 'cache-hits.log');
 }
@@ -241,37 +249,38 @@ export class StreamCache {
   }
 
   /** Rows of parts whose key was a cache hit later: the copy read last counts. */
-  async #superseded(
-    session: Session,
-    parts: readonly KeyedPart[],
-    of: {
-      readonly rows: CachedRows;
-      readonly seen: number;
-      readonly cursors: JournalState['cursors'];
-      readonly dropped: readonly DroppedRows[];
-    },
-  ): Promise<DroppedRows[]> {
-    const files = fileTexts(parts.map(({ keysPath }) => keysPath));
-    const found = session.stream(
-      `SELECT k.part AS part, k.row::INTEGER AS row, s.key AS key, s.raw_hi AS hi, s.raw_lo AS lo
-       FROM read_parquet(${files}, union_by_name = true) AS k JOIN (${hitRowsSql(of.rows)}) AS s ON k.key = s.key`,
-    );
-    const copies = new Map<number, Copy[]>();
-    for await (const { part, row, hi, lo } of found) {
-      const copy = { part: Number(part), row: Number(row) };
-      if (of.dropped.some((each) => each.part === copy.part && copy.row >= each.from && copy.row < each.to)) continue;
-      const slot = this.#slotOf(BigInt(String(hi)), BigInt(String(lo)));
-      const known = copies.get(slot);
-      if (known === undefined) copies.set(slot, [copy]);
-      else known.push(copy);
-    }
+  async #superseded(session: Session, parts: readonly KeyedPart[], hits: HitsTask): Promise<DroppedRows[]> {
+    const copies = await this.#copiesOfHits(session, parts, hits);
     if (copies.size === 0) return [];
-    const last = await this.#lastHits(copies, of);
+    const lastHits = await this.#lastHits(copies, hits);
     return [...copies].flatMap(([slot, rows]) => {
-      const hit = last.get(slot);
-      if (hit === undefined || rows.some((copy) => isAfter(copy, hit))) return [];
+      const lastHit = lastHits.get(slot);
+      if (lastHit === undefined || rows.some((copy) => isAfter(copy, lastHit))) return [];
       return rows.map(({ part, row }) => ({ part, from: row, to: row + 1 }));
     });
+  }
+
+  /** The rows of parts that have the key of a hit, by the hit's slot; without those that are dropped already. */
+  async #copiesOfHits(
+    session: Session,
+    parts: readonly KeyedPart[],
+    { rows, dropped }: HitsTask,
+  ): Promise<Map<number, Copy[]>> {
+    const files = fileTexts(parts.map(({ keysPath }) => keysPath));
+    const pairs = session.stream(
+      `SELECT k.part AS part, k.row::INTEGER AS row, s.raw_hi AS hi, s.raw_lo AS lo
+       FROM read_parquet(${files}, union_by_name = true) AS k JOIN (${hitRowsSql(rows)}) AS s ON k.key = s.key`,
+    );
+    const copies = new Map<number, Copy[]>();
+    for await (const { part, row, hi, lo } of pairs) {
+      const copy = { part: Number(part), row: Number(row) };
+      if (dropped.some(({ part, from, to }) => part === copy.part && copy.row >= from && copy.row < to)) continue;
+      const slot = this.#slotOf(BigInt(String(hi)), BigInt(String(lo)));
+      const others = copies.get(slot);
+      if (others === undefined) copies.set(slot, [copy]);
+      else others.push(copy);
+    }
+    return copies;
   }
 
   #slotOf(hi: bigint, lo: bigint): number {
@@ -280,10 +289,7 @@ export class StreamCache {
   }
 
   /** The position of the last hit of each slot. */
-  async #lastHits(
-    wanted: ReadonlyMap<number, unknown>,
-    { seen, cursors }: { readonly seen: number; readonly cursors: JournalState['cursors'] },
-  ): Promise<Map<number, Copy>> {
+  async #lastHits(wanted: ReadonlyMap<number, unknown>, { seen, cursors }: HitsTask): Promise<Map<number, Copy>> {
     const last = new Map<number, Copy>();
     for await (const { partition, attempt, part, row, slots } of readCacheHits(logPath(this.#folder), seen)) {
       if (attempt < (cursors.get(partition)?.attempt ?? 1)) continue;

@@ -93,39 +93,50 @@ async function countPartitions(
   return (await Promise.all(counts)).map((found) => found ?? total / values.length);
 }
 
-async function countList(counting: Counting, source: ListSource): Promise<Counted> {
-  const { config, previous, pageSize, values, whole } = counting;
-  if (source.plain !== undefined && whole !== null) return { total: whole, records: whole, chains: [1], others: 0 };
-  const isAuto = config.reads.partitionBy === 'auto';
-  const partition = configuredSplit(config, values);
-  // If a source returns only additions, the size of the last snapshot does not predict the next reading.
-  const known = source.coverage === 'everything' ? (previous?.rows ?? null) : null;
-  const total = await count(
-    counting,
-    source.page({ token: null, limit: 1, filter: config.reads.filter, withTotal: true }),
-  );
-  const records = total ?? whole ?? known;
-  const { requests } = counting.meter;
-  // A run that resumes keeps its earlier split.
-  const candidates = counting.opened.unfinished === undefined ? counting.splits : [];
-  const chosen = await chosenSplit(counting.context, counting.opened, { candidates, pageSize });
-  const tries = isAuto ? counting.meter.requests - requests : 0;
-  const split = chosen && {
-    attributes: chosen.attributes,
-    chains: chosen.parts.map(({ rows }) => pagesOf(rows, pageSize)),
-    isUsed: isAuto,
-  };
-  const countsRecords =
-    (partition ?? (isAuto ? split : undefined)) !== undefined || source.distrustsTokens || config.reads.checkTotal;
-  const others = tries + (countsRecords ? 2 : 0) + (source.plain === undefined ? 0 : 1);
-  if (records === null) return { total, records, chains: null, others };
-  if (isAuto && split !== undefined) return { total, records, chains: split.chains, others, split };
-  if (partition === undefined) return { total, records, chains: [pagesOf(records, pageSize)], others, split };
+/** The chains of a list that is read by the configured partitions. */
+async function partitionChains(
+  counting: Counting,
+  source: ListSource,
+  partition: { attribute: string; values: readonly string[] },
+  records: number,
+): Promise<number[]> {
+  const { pageSize } = counting;
   const parts = await countPartitions(counting, source, partition, records);
   const chains = parts.map((part) => pagesOf(part, pageSize));
   // One more pass over the whole list looks for records that no partition covers.
-  const covered = parts.reduce((sum, part) => sum + part, 0) >= records;
-  return { total, records, chains: covered ? chains : [...chains, pagesOf(records, pageSize)], others };
+  const isCovered = parts.reduce((sum, part) => sum + part, 0) >= records;
+  return isCovered ? chains : [...chains, pagesOf(records, pageSize)];
+}
+
+/** How the run would split the list itself, and how many of its requests find that out. */
+async function planSplit({ context, config, opened, meter, splits, pageSize }: Counting) {
+  const isUsed = config.reads.partitionBy === 'auto';
+  const { requests } = meter;
+  // A run that resumes keeps its earlier split.
+  const candidates = opened.unfinished === undefined ? splits : [];
+  const chosen = await chosenSplit(context, opened, { candidates, pageSize });
+  const tries = isUsed ? meter.requests - requests : 0;
+  if (chosen === undefined) return { tries };
+  const chains = chosen.parts.map(({ rows }) => pagesOf(rows, pageSize));
+  return { tries, split: { attributes: chosen.attributes, chains, isUsed } };
+}
+
+async function countList(counting: Counting, source: ListSource): Promise<Counted> {
+  const { config, previous, pageSize, values, whole } = counting;
+  if (source.plain !== undefined && whole !== null) return { total: whole, records: whole, chains: [1], others: 0 };
+  const { filter, checkTotal } = config.reads;
+  const total = await count(counting, source.page({ token: null, limit: 1, filter, withTotal: true }));
+  // If a source returns only additions, the size of the last snapshot does not predict the next reading.
+  const lastSize = source.coverage === 'everything' ? (previous?.rows ?? null) : null;
+  const records = total ?? whole ?? lastSize;
+  const { tries, split } = await planSplit(counting);
+  const partition = configuredSplit(config, values);
+  const countsRecords = partition !== undefined || split?.isUsed || source.distrustsTokens || checkTotal;
+  const others = tries + (countsRecords ? 2 : 0) + (source.plain === undefined ? 0 : 1);
+  if (records === null) return { total, records, chains: null, others };
+  if (partition !== undefined)
+    return { total, records, chains: await partitionChains(counting, source, partition, records), others };
+  return { total, records, chains: split?.isUsed ? split.chains : [pagesOf(records, pageSize)], others, split };
 }
 
 async function countWindows(counting: Counting, source: WindowedSource, unfinished: number): Promise<Counted> {

@@ -1,19 +1,15 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAskable } from '../../api/request.js';
-import { emptyShape } from '../../columns/column-shape.js';
 import { ColumnSet, holdNegativeZero, type StoredColumn } from '../../columns/columns.js';
-import { maskedValueSql } from '../../columns/masked-value.js';
 import { hashVersion } from '../../columns/row-hash.js';
 import { plainText } from '../../columns/text-code.js';
 import { lostEmptyTexts, widen } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
 import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
-import { sqlTexts } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import { type ApplyTask, copyBefore, isSmallChange, writeChanges } from '../../snapshot/apply.js';
 import { type ChangedValues, changedValues } from '../../snapshot/changed-values.js';
-import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
+import { isChanged, type StreamCommit } from '../../snapshot/commit.js';
 import {
   absentKeys,
   countRefreshed,
@@ -26,17 +22,17 @@ import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
-import type { Session } from '../../storage/duckdb.js';
 import { planMemory } from '../../storage/memory-plan.js';
 import { type ParquetFile, writeParquet } from '../../storage/parquet.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
-import { confirmDeletes, withKeptRows } from './confirm-deletes.js';
+import { type ConfirmTask, confirmDeletes, withKeptRows } from './confirm-deletes.js';
 import { enforceContract } from './enforce-contract.js';
 import { type ForgottenKeys, forgottenKeys } from './forgotten-keys.js';
 import type { Definition } from './open-stream.js';
 import type { PreviousState } from './recover.js';
 import { checkRowCounts, countDuplicates } from './row-counts.js';
+import { readRejects, shownKeys } from './run-rejects.js';
 import type { StreamReader } from './stream-reader.js';
 
 type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config' | 'database' | 'caches'>;
@@ -232,83 +228,56 @@ interface Confirmed {
  * for one record, it reads the list again. A list of one page needs neither.
  */
 async function confirm(task: ComparisonTask, compared: Compared): Promise<Confirmed> {
-  const { config, reader, store, context } = task;
-  const asItIs = { compared, kept: [], isCopied: false };
-  const { difference, discardedKeys, read } = compared;
+  const { config, reader } = task;
   const { confirmable } = reader;
-  if (difference.deleted === 0 || confirmable === undefined) return asItIs;
+  const unconfirmed = { compared, kept: [], isCopied: false };
+  if (compared.difference.deleted === 0 || confirmable === undefined) return unconfirmed;
+  const mostAsked = config.reads.confirmDeletes;
+  const candidates = await deleteCandidates(task, compared, mostAsked + 1);
+  if (candidates.length === 0) return unconfirmed;
   // No request can contain a hashed key.
   const one = reader.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
-  const most = config.reads.confirmDeletes;
-  // Rows that the contract leaves out, and records that cannot be read, are absent here but not deleted.
-  const known = new Set([...discardedKeys, ...(await readRejects(read.rejects)).map(({ key }) => key)]);
-  const absent = await absentKeys(store.session, workTables(config.name), most + known.size + 1);
-  const candidates = absent.filter((key) => !known.has(key));
-  if (candidates.length === 0) return asItIs;
-  if (candidates.length > most || one === undefined) {
-    if (one === undefined && reader.live.pages === 1) return asItIs;
-    const pass = await confirmable.readAgain();
-    const again = await compare(task);
-    pass.added = Math.max(0, again.difference.rows - difference.rows);
-    return { ...asItIs, compared: again };
-  }
+  if (one !== undefined && candidates.length <= mostAsked)
+    return confirmByKey(task, compared, { candidates, one, add: confirmable.addSingle });
+  if (one === undefined && reader.live.pages === 1) return unconfirmed;
+  const pass = await confirmable.readAgain();
+  const comparedAgain = await compare(task);
+  pass.added = Math.max(0, comparedAgain.difference.rows - compared.difference.rows);
+  return { ...unconfirmed, compared: comparedAgain };
+}
+
+/** Absent keys, up to `most` of them. Rows that the contract leaves out, and records that cannot be read, are not deleted. */
+async function deleteCandidates(
+  { config, store }: ComparisonTask,
+  { discardedKeys, read }: Compared,
+  most: number,
+): Promise<string[]> {
+  const present = new Set([...discardedKeys, ...(await readRejects(read.rejects)).map(({ key }) => key)]);
+  const absent = await absentKeys(store.session, workTables(config.name), present.size + most);
+  return absent.filter((key) => !present.has(key));
+}
+
+/** Requests each candidate; those that are there after all are compared with the others. */
+async function confirmByKey(
+  task: ComparisonTask,
+  compared: Compared,
+  { candidates, one, add }: { readonly candidates: readonly string[] } & Pick<ConfirmTask, 'one' | 'add'>,
+): Promise<Confirmed> {
+  const { config, reader, store, context } = task;
   const kept = candidates.filter((key) => !isAskable(key));
   const keys = candidates.filter(isAskable);
   const { client, signal } = context;
   const atOnce = client.atOnce(config.reads.group ?? 'profile');
-  const meter = reader.live;
-  const add = (key: string, body: Buffer) => confirmable.addSingle(key, body);
-  const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
+  const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter: reader.live });
   // Nearly always all of them are deleted. While the service responds, the commit is prepared for that case.
-  const before = { ...compared.diffed, difference };
+  const change = { ...compared.diffed, difference: compared.difference };
   const copies =
-    isSmallChange(before) && kept.length === 0 ? copyBefore(store, before, workTables(config.name)) : undefined;
+    isSmallChange(change) && kept.length === 0 ? copyBefore(store, change, workTables(config.name)) : undefined;
   const [present, copied] = await Promise.allSettled([asked, copies]);
   if (present.status === 'rejected') throw present.reason;
   if (copied.status === 'rejected') throw copied.reason;
   if (present.value + kept.length > 0) return { compared: await compare(task, kept), kept, isCopied: false };
   return { compared, kept, isCopied: copies !== undefined };
-}
-
-/** A reject, as the files of a run contain it. */
-interface FoundReject extends CommittedReject {
-  /** Its key is that of a stored row, already hashed if the column is; not that of a record as it arrived. */
-  readonly isKept?: boolean;
-}
-
-/** Rejects with their keys as stored: a hashed key is hashed in the rejects too. */
-async function shownKeys(
-  session: Session,
-  rejects: readonly FoundReject[],
-  { key, columns }: Pick<DiffTask, 'key' | 'columns'>,
-): Promise<CommittedReject[]> {
-  const hashed = columns.filter(({ name, rule }) => key.includes(name) && rule?.hash !== undefined);
-  if (hashed.length === 0 || rejects.length === 0) return [...rejects];
-  const [{ rule }] = hashed as [StoredColumn];
-  // A reject shows no key of several columns.
-  if (key.length > 1 || rule === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
-  const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
-  const text = { type: 'VARCHAR', shape: emptyShape() };
-  const rows = await session.rows(
-    `SELECT key, ${maskedValueSql('key', text, rule)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
-  );
-  const shown = new Map(rows.map((row) => [String(row.key), String(row.shown)]));
-  return rejects.map(({ isKept, ...reject }) => {
-    const key = reject.key === null || isKept ? reject.key : (shown.get(reject.key) ?? null);
-    return { ...reject, key };
-  });
-}
-
-async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
-  const rejects: FoundReject[] = [];
-  for (const file of files) {
-    for (const line of (await readFile(file, 'utf8')).split('\n')) {
-      if (line === '') continue;
-      const { key, column, reason, isKept = false } = JSON.parse(line) as FoundReject;
-      rejects.push({ key, column, reason, isKept });
-    }
-  }
-  return rejects;
 }
 
 /**

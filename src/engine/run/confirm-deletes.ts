@@ -16,7 +16,7 @@ import { type ParquetCompression, writeParquet } from '../../storage/parquet.js'
 import { keysVersion, partFiles, writeKeys } from '../../storage/part.js';
 import type { Confirmable } from './stream-reader.js';
 
-interface ConfirmTask {
+export interface ConfirmTask {
   readonly stream: string;
   readonly keys: readonly string[];
   /** The request for one record. */

@@ -184,42 +184,69 @@ export class StreamRun {
 
   compare(run: RunIdentity, before: PreviousState, store: SnapshotStore): Promise<void> {
     return this.attempt('comparing', async () => {
-      const { opened, reader } = this;
-      if (opened === undefined || reader === undefined) return;
-      const { config, definition } = opened;
-      const compareWith = (streamReader: StreamReader): Promise<ComparedStream> =>
-        compareStream(this.#context, { config, reader: streamReader, before, store, run, definition }).catch(
-          async (error) => {
-            if (!(error instanceof ReadingInvalidated)) throw error;
-            const { columns } = error;
-            return compareWith(await this.#readAgain(opened, run, before, { session: store.session, columns }));
-          },
-        );
-      this.#compared = await compareWith(reader);
-      const { commit } = this.#compared;
-      this.outcome.commit = commit;
-      const { rows, difference } = commit.task;
-      const { inserted, updated, deleted } = difference;
-      const progress = this.#progress;
-      if (progress !== undefined) progress.figures = { rows, inserted, updated, deleted };
-      this.#show('checking');
-      const names = await this.#checkNames(opened, this.#compared);
-      this.#noteKept(this.#compared);
-      this.#noteReturned(this.#compared);
-      this.outcome.warnings = [...(this.outcome.warnings ?? []), ...((this.reader ?? reader).warnings ?? [])];
-      const found = await evaluateGuards({
+      const { opened } = this;
+      if (opened === undefined || this.reader === undefined) return;
+      const { compared, reader } = await this.#compareReading(this.reader, { opened, run, before, store });
+      this.#compared = compared;
+      this.outcome.commit = compared.commit;
+      this.#showFigures(compared);
+      const unknownNames = await this.#checkNames(opened, compared);
+      this.#noteKept(compared);
+      this.#noteReturned(compared);
+      this.#warn(...(reader.warnings ?? []));
+      const { accept, rekey, layout } = this.#context;
+      // After the approval of a snapshot, changes that follow from it are expected.
+      const followsApproval = (await followingStreams(layout)).has(this.name);
+      const guardFindings = await evaluateGuards({
         config: opened.config,
-        commit,
-        counters: (this.reader ?? reader).counters(),
+        commit: compared.commit,
+        counters: reader.counters(),
         store,
-        checksChanges: !this.#context.accept && !this.#context.rekey && !(await this.#followsApproval()),
+        checksChanges: !accept && !rekey && !followsApproval,
       });
-      const warns = config.guards.action === 'warn';
-      this.outcome.remarks = warns ? found : [];
-      const gone = this.#context.accept ? [] : [...this.inputs.values()].flatMap(({ finding }) => finding ?? []);
-      this.outcome.findings = [...names, ...gone, ...(warns ? [] : found)];
+      const inputFindings = accept ? [] : [...this.inputs.values()].flatMap(({ finding }) => finding ?? []);
+      const isWarning = opened.config.guards.action === 'warn';
+      this.outcome.remarks = isWarning ? guardFindings : [];
+      this.outcome.findings = [...unknownNames, ...inputFindings, ...(isWarning ? [] : guardFindings)];
       this.#show(this.isHeld ? 'held' : 'done');
     });
+  }
+
+  /** Compares a reading; if the comparison shows that it lacks values, the stream is read again, and that is compared. */
+  async #compareReading(
+    first: StreamReader,
+    task: {
+      readonly opened: OpenedStream;
+      readonly run: RunIdentity;
+      readonly before: PreviousState;
+      readonly store: SnapshotStore;
+    },
+  ): Promise<{ readonly compared: ComparedStream; readonly reader: StreamReader }> {
+    const { opened, run, before, store } = task;
+    const { config, definition } = opened;
+    for (let reader = first; ; ) {
+      try {
+        return {
+          compared: await compareStream(this.#context, { config, reader, before, store, run, definition }),
+          reader,
+        };
+      } catch (error) {
+        if (!(error instanceof ReadingInvalidated)) throw error;
+        const { columns } = error;
+        reader = await this.#readAgain(opened, run, before, { session: store.session, columns });
+      }
+    }
+  }
+
+  #showFigures({ commit: { task } }: ComparedStream): void {
+    const { inserted, updated, deleted } = task.difference;
+    const progress = this.#progress;
+    if (progress !== undefined) progress.figures = { rows: task.rows, inserted, updated, deleted };
+    this.#show('checking');
+  }
+
+  #warn(...warnings: NonNullable<StreamOutcome['warnings']>): void {
+    this.outcome.warnings = [...(this.outcome.warnings ?? []), ...warnings];
   }
 
   /**
@@ -258,22 +285,17 @@ export class StreamRun {
     return unknown.filter(holds).map(({ code, message }) => ({ guard: code, message }));
   }
 
-  /** Whether a person has approved the snapshot that this stream's changes follow from. */
-  async #followsApproval(): Promise<boolean> {
-    return (await followingStreams(this.#context.layout)).has(this.name);
-  }
-
   #noteKept({ kept }: ComparedStream): void {
     if (kept === 0) return;
     const rows = formatCounted(kept, 'row');
     const message = `${rows} absent, but not deleted: no request can contain an id of only dots`;
-    this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'delete_unconfirmed', message }];
+    this.#warn({ code: 'delete_unconfirmed', message });
   }
 
   #noteReturned({ commit: { forgotten = 0 } }: ComparedStream): void {
     if (forgotten === 0) return;
     const message = `${formatCounted(forgotten, 'record')} of people who were forgotten came back from the service and were left out: delete them there, or let one in with cdsync forget --allow KEY`;
-    this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'forgotten_returned', message }];
+    this.#warn({ code: 'forgotten_returned', message });
   }
 
   /** How many leaves the columns that were read have; 0 if the reading failed. */
