@@ -57,14 +57,11 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
 };
 
 async function diff(args: DiffArguments, stream: string): Promise<void> {
-  const { loadLocalJobs } = await import('./load.js');
-  const { readJobFiles } = await import('../engine/job-files.js');
+  const { inLocalJob } = await import('./load.js');
   const { differenceCsv, differenceLines } = await import('../output/difference.js');
   const output = new Output(args);
-  const { config, job } = await loadLocalJobs(args, output);
   const need = args.held === undefined ? 'published' : 'small';
-  const placed = { config, job: job.name, need, notice: (line: string) => output.notice(line) } as const;
-  const difference = await readJobFiles(placed, ({ layout }) => {
+  const difference = await inLocalJob(args, output, { need }, ({ config, job, layout }) => {
     const task: DiffTask = { ...args, stream, layout, job, resources: config.resources };
     return args.held === undefined ? publishedDifference(task) : heldDifference(task, args.held);
   });

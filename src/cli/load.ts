@@ -5,6 +5,9 @@ import type { Needs, ParseOptions } from '../config/parse.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatNames } from '../core/quantities.js';
 import { redactor, type Secret, secretsIn } from '../core/secret.js';
+import type { StorageEngine } from '../engine/open-engine.js';
+import type { FileSet } from '../object-store/required-files.js';
+import type { JobLayout } from '../storage/layout.js';
 import type { JobArguments, JobsArguments } from './arguments.js';
 import { CommandFailure, type CommonArguments, type Output, usageError } from './output.js';
 
@@ -111,6 +114,45 @@ export function destinationsOf({ jobSummaries }: LocalConfig, { name: job }: Job
   return jobSummaries.find(({ name }) => name === job)?.destinations ?? [];
 }
 
+/** The one job that a command works on, and its files. */
+interface LocalJob {
+  readonly config: LocalConfig;
+  readonly job: JobConfig;
+  readonly destinations: JobSummary['destinations'];
+  readonly layout: JobLayout;
+  /** Work with a database in memory. */
+  withEngine<T>(use: (engine: StorageEngine) => Promise<T>): Promise<T>;
+}
+
+/**
+ * Does a command's work on the files of its job, without the service.
+ * @param choices.changes whether it may change files that another machine should see
+ */
+export async function inLocalJob<T>(
+  args: JobArguments,
+  output: Output,
+  choices: {
+    readonly need: FileSet;
+    readonly changes?: boolean;
+    readonly nextAfter?: Readonly<Record<string, string>>;
+  },
+  work: (local: LocalJob) => Promise<T>,
+): Promise<T> {
+  const { readJobFiles, withJobFiles } = await import('../engine/job-files.js');
+  const { config, job } = await loadLocalJobs(args, output);
+  const { need, changes = false, nextAfter } = choices;
+  const task = { config, job: job.name, need, notice: (line: string) => output.notice(line) };
+  return inJob({ storage: config.storage, job: job.name, nextAfter }, () =>
+    (changes ? withJobFiles : readJobFiles)(task, (place) => {
+      const withEngine = async <R>(use: (engine: StorageEngine) => Promise<R>) => {
+        const { withStorage } = await import('../engine/open-engine.js');
+        return withStorage(config, use, place);
+      };
+      return work({ config, job, destinations: destinationsOf(config, job), layout: place.layout, withEngine });
+    }),
+  );
+}
+
 /** For a command that delivers. The service is loaded only if a destination uses it. */
 export async function loadDestinations(
   args: JobsArguments,
@@ -151,13 +193,14 @@ export async function jobInFile(
  * @param nextAfter what to do after an error, by its code, if the command knows better
  */
 export async function inJob<T>(
-  { storage, job, nextAfter = {} }: { storage: string; job: string; nextAfter?: Readonly<Record<string, string>> },
+  at: { storage: string; job: string; nextAfter?: Readonly<Record<string, string>> | undefined },
   work: () => Promise<T>,
 ): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    const next = error instanceof CdsyncError ? nextAfter[error.code] : undefined;
+    const { storage, job, nextAfter } = at;
+    const next = error instanceof CdsyncError ? nextAfter?.[error.code] : undefined;
     throw new CommandFailure(error, { storage, job, next });
   }
 }

@@ -52,14 +52,11 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
 };
 
 async function query(args: QueryArguments, sql: string): Promise<void> {
-  const { inJob, loadLocalJobs } = await import('./load.js');
-  const { readJobFiles } = await import('../engine/job-files.js');
+  const { inLocalJob } = await import('./load.js');
   const output = new Output(args);
-  const { config, job } = await loadLocalJobs(args, output);
-  const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
   const nextAfter = args.sql.length > (args.config === undefined ? 1 : 2) ? afterSplitSql : {};
-  await inJob({ storage: config.storage, job: job.name, nextAfter }, () =>
-    readJobFiles(placed, ({ layout }) => printPublished({ ...args, layout, resources: config.resources }, sql, output)),
+  await inLocalJob(args, output, { need: 'published', nextAfter }, ({ config: { resources }, layout }) =>
+    printPublished({ ...args, layout, resources }, sql, output),
   );
 }
 

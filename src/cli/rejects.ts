@@ -17,18 +17,21 @@ export const rejectsCommand: Command<CommonArguments, RejectsArguments> = {
         'Reads the storage folder alone. Exit codes: 0 also if there are some, 2 wrong configuration.',
       ) as unknown as Argv<RejectsArguments>,
   handler: async (args) => {
-    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
-    const { readJobFiles } = await import('../engine/job-files.js');
+    const { inLocalJob } = await import('./load.js');
     const { listRejects } = await import('../engine/inspect/list-rejects.js');
     const { table } = await import('../output/table.js');
     const output = new Output(args);
-    const { config, job } = await loadLocalJobs(args, output);
-    const rejects = await inJob({ storage: config.storage, job: job.name }, () =>
-      readJobFiles({ config, job: job.name, need: 'small', notice: (line) => output.notice(line) }, ({ layout }) =>
-        listRejects(layout, destinationsOf(config, job), { destinations: args.destination, streams: args.stream }),
-      ),
+    const choice = { destinations: args.destination, streams: args.stream };
+    const { job, rejects } = await inLocalJob(
+      args,
+      output,
+      { need: 'small' },
+      async ({ job, layout, destinations }) => ({
+        job: job.name,
+        rejects: await listRejects(layout, destinations, choice),
+      }),
     );
-    output.document({ job: job.name, rejects });
+    output.document({ job, rejects });
     if (rejects.length === 0)
       return output.result(
         'every value that was delivered is at its destinations; records that never became rows: cdsync.rejects',

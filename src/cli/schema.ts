@@ -36,14 +36,10 @@ async function jsonSchema(): Promise<string> {
 }
 
 async function dbtPage(args: SchemaArguments): Promise<string> {
-  const { loadLocalJobs } = await import('./load.js');
-  const { readJobFiles } = await import('../engine/job-files.js');
+  const { inLocalJob } = await import('./load.js');
   const { openPublished } = await import('../snapshot/published.js');
   const { dbtSources, dbtYaml, publishedTables } = await import('../output/dbt.js');
-  const output = new Output(args);
-  const { config, job } = await loadLocalJobs(args, output);
-  const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
-  return readJobFiles(placed, async ({ layout }) => {
+  return inLocalJob(args, new Output(args), { need: 'published' }, async ({ config, job, layout }) => {
     const published = await openPublished(layout, config.resources);
     const sources = await publishedTables(published, layout, job.streams)
       .then(dbtSources)

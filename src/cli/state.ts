@@ -14,46 +14,31 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   describe: 'show the sync state of a job',
   builder: (parser) => jobOption(configPositional(parser)),
   handler: async (args) => {
-    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
-    const { withStorage } = await import('../engine/open-engine.js');
-    const { readJobFiles } = await import('../engine/job-files.js');
+    const { inLocalJob } = await import('./load.js');
     const { jobState } = await import('../engine/admin/job-state.js');
     const { stateLines } = await import('../output/state.js');
     const output = new Output(args);
-    const { config, job } = await loadLocalJobs(args, output);
-    const destinations = destinationsOf(config, job);
-    const state = await inJob({ storage: config.storage, job: job.name }, () =>
-      readJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
-        withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations }), place),
-      ),
+    const state = await inLocalJob(args, output, { need: 'store' }, ({ job, destinations, withEngine }) =>
+      withEngine((engine) => jobState(engine, job, { showValues: args.showValues, destinations })),
     );
     output.document(state);
     for (const line of stateLines(state, terminalWidth())) output.result(line);
   },
 };
 
-async function resetDestinationShown(
-  args: StateArguments,
-  destination: string,
-  { config, job }: Awaited<ReturnType<typeof import('./load.js').loadLocalJobs>>,
-): Promise<void> {
-  const { destinationsOf, inJob } = await import('./load.js');
-  const { withStorage } = await import('../engine/open-engine.js');
+async function resetDestinationShown(args: StateArguments, destination: string): Promise<void> {
+  const { inLocalJob } = await import('./load.js');
   const { resetDestination } = await import('../engine/admin/job-state.js');
-  const { withJobFiles } = await import('../engine/job-files.js');
   const output = new Output(args);
-  const streams = await inJob({ storage: config.storage, job: job.name }, () =>
-    withJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
-      withStorage(
-        config,
-        (engine) =>
-          resetDestination(engine, job.name, destinationsOf(config, job), { destination, streams: args.stream }),
-        place,
-      ),
-    ),
+  const choice = { destination, streams: args.stream };
+  const reset = await inLocalJob(args, output, { need: 'store', changes: true }, ({ job, destinations, withEngine }) =>
+    withEngine(async (engine) => ({
+      job: job.name,
+      streams: await resetDestination(engine, job.name, destinations, choice),
+    })),
   );
-  output.document({ job: job.name, destination, streams });
-  output.result(`forgot the local state of destination ${destination}: ${streams.join(', ')}`);
+  output.document({ job: reset.job, destination, streams: reset.streams });
+  output.result(`forgot the local state of destination ${destination}: ${reset.streams.join(', ')}`);
   output.advice('its tables stay as they are; cdsync push --full sends everything once more');
 }
 
@@ -69,34 +54,24 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
       partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),
   handler: async (args) => {
-    const { inJob, loadLocalJobs } = await import('./load.js');
-    const { withStorage } = await import('../engine/open-engine.js');
-    const { withJobFiles } = await import('../engine/job-files.js');
+    const { destination, partition, stream } = args;
+    if (partition !== undefined && stream?.length !== 1)
+      throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
+    if (partition !== undefined && destination !== undefined)
+      throw usageError('--partition is a part of a stream, and a destination has none', 'leave one of them');
+    if (destination !== undefined) return resetDestinationShown(args, destination);
+    const { inLocalJob } = await import('./load.js');
     const { resetState } = await import('../engine/admin/job-state.js');
     const { resetLines } = await import('../output/state.js');
-    if (args.partition !== undefined && args.stream?.length !== 1) {
-      throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
-    }
     const output = new Output(args);
-    const loaded = await loadLocalJobs(args, output);
-    const { config, job } = loaded;
-    const { destination } = args;
-    if (destination !== undefined) {
-      if (args.partition !== undefined)
-        throw usageError('--partition is a part of a stream, and a destination has none', 'leave one of them');
-      return resetDestinationShown(args, destination, loaded);
-    }
-    const reset = await inJob({ storage: config.storage, job: job.name }, () =>
-      withJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
-        withStorage(
-          config,
-          (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition }),
-          place,
-        ),
-      ),
+    const reset = await inLocalJob(args, output, { need: 'store', changes: true }, ({ job, withEngine }) =>
+      withEngine(async (engine) => ({
+        job: job.name,
+        streams: await resetState(engine, job, { streams: stream, partition }),
+      })),
     );
-    output.document({ job: job.name, streams: reset });
-    for (const line of resetLines(reset)) output.result(line);
+    output.document(reset);
+    for (const line of resetLines(reset.streams)) output.result(line);
   },
 };
 
@@ -115,20 +90,15 @@ const removeCommand: CommandModule<
     const { stream, destination } = args;
     if ((stream === undefined) === (destination === undefined))
       throw usageError('state remove takes out one thing', 'say which: --stream NAME or --destination NAME');
-    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
-    const { withStorage } = await import('../engine/open-engine.js');
-    const { withJobFiles } = await import('../engine/job-files.js');
+    const { inLocalJob } = await import('./load.js');
     const { removeState } = await import('../engine/admin/remove-state.js');
     const { removedLines } = await import('../output/state.js');
     const output = new Output(args);
-    const { config, job } = await loadLocalJobs(args, output);
     const choice = stream === undefined ? { destination: destination as string } : { stream };
-    const removed = await inJob({ storage: config.storage, job: job.name }, () =>
-      withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
-        place.layout.remoteFiles?.collectImmediately();
-        return withStorage(config, (engine) => removeState(engine, job, destinationsOf(config, job), choice), place);
-      }),
-    );
+    const removed = await inLocalJob(args, output, { need: 'everything', changes: true }, (local) => {
+      local.layout.remoteFiles?.collectImmediately();
+      return local.withEngine((engine) => removeState(engine, local.job, local.destinations, choice));
+    });
     output.document(removed);
     for (const line of removedLines(removed)) output.result(line);
   },

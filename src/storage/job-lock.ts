@@ -2,6 +2,7 @@ import { readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
+import type { Clock } from '../core/clock.js';
 import { closeToOthers, openFlags, readStateIfUsable, temporaryName, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
@@ -218,4 +219,21 @@ async function lockedError({ owner: path, what }: LockPlace, cause?: unknown): P
     hint: 'wait until it ends, or stop it; the lock is released when its process ends',
     cause,
   });
+}
+
+/**
+ * Works while no other process may change the job.
+ * @throws {CdsyncError} as {@link JobLock.acquire}
+ */
+export async function withJobLock<T>(
+  { database, clock }: { readonly database: Database; readonly clock: Pick<Clock, 'now'> },
+  layout: JobLayout,
+  work: (lock: JobLock) => Promise<T>,
+): Promise<T> {
+  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  try {
+    return await work(lock);
+  } finally {
+    await lock.release();
+  }
 }

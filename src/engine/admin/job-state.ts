@@ -5,7 +5,7 @@ import { nameHint } from '../../core/suggestions.js';
 import { type DestinationStatus, destinationStatuses, forgetDestination } from '../../delivery/destination-status.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { CoveredSpan, StreamState } from '../../snapshot/stream-state.js';
-import { JobLock } from '../../storage/job-lock.js';
+import { JobLock, withJobLock } from '../../storage/job-lock.js';
 import { Journal } from '../../storage/journal.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { discardStreams } from '../../storage/run-state.js';
@@ -44,7 +44,7 @@ export interface JobState {
 }
 
 async function withStore<T>(
-  { database, clock }: StorageEngine,
+  engine: StorageEngine,
   layout: JobLayout,
   work: (store: SnapshotStore) => Promise<T>,
 ): Promise<T> {
@@ -55,17 +55,10 @@ async function withStore<T>(
       hint: 'run it first: cdsync run',
     });
   });
-  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  try {
-    const store = await SnapshotStore.open(database, layout);
-    try {
-      return await work(store);
-    } finally {
-      await store.close();
-    }
-  } finally {
-    await lock.release();
-  }
+  return withJobLock(engine, layout, async () => {
+    const store = await SnapshotStore.open(engine.database, layout);
+    return work(store).finally(() => store.close());
+  });
 }
 
 function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: StreamState, job: JobConfig): StoredStream {

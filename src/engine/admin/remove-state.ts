@@ -9,7 +9,7 @@ import { compact } from '../../snapshot/compact.js';
 import { removeStream } from '../../snapshot/remove-stream.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { recordDecisions } from '../../storage/decisions.js';
-import { JobLock } from '../../storage/job-lock.js';
+import { JobLock, withJobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { createRun, discardStreams } from '../../storage/run-state.js';
 import { namesIn, prepareStorage, runFolders } from '../../storage/storage.js';
@@ -112,7 +112,6 @@ export async function removeState(
   destinations: readonly { readonly name: string }[],
   choice: Choice,
 ): Promise<RemovedState> {
-  const { database, clock } = engine;
   const layout = engine.layoutOf(job.name);
   const names = job.streams.map(({ name }) => name);
   if ('stream' in choice) refuseConfigured('stream', job.name, choice.stream, names.includes(choice.stream));
@@ -126,8 +125,7 @@ export async function removeState(
       hint: 'there is nothing to remove',
     });
   await prepareStorage(layout, job.publish.mode);
-  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  try {
+  return withJobLock(engine, layout, async () => {
     const left = await unconfiguredIn(layout, names, destinations);
     const places = await placesOf(layout, choice);
     const result = { job: job.name, stream: null, destination: null, rows: 0, destinations: places };
@@ -142,7 +140,5 @@ export async function removeState(
     const rows = await takeOut(engine, layout, job, stream);
     await forgetPlaces(engine, layout, places);
     return { ...result, stream, rows };
-  } finally {
-    await lock.release();
-  }
+  });
 }

@@ -11,7 +11,7 @@ import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { recordDecisions } from '../../storage/decisions.js';
 import { type HeldStream, heldStreams } from '../../storage/held.js';
-import { JobLock } from '../../storage/job-lock.js';
+import { withJobLock } from '../../storage/job-lock.js';
 import { noCounters } from '../../storage/journal.js';
 import { pastRuns, readReport } from '../../storage/reports.js';
 import { discardStreams, type RunIdentity } from '../../storage/run-state.js';
@@ -146,23 +146,19 @@ export async function approveRun(
   choice: HeldChoice,
   { push }: ApproveChoices = { push: true },
 ): Promise<JobReport> {
-  const { layout, clock, job, database } = context;
+  const { layout, job } = context;
   await prepareStorage(layout, job.publish.mode);
   const afterRun = hasAfterRun(job)
     ? new (await import('../after-run.js')).AfterRun({ ...context, accept: true })
     : undefined;
-  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  // The report of the approval takes the place of that of its run.
-  const [last] = await pastRuns(layout, 1);
-  const held = (await readReport(layout, choice.runId))?.jobs[0];
-  let report: JobReport;
-  try {
-    report = await approveLocked(context, choice, held);
-  } finally {
-    await lock.release();
-  }
+  const { last, held, approved } = await withJobLock(context, layout, async () => {
+    // The report of the approval takes the place of that of its run.
+    const [last] = await pastRuns(layout, 1);
+    const held = (await readReport(layout, choice.runId))?.jobs[0];
+    return { last, held, approved: await approveLocked(context, choice, held) };
+  });
   await context.bucket?.upload();
-  report = await withFollowing(context, report, { push, held });
+  const report = await withFollowing(context, approved, { push, held });
   const followed = afterRun && { finished: () => afterRun.followed('approval', report, last?.report) };
   await finishRun({ ...context, report, afterRun: followed });
   return report;
@@ -314,10 +310,9 @@ async function commitHeld(
  * @throws {CdsyncError} `not_held`, `locked`
  */
 export async function discardHeld(context: RunContext, choice: HeldChoice): Promise<string[]> {
-  const { layout, clock, database, job } = context;
+  const { layout, job } = context;
   await prepareStorage(layout, job.publish.mode);
-  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  try {
+  return withJobLock(context, layout, async () => {
     const held = await chooseHeld(context, choice);
     const streams = held.map(({ stream }) => stream);
     await noteDecision(context, 'discard', choice.runId, streams);
@@ -326,7 +321,5 @@ export async function discardHeld(context: RunContext, choice: HeldChoice): Prom
     // Its page has the commands that approve or discard it.
     if (report !== undefined) await finishRun({ ...context, report });
     return streams;
-  } finally {
-    await lock.release();
-  }
+  });
 }

@@ -21,7 +21,7 @@ import type { StreamState } from '../../snapshot/stream-state.js';
 import { addKeys, keyHash, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
 import { damagedTables } from '../../storage/database-file.js';
 import type { Database, Session } from '../../storage/duckdb.js';
-import { JobLock } from '../../storage/job-lock.js';
+import { withJobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { formatProblem, refusePublishedWithoutStore } from '../../storage/storage.js';
 import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
@@ -307,7 +307,6 @@ async function verifyPublished(
  * @throws {CdsyncError} `locked`, `not_published`, `state_unreadable`
  */
 export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {
-  const { database, clock } = engine;
   const layout = engine.layoutOf(job.name);
   await refuseUntrustedLinks(layout);
   await refusePublishedWithoutStore(layout);
@@ -317,12 +316,7 @@ export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<
       hint: 'run it first: cdsync run',
     });
   });
-  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  try {
-    return await verifyLocked(engine, job, layout);
-  } finally {
-    await lock.release();
-  }
+  return withJobLock(engine, layout, () => verifyLocked(engine, job, layout));
 }
 
 async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLayout): Promise<Verification> {
