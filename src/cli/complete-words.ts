@@ -3,24 +3,7 @@ import type { Argv, CommandModule } from 'yargs';
 import { commonOptions } from './arguments.js';
 import { writeData } from './standard-streams.js';
 
-/** An option, as completion needs it. */
-interface OptionWord {
-  /** Without its dashes. */
-  readonly name: string;
-  readonly describe: string;
-  readonly takesValue: boolean;
-  readonly mayRepeat: boolean;
-  readonly choices: readonly string[];
-}
-
-/** The words that a command takes. */
-interface CommandSpec {
-  readonly options: readonly OptionWord[];
-  readonly commands: readonly CommandModule[];
-  /** The words of its first positional that has a closed list of them. */
-  readonly choices: readonly string[];
-}
-
+/** An option or a positional, as a command declares it for yargs. */
 interface Declared {
   readonly type?: string;
   readonly array?: boolean;
@@ -28,14 +11,18 @@ interface Declared {
   readonly choices?: readonly string[];
 }
 
+/** The words that a command takes. */
+interface CommandSpec {
+  /** By their names, without dashes. */
+  readonly options: ReadonlyMap<string, Declared>;
+  readonly commands: readonly CommandModule[];
+  /** The words of its first positional that has a closed list of them. */
+  readonly choices: readonly string[];
+}
+
 /** `choices`, or those that the description lists: yargs does not check choices of options with a dash in their name. */
 function choicesOf({ choices, describe = '' }: Declared): readonly string[] {
   return choices ?? /\[choices: ([^\]]+)\]/.exec(describe)?.[1]?.split(', ') ?? [];
-}
-
-export function optionWord(name: string, declared: Declared): OptionWord {
-  const { type, array = false, describe = '' } = declared;
-  return { name, describe, takesValue: type !== 'boolean', mayRepeat: array, choices: choicesOf(declared) };
 }
 
 /** The name of a command out of its usage: `run` of `run [config]`. */
@@ -47,14 +34,14 @@ export function nameOf({ command }: CommandModule): string {
  * The words that a command declares. Its builder gets a substitute for yargs that only takes notes: nothing is parsed, and
  * the modules of a handler are not loaded.
  */
-export async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> {
-  const options: OptionWord[] = [];
+async function wordsOf({ builder }: CommandModule): Promise<CommandSpec> {
+  const options = new Map<string, Declared>();
   const commands: CommandModule[] = [];
   const choices: string[] = [];
   const note: Record<string, (...args: never[]) => void> = {
-    option: (name: string, declared: Declared) => options.push(optionWord(name, declared)),
+    option: (name: string, declared: Declared) => options.set(name, declared),
     options: (all: Readonly<Record<string, Declared>>) => {
-      for (const [name, declared] of Object.entries(all)) options.push(optionWord(name, declared));
+      for (const [name, declared] of Object.entries(all)) options.set(name, declared);
     },
     positional: (_: string, declared: Declared) => choices.push(...(declared.choices ?? [])),
     command: (module: CommandModule) => commands.push(module),
@@ -89,20 +76,17 @@ interface Completions {
 /** Names in a configuration. */
 interface ConfigNames {
   readonly job: string;
-  readonly streams: readonly string[];
-  readonly destinations: readonly string[];
+  readonly stream: readonly string[];
+  readonly destination: readonly string[];
 }
 
 /** Everything that completion asks for. */
 interface CompletionSource {
   readonly commands: readonly CommandModule[];
-  /** Options of every command. */
-  readonly common: readonly OptionWord[];
   /** The jobs of a configuration file; none if it cannot be read. @param file undefined for the default file */
   jobs(file: string | undefined): Promise<readonly ConfigNames[]>;
 }
 
-const nothing: Completions = { words: [], files: 'none' };
 const isConfig = (word: string) => /\.(ya?ml|json)$/.test(word);
 const fileOptions = new Set(['env-file', 'token-file', 'state', 'out']);
 /** Commands whose words after the configuration are names of streams. */
@@ -125,42 +109,43 @@ function splitOption(word: string): string[] {
   return [word.slice(0, at), word.slice(at + 1)];
 }
 
-interface Found {
+/** The words before the cursor, as they are understood. */
+interface Line {
   readonly command: CommandModule | undefined;
   readonly words: CommandSpec;
   /** The command's words: not its name, no options, no values of options. */
   readonly positionals: readonly string[];
   /** Options before the cursor. */
   readonly options: ReadonlyMap<string, readonly string[]>;
-  /** The option whose value is at the cursor. */
-  readonly awaiting: OptionWord | undefined;
+  /** The name of the option whose value is at the cursor. */
+  readonly awaiting: string | undefined;
 }
 
-/** Reads the words before the cursor. */
-async function find(before: readonly string[], { commands, common }: CompletionSource): Promise<Found> {
-  let words: CommandSpec = { options: common, commands, choices: [] };
+async function read(before: readonly string[], commands: readonly CommandModule[]): Promise<Line> {
+  const help = { type: 'boolean', describe: 'show help' };
+  const version = { type: 'boolean', describe: 'show the version' };
+  const common: Readonly<Record<string, Declared>> = { ...commonOptions(), help, version };
+  let words: CommandSpec = { options: new Map(Object.entries(common)), commands, choices: [] };
   let command: CommandModule | undefined;
   const positionals: string[] = [];
   const options = new Map<string, string[]>();
-  let awaiting: OptionWord | undefined;
+  let awaiting: string | undefined;
   for (const word of before) {
+    const next = positionals.length === 0 ? words.commands.find((each) => nameOf(each) === word) : undefined;
     if (awaiting !== undefined) {
-      options.get(awaiting.name)?.push(word);
+      options.get(awaiting)?.push(word);
       awaiting = undefined;
     } else if (word.startsWith('--')) {
-      const option = words.options.find(({ name }) => `--${name}` === word);
-      const name = option?.name ?? word.slice(2);
+      const name = word.slice(2);
       options.set(name, options.get(name) ?? []);
-      if (option?.takesValue === true) awaiting = option;
-    } else {
-      const next = positionals.length === 0 ? words.commands.find((each) => nameOf(each) === word) : undefined;
-      if (next === undefined) positionals.push(word);
-      else {
-        command = next;
-        const own = await wordsOf(next);
-        // The options above a command apply below it too.
-        words = { ...own, options: [...own.options, ...words.options] };
-      }
+      const option = words.options.get(name);
+      if (option !== undefined && option.type !== 'boolean') awaiting = name;
+    } else if (next === undefined) positionals.push(word);
+    else {
+      command = next;
+      const below = await wordsOf(next);
+      // The options above a command apply below it too.
+      words = { ...below, options: new Map([...below.options, ...words.options]) };
     }
   }
   return { command, words, positionals, options, awaiting };
@@ -169,57 +154,53 @@ async function find(before: readonly string[], { commands, common }: CompletionS
 const named = (words: readonly string[], describe: string): Completion[] =>
   [...new Set(words)].map((word) => ({ word, describe }));
 
-/** The possible values of an option. */
-async function valuesOf(
-  option: OptionWord,
-  { options, positionals }: Found,
+/** Names in the configuration: of its jobs, or of streams or destinations of the jobs that the line chooses. */
+async function namesOf(
+  kind: keyof ConfigNames,
+  { options, positionals }: Line,
   source: CompletionSource,
-): Promise<Completions> {
-  if (option.choices.length > 0) return { words: named(option.choices, ''), files: 'none' };
-  if (fileOptions.has(option.name)) return { words: [], files: 'any' };
-  if (!['job', 'stream', 'destination'].includes(option.name)) return nothing;
+): Promise<Completion[]> {
   const jobs = await source.jobs(positionals.find(isConfig));
-  if (option.name === 'job')
-    return {
-      words: named(
-        jobs.map(({ job }) => job),
-        'job',
-      ),
-      files: 'none',
-    };
-  const chosen = options.get('job') ?? [];
+  const chosen = kind === 'job' ? [] : (options.get('job') ?? []);
   const among = jobs.filter(({ job }) => chosen.length === 0 || chosen.includes(job));
-  const names = among.flatMap((each) => (option.name === 'stream' ? each.streams : each.destinations));
-  return { words: named(names, option.name), files: 'none' };
+  const names = among.flatMap((job) => job[kind]);
+  return named(names, kind);
 }
 
-function optionsOf({ words, options }: Found): Completion[] {
-  return words.options
-    .filter(({ name, mayRepeat }) => mayRepeat || !options.has(name))
-    .map(({ name, describe }) => ({ word: `--${name}`, describe }));
+/** The possible values of an option. */
+async function valuesOf(name: string, line: Line, source: CompletionSource): Promise<Completions> {
+  const choices = choicesOf(line.words.options.get(name) ?? {});
+  if (choices.length > 0) return { words: named(choices, ''), files: 'none' };
+  if (fileOptions.has(name)) return { words: [], files: 'any' };
+  if (name !== 'job' && name !== 'stream' && name !== 'destination') return { words: [], files: 'none' };
+  return { words: await namesOf(name, line, source), files: 'none' };
+}
+
+function optionsOf({ words, options }: Line): Completion[] {
+  return [...words.options]
+    .filter(([name, { array }]) => array === true || !options.has(name))
+    .map(([name, { describe = '' }]) => ({ word: `--${name}`, describe }));
 }
 
 /** The possible words that are not options. */
-async function positionalsOf(found: Found, source: CompletionSource): Promise<Completions> {
-  const { command, words, positionals } = found;
-  if (words.commands.length > 0 && positionals.length === 0 && !words.choices.length) {
-    return {
-      words: words.commands
-        .filter(({ describe }) => typeof describe === 'string')
-        .map((each) => ({ word: nameOf(each), describe: String(each.describe) })),
-      files: 'none',
-    };
+async function positionalsOf(line: Line, source: CompletionSource): Promise<Completions> {
+  const { command, words, positionals } = line;
+  const isFirst = positionals.length === 0;
+  if (isFirst && words.choices.length > 0) return { words: named(words.choices, ''), files: 'none' };
+  if (isFirst && words.commands.length > 0) {
+    const shown = words.commands.filter(({ describe }) => typeof describe === 'string');
+    return { words: shown.map((each) => ({ word: nameOf(each), describe: String(each.describe) })), files: 'none' };
   }
-  if (positionals.length === 0 && words.choices.length > 0) return { words: named(words.choices, ''), files: 'none' };
   const usage = String(command?.command ?? '');
-  const mayBeConfig = positionals.length === 0 && takesConfig.test(usage);
-  const files = mayBeConfig ? 'config' : /\[(file|folder)\]/.test(usage) && positionals.length === 0 ? 'any' : 'none';
-  if (command === undefined || !takesStreams.has(nameOf(command)) || positionals.some((word) => !isConfig(word)))
-    return { words: [], files };
-  const jobs = await source.jobs(positionals.find(isConfig));
-  const chosen = found.options.get('job') ?? [];
-  const streams = jobs.filter(({ job }) => chosen.length === 0 || chosen.includes(job)).flatMap((each) => each.streams);
-  return { words: named(streams, 'stream'), files };
+  const files = !isFirst
+    ? 'none'
+    : takesConfig.test(usage)
+      ? 'config'
+      : /\[(file|folder)\]/.test(usage)
+        ? 'any'
+        : 'none';
+  const takesStream = command !== undefined && takesStreams.has(nameOf(command)) && positionals.every(isConfig);
+  return { words: takesStream ? await namesOf('stream', line, source) : [], files };
 }
 
 /**
@@ -229,13 +210,13 @@ async function positionalsOf(found: Found, source: CompletionSource): Promise<Co
 export async function completionsOf(words: readonly string[], source: CompletionSource): Promise<Completions> {
   const all = rejoined(words);
   const current = all.at(-1) ?? '';
-  const found = await find(all.slice(0, -1), source);
+  const line = await read(all.slice(0, -1), source.commands);
   const possible =
-    found.awaiting !== undefined
-      ? await valuesOf(found.awaiting, found, source)
+    line.awaiting !== undefined
+      ? await valuesOf(line.awaiting, line, source)
       : current.startsWith('-')
-        ? { words: optionsOf(found), files: 'none' as const }
-        : await positionalsOf(found, source);
+        ? { words: optionsOf(line), files: 'none' as const }
+        : await positionalsOf(line, source);
   return { ...possible, words: possible.words.filter(({ word }) => word.startsWith(current)) };
 }
 
@@ -254,8 +235,8 @@ async function jobsOf(file = 'cdsync.yaml'): Promise<ConfigNames[]> {
       .filter(([job]) => isName(job))
       .map(([job, of]) => ({
         job,
-        streams: namesIn(of?.streams ?? defaults?.streams),
-        destinations: namesIn(of?.destinations ?? defaults?.destinations),
+        stream: namesIn(of?.streams ?? defaults?.streams),
+        destination: namesIn(of?.destinations ?? defaults?.destinations),
       }));
   } catch {
     return [];
@@ -270,15 +251,7 @@ export async function answerShell(
   [, ...words]: readonly string[],
   commands: CompletionSource['commands'],
 ): Promise<void> {
-  const help = { type: 'boolean', describe: 'show help' } as const;
-  const version = { type: 'boolean', describe: 'show the version' } as const;
-  const common = Object.entries({ ...commonOptions(), help, version });
-  const source: CompletionSource = {
-    commands,
-    common: common.map(([name, declared]) => optionWord(name, declared)),
-    jobs: jobsOf,
-  };
-  const { words: found, files } = await completionsOf(words, source);
-  const lines = found.map(({ word, describe }) => `${word}\t${describe}`);
+  const { words: possible, files } = await completionsOf(words, { commands, jobs: jobsOf });
+  const lines = possible.map(({ word, describe }) => `${word}\t${describe}`);
   writeData([...lines, ...(files === 'none' ? [] : [`:${files}`])].map((line) => `${line}\n`).join(''));
 }

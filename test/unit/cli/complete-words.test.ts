@@ -1,18 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { commonOptions } from '../../../src/cli/arguments.js';
 import { commands } from '../../../src/cli/commands.js';
-import { completionsOf, optionWord } from '../../../src/cli/complete-words.js';
+import { completionsOf } from '../../../src/cli/complete-words.js';
 
-const files: Record<string, { job: string; streams: string[]; destinations: string[] }[]> = {
+const files: Record<string, { job: string; stream: string[]; destination: string[] }[]> = {
   'cdsync.yaml': [
-    { job: 'nightly', streams: ['members', 'vip'], destinations: ['warehouse'] },
-    { job: 'weekly', streams: ['audit'], destinations: ['lake'] },
+    { job: 'nightly', stream: ['members', 'vip'], destination: ['warehouse'] },
+    { job: 'weekly', stream: ['audit'], destination: ['lake'] },
   ],
-  'jobs/other.yml': [{ job: 'other', streams: ['others'], destinations: [] }],
+  'jobs/other.yml': [{ job: 'other', stream: ['others'], destination: [] }],
 };
 const source = {
   commands,
-  common: Object.entries(commonOptions()).map(([name, declared]) => optionWord(name, declared)),
   jobs: async (file = 'cdsync.yaml') => files[file] ?? [],
 };
 
@@ -36,7 +34,7 @@ describe('completion of words', () => {
     expect(options).toEqual(expect.arrayContaining(['--job', '--stream', '--full', '--json', '--env-file']));
     const left = await wordsAfter('run', '--full', '--stream', 'vip', '--');
     expect([left.includes('--full'), left.includes('--stream')]).toEqual([false, true]);
-    expect(await wordsAfter('--ver')).toEqual(['--verbose']);
+    expect(await wordsAfter('--ver')).toEqual(['--verbose', '--version']);
     expect(await wordsAfter('workflow', 'start', '--base')).toEqual(['--base-url']);
   });
 
