@@ -1,4 +1,5 @@
-# cdsync in a container: docs/deployment.md. Build: docker build -t cdsync . (an image by digest: --build-arg NODE=node:22-slim@sha256:…)
+# cdsync in a container: docs/deployment.md. Build: docker build -t cdsync . The tag below moves; a release is built by digest:
+# --build-arg NODE=node:22-slim@sha256:… (CONTRIBUTING.md, "Commit and release").
 ARG NODE=node:22-slim
 FROM ${NODE} AS build
 WORKDIR /build

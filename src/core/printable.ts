@@ -18,6 +18,33 @@ export function withoutAddresses(text: string): string {
   });
 }
 
+/** Secrets that can be told by their form alone, and the rest of the text that stays. */
+const secretForms: readonly (readonly [RegExp, string])[] = [
+  [/-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)/gs, '[secret]'],
+  [/\b([Bb]earer|[Bb]asic)\s+(?=\S*[\dA-Z=])[\w.~+/=-]{12,}/g, '$1 [secret]'],
+  [/\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?/g, '[secret]'],
+  [/(\w:\/\/)[^\s/@:]*:[^\s/@]+@/g, '$1[secret]@'],
+  [/(hooks\.slack\.com\/\w+\/|webhook\/|webhooks\/\d+\/)[\w/@-]{8,}/g, '$1[secret]'],
+  [
+    /([?&;](?:sig|signature|token|access_token|refresh_token|key|api_?key|password|secret|code|x-(?:amz|goog)-(?:signature|credential|security-token)|awsaccesskeyid)=)[^\s&"'<>]+/gi,
+    '$1[secret]',
+  ],
+  [
+    /\b((?:password|passwd|pwd|passphrase|client_secret|secret_?(?:access_?)?key|account_?key|shared_?access_?key)["']?\s*[=:]\s*)(?:"[^"]+"|'[^']+'|[^\s;,&"'()]+)/gi,
+    '$1[secret]',
+  ],
+  [/\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g, '[secret]'],
+  [
+    /\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|sk[-_](?:live_|test_)?|npm_|SG\.|AIza|ya29\.|dapi)[\w.-]{20,}/g,
+    '[secret]',
+  ],
+];
+
+/** The text without secrets that can be told by their form: tokens of vendors, logins in URLs, keys, signatures. */
+export function withoutSecretForms(text: string): string {
+  return secretForms.reduce((rest, [form, kept]) => rest.replace(form, kept), text);
+}
+
 /** Characters that a terminal obeys or hides: controls, line ends, marks that turn the direction of writing, halves of characters. */
 const unseen = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\u{FEFF}]/gu;
 const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
@@ -46,10 +73,10 @@ function hex(code: number, digits: number): string {
 
 /**
  * Text of another program, made fit for a message: on one line, without control characters for the terminal, without
- * e-mail addresses, cut after 300 characters.
+ * secrets of known forms and e-mail addresses, cut after 300 characters.
  */
 export function printable(words: string): string {
-  const line = withoutAddresses(words)
+  const line = withoutAddresses(withoutSecretForms(words))
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim()
     .toWellFormed();

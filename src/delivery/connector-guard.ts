@@ -1,4 +1,5 @@
 import { asCdsyncError, CdsyncError, interrupted, isSystemError } from '../core/errors.js';
+import { withoutSecretForms } from '../core/printable.js';
 import { redactor, secretsIn } from '../core/secret.js';
 import type { Connector } from '../sdk/destination.js';
 import { ColumnNotWidened } from '../sdk/errors.js';
@@ -92,9 +93,10 @@ function hasFunctions(object: object): boolean {
   return isInstance || Object.values(object).some((member) => typeof member === 'function');
 }
 
-/** Hides the secrets of a destination's options in a text. */
+/** Hides the secrets of a destination's options in a text, and secrets that can be told by their form. */
 export function hideSecretsOf(options: unknown): (text: string) => string {
-  return redactor(secretsIn(options));
+  const hide = redactor(secretsIn(options));
+  return (text) => withoutSecretForms(hide(text));
 }
 
 /**

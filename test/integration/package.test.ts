@@ -59,6 +59,7 @@ describe('the tarball', () => {
   it('lists nothing but code, types, documents and examples, and is small', () => {
     const known = [
       /^dist\/(src|connectors)\/.*\.(js|js\.map|d\.ts)$/,
+      /^dist\/sbom\.json$/,
       /^docs\/.*\.md$/,
       /^docs\/report\.png$/,
       /^docs\/metrics\/\w+\.(yml|json)$/,

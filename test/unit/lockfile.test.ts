@@ -1,4 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 interface Entry {
@@ -25,4 +28,40 @@ describe('package-lock.json', () => {
     const rest = installed.map(([, { funding: _, ...entry }]) => entry);
     expect(JSON.stringify(rest)).not.toContain('://');
   });
+});
+
+it('is what the list of packages has, with versions and checksums', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cdsync-sbom-'));
+  try {
+    for (const file of ['package.json', 'package-lock.json', 'build/sbom.mjs'])
+      cpSync(file, join(folder, file), { recursive: true });
+    mkdirSync(join(folder, 'dist'));
+    execFileSync(process.execPath, [join(folder, 'build/sbom.mjs')], { stdio: 'ignore' });
+    const { metadata, components } = JSON.parse(readFileSync(join(folder, 'dist/sbom.json'), 'utf8')) as {
+      metadata: { component: object };
+      components: { name: string; version: string; hashes: { alg: string; content: string }[] }[];
+    };
+    expect(metadata.component).toMatchObject({ name: 'cdsync', purl: expect.stringContaining('pkg:npm/cdsync@') });
+    const listed = components.map(({ name, version, hashes: [hash] }) => [
+      `${name}@${version}`,
+      `sha512-${Buffer.from(hash?.content ?? '', 'hex').toString('base64')}`,
+    ]);
+    const expected = installed
+      .filter(([, { dev }]) => dev !== true)
+      .map(([path, { version, integrity }]) => [`${path.replace(/.*node_modules\//, '')}@${version}`, integrity]);
+    // A package that is in two folders is listed once.
+    const distinct = (rows: object) => [...new Set(Object.values(rows).map((row) => JSON.stringify(row)))].sort();
+    expect(distinct(listed)).toEqual(distinct(expected));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+it('is not all that an image has: the Dockerfile names one base, which an argument can fix by its digest', () => {
+  const lines = readFileSync('Dockerfile', 'utf8').split('\n');
+  expect(lines.filter((line) => /^(ARG|FROM)/.test(line))).toEqual([
+    expect.stringMatching(/^ARG NODE=node:22-slim(@sha256:[0-9a-f]{64})?$/),
+    'FROM ${NODE} AS build',
+    'FROM ${NODE}',
+  ]);
 });

@@ -9,3 +9,67 @@ it('a secret is taken out of a text as it is, as a URL and as JSON have it, what
   expect(redact('half%20%EF%BF%BD%20of%20a%20pair "quoted \\"text\\""')).toBe('[secret] "[secret]"');
   expect(redact('the password pa%ss, and abc')).toBe('the password [secret], and abc');
 });
+
+const words = (texts: readonly string[]) => redactor(texts.map((text) => new Secret(text)));
+const pem = [
+  '-----BEGIN OPENSSH PRIVATE KEY-----',
+  'b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAE',
+  'QyNTUxOQAAACDf0c1nWmQ1x7vP4h',
+  '-----END OPENSSH PRIVATE KEY-----',
+];
+
+it.each([
+  [
+    'a login of Basic',
+    'pass-word-12',
+    `Basic ${Buffer.from('user:pass-word-12').toString('base64')}`,
+    /cGFzcy|YXNzLX|dvcmQt/,
+  ],
+  [
+    'base64 for URLs',
+    '???>>>~~~secret',
+    Buffer.from('ab???>>>~~~secret').toString('base64url'),
+    /c2VjcmV0|NlY3Jl|zZWNy/,
+  ],
+  ['a lower percent code', 'a/b+c d=e', 'at a%2fb%2bc%20d%3de', /%2f/],
+  ['a form', 'a/b+c d=e', 'key=a%2Fb%2Bc+d%3De', /%2F/],
+  [
+    'a path of a webhook',
+    'https://hooks.example.com/services/T0AA/B0BB/xyzxyzxyz',
+    'POST /services/T0AA/B0BB/xyzxyzxyz: 404',
+    /xyzxyz/,
+  ],
+  [
+    'a signed URL',
+    'https://h.example.com/f?sv=2024&sig=abcdefgh%2Bijk',
+    'the signature abcdefgh+ijk differs',
+    /abcdefgh/,
+  ],
+  ['a token as user', 'https://tok_0123456789@h.example.com/', 'no such user tok_0123456789', /tok_/],
+  ['a line of a key', pem.join('\n'), `bad line ${pem[1]}`, /b3Blbn/],
+  [
+    'a member of JSON credentials',
+    JSON.stringify({ type: 'x', private_key: pem.join('\n') }),
+    `bad key ${pem[2]}`,
+    /QyNTUx/,
+  ],
+  [
+    'a member of a connection string',
+    'Server=tcp:h;User Id=me;Password=Pa55word;Encrypt=1',
+    'login failed: Pa55word',
+    /Pa55/,
+  ],
+  ['a pair of a connection string', "host=db user=me password='Pa55 x'", 'login failed: Pa55', /Pa55/],
+])('a secret is taken out of a text as %s has it', (_, secret, text, left) => {
+  expect(text).toMatch(left);
+  expect(words([secret])(text)).not.toMatch(left);
+});
+
+it('what is no secret of a URL or a document stays: hosts, databases, types', () => {
+  const hide = words([
+    'postgres://me:pass-word@db.example.com/production_warehouse_of_all',
+    '{"type":"service_account","token_uri":"https://oauth2.example.com/token","private_key":"aaaabbbbcccc"}',
+  ]);
+  const text = 'db.example.com/production_warehouse_of_all for a service_account of https://oauth2.example.com/token';
+  expect(hide(text)).toBe(text);
+});
