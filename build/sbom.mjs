@@ -1,4 +1,4 @@
-// `npm run sbom`: dist/sbom.json, what users install by the lock file (CycloneDX), with versions and checksums. Part of `npm pack`.
+// `npm run sbom`: dist/sbom.json, the packages of the lock file with versions and checksums (CycloneDX). Part of `npm pack`.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ const words = ['sbom', '--package-lock-only', '--sbom-format=cyclonedx'];
 const output = { cwd: root, encoding: 'utf8', shell: process.platform === 'win32', maxBuffer: 1 << 28 };
 const sbom = JSON.parse(execFileSync('npm', words, output));
 
-/** npm's --omit=dev leaves out what a package of development takes too: pg, yaml and zod for example. */
+/** npm's --omit=dev leaves out packages that one of development takes too: pg, yaml and zod for example. */
 const isInstalled = ({ properties }) => !properties.some(({ name }) => name === 'cdx:npm:package:development');
 sbom.components = sbom.components.filter(isInstalled);
 const refs = new Set([sbom.metadata.component, ...sbom.components].map((component) => component['bom-ref']));

@@ -53,7 +53,7 @@ const leastLetters = 4;
 const leastOfParts = 8;
 const nameOfSecret = /key|secret|token|password|passwd|pwd|passphrase|credential|signature/i;
 
-/** What a message may quote of a URL: its login, and of one for HTTP its path with the query, where webhooks have their token. */
+/** Parts of a URL that a message may quote: its login, and of one for HTTP its path with the query, where webhooks have their token. */
 function partsOfUrl(value: string): string[] {
   if (!/^\w+:\/\//.test(value) || !URL.canParse(value)) return [];
   const { protocol, username, password, pathname, search, searchParams } = new URL(value);
@@ -71,7 +71,7 @@ function partsOfUrl(value: string): string[] {
 /** As in `Server=tcp:h;Password=p` and `host=h password='p'`. */
 const pairs = /([\w ]+)\s*=\s*['"]?([^;'"\s]+)/g;
 
-/** Lines of a key file, and what JSON credentials and connection strings have as key, token or password. */
+/** Lines of a key file, and keys, tokens and passwords of JSON credentials and connection strings. */
 function partsOfDocument(value: string): string[] {
   const lines = value.split(/\r?\n/).map((line) => line.trim());
   const ofLines = lines.length < 2 ? [] : lines.filter((line) => line.length >= 16 && !line.startsWith('-----'));

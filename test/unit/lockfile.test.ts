@@ -30,7 +30,7 @@ describe('package-lock.json', () => {
   });
 });
 
-it('is what the list of packages has, with versions and checksums', () => {
+it('has the packages of `npm run sbom`, with versions and checksums', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cdsync-sbom-'));
   try {
     for (const file of ['package.json', 'package-lock.json', 'build/sbom.mjs'])

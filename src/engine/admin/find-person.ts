@@ -4,6 +4,7 @@ import { emptyShape } from '../../columns/column-shape.js';
 import { ColumnSet } from '../../columns/columns.js';
 import { maskedValueSql } from '../../columns/masked-value.js';
 import { rowKey } from '../../columns/row-hash.js';
+import { statOrUndefined } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -184,6 +185,11 @@ export async function findPeople(
   }
   for (const text of await waitingRejects(layout, state.stream)) if (note(text)) counts.unfinished += 1;
   return { counts, keys, lacksSalt };
+}
+
+/** Whether a job has a store. */
+export async function hasStore({ store, remoteFiles }: JobLayout): Promise<boolean> {
+  return (await statOrUndefined(store)) !== undefined || remoteFiles?.find(store) !== undefined;
 }
 
 /** The error for a key that no row has. It names the position of the key, not the key itself. */

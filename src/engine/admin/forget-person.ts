@@ -22,7 +22,7 @@ import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
 import { eraseFromReports } from './erase-from-reports.js';
 import { type ErasureDestination, erasureDestinations, type Receiver } from './erasure-destinations.js';
-import { absentKey, type FoundPeople, findPeople, keyForms } from './find-person.js';
+import { absentKey, type FoundPeople, findPeople, hasStore, keyForms } from './find-person.js';
 import { filesWith } from './find-value-files.js';
 import { ledgerSources, ownKeys } from './ledgers.js';
 
@@ -359,11 +359,6 @@ export async function forget(
   } finally {
     await lock.release();
   }
-}
-
-/** Whether a job has a store. */
-export async function hasStore({ store, remoteFiles }: JobLayout): Promise<boolean> {
-  return (await statOrUndefined(store)) !== undefined || remoteFiles?.find(store) !== undefined;
 }
 
 /** Searches every file of the job for the erased texts. */

@@ -15,8 +15,8 @@ import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
 import { Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
 import { type ErasureDestination, erasureDestinations } from './erasure-destinations.js';
-import type { FoundPeople, PlaceCounts } from './find-person.js';
-import { type ForgetRequest, findInStreams, hasStore } from './forget-person.js';
+import { type FoundPeople, hasStore, type PlaceCounts } from './find-person.js';
+import { type ForgetRequest, findInStreams } from './forget-person.js';
 
 /** A stream's numbers of rows of the people. */
 interface StreamPlaces extends PlaceCounts {

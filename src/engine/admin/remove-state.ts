@@ -15,7 +15,7 @@ import { createRun, discardStreams } from '../../storage/run-state.js';
 import { namesIn, prepareStorage, runFolders } from '../../storage/storage.js';
 import type { StorageEngine } from '../open-engine.js';
 import { publishStore } from '../run/commit-and-publish.js';
-import { hasStore } from './forget-person.js';
+import { hasStore } from './find-person.js';
 
 /** A table or a log at a destination that cdsync no longer writes to. It stays as it is. */
 interface AbandonedPlace {

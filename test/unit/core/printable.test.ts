@@ -69,7 +69,7 @@ describe('a foreign message', () => {
     expect(printable(shown)).toBe(shown);
   });
 
-  it('keeps what only speaks of them', () => {
+  it('keeps words about them', () => {
     for (const text of [
       'the password is wrong',
       'basic authentication is off',

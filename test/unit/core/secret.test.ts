@@ -65,7 +65,7 @@ it.each([
   expect(words([secret])(text)).not.toMatch(left);
 });
 
-it('what is no secret of a URL or a document stays: hosts, databases, types', () => {
+it('the other parts of a URL or a document stay: hosts, databases, types', () => {
   const hide = words([
     'postgres://me:pass-word@db.example.com/production_warehouse_of_all',
     '{"type":"service_account","token_uri":"https://oauth2.example.com/token","private_key":"aaaabbbbcccc"}',
