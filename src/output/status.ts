@@ -1,4 +1,5 @@
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
+import { type Failure, failuresOf } from '../core/failures.js';
 import { formatAge, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
 import {
   type DestinationStatus,
@@ -53,6 +54,8 @@ export interface JobStatus {
   runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
   streams: StreamStatus[];
   destinations: DestinationStatus[];
+  /** Why streams failed in the last run, and why deliveries failed to destinations that are still behind. */
+  failures: { streams: string[]; destination: string | null; code: string; message: string }[];
   /** 1 if the job's bucket still has objects with values that were erased or hidden, and since when: ISO 8601. */
   erasures_pending: number;
   erasures_since: string | null;
@@ -77,6 +80,19 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
     };
   }
   return null;
+}
+
+/** What failed in the last run and has not succeeded since; a held result is told with its stream. */
+function lastingFailures(
+  failures: readonly Failure[],
+  destinations: readonly DestinationStatus[],
+): JobStatus['failures'] {
+  const isBehind = (destination: string, stream: string) =>
+    destinations.some((status) => status.name === destination && status.stream === stream && status.behind > 0);
+  return failures.flatMap(({ streams, destination, isHeld, error: { code, message } }) => {
+    const failed = destination === undefined ? [...streams] : streams.filter((stream) => isBehind(destination, stream));
+    return isHeld || failed.length === 0 ? [] : [{ streams: failed, destination: destination ?? null, code, message }];
+  });
 }
 
 /** Reads reports, journals and manifests, never the store, so that it also works during a run. */
@@ -104,6 +120,8 @@ export async function jobStatus(
       last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
     return { name, snapshot, checkpoint: await checkpoint(layout, name), recognition, held: why };
   };
+  const delivered = await destinationStatuses(layout, destinations);
+  const lastRun = reports.flatMap(({ jobs }) => jobs)[0];
   return {
     job: layout.job,
     written_by: (await storageWriter(layout)) ?? null,
@@ -115,11 +133,12 @@ export async function jobStatus(
       jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
     ),
     streams: await Promise.all(streams.map(statusOf)),
-    destinations: await destinationStatuses(layout, destinations),
+    destinations: delivered,
+    failures: lastRun === undefined ? [] : lastingFailures(failuresOf(lastRun), delivered),
     erasures_pending: layout.remoteFiles?.removalOwed === undefined ? 0 : 1,
     erasures_since: layout.remoteFiles?.removalOwed?.since ?? null,
     unconfigured: await unconfiguredIn(layout, streams, destinations),
-    deprecations: reports.flatMap(({ jobs }) => jobs)[0]?.deprecations ?? [],
+    deprecations: lastRun?.deprecations ?? [],
   };
 }
 
@@ -186,6 +205,15 @@ function heldLines({ name, held }: StreamStatus): string[] {
   ];
 }
 
+function failureLines({ failures }: JobStatus): string[] {
+  const lines = failures.map(({ streams, destination, code, message }) => {
+    const place = `${destination === null ? '' : `${destination}: `}${formatNames(streams, mostNamed)}`;
+    const [first = '', ...more] = message.split('\n');
+    return [`  ${place}: failed in the last run: ${first} [${code}]`, ...more.map((line) => `  ${line}`)];
+  });
+  return lines.length === 0 ? [] : [...lines.flat(), ''];
+}
+
 function unconfiguredLines({ streams, destinations }: Unconfigured): string[] {
   return [
     ...streams.map(
@@ -217,6 +245,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     ...streams.flatMap(recognitionLines),
     ...streams.flatMap(heldLines),
     ...destinationLines(destinations, now, lineWidth),
+    ...failureLines(status),
     ...(status.erasures_since === null
       ? []
       : [
