@@ -184,7 +184,7 @@ const errorCodes = {
   // Storage
   disk_short: toDisk,
   disk_full: toDisk,
-  memory_exceeded: { next: 'raise `resources.memory_mb`, or sync fewer streams, then retry' },
+  memory_exceeded: { next: 'raise `resources.memory_mb`, then retry' },
   memory_refused: { next: 'lift the limit, then: cdsync run' },
   output_failed: { next: 'see what was done: cdsync status' },
   storage_failed: { next: 'check the disk that the message names, then: cdsync run' },
