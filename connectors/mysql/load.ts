@@ -15,7 +15,7 @@ import { identifier, isTypeOf, mapColumnWithin, widens } from './types.js';
 /** Tables of one database, over one connection. */
 class MysqlDestination extends SqlDestination<Session> {
   override readonly types = {
-    mapColumn: mapColumnWithin(this.session.packetBytes),
+    mapColumn: mapColumnWithin(this.session.packetBytes, this.session.isMysql),
     holds: holdsAsJson,
     isTypeOf,
     widens,

@@ -83,6 +83,10 @@ export class Session extends TransactionalSession implements SqlSession {
     return this.#collation;
   }
 
+  get isMysql(): boolean {
+    return this.#collation === exactCollations[0];
+  }
+
   /** `max_allowed_packet`: the server makes no longer value, and sends none. */
   get packetBytes(): number {
     return this.#packetBytes;

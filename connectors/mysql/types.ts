@@ -4,11 +4,29 @@ import { type ColumnType, mapsColumns, widensDecimal, widensInteger } from '../.
 const mostDigits = 30;
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
+const number = '-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?';
+
+/** SQL of the digits of a number's text, without what its size is about. */
+function digits(text: string): string {
+  return `trim(regexp_replace(regexp_replace(${text}, '[eE].*$', ''), '[-.]', '', 'g'), '0')`;
+}
+
+/** MySQL's own JSON keeps integers of 64 bits, and of every other number the nearest double: SQL of texts in which that has other digits. */
+export function inexactJson(json: string): { reason: string; when: string }[] {
+  const long = `regexp_matches(${json}, '[0-9][0-9.]{15}')`;
+  const numbers = `regexp_extract_all(regexp_replace(${json}, '"(\\\\.|[^"\\\\])*"', '', 'g'), '${number}')`;
+  const isInteger = `regexp_full_match(n, '-?[0-9]+') AND coalesce(TRY_CAST(n AS BIGINT)::HUGEINT, TRY_CAST(n AS UBIGINT)) IS NOT NULL`;
+  const isDouble = `${digits('n')} IS NOT DISTINCT FROM ${digits('TRY_CAST(n AS DOUBLE)::VARCHAR')}`;
+  const inexact = `list_filter(${numbers}, lambda n: len(n) > 15 AND NOT (${isInteger}) AND NOT (${isDouble}))`;
+  return [{ reason: 'a number in JSON has more digits than a double', when: `(${long} AND len(${inexact}) > 0)` }];
+}
+
 /**
  * {@link columnDefinition} says what `longtext` and `json` become.
  * @param packetBytes `max_allowed_packet`: a longer value cannot be joined, converted or read
+ * @param hasOwnJson whether JSON is a type of the server, as in MySQL, and not its text, as in MariaDB
  */
-export const mapColumnWithin = (packetBytes?: number) => {
+export const mapColumnWithin = (packetBytes?: number, hasOwnJson = false) => {
   const limits = packetBytes === undefined ? {} : { maxBytes: packetBytes };
   return mapsColumns({
     boolean: { type: 'tinyint(1)', as: 'TINYINT' },
@@ -20,7 +38,7 @@ export const mapColumnWithin = (packetBytes?: number) => {
     text: { type: 'longtext', limits },
     timestamp: { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } },
     date: { type: 'date', limits: { days } },
-    json: { type: 'json', as: 'JSON', limits },
+    json: { type: 'json', as: 'JSON', limits: hasOwnJson ? { ...limits, others: inexactJson } : limits },
   });
 };
 

@@ -79,7 +79,7 @@ function refusalsOf(column: DeliveredColumn): Refusal[] {
   const { limits } = column.mapping;
   if (limits === undefined) return [];
   const found = limits.days === undefined ? [] : beyondDays(column, limits.days);
-  for (const other of limits.others?.(column.value) ?? []) found.push({ column: column.name, ...other });
+  for (const other of limits.others?.(handedOver(column)) ?? []) found.push({ column: column.name, ...other });
   const type = column.mapping.as === undefined ? column.type : parseColumnType(column.mapping.as);
   if (type.kind !== 'text' && type.kind !== 'json') return found;
   const value = handedOver(column);

@@ -10,7 +10,7 @@ export interface ValueLimits {
   readonly maxBytes?: number;
   /** The first and the last day, ISO 8601, that a date or a timestamp may fall on. */
   readonly days?: { readonly first: string; readonly last: string };
-  /** What else it cannot hold: SQL that is true for such a value, given SQL of the value, and why. */
+  /** What else it cannot hold: SQL that is true for such a value, given SQL of the value as it is handed over, and why. */
   readonly others?: (value: string) => readonly { readonly reason: string; readonly when: string }[];
 }
 

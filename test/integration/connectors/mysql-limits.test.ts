@@ -90,13 +90,17 @@ describe.each([
   );
 
   it.runIf(isThere && hasJson)(
-    'a number in JSON beyond a double is NULL and listed',
+    'a number in JSON beyond a double, or with more digits, is NULL and listed',
     async () => {
       const { runs, rows } = await place();
       const people = { ...four((n) => ({ j: [n, 'x'] })), huge: { j: [[`9`.repeat(310)], 'y'] } };
-      const text = (record: unknown) => JSON.stringify(record).replace(/"(9{310})"/, '$1');
-      expect(await runs.run(people, {}, text)).toMatchObject({ status: 'partial', refused: 1 });
-      expect(await rows('SELECT id FROM members WHERE j IS NULL')).toEqual([{ id: 'huge' }]);
+      const long = { j: [{ deep: '12345678901234567890.123456789' }, 'z'] };
+      const text = (record: unknown) => JSON.stringify(record).replace(/"(9{310}|\d+\.\d{9})"/, '$1');
+      expect(await runs.run({ ...people, long }, {}, text)).toMatchObject({ status: 'partial', refused: 2 });
+      expect(await rows('SELECT id FROM members WHERE j IS NULL ORDER BY id')).toEqual([
+        { id: 'huge' },
+        { id: 'long' },
+      ]);
       expect(await runs.push()).toMatchObject({ status: 'ok', action: 'nothing' });
     },
     180_000,
