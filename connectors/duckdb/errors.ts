@@ -23,6 +23,20 @@ export function refusal(cause: unknown): CdsyncError {
     )
   )
     return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
+  if (/^Constraint Error: (Duplicate key|PRIMARY KEY or UNIQUE|NOT NULL)/.test(message)) {
+    // Of the message, only what is before the colon is no value.
+    const [, column] =
+      /^Constraint Error: (?:Duplicate key "|NOT NULL constraint failed: [^.]*[.])([^:"]+)/.exec(message) ?? [];
+    const where = column === undefined ? '' : ` (column "${column}")`;
+    const what = message.includes('NOT NULL')
+      ? 'a column that must have a value has none'
+      : 'a unique index already has the value';
+    return loadRefused(`DuckDB refuses a row: ${what}${where}`, {
+      hint: 'the table may not ask for more than the source has: drop the index or constraint',
+      cause,
+      causeQuotesValues: true,
+    });
+  }
   const [, object] = /Cannot alter entry "([^"]*)"/.exec(message) ?? [];
   if (object !== undefined)
     return loadRefused(`DuckDB cannot change table "${object}" while an index or a view depends on it`, {

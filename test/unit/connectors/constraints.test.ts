@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { refusal } from '../../../connectors/duckdb/errors.js';
 import { mysqlError } from '../../../connectors/mysql/errors.js';
 import { postgresError } from '../../../connectors/postgres/errors.js';
+import { duckdbSession } from '../../fixtures/duckdb-session.js';
+
+const session = await duckdbSession();
+await session.run('CREATE TABLE people (id VARCHAR NOT NULL, "e mail" VARCHAR)');
+await session.run('CREATE UNIQUE INDEX own ON people ("e mail")');
+await session.run("INSERT INTO people VALUES ('1', 'ann@example.com')");
 
 const rights = { user: 'u', database: 'd', schema: 's' };
 const theirs = { message: 'duplicate key: (email)=(ann@example.com)' };
@@ -15,5 +22,21 @@ describe('a constraint of the user that a row does not meet', () => {
   ])('has a remedy, and no value is shown: %s', (_, error, remedy) => {
     expect(error).toMatchObject({ code: 'destination_refused', hint: expect.stringContaining(remedy) });
     expect(`${error.message} ${error.hint}`).not.toContain('ann@');
+  });
+
+  it.each([
+    ["INSERT INTO people VALUES ('2', 'ann@example.com')", 'a unique index already has the value (column "e mail")'],
+    [
+      "INSERT INTO people SELECT range::VARCHAR, 'bob@example.com' FROM range(5, 7)",
+      'a unique index already has the value',
+    ],
+    ["INSERT INTO people VALUES (NULL, 'bob@example.com')", 'a column that must have a value has none (column "id")'],
+  ])('is named where DuckDB refuses: %s', async (sql, words) => {
+    const cause = await session.run(sql).catch((error: Error) => error.cause ?? error);
+    expect(refusal(cause)).toMatchObject({
+      code: 'destination_refused',
+      message: `DuckDB refuses a row: ${words}`,
+      hint: expect.stringContaining('drop the index'),
+    });
   });
 });
