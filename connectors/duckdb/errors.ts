@@ -24,7 +24,7 @@ export function refusal(cause: unknown): CdsyncError {
   )
     return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
   if (/^Constraint Error: (Duplicate key|PRIMARY KEY or UNIQUE|NOT NULL)/.test(message)) {
-    // Of the message, only what is before the colon is no value.
+    // Of the message, only the part before the colon is no value.
     const [, column] =
       /^Constraint Error: (?:Duplicate key "|NOT NULL constraint failed: [^.]*[.])([^:"]+)/.exec(message) ?? [];
     const where = column === undefined ? '' : ` (column "${column}")`;

@@ -94,10 +94,10 @@ describe.each([
     async () => {
       const { runs, rows } = await place();
       const people = { ...four((n) => ({ j: [n, 'x'] })), huge: { j: [[`9`.repeat(310)], 'y'] } };
-      const long = { j: [{ deep: '12345678901234567890.123456789' }, 'z'] };
-      const text = (record: unknown) => JSON.stringify(record).replace(/"(9{310}|\d+\.\d{9})"/, '$1');
+      const long = { j: [0, 'z'], k: { deep: '123456789012345678901234567891' } };
+      const text = (record: unknown) => JSON.stringify(record).replace(/"(9{310}|\d{30})"/, '$1');
       expect(await runs.run({ ...people, long }, {}, text)).toMatchObject({ status: 'partial', refused: 2 });
-      expect(await rows('SELECT id FROM members WHERE j IS NULL ORDER BY id')).toEqual([
+      expect(await rows('SELECT id FROM members WHERE j IS NULL OR (id > "l" AND k IS NULL) ORDER BY id')).toEqual([
         { id: 'huge' },
         { id: 'long' },
       ]);
