@@ -32,7 +32,7 @@ function withProxies<A extends HttpAgent>(
     const proxy = proxyFor(url, env);
     if (proxy === undefined) return direct(options, created);
     const target = { hostname: url.hostname, port: Number(options.port) };
-    proxy.tunnel(target, { timeoutMs }).then(
+    proxy.tunnel(target, timeoutMs).then(
       (socket: Socket) => created(null, protocol === 'https:' ? (direct({ ...options, socket }) as Duplex) : socket),
       (error: Error) => created(error, undefined as unknown as Duplex),
     );

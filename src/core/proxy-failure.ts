@@ -1,9 +1,3 @@
-/** Until the proxy has made the tunnel. */
-export interface TunnelLimits {
-  readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** Where a tunnel leads. */
 export interface Target {
   /** As in a URL: an IPv6 address in brackets. */

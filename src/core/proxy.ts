@@ -1,13 +1,13 @@
 import { BlockList, isIP, type Socket } from 'node:net';
 import { CdsyncError } from './errors.js';
-import type { Target, TunnelLimits } from './proxy-failure.js';
+import type { Target } from './proxy-failure.js';
 
 /** A proxy by which a host is reached. */
 interface ProxyRoute {
   /** With the login, if it needs one: for a program that opens its connections itself. */
   readonly server: URL;
   /** @throws {ProxyFailure} */
-  tunnel(target: Target, limits: TunnelLimits): Promise<Socket>;
+  tunnel(target: Target, timeoutMs: number): Promise<Socket>;
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -83,7 +83,7 @@ export function proxyFor(url: URL, env: Variables): ProxyRoute | undefined {
     return undefined;
   const proxy = parsed(setting);
   // Most runs have none.
-  return { server: proxy, tunnel: async (to, limits) => (await import('./tunnel.js')).openTunnel(proxy, to, limits) };
+  return { server: proxy, tunnel: async (to, ms) => (await import('./tunnel.js')).openTunnel(proxy, to, ms) };
 }
 
 type Done = (...ended: [null, Socket] | [Error, null]) => void;
@@ -106,7 +106,7 @@ export function byProxy<O extends Hop>(
     const { hostname, protocol, port } = options;
     const host = hostname.includes(':') && !hostname.startsWith('[') ? `[${hostname}]` : hostname;
     const target = { hostname: host, port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port) };
-    proxy.tunnel(target, { timeoutMs }).then(
+    proxy.tunnel(target, timeoutMs).then(
       (socket) => (protocol === 'https:' ? connect({ ...options, httpSocket: socket }, done) : done(null, socket)),
       (error: Error) => done(error, null),
     );

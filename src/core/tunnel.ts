@@ -2,7 +2,7 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { callAfter } from './clock.js';
-import { ProxyFailure, type Target, type TunnelLimits } from './proxy-failure.js';
+import { ProxyFailure, type Target } from './proxy-failure.js';
 import { decodedLogin } from './secret.js';
 
 function authorization({ username, password }: URL): Record<string, string> {
@@ -13,9 +13,10 @@ function authorization({ username, password }: URL): Record<string, string> {
 
 /**
  * Opens a connection to a host by a proxy (RFC 9110, section 9.3.6).
+ * @param timeoutMs until the proxy has made the tunnel
  * @throws {ProxyFailure}
  */
-export function openTunnel(proxy: URL, target: Target, { timeoutMs, signal }: TunnelLimits): Promise<Socket> {
+export function openTunnel(proxy: URL, target: Target, timeoutMs: number): Promise<Socket> {
   const to = `${target.hostname}:${target.port}`;
   const request = (proxy.protocol === 'https:' ? httpsRequest : httpRequest)({
     host: proxy.hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -24,7 +25,6 @@ export function openTunnel(proxy: URL, target: Target, { timeoutMs, signal }: Tu
     path: to,
     headers: { host: to, ...authorization(proxy) },
     agent: false,
-    ...(signal === undefined ? {} : { signal }),
   });
   const place = proxy.host;
   return new Promise((resolve, reject) => {
