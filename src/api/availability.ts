@@ -94,26 +94,17 @@ export class Availability {
   pass(trial: Trial, signal: AbortSignal): Promise<void> | undefined {
     if (signal.aborted) throw interrupted(signal.reason);
     if (!this.holds(trial)) return undefined;
-    return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
-        trial,
-        resolve: () => {
-          stay();
-          resolve();
-        },
-        reject: (error) => {
-          stay();
-          reject(error);
-        },
-      };
-      const stay = onAbort(signal, () => {
+    let release = () => {};
+    return new Promise<void>((resolve, reject) => {
+      const waiting: Waiting = { trial, resolve, reject };
+      release = onAbort(signal, () => {
         this.#waiting.delete(waiting);
         if (this.#waiting.size === 0) this.#stopTimer();
         reject(interrupted(signal.reason));
       });
       this.#waiting.add(waiting);
       this.#arm();
-    });
+    }).finally(() => release());
   }
 
   /** An attempt begins. Call {@link succeeded}, {@link failed} or {@link left} when it ends. */

@@ -19,11 +19,13 @@ export const reservedColumns = [
   '_sequence',
 ];
 
-function digits(exactName: string, count: number): string {
+/** The first hexadecimal digits of the SHA-256 of a name. */
+export function digits(exactName: string, count: number): string {
   return createHash('sha256').update(exactName, 'utf8').digest('hex').slice(0, count);
 }
 
-function firstBytes(text: string, bytes: number): string {
+/** As many whole characters of a text as fit into some bytes of UTF-8. */
+export function firstBytes(text: string, bytes: number): string {
   let cut = '';
   let length = 0;
   for (const character of text) {

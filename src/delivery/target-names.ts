@@ -1,20 +1,5 @@
-import { createHash } from 'node:crypto';
+import { digits, firstBytes } from '../columns/column-name.js';
 import type { IdentifierRules } from '../sdk/identifier-rules.js';
-
-function digits(name: string, count: number): string {
-  return createHash('sha256').update(name, 'utf8').digest('hex').slice(0, count);
-}
-
-function cut(text: string, bytes: number): string {
-  let kept = '';
-  let length = 0;
-  for (const character of text) {
-    length += Buffer.byteLength(character);
-    if (length > bytes) break;
-    kept += character;
-  }
-  return kept;
-}
 
 /** Gives names that a destination accepts. The same names in the same order always get the same results. */
 export class TargetNames {
@@ -48,7 +33,7 @@ export class TargetNames {
       const hashed = attempt === 0 ? name : `${name}\n${attempt}`;
       const short = `${legible}_${digits(hashed, 6)}`;
       const chosen =
-        Buffer.byteLength(short) <= maxBytes ? short : `${cut(legible, maxBytes - 9)}_${digits(hashed, 8)}`;
+        Buffer.byteLength(short) <= maxBytes ? short : `${firstBytes(legible, maxBytes - 9)}_${digits(hashed, 8)}`;
       if (!this.#isTaken(chosen)) return chosen;
     }
   }

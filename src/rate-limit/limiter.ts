@@ -188,25 +188,17 @@ export class SlidingWindowLimiter implements RateLimiter {
   }
 
   #wait(signal: AbortSignal): Promise<Permit> {
+    let release = () => {};
     return new Promise<Permit>((resolve, reject) => {
-      const waiter: Waiter = {
-        resolve: (permit) => {
-          stay();
-          resolve(permit);
-        },
-        reject: (error) => {
-          stay();
-          reject(error);
-        },
-      };
-      const stay = onAbort(signal, () => {
+      const waiter: Waiter = { resolve, reject };
+      release = onAbort(signal, () => {
         this.#waiters.delete(waiter);
         if (this.#waiters.size === 0) this.#stopTimer();
         reject(interrupted(signal.reason));
       });
       this.#waiters.add(waiter);
       this.#serve();
-    });
+    }).finally(() => release());
   }
 
   /** Hands out the free permits, then sets the timer for the next one. */

@@ -9,7 +9,7 @@ import type { SnapshotStore, StoreState } from '../../snapshot/snapshot-store.js
 import { dropFollowing } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { heldStreams } from '../../storage/held.js';
-import { JobLock } from '../../storage/job-lock.js';
+import { type JobLock, withJobLock } from '../../storage/job-lock.js';
 import { createRun, discardRun, discardStreams, type RunIdentity, streamsIn } from '../../storage/run-state.js';
 import { prepareStorage, runFolders } from '../../storage/storage.js';
 import { keepReport, reportJob } from '../report-job.js';
@@ -256,24 +256,24 @@ function inConfiguredOrder(context: RunContext, streams: readonly StreamRun[]): 
  * @throws {CdsyncError} errors that stop the whole run: `locked`, `storage_newer`, `stream_not_found`, a full disk while committing
  */
 export async function runJob(context: RunContext): Promise<JobReport> {
-  const { database, layout, clock, job } = context;
+  const { database, layout, job } = context;
   chosenStreams(context);
   await prepareStorage(layout, job.publish.mode);
-  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
-  context.afterRun?.started();
-  const session = await database.connect();
-  try {
-    // For files that queries name. The streams of the first stage run in this session, without a store.
-    await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
-    const report = await runLocked(context, lock, session);
-    return await keepReport(context, report).catch((error) => {
-      if (report.status === 'ok') throw error;
-      // If the run has failed already, on a full disk for example, its own report matters more than this error.
-      context.notice(`warning: the report of this run could not be kept: ${asCdsyncError(error).message}`);
-      return report;
-    });
-  } finally {
-    session.close();
-    await lock.release();
-  }
+  return withJobLock(context, layout, async (lock) => {
+    context.afterRun?.started();
+    const session = await database.connect();
+    try {
+      // For files that queries name. The streams of the first stage run in this session, without a store.
+      await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
+      const report = await runLocked(context, lock, session);
+      return await keepReport(context, report).catch((error) => {
+        if (report.status === 'ok') throw error;
+        // If the run has failed already, on a full disk for example, its own report matters more than this error.
+        context.notice(`warning: the report of this run could not be kept: ${asCdsyncError(error).message}`);
+        return report;
+      });
+    } finally {
+      session.close();
+    }
+  });
 }
