@@ -82,7 +82,7 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
   return null;
 }
 
-/** What failed in the last run and has not succeeded since; a held result has lines of its own. */
+/** What failed in the last run and has not succeeded since; held results are shown in other lines. */
 function lastingFailures(
   failures: readonly Failure[],
   destinations: readonly DestinationStatus[],
