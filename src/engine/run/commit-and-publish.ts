@@ -19,7 +19,7 @@ import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { isDamaged } from '../../storage/database-file.js';
 import type { Database } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
-import { memoryForCommit, planMemory } from '../../storage/memory-plan.js';
+import { memoryForCommit, type Phase, planMemory } from '../../storage/memory-plan.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import { openPublishedFolder } from '../../storage/storage.js';
 import type { RunContext } from '../run-context.js';
@@ -195,9 +195,16 @@ export async function commitAndPublish(
   const writtenColumns = Math.min(all, Math.max(columnsAtOnce, ...columns));
   const phase = isFirst ? 'first commit' : 'commit';
   await database.freeReadBlocks();
-  const sequence = await database.use(phase, { recordBytes, writtenColumns }, work).catch((error) => {
-    throw withMemoryNeeded(error, writtenColumns, context.config.resources.memoryMb);
-  });
+  const commitIn = (limits: Phase) => database.use(limits, { recordBytes, writtenColumns }, work);
+  const sequence = await commitIn(phase)
+    .catch((error) => {
+      // The limit of a first commit is for rows of usual length, and the length of a query's rows is unknown.
+      if (isFirst && asCdsyncError(error).code === 'memory_exceeded') return commitIn('commit');
+      throw error;
+    })
+    .catch((error) => {
+      throw withMemoryNeeded(error, writtenColumns, context.config.resources.memoryMb);
+    });
   progress.phase = 'publishing';
   // In a bucket, each run would upload the whole database.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;

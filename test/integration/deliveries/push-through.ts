@@ -21,6 +21,14 @@ async function isTakenBack(series: Series, { status, error }: DestinationReport)
   return true;
 }
 
+/** The delivery, after the next one has removed its stage. */
+async function paidLater({ product, trail }: Series, report: DestinationReport): Promise<DestinationReport> {
+  const { status, action, error } = await product.push({});
+  trail.push(`${status} ${action} ${error?.code ?? ''}`);
+  if (status !== 'ok' || action !== 'nothing') throw new Error('the next delivery did more than remove a stage');
+  return { ...report, status: 'ok', error: null };
+}
+
 /** Deliveries that are struck, until one ends. */
 export async function pushThrough(series: Series, flags: Flags): Promise<DestinationReport> {
   const { dice, product, note, trail } = series;
@@ -44,6 +52,8 @@ export async function pushThrough(series: Series, flags: Flags): Promise<Destina
     trail.push(`${status} ${action} ${why} ${error?.code ?? ''}`);
     if (what.startsWith('death') && status === 'failed') continue;
     if (await isTakenBack(series, report)) continue;
+    // The rows are there, but an outage kept their stage.
+    if (what.startsWith('outage') && error?.code === 'removal_owed') return paidLater(series, report);
     return report;
   }
 }
