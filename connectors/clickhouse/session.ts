@@ -103,7 +103,9 @@ export class Session implements SqlSession {
 
   /** @throws {CdsyncError} `destination_unavailable` if the server does not respond soon */
   async greet(): Promise<void> {
-    await this.#classified(() => this.#greeted({}));
+    await this.#greeted({}).catch((error) => {
+      throw clickhouseError(error, this.#rights);
+    });
   }
 
   async #greeted(more: { readonly abort_signal?: AbortSignal }): Promise<void> {
