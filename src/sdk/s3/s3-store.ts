@@ -276,14 +276,13 @@ export class S3Store {
     this.#client.destroy();
   }
 
-  /** Each response has the store's time. A request to a store that has never responded is not repeated for long. */
+  /** Each response, a refusal too, has the store's time. A request to a store that has never responded is not repeated for long. */
   #watchResponses(): void {
     this.#client.middlewareStack.add(
       (next) => async (args) => {
         this.#began ??= performance.now();
         const began = this.#began;
-        const result = await next(args).catch((error: { readonly $fault?: unknown; readonly name?: string }) => {
-          this.#hasResponded ||= error.$fault !== undefined;
+        const result = await next(args).catch((error: { readonly name?: string }) => {
           if (this.#hasResponded || performance.now() - began < reachingMs) throw error;
           // The SDK would repeat a time-out.
           throw unavailable(`${this.place} is unavailable: no response (${error.name})`);
@@ -294,7 +293,7 @@ export class S3Store {
         if (!Number.isNaN(storeTime)) this.#clockAheadMs = storeTime - Date.now();
         return result;
       },
-      { step: 'deserialize', name: 'cdsyncResponses', priority: 'high' },
+      { step: 'deserialize', name: 'cdsyncResponses', priority: 'low' },
     );
   }
 
