@@ -22,7 +22,7 @@ export function withoutAddresses(text: string): string {
 const secretForms: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)/gs, '[secret]'],
   [/\b([Bb]earer|[Bb]asic)\s+(?=\S*[\dA-Z=])[\w.~+/=-]{12,}/g, '$1 [secret]'],
-  [/\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?/g, '[secret]'],
+  [/\beyJ[\w-]{8,4096}\.[\w-]{4,}(?:\.[\w-]*)?/g, '[secret]'],
   [/(\w:\/\/)[^\s/@:]*:[^\s/@]+@/g, '$1[secret]@'],
   [/(hooks\.slack\.com\/\w+\/|webhook\/|webhooks\/\d+\/)[\w/@-]{8,}/g, '$1[secret]'],
   [
