@@ -97,14 +97,7 @@ export class Session implements SqlSession {
 
   /** Whether the API responds to a job that costs nothing, be it by a refusal. */
   async #responds(): Promise<boolean> {
-    const { project: projectId, dataset: datasetId } = this.#place;
-    const request = {
-      query: 'SELECT 1',
-      useLegacySql: false,
-      defaultDataset: { projectId, datasetId },
-      labels,
-    } as const;
-    const asked = this.#client.createQueryJob({ ...request, dryRun: true }).then(
+    const asked = this.#client.createQueryJob({ ...this.#request('SELECT 1'), dryRun: true }).then(
       () => true,
       ({ code }: BigqueryFailure) => typeof code === 'number',
     );
@@ -116,17 +109,20 @@ export class Session implements SqlSession {
     }
   }
 
+  #request(query: string): QueryRequest {
+    const { project: projectId, dataset: datasetId } = this.#place;
+    return { query, useLegacySql: false, defaultDataset: { projectId, datasetId }, labels };
+  }
+
   #query<T>(
     query: string,
     result: (job: Job) => Promise<T>,
     more: Pick<QueryRequest, 'createSession'> = {},
   ): Promise<T> {
-    const { project: projectId, dataset: datasetId } = this.#place;
     const { id, location } = this.#session ?? {};
     const session = id === undefined ? {} : { connectionProperties: [{ key: 'session_id', value: id }] as const };
     const within = { ...session, ...(location === undefined ? {} : { location }) };
-    const common = { query, useLegacySql: false, defaultDataset: { projectId, datasetId }, labels } as const;
-    const request = { ...common, ...within, ...more };
+    const request = { ...this.#request(query), ...within, ...more };
     return this.#finished(() => this.#client.createQueryJob(request), result);
   }
 

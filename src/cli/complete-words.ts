@@ -192,13 +192,8 @@ async function positionalsOf(line: Line, source: CompletionSource): Promise<Comp
     return { words: shown.map((each) => ({ word: nameOf(each), describe: String(each.describe) })), files: 'none' };
   }
   const usage = String(command?.command ?? '');
-  const files = !isFirst
-    ? 'none'
-    : takesConfig.test(usage)
-      ? 'config'
-      : /\[(file|folder)\]/.test(usage)
-        ? 'any'
-        : 'none';
+  const filesInUsage = takesConfig.test(usage) ? 'config' : /\[(file|folder)\]/.test(usage) ? 'any' : 'none';
+  const files = isFirst ? filesInUsage : 'none';
   const takesStream = command !== undefined && takesStreams.has(nameOf(command)) && positionals.every(isConfig);
   return { words: takesStream ? await namesOf('stream', line, source) : [], files };
 }

@@ -69,7 +69,7 @@ function partsOfUrl(value: string): string[] {
 }
 
 /** As in `Server=tcp:h;Password=p` and `host=h password='p'`. */
-const pairs = /([\w ]+)\s*=\s*['"]?([^;'"\s]+)/g;
+const pairs = /\b(\w+)\s*=\s*['"]?([^;'"\s]+)/g;
 
 /** Lines of a key file, and keys, tokens and passwords of JSON credentials and connection strings. */
 function partsOfDocument(value: string): string[] {

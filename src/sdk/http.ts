@@ -5,7 +5,7 @@ import { byProxy, proxyFor } from '../core/proxy.js';
 import { ProxyFailure } from '../core/proxy-failure.js';
 import { decodedLogin } from '../core/secret.js';
 import { systemCode } from './errors.js';
-import { silenceMs as reachingMs } from './silence.js';
+import { silenceMs as firstSilenceMs } from './silence.js';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
@@ -104,7 +104,7 @@ export class HttpConnections {
     const proxy = proxyFor(server, process.env);
     this.#maxBytes = maxBytes ?? Number.POSITIVE_INFINITY;
     const limits = (ms?: number) => (ms === undefined ? {} : { headersTimeout: ms, bodyTimeout: ms });
-    this.#limits = limits(silenceMs && Math.min(silenceMs, reachingMs));
+    this.#limits = limits(silenceMs === 0 ? 0 : Math.min(silenceMs ?? firstSilenceMs, firstSilenceMs));
     this.#open = async () => {
       // Not before the first request: commands that send none start sooner.
       const { buildConnector, Pool } = await import('../core/undici.js');

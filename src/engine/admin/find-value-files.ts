@@ -83,8 +83,11 @@ export async function filesWith(session: Session, layout: JobLayout, texts: read
   const chunk = Buffer.allocUnsafe(chunkBytes + Math.max(...bytes.map(({ length }) => length)));
   const paths = (await filesBelow(layout.folder)).filter((path) => !isLockFile(layout, path));
   const holding: string[] = [];
-  for (const path of paths) if (await holds(path, bytes, chunk)) holding.push(path);
-  const others = paths.filter((path) => path.endsWith('.parquet') && !holding.includes(path));
-  holding.push(...(await parquetWith(session, others, searched)));
+  const packed: string[] = [];
+  for (const path of paths) {
+    if (await holds(path, bytes, chunk)) holding.push(path);
+    else if (path.endsWith('.parquet')) packed.push(path);
+  }
+  holding.push(...(await parquetWith(session, packed, searched)));
   return holding.map((path) => relative(layout.folder, path)).sort();
 }
