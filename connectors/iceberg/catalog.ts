@@ -165,23 +165,15 @@ export class RestCatalog {
     this.#parsed(response, `change table "${table}"`);
   }
 
-  /** Makes a table of metadata that is there: a second name for the files of another table, as they are now. */
-  async register(table: string, metadataLocation: string): Promise<void> {
-    const body = JSON.stringify({ name: table, 'metadata-location': metadataLocation });
-    const request = { method: 'POST', path: `${this.#namespacePath()}/register`, body } as const;
-    await this.#result(request, `register table "${table}", which \`engine: trino\` needs`);
-  }
-
-  /**
-   * @param withFiles false if the files belong to another table
-   * @returns whether the catalog was asked to remove the files: some do not allow it
-   */
-  async drop(table: string, { withFiles }: { readonly withFiles: boolean }): Promise<boolean> {
-    const path = `${this.#tablePath(table)}?purgeRequested=${withFiles}`;
-    const response = await this.#send({ method: 'DELETE', path });
-    if (response.status === 403 && withFiles) return this.drop(table, { withFiles: false });
+  /** @returns whether the catalog was asked to remove the files too: some do not allow it */
+  async drop(table: string): Promise<boolean> {
+    const drop = (purge: boolean) =>
+      this.#send({ method: 'DELETE', path: `${this.#tablePath(table)}?purgeRequested=${purge}` });
+    let response = await drop(true);
+    const removesFiles = response.status !== 403;
+    if (!removesFiles) response = await drop(false);
     if (response.status !== 404) this.#parsed(response, `drop table "${table}"`);
-    return withFiles;
+    return removesFiles;
   }
 
   async close(): Promise<void> {

@@ -3,7 +3,7 @@ import { openCatalog } from './load.js';
 import type { IcebergShape } from './options.js';
 import { IcebergSession, tableOf } from './session.js';
 
-/** Logs in to the catalog, looks for the namespace, starts the engine, and reads a row of each table that is there. */
+/** Logs in to the catalog, looks for the namespace, starts DuckDB, and reads a row of each table that is there. */
 export async function checkIceberg(
   context: DestinationContext<IcebergShape>,
   tables: readonly string[],

@@ -35,9 +35,7 @@ import { createRequest } from './schema-update.js';
 import { IcebergSession, next, stage, tableOf, vendsCredentials } from './session.js';
 import { TableDraft } from './table-draft.js';
 import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
-import type { TrinoMerger } from './trino-merger.js';
 import { holdsJson, inDuckdb, mapColumn, mapPartitioned, typeText, widens } from './types.js';
-import { dropWorkTables, isWorkTable } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
 
@@ -72,16 +70,13 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   override readonly types: TableTypes;
   readonly #context: Context;
   readonly #catalog: RestCatalog;
-  readonly #trino: TrinoMerger | undefined;
   /** The table as {@link state} has found it; then as a load makes it. */
   #draft: TableDraft | undefined;
-  #load: Load | undefined;
 
-  constructor(context: Context, catalog: RestCatalog, session: IcebergSession, trino: TrinoMerger | undefined) {
+  constructor(context: Context, catalog: RestCatalog, session: IcebergSession) {
     super(dialect, session);
     this.#context = context;
     this.#catalog = catalog;
-    this.#trino = trino;
     const parts = context.options.partitionBy.map(parsePartition);
     const named = parts.flatMap((part) => (part?.transform === 'identity' ? [part.column] : []));
     this.types = { mapColumn: named.length === 0 ? mapColumn : mapPartitioned(named), widens };
@@ -107,7 +102,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   }
 
   async #former(key: StateKey): Promise<StateRow[]> {
-    const names = (await this.#catalog.tables()).filter((name) => name !== key.table && !isWorkTable(name));
+    const names = (await this.#catalog.tables()).filter((name) => name !== key.table);
     const tables = await this.#catalog.loadAll(names);
     return tables.flatMap(({ name, loaded }) =>
       recordsOf(loaded.metadata, name).filter((row) => isSameStream(row, key)),
@@ -130,13 +125,6 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
 
   override async load(load: Load): Promise<void> {
     load.signal.throwIfAborted();
-    this.#load = load;
-    // What cannot be dropped now is owed after this load.
-    let owes = false;
-    if (this.#trino !== undefined)
-      await this.removeLeft(load.state).catch(() => {
-        owes = true;
-      });
     const draft = await this.#begin(load);
     const change = { drop: false, create: false, add: [], widen: [] };
     await this.session.run(`DROP TABLE IF EXISTS ${this.dialect.table(stateTable)}`);
@@ -146,7 +134,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
       change,
       finish: (outcome) => {
         const stamp = draft.hasSnapshot ? load.id : (stampOf(draft.base.metadata) ?? null);
-        return load.finish({ ...outcome, stamp, owes: owes || this.#trino?.owes === true });
+        return load.finish({ ...outcome, stamp });
       },
     });
     load.signal.throwIfAborted();
@@ -155,10 +143,6 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
       this.#context.notice(
         `older snapshots and files of the Iceberg table "${load.table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
       );
-  }
-
-  override removeLeft(key: StateKey): Promise<void> {
-    return dropWorkTables(this.#catalog, key);
   }
 
   /** The draft on which a load is carried out: of a new table, or of the present one with its next schema. */
@@ -176,7 +160,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     }
     const layout = { formatVersion, partitionBy, sort: order };
     const request = createRequest(table, layout, recordProperties(state, (before?.version ?? 0) + 1, intent));
-    if (change.drop && !(await this.#catalog.drop(table.name, { withFiles: true })))
+    if (change.drop && !(await this.#catalog.drop(table.name)))
       this.#context.notice(`the catalog keeps the files of the Iceberg table "${table.name}", which was dropped`);
     if (createNamespace && !(await this.#catalog.hasNamespace())) await this.#catalog.createNamespace();
     if (!(await this.#catalog.createTable(request))) throw fenced(state);
@@ -214,13 +198,9 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
    * One delete and one insert write the changed rows to the table; a reload writes all rows as new files. If rows of the table are needed
    * for that, the new ones are made in a local table, by the statements of every SQL destination.
    */
-  protected override async merge(task: MergeTask, rows: number): Promise<number | undefined> {
+  protected override async merge(task: MergeTask, rows: number): Promise<number> {
     const { table, target, stage: staged, t, s, write } = task;
     const { session } = this;
-    if (this.#trino !== undefined && this.#canBeMerged(task)) {
-      await this.#trino.merge({ load: this.#load as Load, draft: this.#draft as TableDraft, session, staged });
-      return undefined;
-    }
     const isStaged = `EXISTS (SELECT 1 FROM ${staged} AS ${s} WHERE ${sameKey(dialect, task)})`;
     const needsAbsent = write.isReload && write.absent !== 'delete';
     let made = { columns: table.columns.map(({ name }) => name), rows: `(FROM ${staged} WHERE "_op" = 'upsert')` };
@@ -272,12 +252,6 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     return this.#columns.some((name) => !ours.has(name));
   }
 
-  /** Trino knows the table as the catalog has it, and merges changes only. */
-  #canBeMerged({ write, empty }: MergeTask): boolean {
-    const draft = this.#draft as TableDraft;
-    return !write.isReload && empty.length === 0 && !draft.hasSnapshot && !draft.changesSchema;
-  }
-
   override async keep(before: StateRow, record: string): Promise<void> {
     if (versionIn(this.#draft, before) !== before.version) throw fenced(before);
     await this.#commit(before, record);
@@ -285,7 +259,6 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
 
   override async close(): Promise<void> {
     await super.close();
-    await this.#trino?.close();
     await this.#catalog.close();
   }
 }
@@ -299,19 +272,12 @@ function columnsOf(metadata: TableMetadata): FoundTable['columns'] {
   return currentSchema(metadata).fields.map(({ name, type }) => ({ name, type: typeText(type) }));
 }
 
-/** Connects to the catalog, and starts the engines. */
+/** Connects to the catalog, and starts DuckDB. */
 export async function openIceberg(context: Context): Promise<TableDestination> {
   const catalog = await openCatalog(context);
   return orClose(catalog, async () => {
     await mkdir(context.folder, { recursive: true, mode: 0o700 });
     const session = await IcebergSession.open(context, catalog);
-    const trino = await orClose(session, () => openTrinoMerger(context, catalog));
-    return new IcebergDestination(context, catalog, session, trino);
+    return new IcebergDestination(context, catalog, session);
   });
-}
-
-async function openTrinoMerger(context: Context, catalog: RestCatalog): Promise<TrinoMerger | undefined> {
-  if (context.options.engine === 'duckdb') return undefined;
-  const { TrinoMerger: Merger } = await import('./trino-merger.js');
-  return Merger.open(context, context.options.engine, catalog);
 }

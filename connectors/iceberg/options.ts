@@ -4,10 +4,8 @@ import {
   extensionsOption,
   type Finding,
   flag,
-  map,
   memoryOption,
   option,
-  passwordOption,
   s3Options,
   secret,
   text,
@@ -38,36 +36,6 @@ export const icebergOptions = {
     description: 'Whether cdsync makes the namespace if it is missing.',
     example: true,
   }).prefault(false),
-  engine: option(
-    z.union([
-      choice(['duckdb'], {
-        description: 'Embedded: DuckDB writes the files on the machine of the run.',
-        example: 'duckdb',
-      }),
-      option(
-        map({
-          trino: option(z.string().regex(/^https?:\/\/[^\s@?#/]+\/?$/), {
-            description: 'The coordinator of Trino. It must have a catalog for the same Iceberg catalog.',
-            example: 'https://trino.example.com:8443',
-            allowed: 'scheme, host and port: http:// or https://, no path',
-          }),
-          username: verbatim({ description: 'The user of Trino. Default: cdsync.', example: 'loader' }).optional(),
-          password: passwordOption('The password of that user.', '${TRINO_PASSWORD}'),
-          token: secret(/^\S+$/, {
-            description: 'A JSON Web Token or OAuth 2.0 access token for Trino, instead of a password.',
-            example: '${TRINO_TOKEN}',
-          }).optional(),
-        }),
-        { description: 'A server that merges.' },
-      ),
-    ]),
-    {
-      description:
-        'Who reads and writes the files of the tables. `duckdb` needs no server. A map with `trino`: a Trino server, for hundreds of millions of rows.',
-      example: 'duckdb',
-      allowed: 'duckdb, or a map: { trino: URL }',
-    },
-  ).prefault('duckdb'),
   token: secret(/^\S+$/, { description: 'Token for the catalog.', example: '${CATALOG_TOKEN}' }).optional(),
   client_id: verbatim({
     description: 'Client id, with which cdsync gets a token (OAuth 2, client credentials).',

@@ -80,7 +80,7 @@ function duckdbError(cause: unknown): CdsyncError {
   if (/duplicate name .* in struct/i.test(message))
     return loadRefused('DuckDB cannot change rows of a table whose partitions have been changed', {
       ...details,
-      hint: 'merge by a Trino server, `engine: { trino: URL }`; or give the stream another table with `table:`',
+      hint: 'deliver by the connector `trino`, which can; or give the stream another table with `table:`',
     });
   return duckdbRefused('DuckDB refused a statement', cause);
 }

@@ -63,10 +63,6 @@ export class TableDraft {
     return this.#snapshots.length > 0;
   }
 
-  get changesSchema(): boolean {
-    return this.#schema !== undefined;
-  }
-
   /** Adds columns, and gives others a wider type. Call it before any snapshot. */
   changeSchema(add: readonly TargetColumn[], widen: readonly TargetColumn[]): void {
     const change = schemaChange(this.#metadata, add, widen);

@@ -100,9 +100,3 @@ export function currentSchema(metadata: TableMetadata): IcebergSchema {
 export function currentSnapshotId({ 'current-snapshot-id': id }: TableMetadata): LongId | null {
   return id === undefined || id === null || id === -1 ? null : id;
 }
-
-/** The snapshots that a table has got since, in their order. */
-export function newSnapshots(before: TableMetadata, after: TableMetadata): readonly Snapshot[] {
-  const known = new Set((before.snapshots ?? []).map((each) => String(each['snapshot-id'])));
-  return (after.snapshots ?? []).filter((each) => !known.has(String(each['snapshot-id'])));
-}

@@ -1,4 +1,6 @@
-import { loadRefused, permissionMissing, sqlText, type TrinoSession, trinoFailureName } from '../../src/sdk/index.js';
+import { loadRefused, permissionMissing, sqlText } from '../../src/sdk/index.js';
+import type { TrinoSession } from './client.js';
+import { trinoFailureName } from './client-error.js';
 import { type ColumnTraits, momentType, usualTraits } from './types.js';
 
 /** The abilities of a kind of catalog by which loads differ. */

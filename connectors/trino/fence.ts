@@ -1,5 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { sleep, sqlText, type TrinoSession, trinoFailureName, unavailable } from '../../src/sdk/index.js';
+import { sleep, sqlText, unavailable } from '../../src/sdk/index.js';
+import type { TrinoSession } from './client.js';
+import { trinoFailureName } from './client-error.js';
 
 const longestPauseMs = 1000;
 /** A killed statement ends within seconds. */

@@ -1,11 +1,5 @@
-import {
-  type CsvRow,
-  csvRows,
-  type DataFile,
-  type LoadColumn,
-  quoteIdentifier,
-  type TrinoSession,
-} from '../../src/sdk/index.js';
+import { type CsvRow, csvRows, type DataFile, type LoadColumn, quoteIdentifier } from '../../src/sdk/index.js';
+import type { TrinoSession } from './client.js';
 import { literalRows, rowText } from './statements.js';
 
 /** Characters of a statement besides its rows. */

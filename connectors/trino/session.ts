@@ -1,13 +1,7 @@
-import {
-  type DestinationContext,
-  type LoadData,
-  openTrino,
-  type SqlRow,
-  type SqlSession,
-  type TrinoSession,
-  trinoFailureName,
-} from '../../src/sdk/index.js';
+import type { DestinationContext, LoadData, SqlRow, SqlSession } from '../../src/sdk/index.js';
 import { type Catalog, cannot } from './catalogs.js';
+import { openTrino, type TrinoSession } from './client.js';
+import { trinoFailureName } from './client-error.js';
 import { sourceOf } from './fence.js';
 import { Inserts } from './inserts.js';
 import type { trinoOptions } from './options.js';
@@ -21,7 +15,7 @@ export async function trinoSession(
   const source = sourceOf([catalog, schema, job, destination]);
   const all = new Map([...Object.entries(more), ...Object.entries(properties)]);
   const login = { url, username, password, token, properties: all, source: source.own };
-  return { trino: await openTrino(login, allowHttp), source };
+  return { trino: openTrino(login, allowHttp), source };
 }
 
 /** Statements of one catalog. Each is a transaction, so nothing is rolled back. */

@@ -1,5 +1,5 @@
 /** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
-export { callAfter, sleep } from '../core/clock.js';
+export { abortAfter, callAfter, sleep } from '../core/clock.js';
 export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
 export {
   readStateIfUsable,
@@ -218,10 +218,4 @@ export { TemplateFailure } from './template/filters.js';
 export { templateText, unknownColumns } from './template/option.js';
 export { BodyTemplate, TemplateRow, TextTemplate } from './template/template.js';
 export { parseExactly } from './template/values.js';
-export {
-  openTrino,
-  type TrinoLogin,
-  type TrinoSession,
-  trinoFailureName,
-} from './trino.js';
 export { nearestExisting, unwritable } from './writable.js';

@@ -5,7 +5,6 @@ import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { icebergPlace } from '../../fixtures/iceberg-place.js';
 import { NessieCatalog, nessieIsThere } from '../../fixtures/nessie.js';
 import { ObjectStore } from '../../fixtures/object-store.js';
-import { TrinoServer, trinoIsThere } from '../../fixtures/trino.js';
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 600_000 });
 
@@ -32,19 +31,4 @@ describe.skipIf(extensions === undefined)('Iceberg, with the catalog Nessie and 
     return icebergPlace(catalog, { extensions: extensions as string, options, endpoint: store.bareUrl });
   };
   tableConformance({ connector: iceberg, server: proxied, place });
-
-  describe.skipIf(!trinoIsThere())('and merged by Trino', () => {
-    let trino: TrinoServer;
-    beforeAll(async () => {
-      trino = await TrinoServer.start();
-      await trino.rest(catalog.url, store.bareUrl, { 'iceberg.rest-catalog.warehouse': 'lake' });
-    });
-    afterAll(() => trino?.stop());
-
-    const merging = async () => {
-      const { through, withoutPermission, ...rest } = await place();
-      return { ...rest, options: { ...rest.options, engine: { trino: trino.url } } };
-    };
-    tableConformance({ connector: iceberg, place: merging });
-  });
 });

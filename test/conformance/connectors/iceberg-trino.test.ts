@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
-import { workTables } from '../../../connectors/iceberg/work-tables.js';
-import { tableConformance } from '../../../src/conformance/index.js';
 import { after, before, delivered } from '../../../src/conformance/rows.js';
 import { TestTarget } from '../../../src/conformance/test-target.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
@@ -15,7 +13,7 @@ vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 const extensions = trinoIsThere() ? await duckdbExtensions(['avro', 'httpfs', 'iceberg']) : undefined;
 
-describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
+describe.skipIf(extensions === undefined)('Iceberg, read by Trino and Spark', () => {
   let store: ObjectStore;
   let catalog: IcebergCatalog;
   let trino: TrinoServer;
@@ -41,36 +39,17 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
     const namespace = `place_${places}`;
     await catalog.createNamespace(namespace);
     const login = { access_key_id: 'AKIDEXAMPLE', secret_access_key: 'a-secret-of-the-test', endpoint: store.url };
-    const engine = { trino: trino.url };
     const reading = { catalog: catalog.url, namespace, extensions: extensions as string, endpoint: store.url };
     return {
       reading,
-      options: { catalog: catalog.url, namespace, extensions, memory_mb: 512, engine, ...login },
+      options: { catalog: catalog.url, namespace, extensions, memory_mb: 512, ...login },
       rows: async (table: string) =>
         (await catalog.tables(namespace)).includes(table) ? icebergRows(reading, table) : [],
       close: async () => undefined,
     };
   };
 
-  tableConformance({ connector: iceberg, place });
-
-  it('drops the work table of a killed delivery, also if the next load merges nothing', async () => {
-    const at = await place();
-    const subject = await TestTarget.open({ connector: iceberg, place: at, destination: { mode: 'replace' } });
-    delivered(await subject.run(before));
-    const { namespace } = at.reading;
-    const { 'metadata-location': location } = await catalog.table(namespace, 'people');
-    const { merged } = workTables(['target', 'people']);
-    const left = { name: `${merged}0a1b2c3d`, 'metadata-location': location };
-    await catalog.ask('POST', `/v1/namespaces/${namespace}/register`, left);
-    expect(await catalog.tables(namespace)).toContain(left.name);
-    delivered(await subject.push({ full: true }));
-    expect(await catalog.tables(namespace)).toEqual(['people']);
-    expect(await at.rows('people')).toHaveLength(95);
-    await subject.close();
-  });
-
-  it('commits rows and record in one snapshot, leaves no table behind, and every engine reads the same', async () => {
+  it('has one snapshot for each load, and every engine reads the same', async () => {
     const at = await place();
     const subject = await TestTarget.open({ connector: iceberg, place: at, destination: { mode: 'mirror' } });
     try {

@@ -267,7 +267,6 @@ if (lakeExtensions !== undefined) killed('a lake', () => lake(lakeExtensions));
 else it.skip('deliveries to a lake that are killed: the extensions of DuckDB cannot be had', () => undefined);
 if (await icebergCanBeHad()) {
   killed('Iceberg', () => IcebergTarget.start());
-  if (trinoIsThere()) killed('Iceberg, merged by Trino,', () => IcebergTarget.startWithTrino());
 } else
   it.skip('deliveries to Iceberg that are killed: its catalog or the extensions of DuckDB cannot be had', () =>
     undefined);

@@ -113,7 +113,6 @@ describe('the commit of a load', () => {
       'add-snapshot',
       'set-snapshot-ref',
     ]);
-    expect(new TableDraft({ metadata: base }).changesSchema).toBe(false);
   });
 
   it('counts the rows and files that a replacement removes, and follows the snapshot that it replaces', () => {

@@ -1,13 +1,13 @@
-import { printable } from '../core/printable.js';
 import {
   type CdsyncError,
   loadRefused,
   loginRefused,
+  printable,
   serverErrors,
   unavailable,
   untrusted,
   valueRefused,
-} from './errors.js';
+} from '../../src/sdk/index.js';
 
 /** Trino's description of a failed statement (`QueryError` of its client protocol). */
 export interface TrinoFailure {

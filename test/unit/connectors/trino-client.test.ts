@@ -1,8 +1,7 @@
 import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { openTrino, type TrinoLogin, TrinoSession } from '../../../connectors/trino/client.js';
 import { Secret } from '../../../src/core/secret.js';
-import { openTrino } from '../../../src/sdk/trino.js';
-import { type TrinoLogin, TrinoSession } from '../../../src/sdk/trino-session.js';
 import { type Outcome, TrinoCoordinator } from '../../fixtures/trino-coordinator.js';
 
 /*
@@ -208,14 +207,14 @@ describe('a login of Trino', () => {
     'with a %s does not go to another machine without encryption',
     async (kind) => {
       const login = { ...at('http://trino.example.com:8080'), [kind]: new Secret('x') };
-      expect(await failure(openTrino(login, false))).toMatchObject({ code: 'destination_plaintext' });
-      await (await openTrino(login, true)).close();
-      await (await openTrino({ ...login, url: 'https://trino.example.com:8443' }, false)).close();
-      await (await openTrino({ ...login, url: 'http://127.0.0.1:8080' }, false)).close();
+      expect(await failure((async () => openTrino(login, false))())).toMatchObject({ code: 'destination_plaintext' });
+      await openTrino(login, true).close();
+      await openTrino({ ...login, url: 'https://trino.example.com:8443' }, false).close();
+      await openTrino({ ...login, url: 'http://127.0.0.1:8080' }, false).close();
     },
   );
 
   it('without a secret may go anywhere', async () => {
-    await (await openTrino(at('http://trino.example.com:8080'), false)).close();
+    await openTrino(at('http://trino.example.com:8080'), false).close();
   });
 });

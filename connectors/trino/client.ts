@@ -1,15 +1,22 @@
-import { abortAfter, sleep } from '../core/clock.js';
-import type { Secret } from '../core/secret.js';
-import { CdsyncError, loadRefused, unavailable } from './errors.js';
-import { HttpConnections, type HttpResponse } from './http.js';
-import { silenceMs } from './silence.js';
+import {
+  abortAfter,
+  CdsyncError,
+  HttpConnections,
+  type HttpResponse,
+  loadRefused,
+  refuseHttp,
+  type Secret,
+  silenceMs,
+  sleep,
+  unavailable,
+} from '../../src/sdk/index.js';
 import {
   type TrinoFailure,
   trinoConnectionError,
   trinoError,
   trinoFailureName,
   trinoHttpError,
-} from './trino-error.js';
+} from './client-error.js';
 
 /** The address of Trino, and the user there. */
 export interface TrinoLogin {
@@ -28,7 +35,7 @@ export interface TrinoLogin {
 }
 
 /** The result of a statement. */
-export interface TrinoResult {
+interface TrinoResult {
   readonly rows: readonly Readonly<Record<string, unknown>>[];
   /** The rows that the statement has written; undefined if it does not say. */
   readonly updateCount: number | undefined;
@@ -78,6 +85,17 @@ function authorization({ username, password, token }: TrinoLogin): Record<string
 }
 
 /**
+ * Opens a session of Trino. It connects with the first statement.
+ * @param allowHttp whether a password or token may go to another machine without encryption
+ * @throws {CdsyncError} `destination_plaintext`
+ */
+export function openTrino(login: TrinoLogin, allowHttp: boolean): TrinoSession {
+  const hasSecret = login.password !== undefined || login.token !== undefined;
+  refuseHttp(new URL(login.url), hasSecret && 'the login and all rows', allowHttp);
+  return new TrinoSession(login);
+}
+
+/**
  * Statements of Trino by its HTTP protocol, one at a time. Each is a transaction. Every failure becomes an error of
  * cdsync.
  */
@@ -97,7 +115,7 @@ export class TrinoSession {
     this.#headers = { ...contextHeaders(login), ...authorization(login) };
   }
 
-  /** Runs a statement to its end. @throws {CdsyncError} see `trino-error.ts`; `destination_unavailable` after {@link stop} */
+  /** Runs a statement to its end. @throws {CdsyncError} see `client-error.ts`; `destination_unavailable` after {@link stop} */
   async run(sql: string): Promise<TrinoResult> {
     const until = Date.now() + this.#patience.busyMs;
     for (let pauseMs = this.#patience.pauseMs; ; pauseMs *= 2) {
