@@ -1,6 +1,8 @@
 import { CdsyncError } from '../core/errors.js';
 import { type Decision, DecisionLog, type ErasurePlace, recordDecisions } from '../storage/decisions.js';
+import { dropErasedKeys } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
+import { namesIn } from '../storage/storage.js';
 import { readDeliveryState } from './delivery-state.js';
 
 /** An erasure, and when each place was done: ISO 8601; null while it waits. */
@@ -123,8 +125,8 @@ export async function allowKeys(
   return forms.length;
 }
 
-/** Notes which erasures a job's destinations have carried out. Call it after a delivery. */
-export async function noteCarriedOut(layout: JobLayout, nowMs: number): Promise<void> {
+/** Notes which erasures a job's destinations have carried out. */
+async function noteCarriedOut(layout: JobLayout, nowMs: number): Promise<void> {
   const { erasures } = await erasureLog(layout).catch((error: unknown) => {
     if (error instanceof CdsyncError) return { erasures: [] };
     throw error;
@@ -140,4 +142,22 @@ export async function noteCarriedOut(layout: JobLayout, nowMs: number): Promise<
   await recordDecisions(layout, nowMs, () =>
     done.map(({ erasure, place }) => ({ action: 'delivered', erasure, places: [place] })),
   );
+}
+
+/**
+ * Notes which erasures the destinations have carried out, and removes the keys that none of them waits for. Call it after a delivery, and
+ * when a destination has left the configuration.
+ * @param destinations all that the configuration has for the job
+ */
+export async function dropCarriedOut(
+  layout: JobLayout,
+  nowMs: number,
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
+): Promise<void> {
+  await noteCarriedOut(layout, nowMs);
+  for (const stream of await namesIn(layout.erasuresFolder)) {
+    const receivers = destinations.filter(({ streams }) => streams.includes(stream));
+    const states = await Promise.all(receivers.map(({ name }) => readDeliveryState(layout, name)));
+    await dropErasedKeys(layout, stream, Math.min(...states.map(({ streams }) => streams[stream]?.erased ?? 0)));
+  }
 }

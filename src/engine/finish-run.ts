@@ -1,6 +1,7 @@
 import type { JobConfig } from '../config/config.js';
 import { asCdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
+import { dropCarriedOut } from '../delivery/erasure-log.js';
 import { writePages } from '../pages/write-pages.js';
 import type { RunContext } from './run-context.js';
 
@@ -26,6 +27,9 @@ export async function finishRun({ config, job, layout, report, clock, notice, af
   const page = { layout, file: config.file, destinations, now: clock.now() };
   const failed = (what: string) => (error: unknown) =>
     notice(`warning: after the run, ${what} failed: ${asCdsyncError(error).message}`);
+  // A delivery has done it.
+  if (job.destinations.length === 0)
+    await dropCarriedOut(layout, clock.now(), destinations).catch(failed('removing keys of erased rows'));
   await writePages(page, report.run_id).catch(failed('writing its page'));
   await afterRun?.finished(report).catch(failed('notifying'));
 }

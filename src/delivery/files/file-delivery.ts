@@ -248,7 +248,7 @@ export class FileDelivery {
       {
         since: base?.sequence,
         refused: [],
-        erased: last === null ? [] : erasedSince(erasures, last.erased),
+        erased: last === null ? [] : erasedSince(erasures, last.erased, this.#task),
         isPresent: base !== null && last !== null && hasOtherRules(last, plan),
       },
     ).queries();

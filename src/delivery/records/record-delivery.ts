@@ -2,7 +2,13 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import { jsonValueSql } from '../../sdk/column-type.js';
-import type { DestinationContext, OutgoingRecord, RecordConnector, RecordDestination } from '../../sdk/destination.js';
+import type {
+  Connector,
+  DestinationContext,
+  OutgoingRecord,
+  RecordConnector,
+  RecordDestination,
+} from '../../sdk/destination.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
@@ -142,7 +148,7 @@ export class RecordDelivery {
       since,
       again: { outbox, from },
       refused: [],
-      erased: erasedSince(erasures, mark.erased),
+      erased: erasedSince(erasures, mark.erased, this.#task),
       isPresent: hasOtherRules(mark, now),
     };
     const content = { ...this.#present(now), base: mark.base, is_whole: mark.is_whole || from === 'from_start' };
@@ -178,7 +184,7 @@ export class RecordDelivery {
       since: since?.sequence,
       deletesSince: since === undefined && isReached ? position.sequence : undefined,
       refused: refused.flatMap(asWanted),
-      erased: position === undefined ? [] : erasedSince(erasures, position.erased),
+      erased: position === undefined ? [] : erasedSince(erasures, position.erased, this.#task),
       isPresent: since !== undefined && hasOtherRules(since, now),
     };
     return { selection, content: { ...this.#present(now), base: baseOf(position), is_whole: since === undefined } };
@@ -349,9 +355,25 @@ function lastOf(rejects: readonly Reject[], owed: ReadonlySet<string> | undefine
   return [...last.values()];
 }
 
-/** The keys of erasures after one. */
-export function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
+/**
+ * The keys of erasures after one.
+ * @throws {CdsyncError} `erasures_gone` if the receiver may have rows of one whose keys are no longer kept
+ */
+export function erasedSince(
+  erasures: readonly Erasure[],
+  last: number,
+  { feed, request: { adopt } }: Pick<StreamTask<Connector>, 'feed' | 'request'>,
+): WantedKey[] {
   const due = erasures.filter(({ number }) => number > last);
+  if (!adopt && due.some(({ keys }) => keys === null))
+    throw new CdsyncError(
+      `the receiver of stream "${feed.stream}" may have rows of an erasure whose keys are no longer kept`,
+      {
+        code: 'erasures_gone',
+        stream: feed.stream,
+        hint: 'erase these people there yourself; then cdsync push --adopt continues',
+      },
+    );
   return due.flatMap(({ number, keys }) =>
     (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `${erasureRun}${number}`, isHeld: true })),
   );

@@ -5,6 +5,7 @@ import { CdsyncError } from '../../core/errors.js';
 import { nameHint } from '../../core/suggestions.js';
 import { readDeliveryState } from '../../delivery/delivery-state.js';
 import { forgetDestination, unconfiguredIn } from '../../delivery/destination-status.js';
+import { dropCarriedOut } from '../../delivery/erasure-log.js';
 import { compact } from '../../snapshot/compact.js';
 import { removeStream } from '../../snapshot/remove-stream.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -109,7 +110,7 @@ async function removeEarlierVersions(layout: JobLayout): Promise<void> {
 export async function removeState(
   engine: StorageEngine,
   job: JobConfig,
-  destinations: readonly { readonly name: string }[],
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
   choice: Choice,
 ): Promise<RemovedState> {
   const layout = engine.layoutOf(job.name);
@@ -133,6 +134,7 @@ export async function removeState(
       if (places.length === 0) throw unknown('destination', job.name, choice.destination, left.destinations);
       await forgetPlaces(engine, layout, places);
       await rm(layout.delivery(choice.destination), { recursive: true, force: true });
+      await dropCarriedOut(layout, engine.clock.now(), destinations);
       return { ...result, destination: choice.destination };
     }
     const { stream } = choice;

@@ -5,10 +5,8 @@ import type { DestinationReport } from '../../core/run-report.js';
 import { nameHint } from '../../core/suggestions.js';
 import { deliverTo } from '../../delivery/deliver.js';
 import type { DeliveryContext, DeliveryProgress, DeliveryRequest, StreamDelivery } from '../../delivery/delivery.js';
-import { readDeliveryState } from '../../delivery/delivery-state.js';
-import { noteCarriedOut } from '../../delivery/erasure-log.js';
+import { dropCarriedOut } from '../../delivery/erasure-log.js';
 import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
-import { dropErasedKeys } from '../../storage/erasures.js';
 import { sharesOf } from '../../storage/memory-shares.js';
 import { reportError } from '../report-job.js';
 
@@ -89,20 +87,6 @@ export async function planDeliveriesOfJob(
   return planned;
 }
 
-/** Notes which erasures the destinations have carried out, and removes the keys of those that all have. */
-async function dropCarriedOut({ layout, clock }: DeliveryContext, { destinations }: JobConfig): Promise<void> {
-  await noteCarriedOut(layout, clock.now());
-  const states = await Promise.all(
-    destinations.map(async ({ name, streams }) => ({ streams, state: await readDeliveryState(layout, name) })),
-  );
-  for (const stream of new Set(destinations.flatMap(({ streams }) => streams))) {
-    const reached = states
-      .filter(({ streams }) => streams.includes(stream))
-      .map(({ state }) => state.streams[stream]?.erased ?? 0);
-    await dropErasedKeys(layout, stream, Math.min(...reached));
-  }
-}
-
 /**
  * Delivers the published snapshot to all destinations of a job, in parallel as far as the memory allows. The report has the failures.
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`
@@ -128,7 +112,7 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
   const ended = (await Promise.all(delivered)).flat();
   for (const { error } of ended) if (error !== undefined) context.failed?.(error);
   // The deliveries are still reported.
-  await dropCarriedOut(context, options.job).catch((error) =>
+  await dropCarriedOut(context.layout, context.clock.now(), options.job.destinations).catch((error) =>
     context.notice(`warning: keys of erased rows are kept until the next delivery: ${asCdsyncError(error).message}`),
   );
   return ended.map(report);
