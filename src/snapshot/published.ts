@@ -10,7 +10,7 @@ import type {
   DuckDBValue,
   Json,
 } from '@duckdb/node-api';
-import { CdsyncError, interrupted } from '../core/errors.js';
+import { CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { DuckDBInstance, JsonDuckDBValueConverter, StatementType } from '../sdk/duckdb/node-api.js';
@@ -186,7 +186,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   const asError = (error: unknown, sql: string): CdsyncError => {
     if (stopInterrupting !== undefined) return interrupted(error);
     if (error instanceof CdsyncError) return error;
-    return (allowFiles ? undefined : notAllowed(error)) ?? ownQueryError(error, sql, showsValues);
+    return (allowFiles ? undefined : notAllowed(error)) ?? lackingMemory(ownQueryError(error, sql, showsValues));
   };
   async function query(sql: string): Promise<StreamedResult> {
     try {
@@ -351,6 +351,15 @@ function severalQueries(number: number, count: number): CdsyncError {
     code: 'sql_failed',
     hint: 'run one query at a time; statements before it may prepare it: SET VARIABLE, CREATE TEMP TABLE, CREATE MACRO',
   });
+}
+
+/** Adds to a want of memory what helps a query: LIMIT does not, if texts are large. */
+function lackingMemory(error: CdsyncError): CdsyncError {
+  if (error.code !== 'memory_exceeded') return error;
+  const hint =
+    'DuckDB reads up to 2,048 rows at a time, also with LIMIT: leave out columns of large texts (SELECT * EXCLUDE (column)), ' +
+    'ask for a few rows by their place (WHERE rowid BETWEEN 0 AND 9), or raise `resources.memory_mb`';
+  return reworded(error, error.message, { hint, cause: error.cause });
 }
 
 /** DuckDB's words for what its settings forbid. */

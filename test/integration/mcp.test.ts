@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -297,6 +297,26 @@ describe('cdsync mcp --show-values', () => {
     expect((await resultOf(client, 'query', { sql: 'select count(*) from made' })).rows).toEqual([[50]]);
   });
 });
+
+it('reports what helps a query of large texts that do not fit in memory, and that helps', async () => {
+  const records = Array.from({ length: 40 }, (_, n) =>
+    JSON.stringify({ id: `w-${n}`, index_id: 'wide', attributes: { n, long: String(n).repeat(1_500_000) } }),
+  );
+  await space.control('profiles', { index: 'wide', records });
+  await space.configure('wide', [{ name: 'wide', source: 'index_profiles', index: 'wide' }]);
+  await space.runWell('wide');
+  const config = JSON.parse(await readFile(join(space.folder, 'wide.json'), 'utf8'));
+  await writeFile(join(space.folder, 'little.json'), JSON.stringify({ ...config, resources: { memory_mb: 200 } }));
+  const client = await connect(['--show-values'], ['mcp', 'little.json']);
+  const { isError, text } = await ask(client, 'query', { sql: 'select n, long from wide limit 3' });
+  expect([isError, text]).toEqual([true, expect.stringMatching(/^memory_exceeded: .*EXCLUDE.*rowid/s)]);
+  const few = 'select n, length(long) from wide where rowid between 15 and 16';
+  expect((await resultOf(client, 'query', { sql: few })).rows).toEqual([
+    [15, 3_000_000],
+    [16, 3_000_000],
+  ]);
+  expect((await resultOf(client, 'query', { sql: 'select * exclude (long) from wide limit 3' })).rows.length).toBe(3);
+}, 60_000);
 
 it('ends when the client closes its input, with nothing but the protocol on standard output', async () => {
   const child = space.spawn(['mcp', 'job.json', '--show-values'], {}, { stdin: 'pipe' });
