@@ -58,6 +58,10 @@ export interface GuardFinding {
   readonly message: string;
   /** The message without the keys of rows; left out if it has none. */
   readonly figures?: string;
+  /** The column or query that it is about; empty if there is no other of this guard. */
+  readonly of?: string;
+  /** How much of the limit's kind there is, for a guard that looks at rows alone: more is worse. */
+  readonly measure?: number;
 }
 
 /** The outcome of one stream. */

@@ -114,7 +114,15 @@ export async function jobStatus(
     const changed =
       held && (await readReport(layout, held.run_id))?.jobs[0]?.streams.find((each) => each.name === name);
     const { inserted = 0, updated = 0, deleted = 0 } = changed ?? {};
-    const why = held ? { run_id: held.run_id, findings: held.findings, inserted, updated, deleted } : null;
+    const why = held
+      ? {
+          run_id: held.run_id,
+          findings: held.findings.map(({ guard, message }) => ({ guard, message })),
+          inserted,
+          updated,
+          deleted,
+        }
+      : null;
     const last = reports.flatMap(({ jobs }) => jobs.flatMap((each) => each.streams)).find((each) => each.name === name);
     const recognition =
       last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };

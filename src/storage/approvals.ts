@@ -3,33 +3,102 @@ import { z } from 'zod';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
 import type { JobLayout } from './layout.js';
 
-const schema = z.object({ version: z.literal(1), streams: z.array(z.string()) });
+const acceptedSchema = z.object({ guard: z.string(), of: z.string(), measure: z.number() });
 
-/*
- * Streams that depend on a snapshot which a person has approved, and were not read since. Their changes follow from that approval, so
- * guards do not hold them a second time.
- */
+const schema = z.object({
+  version: z.literal(1),
+  /** Streams that depend on an approved snapshot, and were not read since: their changes follow from it. */
+  streams: z.array(z.string()),
+  /** What approved snapshots break, by stream. */
+  accepted: z.record(z.string(), z.array(acceptedSchema)).default({}),
+});
+
+/** A limit that an approved snapshot breaks, and by how much: it holds no later run that breaks it no further. */
+export type Accepted = z.infer<typeof acceptedSchema>;
+type Approvals = z.infer<typeof schema>;
+
+/** A finding of a guard; without `measure` if the next run has no such finding for the same reason. */
+interface Measured {
+  readonly guard: string;
+  readonly of?: string | undefined;
+  readonly measure?: number | undefined;
+}
 
 function pathOf(layout: JobLayout): string {
   return join(layout.private, 'approved.json');
 }
 
-export async function followingStreams(layout: JobLayout): Promise<ReadonlySet<string>> {
-  return new Set((await readStateIfUsable(pathOf(layout), schema))?.streams);
+async function read(layout: JobLayout): Promise<Approvals> {
+  return (await readStateIfUsable(pathOf(layout), schema)) ?? { version: 1, streams: [], accepted: {} };
 }
 
-async function write(layout: JobLayout, streams: ReadonlySet<string>): Promise<void> {
-  await writeStateFile(pathOf(layout), { version: 1, streams: [...streams].sort() });
+async function change(layout: JobLayout, next: (before: Approvals) => Omit<Approvals, 'version'>): Promise<void> {
+  const before = await read(layout);
+  const after = { version: 1 as const, ...next(before) };
+  if (JSON.stringify(after) !== JSON.stringify(before)) await writeStateFile(pathOf(layout), after);
+}
+
+/** What a person has approved that concerns a stream. */
+export async function approvedFor(
+  layout: JobLayout,
+  stream: string,
+): Promise<{ follows: boolean; accepted: Accepted[] }> {
+  const { streams, accepted } = await read(layout);
+  return { follows: streams.includes(stream), accepted: accepted[stream] ?? [] };
+}
+
+function isSame(one: Measured, other: Measured): boolean {
+  return one.guard === other.guard && one.of === other.of;
+}
+
+/** Whether an approved snapshot breaks the same limit as much, or more. */
+export function isAccepted(found: Measured, accepted: readonly Accepted[]): boolean {
+  const { measure } = found;
+  return measure !== undefined && accepted.some((each) => isSame(found, each) && measure <= each.measure);
 }
 
 /** Notes streams that depend on an approved one. */
-export async function addFollowing(layout: JobLayout, streams: readonly string[]): Promise<void> {
-  if (streams.length > 0) await write(layout, new Set([...(await followingStreams(layout)), ...streams]));
+export async function addFollowing(layout: JobLayout, names: readonly string[]): Promise<void> {
+  await change(layout, ({ streams, accepted }) => ({
+    streams: [...new Set([...streams, ...names])].sort(),
+    accepted,
+  }));
 }
 
-/** Removes streams that have been read. */
-export async function dropFollowing(layout: JobLayout, streams: readonly string[]): Promise<void> {
-  const before = await followingStreams(layout);
-  const left = new Set([...before].filter((name) => !streams.includes(name)));
-  if (left.size < before.size) await write(layout, left);
+/** Notes what approved snapshots break. */
+export async function addAccepted(
+  layout: JobLayout,
+  approved: Readonly<Record<string, readonly Measured[]>>,
+): Promise<void> {
+  await change(layout, ({ streams, accepted }) => {
+    const after = { ...accepted };
+    for (const [stream, findings] of Object.entries(approved)) {
+      const others = (accepted[stream] ?? []).filter((each) => !findings.some((found) => isSame(found, each)));
+      const found = findings.flatMap(({ guard, of, measure }) =>
+        of === undefined || measure === undefined ? [] : { guard, of, measure },
+      );
+      after[stream] = [...others, ...found];
+    }
+    return { streams, accepted: after };
+  });
+}
+
+/** Removes what no longer counts for streams that were committed. @param committed with what each of them breaks */
+export async function settleApprovals(
+  layout: JobLayout,
+  committed: Readonly<Record<string, readonly Measured[]>>,
+): Promise<void> {
+  const still = (stream: string, before: readonly Accepted[]): Accepted[] =>
+    before.flatMap((each) => {
+      const now = committed[stream]?.find((found) => isSame(found, each))?.measure;
+      return now === undefined ? [] : { ...each, measure: Math.min(now, each.measure) };
+    });
+  await change(layout, ({ streams, accepted }) => ({
+    streams: streams.filter((name) => !(name in committed)),
+    accepted: Object.fromEntries(
+      Object.entries(accepted)
+        .map(([stream, before]) => [stream, stream in committed ? still(stream, before) : before] as const)
+        .filter(([, left]) => left.length > 0),
+    ),
+  }));
 }

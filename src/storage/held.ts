@@ -9,7 +9,13 @@ import { partSchema } from './part.js';
 import { runFolders } from './storage.js';
 import { noUnchangedRows, unchangedRowsSchema } from './unchanged-rows.js';
 
-const finding = z.object({ guard: z.string(), message: z.string(), figures: z.string().optional() });
+const finding = z.object({
+  guard: z.string(),
+  message: z.string(),
+  figures: z.string().optional(),
+  of: z.string().optional(),
+  measure: z.number().optional(),
+});
 const span = z.object({ from: z.string(), to: z.string() });
 
 const nextCache = z.object({

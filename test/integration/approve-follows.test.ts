@@ -109,4 +109,61 @@ describe('an approval', () => {
     expect([code, (JSON.parse(stdout) as RunReport).error?.code]).toEqual([1, 'held_outdated']);
     expect(await space.query('hidden', 'select distinct tier from made')).toEqual([{ tier: 'gold' }]);
   });
+
+  it('holds no later run for what its snapshot breaks: only for more of it', async () => {
+    const nested = JSON.parse(`${'['.repeat(1500)}${']'.repeat(1500)}`);
+    const nextRun = async (rejected: number, empty: number) => {
+      const records = Array.from({ length: 100 }, (_, n) => {
+        const bad = n < rejected ? { deep: nested } : {};
+        return JSON.stringify({
+          id: `r${n}`,
+          index_id: 'again',
+          attributes: { n, ...(n < 100 - empty && { tier: 'x' }), ...bad },
+        });
+      });
+      await space.control('profiles', { index: 'again', records });
+      const { code, report } = await space.run('again');
+      const [stream] = report.jobs[0]?.streams ?? [];
+      return { code, run: report.jobs[0]?.run_id ?? '', found: stream?.findings?.map(({ guard }) => guard) ?? [] };
+    };
+    const guards = {
+      max_changed: 'off',
+      max_null: { tier: '5%' },
+      expect: ['select id from again where tier is null'],
+    };
+    await space.configure('again', [{ ...made, name: 'again', index: 'again', guards }] as never, {});
+    expect((await nextRun(0, 0)).code).toBe(0);
+    const { code, run, found } = await nextRun(3, 10);
+    expect([code, found]).toEqual([3, ['max_rejected', 'max_null', 'expect']]);
+    expect((await approve('again', run)).code).toBe(0);
+    // The same, and less of it, is told.
+    expect(await nextRun(3, 10)).toMatchObject({ code: 0, found: ['max_rejected', 'max_null', 'expect'] });
+    expect(await nextRun(2, 10)).toMatchObject({ code: 0, found: ['max_rejected', 'max_null', 'expect'] });
+    // As much as was approved is more than the last run had.
+    const more = await nextRun(3, 8);
+    expect([more.code, more.found[0]]).toEqual([3, 'max_rejected']);
+    expect((await approve('again', more.run)).code).toBe(0);
+    expect(await nextRun(3, 8)).toMatchObject({ code: 0, found: ['max_rejected', 'max_null', 'expect'] });
+    expect(await nextRun(0, 0)).toMatchObject({ code: 0, found: [] });
+    expect((await nextRun(1, 0)).code).toBe(3);
+  });
+
+  it('of a list that is empty is of the queries over it too', async () => {
+    await serve(100, 'gold');
+    const open = { max_changed: 'off', max_deleted: 'off' };
+    await space.configure('emptied', [{ ...made, guards: open }, tiers] as never, {});
+    await space.runWell('emptied');
+    await serve(0, 'gold');
+    const { code, report } = await space.run('emptied');
+    expect(code).toBe(3);
+    const { code: exit, entry } = await approve('emptied', report.jobs[0]?.run_id ?? '');
+    expect([exit, entry?.streams.map(({ status, rows }) => [status, rows])]).toEqual([
+      0,
+      [
+        ['ok', 0],
+        ['ok', 0],
+      ],
+    ]);
+    expect((await space.run('emptied')).code).toBe(0);
+  });
 });

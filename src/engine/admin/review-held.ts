@@ -9,6 +9,7 @@ import { type ReadResult, renewKeys } from '../../extract/read-result.js';
 import { mergedStatus } from '../../notify/result.js';
 import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { addAccepted } from '../../storage/approvals.js';
 import { recordDecisions } from '../../storage/decisions.js';
 import { type HeldStream, heldStreams } from '../../storage/held.js';
 import { withJobLock } from '../../storage/job-lock.js';
@@ -184,6 +185,7 @@ async function approveLocked(
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };
   });
+  await addAccepted(layout, Object.fromEntries(held.map(({ stream, findings }) => [stream, findings])));
   // Without the figures, the page about the run has no column statistics.
   await keepColumnFigures(context, runId, results).catch(() => undefined);
   // If it is not published, the next run publishes the files in this folder.

@@ -6,6 +6,7 @@ import { queryError, withoutLiterals } from '../../sdk/duckdb/errors.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import { absentKeys } from '../../snapshot/diff.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { type Accepted, isAccepted } from '../../storage/approvals.js';
 import type { Counters } from '../../storage/journal.js';
 import type { GuardFinding } from '../report-job.js';
 import { showStream } from './stream-views.js';
@@ -15,8 +16,12 @@ interface GuardTask {
   readonly commit: StreamCommit;
   readonly counters: Counters;
   readonly store: SnapshotStore;
-  /** False if the stream is a new baseline. */
-  readonly checksChanges: boolean;
+  /** Whether the stream is a new baseline. */
+  readonly isBaseline: boolean;
+  /** Whether its changes follow from a snapshot that was approved. */
+  readonly follows: boolean;
+  /** What its approved snapshot breaks. */
+  readonly accepted: readonly Accepted[];
 }
 
 /** The most keys that a message names. */
@@ -49,22 +54,23 @@ function overLimit(
   return `${what}${share}; the limit is ${shownLimit(limit, unit)}`;
 }
 
-function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
+function rowGuards({ config, commit, follows }: GuardTask): GuardFinding[] {
   const { minRows } = config.guards;
   const { task } = commit;
   const before = task.previous?.rows ?? 0;
-  if (task.rows === 0 && before > 0 && minRows === undefined) {
+  if (task.rows === 0 && before > 0 && minRows === undefined && !follows) {
     const message = `the service returned 0 rows; the last snapshot has ${formatCount(before)}; \`min_rows: 0\` allows it`;
     return [{ guard: 'empty_answer', message }];
   }
   if (minRows === undefined || task.rows >= minRows) return [];
-  return [{ guard: 'min_rows', message: `${formatCounted(task.rows, 'row')}; the minimum is ${formatCount(minRows)}` }];
+  const message = `${formatCounted(task.rows, 'row')}; the minimum is ${formatCount(minRows)}`;
+  return [{ guard: 'min_rows', message, of: '', measure: -task.rows }];
 }
 
 /** Limits on changes; they pass if there is no earlier snapshot. */
-async function changeGuards({ config, commit, store, checksChanges }: GuardTask): Promise<GuardFinding[]> {
+async function changeGuards({ config, commit, store, isBaseline, follows }: GuardTask): Promise<GuardFinding[]> {
   const { previous, difference, coverage } = commit.task;
-  if (!checksChanges || previous === undefined || previous.rows === 0) return [];
+  if (isBaseline || follows || previous === undefined || previous.rows === 0) return [];
   const { maxDeleted, maxChanged } = config.guards;
   const findings: GuardFinding[] = [];
   const { deleted, updated, inserted } = difference;
@@ -94,7 +100,7 @@ function rejectGuard({ config, counters }: GuardTask): GuardFinding[] {
   const { rejected: found, read: whole } = counters;
   const what = `${formatCount(found)} of ${formatCounted(whole, 'record')} could not be kept`;
   const message = overLimit(what, { found, whole, limit: maxRejected, unit: 'record' });
-  return [{ guard: 'max_rejected', message }];
+  return [{ guard: 'max_rejected', message, of: '', measure: found }];
 }
 
 async function columnGuards({ config, commit, store }: GuardTask): Promise<GuardFinding[]> {
@@ -109,7 +115,7 @@ async function columnGuards({ config, commit, store }: GuardTask): Promise<Guard
     const missing = await store.session.number(`SELECT count(*) FROM ${view} WHERE ${quoteIdentifier(column)} IS NULL`);
     if (!exceeds(missing, limit, task.rows)) continue;
     const message = `${column} is empty in ${shownShare(missing, task.rows, limit)} of ${formatCounted(task.rows, 'row')}; the limit is ${shownLimit(limit, 'row')}`;
-    findings.push({ guard: 'max_null', message });
+    findings.push({ guard: 'max_null', message, of: column, measure: missing / task.rows });
   }
   for (const column of unique.filter((each) => names.has(each))) {
     const value = quoteIdentifier(column);
@@ -118,6 +124,8 @@ async function columnGuards({ config, commit, store }: GuardTask): Promise<Guard
     findings.push({
       guard: 'unique',
       message: `${formatCounted(twice, 'row')} with the ${column} of another row; expected 0`,
+      of: column,
+      measure: twice,
     });
   }
   return findings;
@@ -139,13 +147,27 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
     const shown = withoutLiterals(query);
     const shownQuery = shown.length > 80 ? `${shown.slice(0, 77)}…` : shown;
     const message = `the check query returned ${formatCounted(rows, 'row')}, expected 0: ${shownQuery}`;
-    findings.push({ guard: 'expect', message });
+    findings.push({ guard: 'expect', message, of: shown, measure: rows });
   }
   return findings;
 }
 
-/** Checks a commit by the stream's guards. @returns the guards that failed */
-export async function evaluateGuards(task: GuardTask): Promise<GuardFinding[]> {
+/** What a stream's guards found. */
+interface Findings {
+  readonly holds: readonly GuardFinding[];
+  /** Findings that hold nothing: by `action: warn`, or because a person has approved as much. */
+  readonly told: readonly GuardFinding[];
+}
+
+/** Checks a commit by the stream's guards. */
+export async function evaluateGuards(task: GuardTask): Promise<Findings> {
+  const { guards } = task.config;
+  const found = await allFindings(task);
+  const isTold = (finding: GuardFinding) => guards.action === 'warn' || isAccepted(finding, task.accepted);
+  return { holds: found.filter((each) => !isTold(each)), told: found.filter(isTold) };
+}
+
+async function allFindings(task: GuardTask): Promise<GuardFinding[]> {
   const { maxNull, unique, expect } = task.config.guards;
   const ofRows = rowGuards(task);
   // If there are no records, the other guards would only repeat that.

@@ -6,7 +6,7 @@ import { sqlText } from '../../core/sql.js';
 import { keepColumnFigures } from '../../pages/column-figures.js';
 import { openFitted } from '../../snapshot/compact.js';
 import type { SnapshotStore, StoreState } from '../../snapshot/snapshot-store.js';
-import { dropFollowing } from '../../storage/approvals.js';
+import { settleApprovals } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { heldStreams } from '../../storage/held.js';
 import { type JobLock, withJobLock } from '../../storage/job-lock.js';
@@ -223,9 +223,10 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     if (!isUnpublished)
       await cleanUp(context, { runId: run.runId, isInterrupted, streams: streams.map(({ end }) => end) });
     if (!isInterrupted) await forgetStarted(layout);
-    await dropFollowing(
+    const counted = committed === undefined ? [] : streams.filter(({ commit }) => commit !== undefined);
+    await settleApprovals(
       layout,
-      streams.filter(({ commit }) => committed !== undefined && commit !== undefined).map(({ name }) => name),
+      Object.fromEntries(counted.map(({ name, outcome }) => [name, outcome.remarks ?? []])),
     );
     await keepFigures(context, run.runId, isInterrupted ? [] : streams);
     progress.phase = 'done';

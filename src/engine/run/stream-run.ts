@@ -7,7 +7,7 @@ import type { Pass, StreamReport } from '../../core/run-report.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { followingStreams } from '../../storage/approvals.js';
+import { approvedFor } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { heldRejectsPath, writeHeld } from '../../storage/held.js';
 import { type Counters, noCounters } from '../../storage/journal.js';
@@ -195,19 +195,17 @@ export class StreamRun {
       this.#noteReturned(compared);
       this.#warn(...(reader.warnings ?? []));
       const { accept, rekey, layout } = this.#context;
-      // After the approval of a snapshot, changes that follow from it are expected.
-      const followsApproval = (await followingStreams(layout)).has(this.name);
-      const guardFindings = await evaluateGuards({
+      const { holds, told } = await evaluateGuards({
         config: opened.config,
         commit: compared.commit,
         counters: reader.counters(),
         store,
-        checksChanges: !accept && !rekey && !followsApproval,
+        isBaseline: accept || rekey,
+        ...(await approvedFor(layout, this.name)),
       });
       const inputFindings = accept ? [] : [...this.inputs.values()].flatMap(({ finding }) => finding ?? []);
-      const isWarning = opened.config.guards.action === 'warn';
-      this.outcome.remarks = isWarning ? guardFindings : [];
-      this.outcome.findings = [...unknownNames, ...inputFindings, ...(isWarning ? [] : guardFindings)];
+      this.outcome.remarks = told;
+      this.outcome.findings = [...unknownNames, ...inputFindings, ...holds];
       this.#show(this.isHeld ? 'held' : 'done');
     });
   }

@@ -30,6 +30,8 @@ interface Change {
 const anyLimit: Limit = { share: 1, atLeast: 1_000_000 };
 const nothingElse: Guards = { maxDeleted: anyLimit, maxChanged: anyLimit, maxRejected: anyLimit };
 
+const noApproval = { isBaseline: false, follows: false, accepted: [] };
+
 function guarding(guards: Guards): StreamConfig {
   return { guards: { ...noGuards, ...guards } } as unknown as StreamConfig;
 }
@@ -53,12 +55,13 @@ async function checkChange(change: Change, guards: Guards): Promise<string[]> {
     coverage: change.coverage ?? 'everything',
     columns: [],
   };
-  const findings = await evaluateGuards({
+  const { holds: findings } = await evaluateGuards({
     config: guarding({ ...nothingElse, ...guards }),
     commit: { task, tables } as unknown as StreamCommit,
     counters: { ...noCounters, read, rejected },
     store,
-    checksChanges: change.checksChanges ?? true,
+    ...noApproval,
+    follows: change.checksChanges === false,
   });
   return findings.map(({ guard }) => guard);
 }
@@ -69,7 +72,7 @@ async function checkRows(rows: readonly GivenRow[], guards: Guards) {
   const commit = await snapshots.compare(run, 'members', rows);
   const store = await snapshots.store();
   const config = guarding({ ...nothingElse, ...guards });
-  return evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });
+  return (await evaluateGuards({ config, commit, counters: noCounters, store, ...noApproval })).holds;
 }
 
 const share = (part: number): Limit => ({ share: part, atLeast: 0 });
@@ -96,7 +99,8 @@ describe('max_deleted', () => {
     const commit = await snapshots.compare(await snapshots.nextRun(), 'left', rows.slice(5));
     const store = await snapshots.store();
     const config = guarding({ maxDeleted: share(0.25) });
-    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });
+    const { holds } = await evaluateGuards({ config, commit, counters: noCounters, store, ...noApproval });
+    const [found] = holds;
     expect(found).toEqual({
       guard: 'max_deleted',
       message: '5 of 8 rows deleted (62.5%); the limit is 25%: p0, p1, p2, …',
@@ -205,26 +209,26 @@ describe('guards over the rows themselves', () => {
   test('a share shows more digits where it would look like its limit', async () => {
     const store = await snapshots.store();
     const task = { stream: 'members', previous: undefined, rows: 10, columns: [] };
-    const [found] = await evaluateGuards({
+    const { holds } = await evaluateGuards({
       config: guarding({ ...nothingElse, maxRejected: share(0.1) }),
       commit: { task, tables: workTables('members') } as unknown as StreamCommit,
       counters: { ...noCounters, read: 100_000, rejected: 10_001 },
       store,
-      checksChanges: false,
+      ...noApproval,
     });
-    expect(found?.message).toBe('10,001 of 100,000 records could not be kept (10.001%); the limit is 10%');
+    expect(holds[0]?.message).toBe('10,001 of 100,000 records could not be kept (10.001%); the limit is 10%');
   });
 
   test('unique ignores rows without a value, and columns that are not there', async () => {
     const found = await checkRows(rows, { unique: ['email', 'tier', 'phone'] });
-    expect(found).toEqual([{ guard: 'unique', message: '1 row with the email of another row; expected 0' }]);
+    expect(found).toMatchObject([{ guard: 'unique', message: '1 row with the email of another row; expected 0' }]);
   });
 
   test('expect sees the rows that are about to be committed, and shows no value of its query', async () => {
     const found = await checkRows(rows, {
       expect: ["SELECT * FROM members WHERE id = 'absent'", "SELECT * FROM members WHERE email = 'x';"],
     });
-    expect(found).toEqual([
+    expect(found).toMatchObject([
       {
         guard: 'expect',
         message: "the check query returned 2 rows, expected 0: SELECT * FROM members WHERE email = '…';",
@@ -244,7 +248,8 @@ describe('guards over the rows themselves', () => {
     const commit = await snapshots.compare(run, 'growing', [{ id: 'b', n: 1 }], { coverage: 'additions' });
     const store = await snapshots.store();
     const config = guarding({ unique: ['n'] });
-    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, checksChanges: true });
+    const { holds } = await evaluateGuards({ config, commit, counters: noCounters, store, ...noApproval });
+    const [found] = holds;
     expect(found?.guard).toBe('unique');
   });
 
