@@ -45,7 +45,7 @@ const separator = '\u001f';
 export type NamedColumn = { readonly name: string; readonly type: string };
 
 const isText = (type: string) => type === 'VARCHAR' || type === 'JSON';
-const isNested = (type: string) => type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type);
+export const isNested = (type: string) => type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type);
 
 /** SQL for the values of a column as text. */
 function textOf({ name, type }: NamedColumn): string {

@@ -7,6 +7,7 @@ import { rowKey } from '../../columns/row-hash.js';
 import { statOrUndefined } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
+import { hasValue, isNested } from '../../snapshot/forget.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { beforeTable, changesTable, storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
@@ -125,23 +126,38 @@ async function waitingRejects(layout: JobLayout, stream: string): Promise<string
   return lines.map((line) => String((JSON.parse(line) as { key: unknown }).key));
 }
 
-/** The keys of rows that name people in a column of texts, such as the second id of a pair, and which key each names. */
+/** Texts that one statement looks for in nested columns. */
+const nestedAtOnce = 50;
+
+/**
+ * The keys of rows that name people, and which key each names: in a column of texts, such as the second id of a pair, or as a text within
+ * a list, a struct, a map or JSON.
+ */
 async function keysOfNaming(
   { session }: SnapshotStore,
   { stream, key, columns }: StreamState,
   forms: KeyForms['forms'],
 ): Promise<Map<string, Set<number>>> {
-  const texts = ColumnSet.restore(columns).list.filter(({ type, form }) => type === 'VARCHAR' || form !== undefined);
+  const list = ColumnSet.restore(columns).list;
+  const nested = list.filter(({ type }) => isNested(type) || type === 'JSON');
+  const texts = list.filter(({ type, form }) => type === 'VARCHAR' || form !== undefined);
   const naming = new Map<string, Set<number>>();
-  if (texts.length === 0) return naming;
-  const values = texts.map(({ name }) => `${quoteIdentifier(name)}::VARCHAR`).join(', ');
-  const rows = [storeTable(stream), changesTable(stream), beforeTable(stream)]
-    .map((table) => `SELECT ${rowKey(key)} AS key, unnest([${values}]) AS text FROM ${table}`)
-    .join(' UNION ALL ');
-  for (const { key: row, text } of await session.rows(
-    `SELECT DISTINCT key, text FROM (${rows}) WHERE text IN (SELECT unnest(${sqlTexts([...forms.keys()])}))`,
-  ))
-    naming.set(String(row), new Set([...(naming.get(String(row)) ?? []), ...(forms.get(String(text)) ?? [])]));
+  const find = async (values: string, where: string, among: readonly string[]) => {
+    const rows = [storeTable(stream), changesTable(stream), beforeTable(stream)]
+      .map((table) => `SELECT ${rowKey(key)} AS key, unnest([${values}]) AS text FROM ${table} WHERE ${where}`)
+      .join(' UNION ALL ');
+    const sql = `SELECT DISTINCT key, text FROM (${rows}) WHERE text IN (SELECT unnest(${sqlTexts(among)}))`;
+    for (const { key: row, text } of await session.rows(sql))
+      naming.set(String(row), new Set([...(naming.get(String(row)) ?? []), ...(forms.get(String(text)) ?? [])]));
+  };
+  const all = [...forms.keys()];
+  if (texts.length > 0)
+    await find(texts.map(({ name }) => `${quoteIdentifier(name)}::VARCHAR`).join(', '), 'true', all);
+  for (let from = 0; nested.length > 0 && from < all.length; from += nestedAtOnce) {
+    const some = all.slice(from, from + nestedAtOnce);
+    const named = some.map((text) => `CASE WHEN ${hasValue(nested, [text])} THEN ${sqlText(text)} END`);
+    await find(named.join(', '), hasValue(nested, some), some);
+  }
   return naming;
 }
 

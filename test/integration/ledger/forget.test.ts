@@ -28,13 +28,13 @@ const serve = (people: Readonly<Record<string, string>>) =>
   });
 
 /** Three merges: person-1 into person-2, person-3 into person-4, person-5 into person-6. */
-async function merged(job: string, rules: object = {}) {
+async function merged(job: string, rules: object = {}, streams: readonly { name: string }[] = ledgers) {
   const people = { name: 'people', source: 'index_profiles', index: 'people', guards, columns: rules };
   const copy = {
     ...{ name: 'copy', connector: 'duckdb', path: join(space.folder, `${job}.copy.duckdb`) },
-    streams: ['became', 'successors'],
+    streams: streams.map(({ name }) => name),
   };
-  await space.configure(job, [people, ...ledgers], { job: { destinations: [copy] } });
+  await space.configure(job, [people, ...streams], { job: { destinations: [copy] } });
   const ids = [1, 2, 3, 4, 5, 6].map((n) => [`person-${n}`, `mail-${n}@example.com`]);
   await serve(Object.fromEntries(ids));
   await space.runWell(job);
@@ -74,6 +74,40 @@ describe('an erasure from a stream that a ledger reads', () => {
     }
     const left = await filesHolding(space.jobFolder('pairs'), ['person-2', 'person-3', 'person-6']);
     expect(left).toEqual([]);
+  });
+
+  it('finds people within lists, structs, maps and JSON, but not within longer texts', async () => {
+    const values = {
+      lists: "['not person-2', o.id, n.id]",
+      structs: "{'why': 'not person-2', 'ids': [{'id': o.id}, {'id': n.id}]}",
+      maps: "map {'not person-2': 'x', o.id: n.id}",
+      docs: "json_object('why', '\"not person-2\"', 'ids', json_array(o.id, n.id))",
+    };
+    const names = Object.keys(values);
+    const nested = Object.entries(values).map(([name, value]) => {
+      const query = `select o.email, ${value} as who from people__previous o join people n using (email) where n.id <> o.id`;
+      return { name, source: 'sql', key: ['email'], deletes: 'ignore', query, guards };
+    });
+    await merged('nested', {}, nested);
+    const mails = async (file?: string) => {
+      const query = names.map((name) => `select '${name} ' || email as mail from ${name}`).join(' union all ');
+      const rows = file === undefined ? await space.query('nested', query) : await rowsOfFile(file, query);
+      return rows.map(({ mail }) => String(mail)).sort();
+    };
+    const all = (...numbers: number[]) =>
+      names.flatMap((name) => numbers.map((n) => `${name} mail-${n}@example.com`)).sort();
+    expect(await mails()).toEqual(all(1, 3, 5));
+    // The new id of a pair, then an old one.
+    for (const [words, left] of [
+      [['people', 'person-2'], all(3, 5)],
+      [['person-3', '--everywhere'], all(5)],
+    ] as const) {
+      const { code, stdout, stderr } = await forget('nested', words);
+      expect(code, stdout + stderr).toBe(0);
+      expect(await mails()).toEqual(left);
+      await space.runWell('nested');
+      expect([await mails(), await mails(join(space.folder, 'nested.copy.duckdb'))]).toEqual([left, left]);
+    }
   });
 
   it('finds people whose ids the stream has as hashes', async () => {
