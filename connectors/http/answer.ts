@@ -9,7 +9,7 @@ import {
   type RecordResult,
 } from '../../src/sdk/index.js';
 import type { Form, ResponseRules } from './form.js';
-import { type Entry, entriesIn, ResultsMisfit, valuesAt } from './results.js';
+import { entriesIn, ResultsMisfit, valuesAt } from './results.js';
 
 /** The outcome of a request for its records. */
 export type Verdict =
@@ -115,17 +115,25 @@ function isNamedAgain(status: number, body: unknown, { again = [] }: ResponseRul
   });
 }
 
+/** A response that sends on to another address: nobody has taken anything there. */
+const redirects: readonly number[] = [301, 302, 303, 307, 308];
+
 function isAccepted(status: number, { op, response }: Form): boolean {
+  if (redirects.includes(status)) return false;
   if (op === 'delete' && (status === 404 || status === 410) && response.accepted === undefined) return true;
   return (response.accepted ?? ['2xx']).some((word) => fits(status, word));
 }
 
+/** The first text at some paths. */
+function wordsAt(value: unknown, paths: readonly string[] | string): string | undefined {
+  const texts = [paths].flat().flatMap((path) => valuesAt(value, path));
+  return texts.find((text): text is string => typeof text === 'string' && text !== '');
+}
+
 /** The receiver's reason, without values; empty if it gives none in a known place. */
 function reasonIn(body: unknown, response: HttpResponse, { form, clean }: Sent): string {
-  const { reason } = form.response;
-  const paths = reason === undefined ? defaultReasons : typeof reason === 'string' ? [reason] : reason;
-  const words = paths.flatMap((path) => valuesAt(body, path)).find((text) => typeof text === 'string' && text !== '');
-  if (typeof words === 'string') return `: ${clean(words)}`;
+  const words = wordsAt(body, form.response.reason ?? defaultReasons);
+  if (words !== undefined) return `: ${clean(words)}`;
   const isText = String(response.headers['content-type'] ?? '').startsWith('text/plain') && body === undefined;
   return isText && response.body.trim() !== '' ? `: ${clean(response.body.slice(0, 500))}` : '';
 }
@@ -149,13 +157,14 @@ function endpointError({ status }: HttpResponse, { form, host }: Sent): CdsyncEr
 function entryResult(value: unknown, sent: Sent, response: HttpResponse): RecordResult {
   const { form, clean } = sent;
   const { refused, ok, status, reason } = form.response.results as NonNullable<ResponseRules['results']>;
-  const words = valuesAt(value, reason ?? '').find((text) => typeof text === 'string' && text !== '');
-  const because = typeof words === 'string' ? clean(words) : 'the receiver gives no reason';
+  const words = wordsAt(value, reason ?? ['', ...defaultReasons]);
+  const because = words === undefined ? 'the receiver gives no reason' : clean(words);
   if (status !== undefined) {
     const code = Number(valuesAt(value, status)[0]);
+    if (!(code >= 100 && code <= 999)) throw new ResultsMisfit('an entry of the results has no status');
     const isAsked = isNamedAgain(code, value, form.response);
     if (!isAsked && isAccepted(code, form)) return { type: 'acknowledged' };
-    const says = `${said(code)}${typeof words === 'string' ? `: ${because}` : ''}`;
+    const says = `${said(code)}${words === undefined ? '' : `: ${because}`}`;
     if (isAsked || isUsuallyAgain(code))
       return { type: 'again', reason: says, afterMs: askedWaitMs({ ...response, status: code }) };
     return { type: 'refused', reason: says, mayPassLast: code === 409 };
@@ -201,25 +210,28 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   const isAsked = isNamedAgain(status, body, form.response);
   const accepted = !isAsked && isAccepted(status, form);
   const again = isAsked || (!accepted && isUsuallyAgain(status));
-  const entries = resultsIn(body, accepted, sent);
-  if (entries !== undefined && entries.length > 0 && status !== 429)
-    return namedResults(entries, { accepted, again }, response, sent);
+  const broken = accepted || again ? undefined : endpointError(response, sent);
+  if (broken !== undefined) throw broken;
+  if (accepted && body === undefined && isRead(form) && /^\s*[{[]/.test(response.body))
+    return {
+      ...{ type: 'again', isForAll: false, isUnanswered: true },
+      reason: `${sent.host} answered ${said(status)} with JSON that has no end`,
+    };
+  if (accepted && isPage(response))
+    throw loadRefused(`${sent.host} answered ${said(status)} with a page for people, which acknowledges nothing`, {
+      hint: 'is `url` right, and is the login? Pages to log in are answered so',
+    });
+  const named = status === 429 ? undefined : namedResults(body, { accepted, again }, response, sent);
+  if (named !== undefined) return { type: 'results', results: named };
   if (again) {
     const isForAll = status === 429 || status === 503 || askedWaitMs(response) !== undefined;
     const reason = `${sent.host} answered ${said(status)}`;
     return { type: 'again', reason, afterMs: askedWaitMs(response), isForAll };
   }
-  if (accepted && status < 300 && isPage(response))
-    throw loadRefused(`${sent.host} answered ${said(status)} with a page for people, which acknowledges nothing`, {
-      hint: 'is `url` right, and is the login? Pages to log in are answered so',
-    });
-  const broken = accepted ? undefined : endpointError(response, sent);
-  if (broken !== undefined) throw broken;
   const { success, count } = form.response;
   const isSuccess =
     success === undefined || valuesAt(body, success.path).some((value) => String(value) === success.equals);
-  const { results } = form.response;
-  if (accepted && isSuccess && isByOrder(results) && entries === undefined)
+  if (accepted && isSuccess && isByOrder(form.response.results))
     throw new ResultsMisfit('the answer has no list of results');
   if (accepted && (isSuccess || status >= 400)) {
     if (form.isOwn) return { type: 'results', results: ownFormatResults(body, sent) };
@@ -247,34 +259,43 @@ function isByOrder(results: ResponseRules['results']): boolean {
   return results !== undefined && results.index === undefined && results.key === undefined;
 }
 
-/** The results of a response. Of one that refuses the request, results that are about something else do not count. */
-function resultsIn(body: unknown, accepted: boolean, { form, names }: Sent): readonly Entry[] | undefined {
-  const { results } = form.response;
-  if (results === undefined || body === undefined) return undefined;
-  try {
-    return entriesIn(body, results, names);
-  } catch (error) {
-    if (accepted || !(error instanceof ResultsMisfit)) throw error;
-    return undefined;
-  }
+/** Whether the body of a 2xx may refuse records. */
+function isRead({ isOwn, response: { results, success, count } }: Form): boolean {
+  return isOwn || [results, success, count].some((rule) => rule !== undefined);
 }
 
+/**
+ * What a response says of each record; undefined if it names none. Of one that refuses the request, results that are about something
+ * else do not count.
+ * @throws {ResultsMisfit}
+ */
 function namedResults(
-  entries: readonly Entry[],
+  body: unknown,
   { accepted, again }: { readonly accepted: boolean; readonly again: boolean },
   response: HttpResponse,
   sent: Sent,
-): Verdict {
+): (RecordResult | undefined)[] | undefined {
+  const rules = sent.form.response.results;
+  if (rules === undefined || body === undefined) return undefined;
+  // A list of causes looks like one of results.
+  if (again && isByOrder(rules) && rules.status === undefined) return undefined;
   const unnamed: RecordResult | undefined = accepted
     ? { type: 'acknowledged' }
     : again
       ? { type: 'again', reason: `${sent.host} answered ${said(response.status)}` }
       : undefined;
-  const results: (RecordResult | undefined)[] = sent.names.map(() => unnamed);
-  for (const { index, value } of entries) {
-    const result = entryResult(value, sent, response);
-    // What one entry refuses, another does not acknowledge.
-    if (results[index]?.type !== 'refused') results[index] = result;
+  try {
+    const entries = entriesIn(body, rules, sent.names);
+    if (entries === undefined || entries.length === 0) return undefined;
+    const results = sent.names.map((): RecordResult | undefined => unnamed);
+    for (const { index, value } of entries) {
+      const result = entryResult(value, sent, response);
+      // What one entry refuses, another does not acknowledge.
+      if (results[index]?.type !== 'refused') results[index] = result;
+    }
+    return results;
+  } catch (error) {
+    if (accepted || !(error instanceof ResultsMisfit)) throw error;
+    return undefined;
   }
-  return { type: 'results', results };
 }

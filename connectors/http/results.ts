@@ -14,7 +14,7 @@ export function valuesAt(value: unknown, path: string): unknown[] {
 }
 
 /** One record's part of a response. */
-export interface Entry {
+interface Entry {
   /** Which record of the request, from 0. */
   readonly index: number;
   readonly value: unknown;

@@ -278,7 +278,8 @@ export class HttpDestination implements RecordDestination {
       if (verdict.type === 'results' && waitMs !== undefined)
         this.#parts.rate.pause(Date.now() + Math.min(waitMs, maxLimitWaitMs));
       // A gateway responds 502 or 504 although the receiver may have done it: then only the same key is safe.
-      if (verdict.type === 'again' && response.status !== 502 && response.status !== 504) this.#nextGeneration(items);
+      if (verdict.type === 'again' && !verdict.isUnanswered && response.status !== 502 && response.status !== 504)
+        this.#nextGeneration(items);
       if (verdict.type === 'results')
         this.#nextGeneration(items.filter((_, index) => verdict.results[index]?.type === 'again'));
       return verdict;

@@ -175,6 +175,57 @@ describe('responses', () => {
     expect(receiver().received).toHaveLength(2);
   });
 
+  it.each([
+    [401, 'destination_login'],
+    [403, 'destination_permission'],
+    [407, 'destination_login'],
+    [302, 'destination_refused'],
+  ])('of %i end the delivery, also if their causes look like results', async (status, code) => {
+    receiver().reset((_, response) => json(response, status, { errors: [{ index: 0, message: 'no' }] }));
+    for (const results of [{ path: 'errors' }, { path: 'errors', index: 'index' }])
+      await expect(once({ batch: {}, response: { results } }, someRecords(1))).rejects.toMatchObject({ code });
+    expect(receiver().received).toHaveLength(2);
+  });
+
+  it('of a redirect acknowledge nothing, also if `accepted` names it', async () => {
+    receiver().reset((_, response) => response.writeHead(302, { location: '/login' }).end());
+    const failing = once({ response: { accepted: ['2xx', '3xx'] } }, someRecords(1));
+    await expect(failing).rejects.toMatchObject({ code: 'destination_refused' });
+  });
+
+  it('of 503 whose causes are as many as the records are no results by order', async () => {
+    receiver().reset((_, response) => json(response, 503, { errors: [{ message: 'overloaded' }] }));
+    const response = { results: { path: 'errors' } };
+    expect(types(await once({ batch: {}, response }, someRecords(1)))).toEqual(['again']);
+  });
+
+  it.each([
+    [{ body: undefined }, '{"results":[{"id":"0'],
+    [{ response: { results: { path: 'errors', key: 'id' } } }, '{"errors":[{"id":"k-0","mess'],
+    [{ response: { success: { path: 'ok', equals: 'true' } } }, ' {"ok":tr'],
+    [{ response: { count: 'left' } }, '[{"left":'],
+  ])('of JSON without an end acknowledge and refuse nothing: %j', async (options, body) => {
+    receiver().reset((_, response) => response.writeHead(200).end(body));
+    const [result] = await once(options, someRecords(1));
+    expect(result).toMatchObject({ type: 'again', reason: expect.stringMatching(/200 OK with JSON that has no end$/) });
+  });
+
+  it('by order of which one has no status acknowledge nothing: halves', async () => {
+    receiver().reset(({ body }, response) =>
+      json(response, 200, { items: idsOf(body).map((id) => ({ index: id === 'k-1' ? {} : { status: 201 } })) }),
+    );
+    const response = { results: { path: 'items', entry: '*', status: 'status' } };
+    const results = await once({ batch: {}, response }, someRecords(3));
+    expect(types(results)).toEqual(['acknowledged', 'refused', 'acknowledged']);
+    expect(results[1]).toMatchObject({ reason: 'an entry of the results has no status' });
+  });
+
+  it('give the reason of a record in the usual members', async () => {
+    receiver().reset((_, response) => json(response, 200, { errors: [{ index: 0, error: { message: 'bad k-0' } }] }));
+    const response = { results: { path: 'errors', index: 'index' } };
+    expect((await once({ response }, someRecords(1)))[0]).toMatchObject({ type: 'refused', reason: 'bad [value]' });
+  });
+
   it('of 200 that `again` names are tried again, and `success` refuses others', async () => {
     receiver().reset((_, response, count) =>
       json(response, 200, count === 1 ? { ok: false, error: 'ratelimited' } : { ok: count > 2, error: 'no_user' }),
