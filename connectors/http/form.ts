@@ -87,12 +87,14 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
     ? { records: 100, bytes: 262_144 }
     : { records: merged.batch === undefined ? 1 : 100, bytes: 16_000_000 };
   const batch: Partial<Batch> = definedOf(merged.batch ?? {});
+  const limits = [options.rate ?? []].flat().map(({ records }) => records ?? Number.POSITIVE_INFINITY);
   const batchTemplate = batch.body === undefined ? undefined : new BodyTemplate(batch.body);
   return {
     ...{ op, format, isOwn, response, method: (merged.method ?? 'post').toUpperCase() as Form['method'] },
     hasUrlTemplate: url.columns.length > 0,
     batch: {
-      records: batch.records ?? own.records,
+      // More than a limit allows in its whole span could never be sent.
+      records: Math.min(batch.records ?? own.records, ...limits),
       bytes: batch.bytes ?? own.bytes,
       body: batchTemplate,
     },

@@ -1,3 +1,4 @@
+import { mkdir } from 'node:fs/promises';
 import {
   CdsyncError,
   type DestinationContext,
@@ -48,6 +49,7 @@ export default recordConnector({
     const exchange = await Exchange.open(options);
     try {
       // In the folder that deliveries use: a server that replaces the refresh token takes the old one no more.
+      await mkdir(keptFolder, { recursive: true, mode: 0o700 });
       const credentials = await new Login(options.auth, exchange, keptFolder, notice).credentials(signal);
       const { test, auth } = options;
       const asked = test?.url ?? plainPart(options.url.reveal());
@@ -111,18 +113,21 @@ function limitsOf({ rate }: HttpOptions) {
 
 async function opened(context: DestinationContext<HttpShape>) {
   const { options, job, destination: name, folder, keptFolder = folder, notice } = context;
-  const [{ Exchange }, { Login }, { Rate }, { HttpDestination }] = await Promise.all([
+  const [{ Exchange }, { Login }, { Rate }, { HttpDestination }, { IdempotencyKeys }] = await Promise.all([
     import('./exchange.js'),
     import('./login.js'),
     import('./rate.js'),
     import('./send.js'),
+    import('./idempotency.js'),
   ]);
+  await mkdir(keptFolder, { recursive: true, mode: 0o700 });
   const exchange = await Exchange.open(options);
   exchange.expect(plainPart(options.url.reveal()));
   const rate = await Rate.open(limitsOf(options), keptFolder);
   const login = new Login(options.auth, exchange, keptFolder, notice);
   const sender = { job, destination: name };
-  return { exchange, destination: new HttpDestination(options, { exchange, login, rate, sender, notice }) };
+  const keys = await IdempotencyKeys.open(keptFolder);
+  return { exchange, destination: new HttpDestination(options, { exchange, login, rate, sender, keys, notice }) };
 }
 
 /** The places of a login in a request, without it. */

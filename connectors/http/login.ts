@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import {
@@ -9,7 +8,7 @@ import {
   type OptionValues,
   readStateIfUsable,
   unavailable,
-  writeFileAtomically,
+  writeStateFile,
 } from '../../src/sdk/index.js';
 import type { Exchange } from './exchange.js';
 import type { HttpShape } from './options.js';
@@ -30,6 +29,8 @@ interface Token {
 }
 
 const renewBeforeMs = 60_000;
+/** A refresh token of the configuration, and the one that the server has replaced it by. */
+const keptSchema = z.object({ configured: z.string(), replaced: z.string() });
 
 /** The login of a destination. */
 export class Login {
@@ -63,7 +64,8 @@ export class Login {
 
   /** The receiver has taken these credentials. */
   worked({ headers }: Credentials): void {
-    this.#worked = headers.authorization;
+    // A slow response may be about a token that is replaced by now.
+    if (headers.authorization !== this.#rejected) this.#worked = headers.authorization;
   }
 
   /** After a 401: whether a new login may help. One counts for all requests that the old token failed. */
@@ -102,12 +104,10 @@ export class Login {
   async #ask(oauth2: OAuth, signal: AbortSignal): Promise<Token> {
     const { grant, scope, audience, resource, params, refreshToken, clientId, send } = oauth2;
     const secret = oauth2.clientSecret?.reveal() ?? '';
-    const kept =
-      grant === 'refresh_token' ? await readStateIfUsable(this.#kept, z.tuple([z.string(), z.string()])) : undefined;
+    const kept = grant === 'refresh_token' ? await readStateIfUsable(this.#kept, keptSchema) : undefined;
     const configured = refreshToken?.reveal() ?? '';
-    const [from, replaced] = kept ?? [];
     // One that was replaced counts only for the token of the configuration that it replaced.
-    const refresh = from === configured ? (replaced as string) : configured;
+    const refresh = kept?.configured === configured ? kept.replaced : configured;
     const form = {
       grant_type: grant,
       ...(grant === 'refresh_token' ? { refresh_token: refresh } : {}),
@@ -133,10 +133,8 @@ export class Login {
     const token = tokenIn(response);
     if (token === undefined) throw refusedLogin(oauth2, response);
     const { access_token: text, expires_in: seconds, refresh_token: next, scope: got } = token;
-    if (typeof next === 'string' && next !== refresh && grant === 'refresh_token') {
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await writeFileAtomically(this.#kept, JSON.stringify([configured, next]));
-    }
+    if (typeof next === 'string' && next !== refresh && grant === 'refresh_token')
+      await writeStateFile(this.#kept, { configured, replaced: next });
     const missing = scope?.split(' ').filter((word) => typeof got === 'string' && !got.split(' ').includes(word)) ?? [];
     if (missing.length > 0)
       this.#notice(`the login was given less than \`scope\` asks for: ${missing.join(' ')} is missing`);

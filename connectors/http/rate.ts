@@ -1,7 +1,6 @@
-import { mkdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { z } from 'zod';
-import { readStateIfUsable, sleep, writeFileAtomically } from '../../src/sdk/index.js';
+import { readStateIfUsable, sleep, writeStateFile } from '../../src/sdk/index.js';
 
 interface RateLimit {
   readonly requests?: number | undefined;
@@ -17,7 +16,7 @@ const margin = 1.02;
 const saveEveryMs = 250;
 
 type Counts = [span: number, count: number][];
-const keptSchema = z.array(z.tuple([z.string(), z.array(z.tuple([z.number(), z.number()]))]));
+const keptSchema = z.object({ limits: z.record(z.string(), z.array(z.tuple([z.number(), z.number()]))) });
 
 /**
  * One limit in any sliding window, as the receiver counts it: a request arrived at some moment before its response arrived, so it
@@ -91,9 +90,9 @@ export class Rate {
   /** @param folder that is kept over runs */
   static async open(limits: readonly RateLimit[], folder: string): Promise<Rate> {
     const path = join(folder, 'rate.json');
-    const kept = new Map(limits.length === 0 ? [] : await readStateIfUsable(path, keptSchema));
+    const kept = limits.length === 0 ? undefined : await readStateIfUsable(path, keptSchema);
     return new Rate(
-      limits.map((limit) => new Window(limit, kept.get(JSON.stringify(limit)) ?? [])),
+      limits.map((limit) => new Window(limit, kept?.limits[JSON.stringify(limit)] ?? [])),
       path,
     );
   }
@@ -135,8 +134,7 @@ export class Rate {
   async #save(): Promise<void> {
     this.#savedAt = Date.now();
     const kept = this.#windows.map((window) => [JSON.stringify(window.limit), window.kept(this.#savedAt)]);
-    await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
-    await writeFileAtomically(this.#path, JSON.stringify(kept));
+    await writeStateFile(this.#path, { limits: Object.fromEntries(kept) });
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   CdsyncError,
   NoResponse,
@@ -23,6 +22,7 @@ import {
   type Op,
   type Rendered,
 } from './form.js';
+import type { IdempotencyKeys } from './idempotency.js';
 import type { Login } from './login.js';
 import type { Rate } from './rate.js';
 import { ResultsMisfit } from './results.js';
@@ -47,6 +47,7 @@ interface HttpParts {
   readonly login: Login;
   readonly rate: Rate;
   readonly sender: Sender;
+  readonly keys: IdempotencyKeys;
   readonly notice: (line: string) => void;
 }
 
@@ -58,8 +59,6 @@ export class HttpDestination implements RecordDestination {
   readonly #forms: Record<Op, Form | 'skip'>;
   /** How often records failed in a request that was answered with 5xx, or not at all. */
   readonly #failures = new Map<string, number>();
-  /** A new key of idempotency is needed after an answered failure. */
-  readonly #generations = new Map<string, number>();
   /** Requests in a row that the receiver failed on, or did not respond to. */
   #failedInRow = 0;
   /** Whether the present request was not answered, for the first time. */
@@ -129,6 +128,7 @@ export class HttpDestination implements RecordDestination {
     if (this.#notTaken > 0)
       this.#parts.notice(`the receiver says that it did not take ${this.#notTaken} records, and not which`);
     await this.#parts.rate.close();
+    await this.#parts.keys.close();
     await this.#parts.exchange.close();
   }
 
@@ -238,6 +238,7 @@ export class HttpDestination implements RecordDestination {
   #pass({ record }: Item): void {
     this.#passed += 1;
     this.#failures.delete(record.id);
+    this.#parts.keys.taken(record);
   }
 
   #countFailures(items: readonly Item[]): number {
@@ -279,9 +280,9 @@ export class HttpDestination implements RecordDestination {
         this.#parts.rate.pause(Date.now() + Math.min(waitMs, maxLimitWaitMs));
       // A gateway responds 502 or 504 although the receiver may have done it: then only the same key is safe.
       if (verdict.type === 'again' && !verdict.isUnanswered && response.status !== 502 && response.status !== 504)
-        this.#nextGeneration(items);
+        this.#nextKey(items);
       if (verdict.type === 'results')
-        this.#nextGeneration(items.filter((_, index) => verdict.results[index]?.type === 'again'));
+        this.#nextKey(items.filter((_, index) => verdict.results[index]?.type === 'again'));
       return verdict;
     } catch (error) {
       if (error instanceof NoResponse)
@@ -324,7 +325,15 @@ export class HttpDestination implements RecordDestination {
   ) {
     const [{ form, headers, url }] = items as [Item];
     const { signingSecret, idempotency } = this.#options;
-    const key = batchId ?? (idempotency === undefined ? undefined : this.#idempotencyKey(items, url, body));
+    const key =
+      batchId ??
+      (idempotency &&
+        this.#parts.keys.keyOf(
+          items.map(({ record }) => record),
+          form.method,
+          url,
+          body,
+        ));
     const name = idempotency?.header.toLowerCase() ?? 'idempotency-key';
     const isSigned = batchId !== undefined && signingSecret !== undefined;
     return {
@@ -338,16 +347,7 @@ export class HttpDestination implements RecordDestination {
     };
   }
 
-  #idempotencyKey(items: readonly Item[], url: string, body: string): string {
-    const ids = items.map(({ record }) => record.id);
-    const generation = Math.max(...ids.map((id) => this.#generations.get(id) ?? 0));
-    const [{ form }] = items as [Item];
-    const text = [...ids, form.method, url, body, ...(generation === 0 ? [] : [generation])].join('\n');
-    return createHash('sha256').update(text).digest('hex').slice(0, 32);
-  }
-
-  #nextGeneration(items: readonly Item[]): void {
-    if (this.#options.idempotency === undefined) return;
-    for (const { record } of items) this.#generations.set(record.id, (this.#generations.get(record.id) ?? 0) + 1);
+  #nextKey(items: readonly Item[]): void {
+    if (this.#options.idempotency !== undefined) this.#parts.keys.failed(items.map(({ record }) => record));
   }
 }

@@ -10,6 +10,7 @@ export {
   syncFolder,
   temporaryName,
   writeFileAtomically,
+  writeStateFile,
   writeSynced,
 } from '../core/durable.js';
 export { entriesBelow, isThere, makeFolders } from '../core/folders.js';

@@ -251,7 +251,10 @@ export const templateFilters: ReadonlyMap<string, TemplateFilter> = new Map<stri
     },
     md5: hash([0, 0], (value) => digest('md5', value)),
     sha256: hash([0, 0], (value) => digest('sha256', value)),
-    hmac_sha256: hash([1, 1], (value, key) => createHmac('sha256', key).update(value, 'utf8').digest('hex')),
+    hmac_sha256: hash([1, 1], (value, key) => {
+      if (key === '') throw new TemplateFailure('the filter "hmac_sha256" has an empty key');
+      return createHmac('sha256', key).update(value, 'utf8').digest('hex');
+    }),
     e164: { args: [0, 1], handler: (value, country) => (isNull(value) ? null : e164(textOf(value), textOf(country))) },
   } satisfies Record<string, TemplateFilter>),
 ]);

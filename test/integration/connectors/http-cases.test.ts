@@ -371,4 +371,21 @@ describe('the whole program', () => {
     expect(await cdsync('push', 'waits.json')).toMatchObject({ code: 0, delivery: { status: 'ok', waiting: 0 } });
     expect(receiver().received.map(({ body }) => idsOf(body))).toEqual([[bad]]);
   });
+
+  it('sends what waits under a key that has no response yet: a receiver repeats the one of an earlier key', async () => {
+    await configure('keys', { body: { id: '{{ id }}' }, batch: { records: 500 }, idempotency: { header: 'k' } });
+    await cdsync('run', 'keys.json', '--no-push');
+    const [{ id: bad } = {}] = await space.query('keys', 'select id from members limit 1');
+    const statuses = new Map<string, number>();
+    let isIll = true;
+    receiver().reset(({ body, headers: { k = '' } }, response) => {
+      if (!statuses.has(k)) statuses.set(k, isIll && body.includes(String(bad)) ? 500 : 204);
+      return response.writeHead(statuses.get(k) as number).end();
+    });
+    expect(await cdsync('push', 'keys.json')).toMatchObject({ code: 5, delivery: { waiting: 1 } });
+    isIll = false;
+    receiver().received.length = 0;
+    expect(await cdsync('push', 'keys.json')).toMatchObject({ code: 0, delivery: { status: 'ok', waiting: 0 } });
+    expect(receiver().received).toHaveLength(1);
+  });
 });

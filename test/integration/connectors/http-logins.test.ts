@@ -107,6 +107,33 @@ describe('oauth2', () => {
     expect(receiver().received.length).toBeLessThan(6);
   });
 
+  it('that ends again and again is renewed each time, also if a response about an earlier token is late', async () => {
+    const waiting: (() => void)[] = [];
+    let [issued, taken] = [0, 0];
+    receiver().reset(({ path, headers, body }, response) => {
+      if (path === '/token') {
+        issued += 1;
+        taken = 0;
+        return json(response, 200, { access_token: `token-${issued}` });
+      }
+      if (body.includes('k-0')) return waiting.push(() => response.writeHead(204).end());
+      taken += 1;
+      const isGood = headers.authorization === `Bearer token-${issued}` && taken <= 2;
+      if (isGood && issued === 2 && taken === 2) for (const end of waiting.splice(0)) setTimeout(end, 20);
+      return response.writeHead(isGood ? 204 : 401).end();
+    });
+    const destination = await open({ auth: auth({ scope: undefined }), parallel: 2 });
+    const { signal } = new AbortController();
+    const [first, ...others] = someRecords(12);
+    const slow = destination.send([first as never], signal);
+    for (const record of others) {
+      if (issued === 2 && taken === 2) await slow;
+      expect(types(await destination.send([record], signal))).toEqual(['acknowledged']);
+    }
+    expect(types(await slow)).toEqual(['acknowledged']);
+    expect(issued).toBeGreaterThan(4);
+  });
+
   it('keeps a refresh token that the server replaces, also one that a check got', async () => {
     server();
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
@@ -159,6 +186,11 @@ describe('a check', () => {
 });
 
 describe('rate', () => {
+  it('makes no batch that is larger than the records of its span', async () => {
+    await once({ batch: { records: 100 }, rate: { records: 5, per: '50ms' } }, someRecords(12));
+    expect(receiver().received.map(({ body }) => JSON.parse(body).length)).toEqual([5, 5, 2]);
+  });
+
   it('counts in any span, over several limits, and over deliveries', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-http-cases-'));
     const times: number[] = [];
