@@ -48,6 +48,18 @@ it('each link to a page of the project points to a file and a heading that exist
   expect(broken).toEqual([]);
 });
 
+it('no blank line cuts a table in two', async () => {
+  const cut: string[] = [];
+  for (const page of await pages()) {
+    const lines = (await readFile(page, 'utf8')).split('\n');
+    lines.forEach((line, at) => {
+      const isBetween = line === '' && lines[at - 1]?.startsWith('|') && lines[at + 1]?.startsWith('|');
+      if (isBetween && !/^\|[-:| ]+\|$/.test(lines[at + 2] ?? '')) cut.push(`${page}:${at + 1}`);
+    });
+  }
+  expect(cut).toEqual([]);
+});
+
 it('the README shows a picture, which is small', async () => {
   const [, picture = ''] = /^!\[[^\]]+\]\((.+\.png)\)$/m.exec(await readFile('README.md', 'utf8')) ?? [];
   const bytes = await readFile(picture);
