@@ -2,6 +2,7 @@ import { CdsyncError } from '../core/errors.js';
 import { type Decision, DecisionLog, type ErasurePlace, recordDecisions } from '../storage/decisions.js';
 import { dropErasedKeys } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
+import { removalOwedSince } from '../storage/removal-owed.js';
 import { namesIn } from '../storage/storage.js';
 import { readDeliveryState } from './delivery-state.js';
 
@@ -89,7 +90,7 @@ function isRepeated(decision: Decision, all: readonly Decision[]): boolean {
 export async function erasureLog(layout: JobLayout): Promise<ErasureLog> {
   const { decisions } = await DecisionLog.read(layout);
   const begun = decisions.filter((each) => each.action === 'forget' && !isRepeated(each, decisions));
-  const owedSince = layout.remoteFiles?.removalOwed?.since;
+  const owedSince = await removalOwedSince(layout);
   const erasures = begun.map((each) => erasureStatus(each, decisions, owedSince));
   const left = new Map<string, true>();
   for (const { action, keys = [] } of decisions)

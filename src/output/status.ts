@@ -14,6 +14,7 @@ import { heldStreams, readHeld } from '../storage/held.js';
 import { isOwnerAlive, lockOwner } from '../storage/job-lock.js';
 import { Journal } from '../storage/journal.js';
 import type { JobLayout } from '../storage/layout.js';
+import { removalOwedSince } from '../storage/removal-owed.js';
 import { readReport, recentReports, runStartedAt } from '../storage/reports.js';
 import { runFolders, storageWriter } from '../storage/storage.js';
 import { shareLine } from './progress-lines.js';
@@ -130,6 +131,7 @@ export async function jobStatus(
   };
   const delivered = await destinationStatuses(layout, destinations);
   const lastRun = reports.flatMap(({ jobs }) => jobs)[0];
+  const owedSince = await removalOwedSince(layout);
   return {
     job: layout.job,
     written_by: (await storageWriter(layout)) ?? null,
@@ -143,8 +145,8 @@ export async function jobStatus(
     streams: await Promise.all(streams.map(statusOf)),
     destinations: delivered,
     failures: lastRun === undefined ? [] : lastingFailures(failuresOf(lastRun), delivered),
-    erasures_pending: layout.remoteFiles?.removalOwed === undefined ? 0 : 1,
-    erasures_since: layout.remoteFiles?.removalOwed?.since ?? null,
+    erasures_pending: owedSince === undefined ? 0 : 1,
+    erasures_since: owedSince ?? null,
     unconfigured: await unconfiguredIn(layout, streams, destinations),
     deprecations: lastRun?.deprecations ?? [],
   };
@@ -257,7 +259,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     ...(status.erasures_since === null
       ? []
       : [
-          `  the bucket may have values that were erased or hidden since ${status.erasures_since.slice(0, 10)}: cdsync run`,
+          `  the storage may have values that were erased or hidden since ${status.erasures_since.slice(0, 10)}: cdsync run`,
         ]),
     ...unconfiguredLines(status.unconfigured),
     ...deprecations.map((each) => `  ${deprecationLine(each)}`),

@@ -125,6 +125,10 @@ export class JobLayout {
   get notified(): string {
     return join(this.private, 'told.json');
   }
+  /** Says that old files have values that were erased or hidden; there until they are gone. */
+  get removal(): string {
+    return join(this.private, 'removal.json');
+  }
   /** The figures of the job's runs, for metrics. */
   get metrics(): string {
     return join(this.private, 'metrics.json');

@@ -74,10 +74,14 @@ it.each([
     const strike = await refusing(job, pattern);
     expect(await runJob(strike)).toBe(5);
     await serve(['anna', 'otto', 'zoe']);
+    const pending = async () => (await command(['status', `${job}.json`])).document.erasures_pending;
+    expect(await pending()).toBe(1);
     expect(await runJob(strike)).toBe(1);
     expect(await plain()).not.toEqual([]);
+    expect(await pending()).toBe(1);
     expect(await runJob()).toBe(0);
     expect(await plain()).toEqual([]);
+    expect(await pending()).toBe(0);
   },
 );
 

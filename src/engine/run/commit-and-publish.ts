@@ -20,6 +20,7 @@ import { isDamaged } from '../../storage/database-file.js';
 import type { Database } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { memoryForCommit, type Phase, planMemory } from '../../storage/memory-plan.js';
+import { oweRemoval, removalDone } from '../../storage/removal-owed.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import { openPublishedFolder } from '../../storage/storage.js';
 import type { RunContext } from '../run-context.js';
@@ -78,13 +79,17 @@ export async function publishStore(
   const { database, layout, notice } = context;
   const state = await store.state();
   const reason = await compactionReason(store, state);
-  if (reason === 'rewritten') layout.remoteFiles?.collectImmediately();
+  if (reason === 'rewritten') {
+    layout.remoteFiles?.collectImmediately();
+    await oweRemoval(layout, context.clock.now());
+  }
   // Close it first: copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence, notice });
   const again = repairs === 'all' || (repairs === 'damaged' && (await isDamagedHere(database, layout)));
   const options = publishOptions(context);
   await publish(database, layout, state, { ...options, again });
+  await removalDone(layout);
   // What did not change is not published again, but its mode may have changed. Objects in a bucket have none.
   if (layout.remoteFiles !== undefined) return;
   for (const folder of [layout.publishedFolder, layout.parquet]) await openPublishedFolder(folder, options.mode);

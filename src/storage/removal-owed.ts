@@ -1,0 +1,22 @@
+import { rm } from 'node:fs/promises';
+import { z } from 'zod';
+import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import type { JobLayout } from './layout.js';
+
+const fileSchema = z.object({ version: z.literal(1), since: z.string() });
+
+/** Since when erased or hidden values must leave the files of a job (ISO 8601, UTC); undefined: none has to. */
+export async function removalOwedSince({ remoteFiles, removal }: JobLayout): Promise<string | undefined> {
+  return remoteFiles?.removalOwed?.since ?? (await readStateIfUsable(removal, fileSchema))?.since;
+}
+
+/** Notes that old files of a folder have values that were erased or hidden. A bucket notes it in the state of the job. */
+export async function oweRemoval(layout: JobLayout, now: number): Promise<void> {
+  if (layout.remoteFiles !== undefined || (await removalOwedSince(layout)) !== undefined) return;
+  await writeStateFile(layout.removal, { version: 1, since: new Date(now).toISOString() });
+}
+
+/** Notes that no file of the folder has them any more. */
+export async function removalDone({ removal }: JobLayout): Promise<void> {
+  await rm(removal, { force: true });
+}
