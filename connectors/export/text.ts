@@ -3,7 +3,8 @@ import {
   decimalText,
   escapeCsvFormulaSql,
   isNested,
-  jsonValueSql,
+  jsonText,
+  objectText,
   type StreamColumn,
   sqlText,
 } from '../../src/sdk/index.js';
@@ -68,9 +69,7 @@ function delimitedText(value: string, { type }: Pick<StreamColumn, 'type'>, opti
     case 'json':
       return `(${value})::VARCHAR`;
     default:
-      return isNested(type)
-        ? `CASE WHEN ${value} IS NOT NULL THEN to_json(${jsonValueSql(value, type)})::VARCHAR END`
-        : `(${value})::VARCHAR`;
+      return isNested(type) ? jsonText(value, type) : `(${value})::VARCHAR`;
   }
 }
 
@@ -142,11 +141,12 @@ export function copySql(
     return `COPY (SELECT ${values.join(', ')} FROM (${query})) ${to} (FORMAT parquet, COMPRESSION zstd)`;
   }
   if (format === 'json' || format === 'jsonl') {
-    const members = columns.map(({ name, type }, at) => {
-      const value = type.kind === 'timestamp' ? momentText(`c${at}`, options) : jsonValueSql(`c${at}`, type);
-      return `${sqlText(name)}: ${value}`;
-    });
-    return `COPY (SELECT to_json({${members.join(', ')}})::VARCHAR FROM (${query})) ${to} (${lines})`;
+    const members = columns.map(({ name, type }, at) =>
+      type.kind === 'timestamp'
+        ? { name, value: momentText(`c${at}`, options), type: { kind: 'text' } as const }
+        : { name, value: `c${at}`, type },
+    );
+    return `COPY (SELECT ${objectText(members)} FROM (${query})) ${to} (${lines})`;
   }
   const values = columns.map((column, at) => `${delimitedText(`c${at}`, column, options)} AS c${at}`);
   const quoted = {

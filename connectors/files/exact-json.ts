@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { type ColumnType, decimalText, jsonValueSql, quoteIdentifier, sqlText } from '../../src/sdk/index.js';
+import { type ColumnType, quoteIdentifier, sqlText } from '../../src/sdk/index.js';
 
 /*
- * DuckDB reads and writes numbers with a fraction inside of JSON as doubles, and so loses digits of decimals and of JSON values. To
- * write JSON exactly, its text is put together here. To read it exactly, each such number becomes a string before DuckDB parses
- * the text: a mark, and the number's digits.
+ * DuckDB reads numbers with a fraction inside of JSON as doubles, and so loses digits of decimals and of JSON values. To read them
+ * exactly, each such number becomes a string before DuckDB parses the text: a mark, and the number's digits.
  */
 
 /** Whether a value of the type may have a number that a double does not hold. Decimals of 15 digits go through a double and back. */
@@ -12,50 +11,6 @@ export function needsExactJson(type: ColumnType): boolean {
   if (type.kind === 'list') return needsExactJson(type.element);
   if (type.kind === 'struct') return type.fields.some((field) => needsExactJson(field.type));
   return type.kind === 'json' || (type.kind === 'decimal' && type.precision > 15);
-}
-
-/** Whether DuckDB writes some value of the type as JSON with other digits: JSON, and decimals below one. */
-export function writesInexactly(type: ColumnType): boolean {
-  if (type.kind === 'list') return writesInexactly(type.element);
-  if (type.kind === 'struct') return type.fields.some((field) => writesInexactly(field.type));
-  return type.kind === 'json' || (type.kind === 'decimal' && type.precision <= type.scale);
-}
-
-/** SQL of a value's JSON text, digit for digit; `null` for NULL. @param value SQL of a value of the type */
-export function jsonText(value: string, type: ColumnType, depth = 0): string {
-  return `coalesce(${textOf(value, type, depth)}, 'null')`;
-}
-
-function textOf(value: string, type: ColumnType, depth: number): string {
-  // Line breaks can be between the parts of a JSON text, but not in a line.
-  if (type.kind === 'json') return `translate((${value})::VARCHAR, chr(10) || chr(13), '  ')`;
-  if (!writesInexactly(type)) return `to_json(${jsonValueSql(value, type)})::VARCHAR`;
-  if (type.kind === 'list') {
-    const element = `e${depth}`;
-    const texts = `list_transform(${value}, lambda ${element}: ${jsonText(element, type.element, depth + 1)})`;
-    return `'[' || array_to_string(${texts}, ',') || ']'`;
-  }
-  if (type.kind === 'struct') {
-    const members = type.fields.map(({ name, type: of }) => ({
-      name,
-      value: `(${value}).${quoteIdentifier(name)}`,
-      of,
-    }));
-    return `CASE WHEN ${value} IS NOT NULL THEN ${objectText(members, depth)} END`;
-  }
-  return decimalText(value);
-}
-
-/** SQL of the text of a JSON object with these members, digit for digit. */
-export function objectText(
-  members: readonly { readonly name: string; readonly value: string; readonly of: ColumnType }[],
-  depth = 0,
-): string {
-  const texts = members.map(({ name, value, of }, index) => {
-    const before = `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`;
-    return `${sqlText(before)} || ${jsonText(value, of, depth)}`;
-  });
-  return `${texts.length === 0 ? `'{'` : texts.join(' || ')} || '}'`;
 }
 
 /** A string of JSON, or a number with a fraction or an exponent. */

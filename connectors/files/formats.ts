@@ -4,14 +4,15 @@ import {
   filePattern,
   freeAlias,
   isNested,
-  jsonValueSql,
+  jsonText,
+  objectText,
   parseColumnType,
   quoteIdentifier,
   sqlText,
   type TableColumn,
   unescapeCsvFormulaSql,
 } from '../../src/sdk/index.js';
-import { ExactJson, jsonText, needsExactJson, objectText, writesInexactly } from './exact-json.js';
+import { ExactJson, needsExactJson } from './exact-json.js';
 import type { Format, Layout } from './manifest.js';
 
 /** A file on this machine, with the values of the partition columns, which the file itself lacks. */
@@ -40,11 +41,10 @@ function ownNames({ columns, layout }: ReadTask): { readonly file: string; reado
 
 const csv = `HEADER true, DELIMITER ',', QUOTE '"', ESCAPE '"', NULLSTR ''`;
 
-const copyOptions: Readonly<Record<Format, string>> = {
+const copyOptions: Readonly<Record<Exclude<Format, 'jsonl'>, string>> = {
   parquet: 'FORMAT parquet, COMPRESSION zstd',
   // Empty text is written in quotes, NULL without.
   csv: `FORMAT csv, ${csv}`,
-  jsonl: 'FORMAT json, ARRAY false',
 };
 
 /** One column of texts, as they are. */
@@ -71,24 +71,20 @@ function written({ name, type }: TableColumn, layout: Layout): string {
   const parsed = parseColumnType(type);
   if (format === 'parquet') return column;
   if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${quoteIdentifier(nameInFile(name, layout))}`;
-  if (format === 'jsonl') return `${jsonValueSql(column, parsed)} AS ${column}`;
   const as = quoteIdentifier(nameInFile(name, layout));
-  if (isNested(parsed) && writesInexactly(parsed))
-    return `CASE WHEN ${column} IS NOT NULL THEN ${jsonText(column, parsed)} END AS ${as}`;
-  if (isNested(parsed))
-    return `CASE WHEN ${column} IS NOT NULL THEN to_json(${jsonValueSql(column, parsed)})::VARCHAR END AS ${as}`;
+  if (isNested(parsed)) return `${jsonText(column, parsed)} AS ${as}`;
   if (parsed.kind === 'json') return `${column}::VARCHAR AS ${as}`;
   return `${parsed.kind === 'text' && escapes(layout) ? escapeCsvFormulaSql(column) : column} AS ${as}`;
 }
 
 /** SQL that writes rows with these columns into a file. */
 export function writeSql(rows: string, columns: readonly TableColumn[], layout: Layout, path: string): string {
-  if (layout.format === 'jsonl' && columns.some(({ type }) => writesInexactly(parseColumnType(type)))) {
-    const members = columns.map(({ name, type }) => {
-      const [value, of] = [quoteIdentifier(name), parseColumnType(type)];
-      return of.kind === 'timestamp'
-        ? { name, value: isoText(value), of: { kind: 'text' } as const }
-        : { name, value, of };
+  if (layout.format === 'jsonl') {
+    const members = columns.map(({ name, type: spelled }) => {
+      const [value, type] = [quoteIdentifier(name), parseColumnType(spelled)];
+      return type.kind === 'timestamp'
+        ? { name, value: isoText(value), type: { kind: 'text' } as const }
+        : { name, value, type };
     });
     return `COPY (SELECT ${objectText(members)} FROM ${rows}) TO ${sqlText(path)} (${linesOptions})`;
   }

@@ -6,7 +6,7 @@ import type { TextFormat } from './text-format.js';
  * keys files of parts: raise `partVersion` (`part.ts`) too.
  */
 export function hashVersion(duckdbVersion: string): string {
-  return `4:${duckdbVersion}`;
+  return `5:${duckdbVersion}`;
 }
 
 export interface TypedColumn {
@@ -42,7 +42,11 @@ function hashable(type: string, value: string): Pick<HashedColumn, 'type' | 'val
     digits === undefined ? hashedExactly.test(type) && !type.endsWith(']') : Number(digits) <= shortDigits;
   if (isExact) return { type, value };
   const isNested = type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type);
-  return { type: 'VARCHAR', value: isNested ? `to_json(${value})::VARCHAR` : `${value}::VARCHAR` };
+  const text = `${value}::VARCHAR`;
+  if (!isNested) return { type: 'VARCHAR', value: text };
+  const json = `to_json(${value})::VARCHAR`;
+  // `to_json` gives numbers inside of JSON the digits of doubles.
+  return { type: 'VARCHAR', value: /\bJSON\b/.test(type) ? `${json} || ${text}` : json };
 }
 
 function tracked(columns: readonly TypedColumn[]): HashedColumn[] {

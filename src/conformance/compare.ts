@@ -1,19 +1,21 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quoteIdentifier } from '../core/sql.js';
-import { parseColumnType } from '../sdk/column-type.js';
+import { isNested, parseColumnType } from '../sdk/column-type.js';
 import { DuckDBInstance } from '../sdk/duckdb/node-api.js';
+import { jsonText } from '../sdk/json-text.js';
 import type { ComparedRow } from './harness.js';
 
 /** SQL that returns the rows of a query in the form that the suite compares: every value as text. */
 function comparedSql(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string {
   const texts = columns.map(({ name, type }) => {
     const value = quoteIdentifier(name);
-    const { kind } = parseColumnType(type);
+    const columnType = parseColumnType(type);
+    const { kind } = columnType;
     if (kind === 'timestamp') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
     if (kind === 'date') return `strftime(${value}, '%Y-%m-%d')`;
     if (kind === 'double')
       return `CASE WHEN ${value} = 0 AND signbit(${value}) THEN '-0' ELSE to_json(${value})::VARCHAR END`;
-    if (kind === 'list' || kind === 'struct') return `to_json(${value})::VARCHAR`;
+    if (isNested(columnType)) return jsonText(value, columnType);
     return `${value}::VARCHAR`;
   });
   return `SELECT ${texts.join(', ')} FROM (${sql})`;

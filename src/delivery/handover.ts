@@ -1,6 +1,7 @@
 import { rowKey } from '../columns/row-hash.js';
 import { internalName, quoteIdentifier, sqlText } from '../core/sql.js';
-import { isNested, jsonValueSql, parseColumnType } from '../sdk/column-type.js';
+import { isNested, parseColumnType } from '../sdk/column-type.js';
+import { jsonText } from '../sdk/json-text.js';
 import type { LoadColumn, ValueLimits } from '../sdk/load.js';
 import type { DeliveredColumn } from './table/columns.js';
 
@@ -25,7 +26,7 @@ export interface ExportColumns {
 export function handedOver({ value, type, duckdbType, mapping: { as } }: DeliveredColumn): string {
   if (as === undefined || as === duckdbType) return value;
   if (as !== 'JSON') return `(${value})::${as}`;
-  return duckdbType === 'JSON' ? `(${value})::VARCHAR` : `to_json(${jsonValueSql(value, type)})::VARCHAR`;
+  return duckdbType === 'JSON' ? `(${value})::VARCHAR` : jsonText(value, type);
 }
 
 /** The columns of the rows, in order. */

@@ -1,4 +1,4 @@
-import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { quoteIdentifier } from '../core/sql.js';
 
 /** The type of a stream's column. Any value may be missing, which is NULL. */
 export type ColumnType =
@@ -54,11 +54,12 @@ const plain: Readonly<Record<string, ColumnType>> = {
 /** Splits the text of a type at commas outside of quotes and brackets. */
 export function typeParts(text: string): string[] {
   const found: string[] = [];
-  let [depth, quoted, from] = [0, false, 0];
+  let [depth, from] = [0, 0];
+  let quote: string | undefined;
   for (let index = 0; index < text.length; index += 1) {
     const character = text[index];
-    if (character === '"') quoted = !quoted;
-    else if (quoted) continue;
+    if (quote !== undefined) quote = character === quote ? undefined : quote;
+    else if (character === '"' || character === "'") quote = character;
     else if (character === '(' || character === '<') depth += 1;
     else if (character === ')' || character === '>') depth -= 1;
     else if (character === ',' && depth === 0) {
@@ -100,16 +101,30 @@ export function isSameDuckdbType(one: string, other: string): boolean {
   return plainSpelling(one) === plainSpelling(other);
 }
 
-function plainSpelling(type: string): string {
+/** A type in one spelling. @param leaf of a type without parts */
+function plainSpelling(type: string, leaf = (text: string) => text): string {
   const text = type.trim();
-  if (text.endsWith('[]')) return `${plainSpelling(text.slice(0, -2))}[]`;
+  const element = /^(.*)\[\d*\]$/s.exec(text)?.[1];
+  if (element !== undefined) return `${plainSpelling(element, leaf)}[]`;
   const struct = /^STRUCT\((.*)\)$/s.exec(text)?.[1];
-  if (struct === undefined) return text.replace(/^(DECIMAL\(\d+), +/, '$1,');
+  if (struct === undefined) return leaf(text.replace(/^(DECIMAL\(\d+), +/, '$1,'));
   const members = typeParts(struct).map((part) => {
     const { name, of } = memberOf(part);
-    return `${quoteIdentifier(name)} ${plainSpelling(of)}`;
+    return `${quoteIdentifier(name)} ${plainSpelling(of, leaf)}`;
   });
   return `STRUCT(${members.join(', ')})`;
+}
+
+const otherTypes: Readonly<Record<string, string>> = { FLOAT: 'DOUBLE', VARIANT: 'JSON' };
+
+/**
+ * The type, as DuckDB spells it, that values of any type of DuckDB are cast to: those that no {@link ColumnType} has become texts, also
+ * inside of lists and structs; lists of one length are lists.
+ */
+export function streamType(duckdbType: string): string {
+  const leaf = (text: string) => otherTypes[text] ?? (text in plain || text.startsWith('DECIMAL(') ? text : 'VARCHAR');
+  const spelled = plainSpelling(duckdbType, leaf);
+  return spelled === plainSpelling(duckdbType) && !/\[\d+\]/.test(duckdbType) ? duckdbType : spelled;
 }
 
 /** Whether values of the type have parts. */
@@ -155,32 +170,4 @@ export function widensInteger(declared: ColumnType, now: ColumnType): boolean {
 /** SQL of a decimal's text, without its bare point: `.5` becomes `0.5`. */
 export function decimalText(value: string): string {
   return `regexp_replace((${value})::VARCHAR, '^(-?)[.]', '\\10.')`;
-}
-
-/** Whether DuckDB writes some value of the type as text that is no JSON. */
-function isRisky(type: ColumnType): boolean {
-  if (type.kind === 'list') return isRisky(type.element);
-  if (type.kind === 'struct') return type.fields.some((field) => isRisky(field.type));
-  return type.kind === 'double' || (type.kind === 'decimal' && type.precision <= type.scale);
-}
-
-/**
- * SQL for a value that `to_json` and JSON files of DuckDB write as JSON, whatever it is and has in it: NaN and infinities, which
- * JSON lacks, become NULL, and 0.5 of `DECIMAL(18,18)` is not written as `.5`.
- * @param value SQL for a value of the type
- */
-export function jsonValueSql(value: string, type: ColumnType, depth = 0): string {
-  if (!isRisky(type)) return value;
-  if (type.kind === 'list') {
-    const element = `e${depth}`;
-    return `list_transform(${value}, lambda ${element}: ${jsonValueSql(element, type.element, depth + 1)})`;
-  }
-  if (type.kind === 'struct') {
-    const fields = type.fields.map(
-      ({ name, type: of }) => `${sqlText(name)}: ${jsonValueSql(`(${value}).${quoteIdentifier(name)}`, of, depth)}`,
-    );
-    return `CASE WHEN ${value} IS NOT NULL THEN {${fields.join(', ')}} END`;
-  }
-  if (type.kind === 'double') return `CASE WHEN isfinite(${value}) THEN ${value} END`;
-  return `${decimalText(value)}::JSON`;
 }

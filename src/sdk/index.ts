@@ -24,7 +24,6 @@ export {
   holdsAsJson,
   holdsEverywhere,
   isNested,
-  jsonValueSql,
   parseColumnType,
   type StreamColumn,
   type StructField,
@@ -115,6 +114,7 @@ export {
   NoResponse,
 } from './http.js';
 export type { IdentifierRules } from './identifier-rules.js';
+export { type JsonMember, jsonText, objectText } from './json-text.js';
 export {
   type ColumnMapping,
   type DataFile,

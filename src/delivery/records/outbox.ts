@@ -8,6 +8,7 @@ import { CdsyncError } from '../../core/errors.js';
 import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
 import { storedName } from '../../core/stored-texts.js';
 import type { OutgoingRecord } from '../../sdk/destination.js';
+import { type JsonMember, objectText } from '../../sdk/json-text.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { Row, Session } from '../../storage/duckdb.js';
 import { type ParquetForm, writeParquet } from '../../storage/parquet.js';
@@ -53,8 +54,8 @@ interface Filling {
   readonly feed: Feed;
   /** The rows to send, in order: see {@link LoadChunk}. */
   readonly queries: readonly string[];
-  /** SQL for each value of a record, and its name there. */
-  readonly columns: readonly { readonly value: string; readonly as: string }[];
+  /** The columns in a record. */
+  readonly members: readonly JsonMember[];
   readonly content: OutboxContent;
   /** The outbox that this one takes the place of. */
   readonly replaces?: StoredOutbox | undefined;
@@ -69,12 +70,10 @@ export function recordId(feed: Feed): string {
   return `md5(concat_ws(chr(10), ${parts.join(', ')}))`;
 }
 
-/** SQL that makes one record of each row, with the given columns as members. */
-export function recordsSql(feed: Feed, columns: Filling['columns'], rows: string): string {
-  const members = columns.map(({ value, as }) => `${sqlText(as)}: ${value}`);
-  const json = `to_json({${members.join(', ')}})::VARCHAR`;
+/** SQL that makes one record of each row. */
+export function recordsSql(feed: Feed, members: readonly JsonMember[], rows: string): string {
   const moment = `strftime(_synced_at, '%Y-%m-%dT%H:%M:%S.%gZ')`;
-  return `SELECT ${sequenceColumn} AS sequence, ${recordId(feed)} AS id, _op AS op, ${rowKey(feed.key)} AS key, ${json} AS json,
+  return `SELECT ${sequenceColumn} AS sequence, ${recordId(feed)} AS id, _op AS op, ${rowKey(feed.key)} AS key, ${objectText(members)} AS json,
     ${moment} AS synced_at, _run_id AS run_id FROM (${rows})`;
 }
 
@@ -233,7 +232,7 @@ export class Outbox extends StoredOutbox {
 
   /** Writes an outbox. Its last step writes the mark; an outbox without a mark does not count. */
   static async fill(session: Session, folder: string, filling: Filling): Promise<Outbox> {
-    const { feed, queries, columns, content, replaces } = filling;
+    const { feed, queries, members, content, replaces } = filling;
     const number = ((await numbers(folder))[0] ?? 0) + 1;
     const path = join(folder, String(number));
     await mkdir(path, { recursive: true, mode: 0o700 });
@@ -241,7 +240,7 @@ export class Outbox extends StoredOutbox {
     let records = 0;
     for (const [index, query] of queries.entries()) {
       const name = `${String(index + 1).padStart(5, '0')}.parquet`;
-      const rows = `SELECT (${records} + row_number() OVER () - 1)::BIGINT AS "offset", * FROM (${recordsSql(feed, columns, query)})`;
+      const rows = `SELECT (${records} + row_number() OVER () - 1)::BIGINT AS "offset", * FROM (${recordsSql(feed, members, query)})`;
       const written = await writeParquet(session, rows, join(path, name), form);
       records += written.rows;
       files.push({ name, sha256: written.sha256 });

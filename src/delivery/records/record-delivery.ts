@@ -1,7 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
-import { jsonValueSql } from '../../sdk/column-type.js';
 import type {
   Connector,
   DestinationContext,
@@ -9,6 +8,7 @@ import type {
   RecordConnector,
   RecordDestination,
 } from '../../sdk/destination.js';
+import type { JsonMember } from '../../sdk/json-text.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
@@ -198,14 +198,14 @@ export class RecordDelivery {
   async #fill({ selection, ...filling }: Filling): Promise<Outbox> {
     const { feed, session } = this.#task;
     return this.#withQueries(selection, async (queries) => {
-      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, columns: this.#values(), ...filling });
+      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, members: this.#members(), ...filling });
       this.#isFilled = true;
       return outbox;
     });
   }
 
-  #values(): { as: string; value: string }[] {
-    return this.#columns.map(({ as, source }) => ({ as, value: recordValue(source) }));
+  #members(): JsonMember[] {
+    return this.#columns.map(({ as, source }) => memberOf(as, source));
   }
 
   async #withQueries<T>(selection: Selection, work: (queries: readonly string[]) => Promise<T>): Promise<T> {
@@ -236,7 +236,7 @@ export class RecordDelivery {
       this.#withQueries(selection, async (queries) => {
         for (const query of queries) {
           await this.#count(rows, `SELECT _op AS op FROM (${query})`);
-          const records = recordsSql(feed, this.#values(), query);
+          const records = recordsSql(feed, this.#members(), query);
           const most = shownRecords - first.length;
           await look(`SELECT 0 AS "offset", * FROM (${records}) ORDER BY sequence, op <> 'delete' LIMIT ${most}`);
         }
@@ -385,8 +385,8 @@ function asWanted({ key, op = 'update', run_id: runId, is_waiting: isWaiting = f
   return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' || isWaiting }];
 }
 
-/** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */
-function recordValue({ value, type, duckdbType }: StreamValue): string {
-  if (duckdbType.startsWith('TIMESTAMP')) return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
-  return jsonValueSql(value, type);
+/** A column in a record: timestamps are texts in ISO 8601. */
+function memberOf(name: string, { value, type }: StreamValue): JsonMember {
+  if (type.kind !== 'timestamp') return { name, value, type };
+  return { name, value: `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`, type: { kind: 'text' } };
 }

@@ -5,7 +5,7 @@ import { formatNamed } from '../../columns/text-format.js';
 import type { ColumnRule, DestinationConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier } from '../../core/sql.js';
-import { type ColumnType, parseColumnType, type StreamColumn } from '../../sdk/column-type.js';
+import { type ColumnType, parseColumnType, type StreamColumn, streamType } from '../../sdk/column-type.js';
 import type { TableTypes } from '../../sdk/destination.js';
 import type { ColumnMapping, TargetColumn } from '../../sdk/load.js';
 import type { Feed } from '../../snapshot/feed.js';
@@ -54,11 +54,13 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
   // Records without attributes have no envelope either: all their columns can be selected.
   const hasEnvelope = feed.columns.some(({ place }) => place === 'attribute');
   return ColumnSet.restore(feed.columns).list.map((column): SourceColumn => {
-    const { name, type, form, rule: applied, untracked } = column;
+    const { name, form, rule: applied, untracked } = column;
+    const type = streamType(column.type);
     const isKey = feed.key.includes(name);
     const rule = ruleOf(rules, { name, isKey, isEnvelope: hasEnvelope && column.place === 'envelope' });
     if (rule.drop && isKey) throw keyDropped(feed.stream, name);
     const parsed = parseColumnType(type);
+    const value = type === column.type ? quoteIdentifier(name) : `${quoteIdentifier(name)}::${type}`;
     return {
       path: columnPath(column),
       name,
@@ -71,7 +73,7 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
       isHidden: isMasked(applied),
       isTracked: !untracked,
       isKey,
-      source: { value: quoteIdentifier(name), type: parsed, duckdbType: type, form },
+      source: { value, type: parsed, duckdbType: type, form },
     };
   });
 }

@@ -1,7 +1,8 @@
 import { momentText } from '../../columns/masked-value.js';
 import { type TextFormat, textValueSql } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
-import { type ColumnType, decimalText, isNested, jsonValueSql, parseColumnType } from '../../sdk/column-type.js';
+import { type ColumnType, decimalText, isNested, parseColumnType } from '../../sdk/column-type.js';
+import { jsonText } from '../../sdk/json-text.js';
 
 /** A value of the stream: SQL of it, its type, and how its texts were written if they became values of this type. */
 export interface StreamValue {
@@ -29,7 +30,7 @@ export function valueText({ value, type, form }: Omit<StreamValue, 'duckdbType'>
       return `CASE WHEN json_type(${value}) = 'VARCHAR' THEN ${value} ->> '$' ELSE (${value})::VARCHAR END`;
     case 'list':
     case 'struct':
-      return `CASE WHEN ${value} IS NOT NULL THEN to_json(${jsonValueSql(value, type)})::VARCHAR END`;
+      return jsonText(value, type);
     default:
       return `(${value})::VARCHAR`;
   }
@@ -101,7 +102,7 @@ function ofNested(from: StreamValue, { duckdbType }: DeclaredType): string {
   // Integers of 39 digits fit into DuckDB's type, and into no file.
   const inFile = duckdbType.replaceAll(/("(?:[^"]|"")*")|HUGEINT/g, (_, name) => name ?? 'DECIMAL(38,0)');
   const typed = `TRY_CAST(${from.value} AS ${inFile})`;
-  const written = `to_json(${jsonValueSql(typed, parseColumnType(inFile))})::VARCHAR`;
+  const written = jsonText(typed, parseColumnType(inFile));
   const value = inFile === duckdbType ? typed : `(${typed})::${duckdbType}`;
   return `CASE WHEN ${written} = ${valueText(from)} THEN ${value} END`;
 }
@@ -112,14 +113,11 @@ export function exactValue(from: StreamValue, as: DeclaredType): string {
   const to = as.type;
   if (duckdbType === as.duckdbType) return value;
   if (to.kind === 'text') return valueText(from);
-  if (to.kind === 'json') return isNested(type) || isNumber(type) || type.kind === 'boolean' ? jsonOf(from) : 'NULL';
+  if (to.kind === 'json')
+    return isNested(type) || isNumber(type) || type.kind === 'boolean' ? `${jsonText(value, type)}::JSON` : 'NULL';
   if (isNumber(type) && isNumber(to)) return ofNumber(from, as);
   if (isNested(to)) return type.kind === 'json' || isNested(type) ? ofNested(from, as) : 'NULL';
   if (isNested(type)) return 'NULL';
   // Between a date and a time, a boolean and a number: whatever both write alike.
   return ofText(valueText(from), as);
-}
-
-function jsonOf({ value, type }: StreamValue): string {
-  return `CASE WHEN (${value}) IS NOT NULL THEN to_json(${jsonValueSql(value, type)}) END`;
 }

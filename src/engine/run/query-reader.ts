@@ -10,6 +10,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
+import { streamType } from '../../sdk/column-type.js';
 import { inferTextFormats } from '../../snapshot/infer-text-formats.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Session } from '../../storage/duckdb.js';
@@ -62,9 +63,10 @@ interface ResultColumn {
   readonly type: string;
 }
 
-/** Parquet has no integers of 128 bits: DuckDB would write them as doubles. */
+/** Parquet has no integers of 128 bits, which DuckDB would write as doubles, no unions, variants and lists of one length. */
 function storableType(type: string): string {
-  const parts = type.split(/("(?:[^"]|"")*")/);
+  const isOther = /\b(UNION|VARIANT)\b|\[\d+\]/.test(type.replaceAll(/"(?:[^"]|"")*"|'[^']*'/g, ''));
+  const parts = (isOther ? streamType(type) : type).split(/("(?:[^"]|"")*")/);
   return parts
     .map((part, index) => (index % 2 === 1 ? part : part.replace(/\bU?HUGEINT\b/g, 'DECIMAL(38,0)')))
     .join('');

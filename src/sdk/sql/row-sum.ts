@@ -1,4 +1,5 @@
-import { type ColumnType, decimalText, isNested, jsonValueSql } from '../column-type.js';
+import { type ColumnType, decimalText, isNested } from '../column-type.js';
+import { jsonText } from '../json-text.js';
 
 /**
  * A hash that both DuckDB and a server compute. With all but `md5`, a text of more than {@link shortBytes} counts by its own hash, for
@@ -82,7 +83,7 @@ export function canonicalText(value: string, kind: ColumnType): string {
     case 'json':
       return `(${value})::VARCHAR`;
     default:
-      return isNested(kind) ? `to_json(${jsonValueSql(value, kind)})::VARCHAR` : `(${value})::VARCHAR`;
+      return isNested(kind) ? jsonText(value, kind) : `(${value})::VARCHAR`;
   }
 }
 

@@ -91,6 +91,9 @@ describe('the hash of a row', () => {
       '[NULL]',
       "[{'x': NULL}]",
     ],
+    'JSON[]': ["['1234567890.12345678']", "['1234567890.123456789']", "['1.5']", "['1.50']", '[NULL]', "['null']"],
+    'STRUCT("a" JSON)': ["{'a': '[0.1]'}", "{'a': '[0.10000000000000001]'}"],
+    'MAP(VARCHAR, JSON)': ["MAP {'a': '1e2'::JSON}", "MAP {'a': '100'::JSON}"],
     'MAP(VARCHAR, BIGINT)': ['MAP {}', "MAP {'a': 1}", "MAP {'a': NULL}", "MAP {'b': 1}"],
     'UNION(a BIGINT, b VARCHAR)': ['union_value(a := 1)', "union_value(b := '1')"],
   };

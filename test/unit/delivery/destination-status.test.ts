@@ -69,11 +69,11 @@ async function fillOutbox(): Promise<Outbox> {
   const { layout, session, feed, folder } = published;
   const task = { layout, feed, session, folder: join(folder, 'input') };
   const queries = (await (await DeliveryInput.open(task)).changes(0, 'append')).map(({ query }) => query);
-  const columns = [{ value: '"id"', as: 'id' }];
+  const members = [{ value: '"id"', name: 'id', type: { kind: 'text' } as const }];
   const target = join(layout.deliveredStream('crm', 'members'), 'outbox');
   const { store_id, sequence, run_id, key } = feed;
   const content = { store_id, sequence, run_id, key, columns: [], erased: 0, base: null, is_whole: false };
-  return Outbox.fill(session, target, { feed, queries, columns, content });
+  return Outbox.fill(session, target, { feed, queries, members, content });
 }
 
 describe('a destination', () => {

@@ -24,9 +24,9 @@ beforeEach(async () => {
 });
 afterEach(() => published.close());
 
-const columns = [
-  { value: '"id"', as: 'id' },
-  { value: '"n"', as: "it's n" },
+const members = [
+  { value: '"id"', name: 'id', type: { kind: 'text' } as const },
+  { value: '"n"', name: "it's n", type: { kind: 'int64' } as const },
 ];
 
 /** An outbox of all changes after a sequence. */
@@ -41,7 +41,7 @@ async function fill(since = 0, feed: Feed = published.feed, replaces?: Outbox): 
   const queries = (await input.changes(since, 'append')).map(({ query }) => query);
   const { store_id, sequence, run_id, key } = feed;
   const content = { store_id, sequence, run_id, key, columns: [], erased: 7, base: null, is_whole: false };
-  const outbox = await Outbox.fill(session, folder, { feed, queries, columns, content, replaces });
+  const outbox = await Outbox.fill(session, folder, { feed, queries, members, content, replaces });
   await input.close();
   return outbox;
 }
