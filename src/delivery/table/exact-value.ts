@@ -1,4 +1,5 @@
-import { momentText } from '../../columns/masked-value.js';
+import { emptyShape, Kind, type Shape } from '../../columns/column-shape.js';
+import { canonicalText, momentText } from '../../columns/masked-value.js';
 import { type TextFormat, textValueSql } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
 import { type ColumnType, decimalText, isNested, parseColumnType } from '../../sdk/column-type.js';
@@ -97,14 +98,26 @@ function ofText(text: string, { type, duckdbType, form }: DeclaredType): string 
   }
 }
 
-/** The list or object of a JSON value, or of one of another type, if it is written as that value is, else NULL. */
+/** The shape that values of a type have, as far as their canonical text needs it. */
+function shapeOf(type: ColumnType): Shape {
+  if (type.kind === 'list') return { kinds: Kind.list, element: shapeOf(type.element) };
+  if (type.kind === 'double') return { kinds: Kind.double };
+  if (type.kind !== 'struct') return emptyShape();
+  return { kinds: Kind.struct, fields: new Map(type.fields.map(({ name, type: of }) => [name, shapeOf(of)])) };
+}
+
+/**
+ * The list or object of a JSON value, or of one of another type, if it is written as that value is, else NULL. In a snapshot, the
+ * members of JSON are sorted, and none is NULL.
+ */
 function ofNested(from: StreamValue, { duckdbType }: DeclaredType): string {
   // Integers of 39 digits fit into DuckDB's type, and into no file.
   const inFile = duckdbType.replaceAll(/("(?:[^"]|"")*")|HUGEINT/g, (_, name) => name ?? 'DECIMAL(38,0)');
   const typed = `TRY_CAST(${from.value} AS ${inFile})`;
-  const written = jsonText(typed, parseColumnType(inFile));
+  const type = parseColumnType(inFile);
+  const text = isNested(from.type) ? canonicalText(from.value, shapeOf(from.type)) : valueText(from);
   const value = inFile === duckdbType ? typed : `(${typed})::${duckdbType}`;
-  return `CASE WHEN ${written} = ${valueText(from)} THEN ${value} END`;
+  return `CASE WHEN ${text} IN (${canonicalText(typed, shapeOf(type))}, ${jsonText(typed, type)}) THEN ${value} END`;
 }
 
 /** SQL of a stream's value in the type that a column was declared with: exactly the value, or NULL if the type cannot hold it. */

@@ -120,8 +120,8 @@ function moment(text: string): string | null {
 const most64 = 2n ** 63n - 1n;
 const most128 = 10n ** 38n - 1n;
 
-/** Whether a list or an object is of a declared type. Of JSON, an object must have each of its members. */
-function conforms(kind: string, value: Json, now: string): boolean {
+/** Whether a list or an object is of a declared type. */
+function conforms(kind: string, value: Json): boolean {
   if (/STRUCT\("?c"? BIGINT\)/.test(kind)) return /^\{"a":\{"b":\[\{"c":\d+\}\]\}\}$/.test(value);
   const parsed = JSON.parse(value) as unknown;
   if (kind.endsWith('[]'))
@@ -130,8 +130,6 @@ function conforms(kind: string, value: Json, now: string): boolean {
       parsed.every((each) => (kind.startsWith('BIGINT') ? Number.isInteger(each) : typeof each === 'string'))
     );
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false;
-  const members = [...kind.matchAll(/[(,] ?"?(\w+)"? (?:BIGINT|VARCHAR)/g)].map(([, name]) => name as string);
-  if (now === 'JSON' && !members.every((name) => name in parsed)) return false;
   return Object.entries(parsed).every(([name, each]) =>
     new RegExp(`\\b${name}"? ${typeof each === 'number' ? 'BIGINT' : 'VARCHAR'}`).test(kind),
   );
@@ -149,7 +147,7 @@ export function held(kind: string, value: Json | undefined, now: string): string
   if (isJson(kind)) {
     if (kind === 'JSON' && now === 'JSON') return jsonText(value);
     if (kind === 'JSON') return isNumeric(now) || now === 'BOOLEAN' || isJson(now) ? jsonText(text) : null;
-    return isNested(value) && conforms(kind, value, now) ? jsonText(value) : null;
+    return isNested(value) && conforms(kind, value) ? jsonText(value) : null;
   }
   if (isNested(value)) return null;
   const isFromNumber = isNumeric(now);

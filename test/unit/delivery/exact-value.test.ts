@@ -69,7 +69,7 @@ async function held(text: string, from: string, to: string, form?: string): Prom
     form: form === undefined ? undefined : formatNamed(form),
   };
   const [row] = await session.rows(
-    `SELECT (${exactValue(stream, declared)})::VARCHAR AS shown FROM (SELECT '${text}'::${from} AS v)`,
+    `SELECT (${exactValue(stream, declared)})::VARCHAR AS shown FROM (SELECT '${text.replaceAll("'", "''")}'::${from} AS v)`,
   );
   return row?.shown;
 }
@@ -161,6 +161,25 @@ describe('a number of a JSON value', () => {
     [`{"HUGEINT":${'9'.repeat(38)}}`, 'STRUCT("HUGEINT" HUGEINT)', `{'HUGEINT': ${'9'.repeat(38)}}`],
   ])('%s in a column of %s', async (text, type, shown) => {
     expect(await held(text.replaceAll(' ', ''), 'JSON', type)).toBe(shown);
+  });
+
+  it.each([
+    ['{"a":2,"b":1}', 'STRUCT(b BIGINT, a BIGINT)', "{'b': 1, 'a': 2}"],
+    ['{"a":2}', 'STRUCT(b BIGINT, a BIGINT)', "{'b': NULL, 'a': 2}"],
+    ['{"a":2,"b":null}', 'STRUCT(a BIGINT, b BIGINT)', "{'a': 2, 'b': NULL}"],
+    ['{"a":2,"c":1}', 'STRUCT(b BIGINT, a BIGINT)', null],
+    ['[{"x":5,"y":[{}]},null]', 'STRUCT(y STRUCT(z BIGINT)[], x DOUBLE)[]', "[{'y': [{'z': NULL}], 'x': 5.0}, NULL]"],
+    ['{"a":"2"}', 'STRUCT(a BIGINT, b BIGINT)', null],
+    ['{"a":1.50}', 'STRUCT(b BIGINT, a DOUBLE)', null],
+  ])('the object %s fits exactly into %s, wherever its members are and whichever it lacks, or not', async (...each) => {
+    const [text, type, shown] = each;
+    expect(await held(text, 'JSON', type)).toBe(shown);
+  });
+
+  it('an object of fewer members fits into one of more', async () => {
+    const [from, to] = ['STRUCT(b BIGINT, c VARCHAR)', 'STRUCT(a BIGINT, b BIGINT, c VARCHAR)'];
+    expect(await held("{'b': 1, 'c': 'x'}", from, to)).toBe("{'a': NULL, 'b': 1, 'c': x}");
+    expect(await held("{'a': 1, 'b': 1, 'c': 'x'}", to, from)).toBeNull();
   });
 
   it('never makes a value that no file can have', async () => {
