@@ -10,12 +10,12 @@ import {
 } from '../delivery/destination-status.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 import { readManifest } from '../snapshot/manifest.js';
-import { heldStreams, readHeld } from '../storage/held.js';
+import { damagedHeld, heldStreams, heldUnreadable, readHeld } from '../storage/held.js';
 import { isOwnerAlive, lockOwner } from '../storage/job-lock.js';
 import { Journal } from '../storage/journal.js';
 import type { JobLayout } from '../storage/layout.js';
 import { removalOwedSince } from '../storage/removal-owed.js';
-import { readReport, recentReports, runStartedAt } from '../storage/reports.js';
+import { damagedReports, readReport, recentReports, reportedRuns, runStartedAt } from '../storage/reports.js';
 import { runFolders, storageWriter } from '../storage/storage.js';
 import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
@@ -96,6 +96,9 @@ function lastingFailures(
   });
 }
 
+/** The newest reports, of which the status is made. */
+const shownReports = 5;
+
 /** Reads reports, journals and manifests, never the store, so that it also works during a run. */
 export async function jobStatus(
   layout: JobLayout,
@@ -106,7 +109,7 @@ export async function jobStatus(
   const owner = await lockOwner(layout);
   const alive = owner !== undefined && (await isOwnerAlive(owner));
   const share = alive ? await shareOf(owner.pid) : undefined;
-  const reports = await recentReports(layout, 5);
+  const reports = await recentReports(layout, shownReports);
   const statusOf = async (name: string): Promise<StreamStatus> => {
     const manifest = await readManifest(layout.manifest(name));
     const snapshot =
@@ -132,6 +135,7 @@ export async function jobStatus(
   const delivered = await destinationStatuses(layout, destinations);
   const lastRun = reports.flatMap(({ jobs }) => jobs)[0];
   const owedSince = await removalOwedSince(layout);
+  const damaged = await damagedReports(layout, (await reportedRuns(layout)).slice(0, shownReports));
   return {
     job: layout.job,
     written_by: (await storageWriter(layout)) ?? null,
@@ -144,7 +148,14 @@ export async function jobStatus(
     ),
     streams: await Promise.all(streams.map(statusOf)),
     destinations: delivered,
-    failures: lastRun === undefined ? [] : lastingFailures(failuresOf(lastRun), delivered),
+    failures: [
+      ...damaged.map(({ code, message }) => ({ streams: [...streams], destination: null, code, message })),
+      ...(lastRun === undefined ? [] : lastingFailures(failuresOf(lastRun), delivered)),
+      ...(await damagedHeld(layout, streams)).map((held) => {
+        const { code, message, hint } = heldUnreadable(held);
+        return { streams: [held.stream], destination: null, code, message: `${message}: ${hint}` };
+      }),
+    ],
     erasures_pending: owedSince === undefined ? 0 : 1,
     erasures_since: owedSince ?? null,
     unconfigured: await unconfiguredIn(layout, streams, destinations),

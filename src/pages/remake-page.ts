@@ -2,7 +2,7 @@ import { writeFileAtomically } from '../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run-report.js';
 import { nearest } from '../core/suggestions.js';
-import { pastRuns, readReport } from '../storage/reports.js';
+import { damagedReports, pastRuns, readReport, reportedRuns } from '../storage/reports.js';
 import { refuseUntrustedLinks } from '../storage/untrusted-links.js';
 import { makeRunPage, type PagesTask, writeIndex } from './write-pages.js';
 
@@ -19,12 +19,16 @@ interface RemadePage {
 /**
  * Makes the page about a run again, from stored files. It needs neither the store nor the job's lock.
  * @param wanted the run; undefined for the last one
- * @throws {CdsyncError} `run_not_found`; those of {@link refuseUntrustedLinks}
+ * @throws {CdsyncError} `run_not_found`; `state_unreadable` if its report is damaged; those of {@link refuseUntrustedLinks}
  */
 export async function remakePage(task: PagesTask, wanted: string | undefined): Promise<RemadePage> {
   const { layout } = task;
   await refuseUntrustedLinks(layout);
   const recent = (await pastRuns(layout, 5)).map(({ report }) => report.run_id);
+  const runs = await reportedRuns(layout);
+  const isShown = (run: string) => (wanted === undefined ? run > (recent[0] ?? '') : run === wanted);
+  const [damaged] = await damagedReports(layout, runs.filter(isShown));
+  if (damaged !== undefined) throw damaged;
   const runId = wanted ?? recent[0];
   const page = runId === undefined ? undefined : await makeRunPage(task, runId);
   const document = runId === undefined ? undefined : await readReport(layout, runId);

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
-import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import { readStateIfUsable, statOrUndefined, writeStateFile } from '../core/durable.js';
+import { CdsyncError } from '../core/errors.js';
 import { storedName } from '../core/stored-texts.js';
 import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
@@ -73,7 +74,7 @@ export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<vo
   await writeStateFile(heldPath(layout, held.run_id, held.stream), held);
 }
 
-/** A stream that a run has held; undefined if the run has not held it, or if the file cannot be read. */
+/** A stream that a run has held; undefined if the run has not held it, or if the file cannot be read: see {@link damagedHeld}. */
 export function readHeld(layout: JobLayout, runId: string, stream: string): Promise<HeldStream | undefined> {
   return readStateIfUsable(heldPath(layout, runId, stream), heldSchema);
 }
@@ -88,4 +89,32 @@ export async function heldStreams(layout: JobLayout, streams: readonly string[])
     }
   }
   return found;
+}
+
+/** A stream that a run has held, but whose file cannot be read. */
+export interface DamagedHeld {
+  readonly stream: string;
+  readonly run_id: string;
+  readonly path: string;
+}
+
+/** The held data of these streams that cannot be read, the oldest first. The next run reads such a stream to its end again. */
+export async function damagedHeld(layout: JobLayout, streams: readonly string[]): Promise<DamagedHeld[]> {
+  const found: DamagedHeld[] = [];
+  for (const runId of await runFolders(layout)) {
+    for (const stream of streams) {
+      const path = heldPath(layout, runId, stream);
+      if ((await statOrUndefined(path)) !== undefined && (await readHeld(layout, runId, stream)) === undefined)
+        found.push({ stream, run_id: runId, path });
+    }
+  }
+  return found;
+}
+
+export function heldUnreadable({ stream, run_id: runId, path }: DamagedHeld): CdsyncError {
+  return new CdsyncError(`what run ${runId} held is damaged: ${path} cannot be read`, {
+    code: 'state_unreadable',
+    stream,
+    hint: `discard it and run again: cdsync discard ${runId}`,
+  });
 }

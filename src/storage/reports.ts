@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { access, readdir, readFile, stat } from 'node:fs/promises';
 import { readFlags } from '../core/durable.js';
+import { CdsyncError } from '../core/errors.js';
 import { type JobReport, type RunReport, runIdPattern, runIdStamp } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 
@@ -10,6 +11,31 @@ export async function readReport(layout: JobLayout, runId: string): Promise<RunR
     .then((text) => JSON.parse(text) as RunReport)
     .catch(() => undefined);
   return typeof report?.jobs?.[0]?.run_id === 'string' ? report : undefined;
+}
+
+/** The ids of the runs that have a report, newest first. @throws the error of the file system if the reports may not be read */
+export async function reportedRuns(layout: JobLayout): Promise<string[]> {
+  const names = await readdir(layout.reports).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  const runs = names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : []));
+  return runs
+    .filter((runId) => runIdPattern.test(runId))
+    .sort()
+    .reverse();
+}
+
+/** The errors of those runs whose reports cannot be read. */
+export async function damagedReports(layout: JobLayout, runs: readonly string[]): Promise<CdsyncError[]> {
+  const damaged: CdsyncError[] = [];
+  for (const runId of runs) {
+    if ((await readReport(layout, runId)) !== undefined) continue;
+    const message = `the report of run ${runId} is damaged: ${layout.report(runId)} cannot be read`;
+    const hint = 'name another run: cdsync report RUN; the next run writes a report of its own';
+    damaged.push(new CdsyncError(message, { code: 'state_unreadable', hint }));
+  }
+  return damaged;
 }
 
 /**

@@ -6,7 +6,7 @@ import { nearest } from '../../core/suggestions.js';
 import { readManifest } from '../../snapshot/manifest.js';
 import { assertOwnTables } from '../../snapshot/store-integrity.js';
 import type { Session } from '../../storage/duckdb.js';
-import { type HeldStream, heldRejectsPath, heldStreams } from '../../storage/held.js';
+import { damagedHeld, type HeldStream, heldRejectsPath, heldStreams, heldUnreadable } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
 
 /** The changes of a held stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
@@ -27,7 +27,7 @@ interface HeldReject {
   readonly reason: string;
 }
 
-/** @throws {CdsyncError} `not_held`; it names the held streams */
+/** @throws {CdsyncError} `not_held`; it names the held streams; `state_unreadable` */
 async function findHeld(
   layout: JobLayout,
   streams: readonly string[],
@@ -36,6 +36,8 @@ async function findHeld(
   const all = await heldStreams(layout, streams);
   const found = all.find((held) => held.run_id === runId && held.stream === stream);
   if (found !== undefined) return found;
+  const damaged = (await damagedHeld(layout, [stream])).find((held) => held.run_id === runId);
+  if (damaged !== undefined) throw heldUnreadable(damaged);
   const known = all.map((held) => `${held.run_id} ${held.stream}`);
   const near = nearest(`${runId} ${stream}`, known, 1);
   throw new CdsyncError(`nothing of stream "${stream}" is held of run ${runId}`, {

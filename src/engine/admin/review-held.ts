@@ -11,7 +11,7 @@ import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { addAccepted } from '../../storage/approvals.js';
 import { recordDecisions } from '../../storage/decisions.js';
-import { type HeldStream, heldStreams } from '../../storage/held.js';
+import { type DamagedHeld, damagedHeld, type HeldStream, heldStreams, heldUnreadable } from '../../storage/held.js';
 import { withJobLock } from '../../storage/job-lock.js';
 import { noCounters } from '../../storage/journal.js';
 import { pastRuns, readReport } from '../../storage/reports.js';
@@ -37,11 +37,12 @@ interface HeldChoice {
 }
 
 /** @throws {CdsyncError} `not_held`; it names the runs with held streams */
-async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldChoice): Promise<HeldStream[]> {
-  const all = await heldStreams(
-    layout,
-    job.streams.map(({ name }) => name),
-  );
+async function chooseHeld(
+  { layout, job }: RunContext,
+  { runId, streams }: HeldChoice,
+): Promise<(HeldStream | DamagedHeld)[]> {
+  const names = job.streams.map(({ name }) => name);
+  const all = [...(await heldStreams(layout, names)), ...(await damagedHeld(layout, names))];
   const ofRun = all.filter((held) => held.run_id === runId);
   const chosen = ofRun.filter(({ stream }) => streams === undefined || streams.includes(stream));
   if (chosen.length > 0 && (streams === undefined || chosen.length === streams.length)) return chosen;
@@ -56,6 +57,14 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
       hint: known.length === 0 ? 'no stream is held' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
     },
   );
+}
+
+/** @throws {CdsyncError} `not_held`; `state_unreadable` if one of them is damaged */
+async function chooseReadable(context: RunContext, choice: HeldChoice): Promise<HeldStream[]> {
+  return (await chooseHeld(context, choice)).map((held) => {
+    if ('path' in held) throw heldUnreadable(held);
+    return held;
+  });
 }
 
 /** Notes who decided about held streams, before it counts. */
@@ -176,7 +185,7 @@ async function approveLocked(
   await context.salts.define(database, job);
   const before = await recover(context);
   if (signal.aborted) throw interrupted();
-  const held = await chooseHeld(context, choice);
+  const held = await chooseReadable(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
   const approved = held.map(({ stream }) => stream);
