@@ -19,7 +19,7 @@ function inWindows1252(text: string): Buffer {
 }
 
 /** A text in an encoding. */
-export function encoded(text: string, encoding: Encoding): Buffer {
+function encoded(text: string, encoding: Encoding): Buffer {
   if (encoding === 'windows-1252') return inWindows1252(text);
   return Buffer.from(text, encoding === 'utf-16le' ? 'utf16le' : encoding === 'latin1' ? 'latin1' : 'utf8');
 }

@@ -1,4 +1,4 @@
-import { chmod, copyFile, link, rm, stat } from 'node:fs/promises';
+import { chmod, constants, copyFile, link, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import {
   CdsyncError,
@@ -43,7 +43,9 @@ export class FolderStore implements Store {
     return this.#classified(async () => {
       for (const path of [target, scratch])
         await makeFolders(dirname(path), 0o700 | (this.#mode & 0o444) | ((this.#mode & 0o444) >> 2));
-      await this.#copy(local, scratch);
+      // What has the name could be a link that leads elsewhere.
+      if (scratch !== target || replaces) await rm(scratch, { force: true });
+      if (!(await this.#copy(local, scratch))) return 'taken';
       const { size } = await stat(scratch);
       if (size !== file.bytes) throw loadRefused(`only ${size} of ${file.bytes} bytes of "${name}" arrived`);
       if (scratch === target) return 'put';
@@ -56,12 +58,15 @@ export class FolderStore implements Store {
     });
   }
 
-  async #copy(local: string, path: string): Promise<void> {
+  /** @returns false if something has the name */
+  async #copy(local: string, path: string): Promise<boolean> {
     try {
-      await copyFile(local, path);
+      await copyFile(local, path, constants.COPYFILE_EXCL);
       await syncFile(path);
       await chmod(path, this.#mode);
+      return true;
     } catch (error) {
+      if ((error as SystemError).code === 'EEXIST') return false;
       await rm(path, { force: true }).catch(() => undefined);
       throw error;
     }

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { type DestinationContext, fileConnector, orClose } from '../../src/sdk/index.js';
 import { FolderStore } from './folder.js';
-import { type ExportOptions, fileName, localTime } from './names.js';
+import { type ExportOptions, fileName, localTime, sampleNames } from './names.js';
 import { checkExport, type ExportShape, exportOptions } from './options.js';
 import { ExportPlace, type Store } from './place.js';
 import { isDelimited, mapColumn } from './text.js';
@@ -47,9 +47,13 @@ export default fileConnector({
     mapColumn: (column) => mapColumn(options, column),
   }),
 
-  sampleName(options, { job, stream }) {
+  sampleNames(options, { job, stream }) {
     const properties = { job, stream, run_id: 'run', at: 0, sequence: 1, day_sequence: 1 };
-    return fileName(options, properties, { part: 1, op: 'inserted' });
+    return sampleNames(options, properties, [
+      { part: 1, op: 'inserted' },
+      ...(options.split === undefined ? [] : [{ part: 2, op: 'inserted' } as const]),
+      ...(hasOp(options) ? [{ part: 1, op: 'deleted' } as const] : []),
+    ]);
   },
 
   fileName,

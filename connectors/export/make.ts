@@ -5,9 +5,9 @@ import { Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { type FileTask, loadRefused, type Made, type MadeFile, printable, vendorLibrary } from '../../src/sdk/index.js';
-import { encoded, encodes, framed, Measured, recordParts } from './bytes.js';
+import { encodes, framed, Measured, recordParts } from './bytes.js';
 import { clearName, type ExportOptions, fileName, rendered } from './names.js';
-import { copySql, headerLine, isDelimited, lineEnd } from './text.js';
+import { copySql, headerLine, isDelimited, lineEnd, lostLetter } from './text.js';
 
 /** Of gzip and zip: higher levels take several times as long for a few per cent. */
 const compressionLevel = 2;
@@ -147,11 +147,7 @@ export class FileMaker {
 
   #assertHeaderFits(header: string): void {
     const { encoding } = this.#options.csv;
-    if (encoding === 'utf-8' || encoding === 'utf-16le') return;
-    const isLost = (letter: string) =>
-      (letter !== '?' && encoded(letter, encoding).equals(Buffer.from('?'))) ||
-      (encoding === 'latin1' && letter.charCodeAt(0) > 0xff);
-    const lost = [...header].find(isLost);
+    const lost = lostLetter(header, encoding);
     if (lost === undefined) return;
     throw loadRefused(`${encoding} has no letter for "${printable(lost)}", which stands in the name of a column`, {
       hint: 'give the column another name: columns: { …: { rename: … } }',

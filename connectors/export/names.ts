@@ -2,6 +2,7 @@ import {
   CdsyncError,
   type FileFacts,
   type FileOp,
+  type FilePart,
   type OptionValues,
   TemplateRow,
   TextTemplate,
@@ -48,7 +49,7 @@ function unsafe(name: string): string | undefined {
 }
 
 /** @throws {CdsyncError} `template_invalid` for a name that could leave the folder, or that no place takes */
-export function safeName(name: string, option: string): string {
+function safeName(name: string, option: string): string {
   const problem = unsafe(name);
   if (problem === undefined) return name;
   const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 77)}…` : name);
@@ -93,6 +94,44 @@ export function fileName(
 export function clearName(options: ExportOptions, name: string): string {
   const plain = cut(options, name).rest;
   return plain.slice(plain.lastIndexOf('/') + 1) || 'data';
+}
+
+/** The names of the files beside a file: its checksum, and the mark that it is done. */
+export function companionNames(options: ExportOptions, name: string, properties: FileFacts) {
+  const { checksum, done } = options;
+  const mark = typeof done === 'string' ? done : done?.file;
+  return {
+    checksum: checksum === 'none' ? undefined : safeName(`${name}.${checksum}`, 'checksum'),
+    done: mark === undefined ? undefined : safeName(rendered(mark, options, { ...properties, file: name }), 'done'),
+  };
+}
+
+/**
+ * Names of a delivery: those of samples of its files, and of the files beside them.
+ * @throws {CdsyncError} `template_invalid` if two of them are the same
+ */
+export function sampleNames(options: ExportOptions, properties: FileFacts, samples: readonly FilePart[]): string[] {
+  const makers = new Map<string, string>();
+  const claim = (option: string, name: string) => {
+    const other = makers.get(name.toLowerCase());
+    if (other !== undefined)
+      throw new CdsyncError(`\`${option}\` makes the name "${name}", which \`${other}\` makes too`, {
+        code: 'template_invalid',
+        hint: 'give each file its own name: {{ file }} in `done`, {{ part }} or {{ op }} where there are several',
+      });
+    makers.set(name.toLowerCase(), option);
+  };
+  for (const sample of samples) {
+    const file = fileName(options, properties, sample);
+    claim('file', file);
+    for (const [option, name] of Object.entries(companionNames(options, file, properties)))
+      if (name !== undefined) claim(option, name);
+  }
+  const [first = ''] = makers.keys();
+  const temporary = temporaryName(options, first);
+  const names = [...makers.keys()];
+  if (temporary !== undefined) claim('temporary', temporary);
+  return names;
 }
 
 /** The name under which a file is uploaded; undefined if that is its own. */

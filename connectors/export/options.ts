@@ -17,6 +17,8 @@ import {
   verbatim,
   whole,
 } from '../../src/sdk/index.js';
+import type { ExportOptions } from './names.js';
+import { lostLetter } from './text.js';
 
 const anyText = /^[\s\S]+$/;
 /** Text that may be empty, exactly as it is written. */
@@ -25,17 +27,30 @@ const plain = (info: Parameters<typeof text>[0]) => option(z.string(), { allowed
 const template = (info: Parameters<typeof text>[0]) =>
   option(z.string(), { allowed: 'text, which may have placeholders', check: templateFaults, ...info, template: true });
 
+/** A pattern of dates, as far as DuckDB knows it. */
+const pattern = (info: Parameters<typeof text>[0]) =>
+  text({
+    ...info,
+    verbatim: true,
+    check(value) {
+      const [strange] =
+        /%(?!-?[dHIMSjmy]|[aAbBcfgGhnpTuUVwWxXYzZ%])[\s\S]{0,2}/.exec(String(value).replaceAll('%%', '')) ?? [];
+      return strange === undefined ? [] : [{ path: [], message: `"${strange}" is not a part of a date` }];
+    },
+  }).prefault('iso');
+
 const csv = option(
   map({
     delimiter: option(z.string(), {
-      description: 'The separator of values: exactly one character.',
+      description: 'The separator of values: exactly one character of ASCII.',
       example: ';',
       allowed: 'one character such as ; , | or a tab, written "\\t"',
       verbatim: true,
+      // DuckDB ends the whole process at a letter of several bytes.
       check: (value) =>
-        [...String(value)].length === 1 && !/["\r\n\0]/.test(String(value))
+        String(value).length === 1 && String(value) <= '~' && !/["\r\n]/.test(String(value))
           ? []
-          : [{ path: [], message: 'the delimiter must be exactly one character, and no quote or line end' }],
+          : [{ path: [], message: 'the delimiter must be exactly one character of ASCII, and no quote or line end' }],
     }).optional(),
     quote: choice(['all', 'needed', 'none'], {
       description:
@@ -43,7 +58,11 @@ const csv = option(
       example: 'all',
     }).prefault('needed'),
     header: flag({ description: 'Whether the first line names the columns.', example: false }).prefault(true),
-    null: plain({ description: 'The text for NULL.', example: 'NULL' }).prefault(''),
+    null: plain({
+      description: 'The text for NULL, without quotes and delimiters.',
+      example: 'NULL',
+      check: (value) => (/["\r\n]/.test(String(value)) ? [{ path: [], message: 'may have no quote or line end' }] : []),
+    }).prefault(''),
     line_end: choice(['lf', 'crlf'], { description: 'How lines end.', example: 'crlf' }).prefault('lf'),
     bom: flag({ description: 'Whether the file begins with a byte order mark.', example: true }).prefault(false),
     formulas: choice(['keep', 'escape'], {
@@ -51,16 +70,11 @@ const csv = option(
         '`escape` puts an apostrophe before texts that a spreadsheet program would take for a formula; numbers stay.',
       example: 'escape',
     }).prefault('keep'),
-    date: text({
-      description: '`iso`, or a pattern of strftime for dates.',
-      example: '%d.%m.%Y',
-      verbatim: true,
-    }).prefault('iso'),
-    timestamp: text({
+    date: pattern({ description: '`iso`, or a pattern of strftime for dates.', example: '%d.%m.%Y' }),
+    timestamp: pattern({
       description: '`iso`, or a pattern of strftime for times, which are in `time_zone`.',
       example: '%d.%m.%Y %H:%M:%S',
-      verbatim: true,
-    }).prefault('iso'),
+    }),
     encoding: choice(['utf-8', 'latin1', 'windows-1252', 'utf-16le'], {
       description: 'The encoding. A value with a letter that does not fit is left empty, and listed: see `on_reject`.',
       example: 'latin1',
@@ -244,7 +258,9 @@ const isMap = (value: unknown): value is Raw => typeof value === 'object' && val
 
 /** Names that templates of file names may have. */
 const nameFacts = ['stream', 'job', 'run_id', 'date', 'time', 'sequence', 'day_sequence', 'part', 'op'] as const;
-const sizeFacts = ['file', 'rows', 'bytes', 'sha256', 'md5'];
+/** The same for the mark: what its file is one of, `file` says. */
+const markFacts = [...nameFacts.filter((name) => name !== 'part' && name !== 'op'), 'file'];
+const sizeFacts = ['rows', 'bytes', 'sha256', 'md5'];
 
 function unknownNames(written: unknown, at: (string | number)[], allowed: readonly string[]): Finding[] {
   if (typeof written !== 'string') return [];
@@ -308,11 +324,15 @@ export function checkExport(value: unknown): Finding[] {
   for (const key of ['first_line', 'last_line']) findings.push(...unknownNames(csvOptions[key], ['csv', key], lines));
   if (isMap(options.split) && options.split.bytes !== undefined && /\brows\b/.test(String(csvOptions.first_line ?? '')))
     refuse(['csv', 'first_line'], 'with `split.bytes` the number of rows is not known before the last of them');
+  const { encoding, delimiter = format === 'tsv' ? '\t' : ',' } = csvOptions;
+  if (String(csvOptions.null ?? '').includes(String(delimiter))) refuse(['csv', 'null'], 'holds the delimiter');
+  for (const key of ['first_line', 'last_line', 'null']) {
+    const lost = lostLetter(String(csvOptions[key] ?? ''), encoding as ExportOptions['csv']['encoding']);
+    if (lost !== undefined) refuse(['csv', key], `${encoding} has no letter for "${lost}"`);
+  }
   const { done: mark } = options;
-  findings.push(
-    ...unknownNames(isMap(mark) ? mark.file : mark, isMap(mark) ? ['done', 'file'] : ['done'], [...nameFacts, 'file']),
-  );
-  if (isMap(mark)) findings.push(...unknownNames(mark.body, ['done', 'body'], [...nameFacts, ...sizeFacts]));
+  findings.push(...unknownNames(isMap(mark) ? mark.file : mark, isMap(mark) ? ['done', 'file'] : ['done'], markFacts));
+  if (isMap(mark)) findings.push(...unknownNames(mark.body, ['done', 'body'], [...markFacts, ...sizeFacts]));
   if (has('time_zone') && !isTimeZone(String(options.time_zone)))
     refuse(['time_zone'], `"${String(options.time_zone)}" is not a time zone such as UTC or Europe/Berlin`);
   return [...findings, ...objectStoreRules(options)];

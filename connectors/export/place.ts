@@ -9,7 +9,7 @@ import {
   type HandOver,
   type WrittenFile,
 } from '../../src/sdk/index.js';
-import { type ExportOptions, rendered, safeName, temporaryName } from './names.js';
+import { companionNames, type ExportOptions, rendered, temporaryName } from './names.js';
 
 /** A file at a place. */
 export interface FoundFile {
@@ -91,8 +91,8 @@ export class ExportPlace implements FilePlace {
       await writeFile(local, text, { mode: 0o600 });
       const hash = (kind: string) => createHash(kind).update(text).digest('hex');
       const known = { name, bytes: Buffer.byteLength(text), sha256: hash('sha256'), md5: hash('md5') };
-      // Beside a file that was handed over before, such a name is its own too.
-      const isOwn = replaceable.length > 0;
+      // Beside a file that was handed over before, such a name is its own too; a mark may have one name for all files.
+      const isOwn = replaceable.length > 0 || task.companions.includes(name);
       isReadBack =
         (await this.#put(known, local, {
           replaceable: [],
@@ -108,16 +108,16 @@ export class ExportPlace implements FilePlace {
 
   #companions({ file, properties }: HandOver): Companion[] {
     const { checksum, done } = this.#options;
+    const names = companionNames(this.#options, file.name, properties);
     const listed: Companion[] = [];
     const base = file.name.slice(file.name.lastIndexOf('/') + 1);
-    if (checksum !== 'none') listed.push({ name: `${file.name}.${checksum}`, text: `${file[checksum]}  ${base}\n` });
-    if (done === undefined) return listed;
-    const mark = typeof done === 'string' ? { file: done, body: '' } : done;
+    if (checksum !== 'none' && names.checksum !== undefined)
+      listed.push({ name: names.checksum, text: `${file[checksum]}  ${base}\n` });
+    if (names.done === undefined) return listed;
     const { rows, bytes, sha256, md5 } = file;
-    const values = { ...properties, file: file.name };
-    const name = safeName(rendered(mark.file, this.#options, values), 'done');
-    const text = rendered(mark.body, this.#options, { ...values, file: base, rows, bytes, sha256, md5 });
-    return [...listed, { name, text }];
+    const body = typeof done === 'object' ? done.body : '';
+    const text = rendered(body, this.#options, { ...properties, file: base, rows, bytes, sha256, md5 });
+    return [...listed, { name: names.done, text }];
   }
 
   /** @returns whether its size was read back */
@@ -129,7 +129,7 @@ export class ExportPlace implements FilePlace {
       isTried,
       isOwn = false,
       ...rest
-    }: Omit<HandOver, 'file' | 'path' | 'properties'> & { readonly isOwn?: boolean },
+    }: Omit<HandOver, 'file' | 'path' | 'properties' | 'companions'> & { readonly isOwn?: boolean },
   ): Promise<boolean> {
     const { overwrite, upload } = this.#options;
     const found = await this.#store.find(file.name);

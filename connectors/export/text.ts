@@ -20,6 +20,13 @@ const letters: Readonly<Record<ExportOptions['csv']['encoding'], string | undefi
   'windows-1252': String.raw`[^\x{0}-\x{7f}\x{a0}-\x{ff}${windows1252.replaceAll('\0', '')}]`,
 };
 
+/** The first letter of a text that an encoding does not have. */
+export function lostLetter(text: string, encoding: ExportOptions['csv']['encoding'] = 'utf-8'): string | undefined {
+  if (encoding === 'utf-8' || encoding === 'utf-16le') return undefined;
+  const others = encoding === 'latin1' ? /[\x80-\xff]/ : new RegExp(`[\\xa0-\\xff${windows1252.replaceAll('\0', '')}]`);
+  return [...text].find((letter) => letter > '\x7f' && !others.test(letter));
+}
+
 export function isDelimited({ format }: ExportOptions): boolean {
   return format === 'csv' || format === 'tsv';
 }

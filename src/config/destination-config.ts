@@ -186,9 +186,10 @@ function checkPlace(
     findings.refuseAt(path, { message, allowed: 'a file of its own' });
     return;
   }
-  for (const stream of streams) {
-    const isFile = connector.kind === 'files';
-    const target = isFile ? connector.sampleName(options as never, { job, stream }) : tableName(table, job, stream);
+  const isFile = connector.kind === 'files';
+  const targets = (stream: string) =>
+    isFile ? connector.sampleNames(options as never, { job, stream }) : [tableName(table, job, stream)];
+  for (const target of streams.flatMap(targets)) {
     const at = isFile ? [`${place}/${target}`.toLowerCase()] : [place, target.toLowerCase()];
     const key = JSON.stringify([connector.name, ...at]);
     const other = taken.get(key)?.writer;

@@ -349,8 +349,11 @@ export interface FileConnector<S extends OptionShape = OptionShape> extends Conn
   readonly kind: 'files';
   readonly capabilities: Readonly<Record<string, never>>;
   policy(options: OptionValues<S>): FilePolicy;
-  /** The name of a stream's files, whose other placeholders have some value, always the same. */
-  sampleName(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): string;
+  /**
+   * Names of a stream's files, and of those beside them, whose other placeholders have some value, always the same.
+   * @throws {CdsyncError} for names that no place takes, or that are not distinct
+   */
+  sampleNames(options: OptionValues<S>, of: { readonly job: string; readonly stream: string }): readonly string[];
   /** The name of a file, before it is made. @throws {CdsyncError} for a name that no place takes */
   fileName(options: OptionValues<S>, properties: FileFacts, of: FilePart): string;
   /** Makes the files of some rows; more than one if they are split. */

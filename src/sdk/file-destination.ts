@@ -92,6 +92,8 @@ export interface HandOver {
   readonly properties: FileFacts;
   /** What of this name cdsync has written: it may be replaced. */
   readonly replaceable: readonly WrittenFile[];
+  /** Names of files that cdsync has put beside others: they may be replaced. */
+  readonly companions: readonly string[];
   /** Whether an earlier try may have written it. */
   readonly isTried: boolean;
   /** Whether an earlier try had all bytes under the temporary name. */

@@ -97,6 +97,7 @@ export {
 export type {
   FileFacts,
   FileOp,
+  FilePart,
   FilePlace,
   FilePolicy,
   FileTask,

@@ -327,6 +327,7 @@ export class FileDelivery {
           isTried,
           isUploaded,
         },
+        companions: known.flatMap((other) => other.companions),
         replaceable: [...known, ...plan.former].filter(({ name }) => name === file.name),
         uploaded: async () => {
           file.is_uploaded = true;

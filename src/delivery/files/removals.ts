@@ -13,10 +13,11 @@ interface Removed {
   readonly failure?: { readonly files: number; readonly error: unknown };
 }
 
-/** Removes a file, and its companions. @returns whether it was there */
-async function removeFile(place: FilePlace, { name, companions }: HandedFile): Promise<boolean> {
+/** Removes a file, and what is beside it alone. @returns whether it was there */
+async function removeFile(place: FilePlace, { name, companions }: HandedFile, others: readonly HandedFile[]) {
+  const shared = new Set(others.flatMap((other) => (other.name === name ? [] : other.companions)));
   // The file last: while it is there, all names are known.
-  for (const companion of companions) await place.remove(companion);
+  for (const companion of companions) if (!shared.has(companion)) await place.remove(companion);
   return place.remove(name);
 }
 
@@ -38,14 +39,14 @@ async function removeFiles(kept: string, isDue: (file: HandedFile) => boolean, o
   const place = await opened();
   let [gone, failed, error] = [0, 0, undefined as unknown];
   for (const file of due) {
+    const state = await readExportState(kept);
     try {
-      if (!(await removeFile(place, file))) gone += 1;
+      if (!(await removeFile(place, file, state.files))) gone += 1;
     } catch (thrown) {
       if (asCdsyncError(thrown).kind === 'retryable') throw thrown;
       [failed, error] = [failed + 1, thrown];
       continue;
     }
-    const state = await readExportState(kept);
     await writeExportState(kept, { ...state, files: state.files.filter(({ name }) => name !== file.name) });
   }
   return error === undefined ? { gone } : { gone, failure: { files: failed, error } };

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -29,3 +29,21 @@ it.each([
     expect([await readdir(place), await readFile(join(place, 'list.csv'), 'utf8')]).toEqual([['list.csv'], left]);
   },
 );
+
+it('writes through no link that has the temporary name, and over no file that gets the final one', async () => {
+  const [place, other] = [join(folder, 'place'), join(folder, 'other')];
+  await mkdir(place);
+  await writeFile(other, 'of another writer\n');
+  await symlink(other, join(place, '.list.csv.part'));
+  const store = new FolderStore(place, 0o640);
+  const task = {
+    ...{ local: join(folder, 'local'), name: 'list.csv', replaces: false },
+    file: { name: 'list.csv', bytes: 4, sha256: '', md5: '' },
+    ...{ isTried: false, isUploaded: false, refused: async () => undefined, uploaded: async () => undefined },
+  };
+  expect(await store.put({ ...task, temporary: '.list.csv.part' })).toBe('put');
+  await writeFile(join(place, 'list.csv'), 'of another writer\n');
+  expect(await store.put({ ...task, temporary: undefined })).toBe('taken');
+  const text = (path: string) => readFile(path, 'utf8');
+  expect([await text(other), await text(join(place, 'list.csv'))]).toEqual(Array(2).fill('of another writer\n'));
+});

@@ -261,7 +261,28 @@ describe('the options of a file', () => {
     expect(findings({ format: 'parquet', compress: 'gzip' })[0]).toContain('compressed inside');
   });
 
-  it.each(['||', '', '"', '\n'])('refuses the delimiter %j', (delimiter) => {
+  it.each([
+    [{ null: ';', delimiter: ';' }, '`null` holds'],
+    [{ first_line: 'HDR €', encoding: 'latin1' }, 'latin1 has no letter for "€"'],
+    [{ last_line: 'Ω', encoding: 'windows-1252' }, 'windows-1252 has no letter for "Ω"'],
+    [{ null: '\u0085', encoding: 'windows-1252' }, 'windows-1252 has no letter'],
+  ])('refuses texts that a file cannot have: %j', (csv, problem) => {
+    expect(findings({ csv }).join()).toContain(problem.replace('`null` ', ''));
+    expect(findings({ csv: { ...csv, null: '', encoding: 'utf-8' } })).toEqual([]);
+  });
+
+  it.each([
+    ['null', 'a"b', '-'],
+    ['null', 'a\nb', 'N/A'],
+    ['date', '%Q', '%d.%m.%Y'],
+    ['timestamp', '%H:%', '100%% %-d %H:%M:%S.%f'],
+  ] as const)('refuses csv.%s of %j', (key, wrong, right) => {
+    const csv = unwrap(exportOptions.csv).core as z.ZodObject<Record<typeof key, z.ZodType>>;
+    expect(unwrap(csv.shape[key]).info?.check?.(wrong)).toHaveLength(1);
+    expect(unwrap(csv.shape[key]).info?.check?.(right)).toEqual([]);
+  });
+
+  it.each(['||', '', '"', '\n', '§', '😀'])('refuses the delimiter %j', (delimiter) => {
     const csv = unwrap(exportOptions.csv).core as z.ZodObject<{ delimiter: z.ZodType }>;
     expect(unwrap(csv.shape.delimiter).info?.check?.(delimiter)).toHaveLength(1);
     expect(unwrap(csv.shape.delimiter).info?.check?.('\t')).toEqual([]);

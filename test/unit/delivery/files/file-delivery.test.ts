@@ -3,9 +3,11 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import exportConnector from '../../../../connectors/export/index.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
 import type { FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
+import { map } from '../../../../src/sdk/option.js';
 import { ExportStream, gone, insert, update } from './export-stream.js';
 
 let place: ExportStream;
@@ -256,6 +258,29 @@ describe('files that a partner takes', () => {
     await place.stream.commit([insert('b', 1)]);
     await place.deliver({ keep: '1d' });
     expect(Object.keys(await place.files())).toEqual(['members_0002.csv', 'other.csv']);
+  });
+
+  it('writes a mark of one name beside each file, and keeps it while a file needs it', async () => {
+    const options = { done: { file: 'READY', body: '{{ sequence }}' }, keep: '1d' };
+    for (const [index, id] of ['a', 'b'].entries()) {
+      await place.stream.commit([insert(id, 1)]);
+      expect((await place.deliver(options)).error).toBeUndefined();
+      expect((await place.files()).READY).toBe(String(index + 1));
+      await place.clock.sleep(2 * 86_400_000);
+    }
+    expect(Object.keys(await place.files())).toEqual(['READY', 'members_0002.csv']);
+  });
+
+  it.each([
+    [{ done: '{{ file }}' }, '`done` makes the name "members.csv", which `file` makes too'],
+    [{ done: '{{ file }}.sha256', checksum: 'sha256' }, 'which `checksum` makes too'],
+    [{ temporary: '{{ name }}' }, 'which `file` makes too'],
+    [{ temporary: '../{{ name }}' }, 'has a part that is empty, . or ..'],
+    [{ file: '{{ part }}.csv', split: { rows: 1 }, done: 'READY' }, 'which `done` makes too'],
+    [{ file: `${'x'.repeat(245)}.csv`, checksum: 'sha256' }, '`checksum` makes the name'],
+  ])('has names that are distinct and that a place takes, or the configuration is refused: %j', (options, problem) => {
+    const written = z.parse(map(exportConnector.options), { path: './out', file: '{{ stream }}.csv', ...options });
+    expect(() => exportConnector.sampleNames(written, { job: 'nightly', stream: 'members' })).toThrow(problem);
   });
 
   it.each([
