@@ -1,4 +1,4 @@
-import { printable } from '../../src/sdk/index.js';
+import { printable, withoutNotedSecrets } from '../../src/sdk/index.js';
 
 const hidden = '[value]';
 const emailLike = /[^\s"'<>(),;:]+@[^\s"'<>(),;:]+/g;
@@ -48,7 +48,7 @@ export function cleaner(values: () => readonly unknown[]): (words: string) => st
             : new RegExp(`(?<![\\p{L}\\p{N}])(?:${short.join('|')})(?![\\p{L}\\p{N}])`, 'giu'),
       };
     }
-    let rest = words.slice(0, 20_000).replace(emailLike, hidden);
+    let rest = withoutNotedSecrets(words.slice(0, 20_000)).replace(emailLike, hidden);
     for (const text of patterns.long) rest = without(rest, text);
     if (patterns.short !== undefined) rest = rest.replace(patterns.short, hidden);
     const shown = printable(rest);

@@ -37,9 +37,11 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     const url = new URL(options.url.reveal());
     // The driver knows the host of a URL without one.
     const { host } = new pg.Client({ connectionString: withoutPostgresTls(url).href });
+    const place = withPostgresTls(url, host, options.tls);
+    // The driver takes nothing else beside a URL: of one without a password it would send an empty one.
+    if (options.password !== undefined) place.searchParams.set('password', options.password.reveal());
     const login = {
-      connectionString: withPostgresTls(url, host, options.tls).href,
-      ...(options.password === undefined ? {} : { password: options.password.reveal() }),
+      connectionString: place.href,
       connectionTimeoutMillis: connectMs,
       keepAlive: true,
       application_name: `cdsync ${destination}`,

@@ -1,3 +1,5 @@
+import { withoutNotedSecrets } from './secret.js';
+
 const maxLength = 300;
 
 /** Other people's texts may name a person; only an e-mail address can be identified for sure. */
@@ -73,10 +75,10 @@ function hex(code: number, digits: number): string {
 
 /**
  * Text of another program, made fit for a message: on one line, without control characters for the terminal, without
- * secrets of known forms and e-mail addresses, cut after 300 characters.
+ * secrets of destinations or of known forms and e-mail addresses, cut after 300 characters.
  */
 export function printable(words: string): string {
-  const line = withoutAddresses(withoutSecretForms(words))
+  const line = withoutAddresses(withoutSecretForms(withoutNotedSecrets(words)))
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim()
     .toWellFormed();

@@ -100,26 +100,108 @@ function inBase64(text: string): string[] {
   });
 }
 
+const entities: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
+/** A longer text, such as a file of credentials, is looked for as it is: its lines and members are looked for too. */
+const longestSpelled = 400;
+
+function hexPattern(code: number, digits = 2): string {
+  const hex = code.toString(16).padStart(digits, '0');
+  return hex.replace(/[a-f]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
+}
+
+/** What escapes the next letter. */
+const backslashes = '(?:\\\\|%(?:25){0,9}5[cC]){0,31}';
+
+/** The signs of an entity of HTML, also in a URL. */
+const [and, number, end] = ['(?:&|%(?:25){0,9}26)', '(?:#|%(?:25){0,9}23)', '(?:;|%(?:25){0,9}3[bB])'];
+
+/** A pattern for a letter as URLs, forms, JSON, HTML, SQL and logs spell it, also one within the other. */
+function letterPattern(letter: string): string {
+  const code = letter.codePointAt(0) ?? 0;
+  const percent = [...Buffer.from(letter)].map((byte) => `%(?:25){0,9}${hexPattern(byte)}`).join('');
+  const units = Array.from({ length: letter.length }, (_, n) => hexPattern(letter.charCodeAt(n), 4));
+  const named = entities[letter];
+  const spelled = [
+    percent,
+    `${and}(?:amp${end}){0,9}(?:${number}0{0,6}${code}|${number}[xX]0{0,6}${hexPattern(code, 1)}${named === undefined ? '' : `|${named}`})${end}`,
+    units.map((unit) => `u${unit}`).join(backslashes),
+    ...(/\p{Cc}/u.test(letter) ? ['[nrt0]', 'x[0-9a-f]{2}', ' '] : []),
+    ...(letter === ' ' ? ['\\+'] : []),
+    ...(letter === "'" ? ["''"] : []),
+    `${letter.replace(/[.*+?^${}()|[\]\\/]/, '\\$&')}`,
+  ];
+  // Several of them become one space in a message.
+  return `(?:${backslashes}(?:${spelled.join('|')}))${/\p{Cc}/u.test(letter) ? '?' : ''}`;
+}
+
+function inHex(text: string): string[] {
+  const digits = text.length < leastOfParts ? '' : Buffer.from(text).toString('hex');
+  return digits === '' ? [] : [digits, digits.toUpperCase()];
+}
+
+/** A function that replaces a text in others, in all its spellings. */
+function replacing(text: string, as: string): (words: string) => string {
+  const form = new URLSearchParams([['', text]]).toString().slice(1);
+  const html = text.replace(/[&<>"']/g, (sign) => (sign === "'" ? '&#39;' : `&${entities[sign]};`));
+  const json = JSON.stringify(text).slice(1, -1);
+  const encoded = new Set([text, encodeURIComponent(text.toWellFormed()), form, json, html]);
+  const plain = [...encoded].flatMap((each) => [...inBase64(each), ...inHex(each)]);
+  const isSpelled = /[^\w.~-]/.test(text) && text.length <= longestSpelled;
+  const spelled = [...text.toWellFormed()].map((letter) =>
+    /[\w.~-]/.test(letter) ? letter.replace('.', '\\.') : letterPattern(letter),
+  );
+  const pattern = isSpelled ? new RegExp(spelled.join(''), 'g') : undefined;
+  const literal = isSpelled ? [text] : [text, json, encodeURIComponent(text.toWellFormed())];
+  return (words) => {
+    const rest = [...literal, ...plain].reduce((each, form) => each.replaceAll(form, as), words);
+    return pattern === undefined ? rest : rest.replace(pattern, () => as);
+  };
+}
+
 /**
  * A function that replaces the given secrets in any text, also as other programs spell them: the last line of defence for messages of a
  * server or a library.
  */
 export function redactor(secrets: Iterable<Secret>, as = shown): (text: string) => string {
-  const values = new Set<string>();
+  const parts = new Set<string>();
   for (const secret of secrets) {
     const value = secret.reveal();
-    for (const part of [value, ...partsOfUrl(value), ...partsOfDocument(value)]) {
-      if (part.length < leastLetters) continue;
-      const encoded = encodeURIComponent(part.toWellFormed());
-      const lowered = encoded.replace(/%[\dA-F]{2}/g, (code) => code.toLowerCase());
-      const asForm = new URLSearchParams([['', part]]).toString().slice(1);
-      // The last: as a JSON document spells it.
-      for (const form of [part, encoded, lowered, asForm, ...inBase64(part), JSON.stringify(part).slice(1, -1)])
-        values.add(form);
-    }
+    for (const part of [value, ...partsOfUrl(value), ...partsOfDocument(value)])
+      if (part.length >= leastLetters) parts.add(part);
   }
-  const longestFirst = [...values].sort((a, b) => b.length - a.length);
-  return (text) => longestFirst.reduce((rest, value) => rest.replaceAll(value, as), text);
+  const longestFirst = [...parts].sort((a, b) => b.length - a.length).map((part) => replacing(part, as));
+  return (text) => longestFirst.reduce((rest, replace) => replace(rest), text);
+}
+
+interface Noted {
+  readonly values: Set<string>;
+  hide?: ((text: string) => string) | undefined;
+}
+
+/** Of all copies of cdsync in the process: a connector may have its own. */
+function notedSecrets(): Noted {
+  const all = globalThis as Record<symbol, unknown>;
+  const name = Symbol.for('cdsync.secrets');
+  all[name] ??= { values: new Set<string>() };
+  return all[name] as Noted;
+}
+
+/** Has {@link withoutNotedSecrets} hide these secrets too. */
+export function noteSecrets(secrets: Iterable<Secret>): void {
+  const noted = notedSecrets();
+  const before = noted.values.size;
+  for (const secret of secrets) noted.values.add(secret.reveal());
+  if (noted.values.size > before) noted.hide = undefined;
+}
+
+/**
+ * The text without the secrets of all destinations that were opened. It comes before any other change of a text: a part that is cut off or
+ * hidden for another reason would leave a rest that nothing finds.
+ */
+export function withoutNotedSecrets(text: string): string {
+  const noted = notedSecrets();
+  noted.hide ??= redactor([...noted.values].map((value) => new Secret(value)));
+  return noted.hide(text);
 }
 
 /** Secrets in a value, however deep. */

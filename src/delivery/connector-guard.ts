@@ -1,6 +1,6 @@
 import { asCdsyncError, CdsyncError, interrupted, isSystemError } from '../core/errors.js';
 import { withoutSecretForms } from '../core/printable.js';
-import { redactor, secretsIn } from '../core/secret.js';
+import { noteSecrets, redactor, secretsIn } from '../core/secret.js';
 import type { Connector } from '../sdk/destination.js';
 import { ColumnNotWidened } from '../sdk/errors.js';
 
@@ -104,6 +104,7 @@ export function hideSecretsOf(options: unknown): (text: string) => string {
  * (reports, pages, notifications, the library's result) shows messages as they are.
  */
 export function guardConnector<C extends Connector>(connector: C, options: unknown): C {
+  noteSecrets(secretsIn(options));
   const hide = hideSecretsOf(options);
   return guarded(connector, { hide, asError: (thrown) => errorOf(connector.name, thrown, hide) });
 }

@@ -16,7 +16,7 @@ export {
 export { entriesBelow, isThere, makeFolders } from '../core/folders.js';
 export { printable } from '../core/printable.js';
 export { retryAfterMs } from '../core/retry-after.js';
-export { decodedLogin, redactor, Secret } from '../core/secret.js';
+export { decodedLogin, redactor, Secret, withoutNotedSecrets } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
 export {
   type ColumnType,

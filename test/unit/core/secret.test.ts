@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { redactor, Secret } from '../../../src/core/secret.js';
+import { printable } from '../../../src/core/printable.js';
+import { noteSecrets, redactor, Secret } from '../../../src/core/secret.js';
 
 it('a secret is taken out of a text as it is, as a URL and as JSON have it, whatever characters it has', () => {
   const redact = redactor(
@@ -72,4 +73,34 @@ it('the other parts of a URL or a document stay: hosts, databases, types', () =>
   ]);
   const text = 'db.example.com/production_warehouse_of_all for a service_account of https://oauth2.example.com/token';
   expect(hide(text)).toBe(text);
+});
+
+it('a secret is taken out of a text however it is spelled, also one way within the other', () => {
+  const text = `p'a"s%s+w/o=r&d<ü>\\ x\n2`;
+  const json = (words: string) => JSON.stringify(words).slice(1, -1);
+  const html = (words: string) =>
+    words
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      .replaceAll('"', '&quot;')
+      .replaceAll("'", '&#39;');
+  const ways = [(words: string) => words, json, html, encodeURIComponent];
+  for (const one of ways) for (const other of ways) expect(words([text])(`(${one(other(text))})`)).toBe('([secret])');
+  for (const spelled of [
+    text.replaceAll("'", "''"),
+    text.replaceAll('\n', ' '),
+    new URLSearchParams({ '': text }).toString().slice(1),
+  ])
+    expect(words([text])(`(${spelled})`)).toBe('([secret])');
+  for (const way of ways)
+    for (const coding of ['hex', 'base64'] as const)
+      expect(words([text])(Buffer.from(way(text)).toString(coding))).toMatch(/^.{0,2}\[secret\].{0,3}$/);
+});
+
+it('a secret of a destination is taken out of a text before anything else is', () => {
+  const login = 'kanarie"me@host.example" and more';
+  noteSecrets([new Secret(login)]);
+  expect(printable(`no login ${login}`)).toBe('no login [secret]');
+  expect(printable(`${'.'.repeat(290)}${login}`)).toBe(`${'.'.repeat(290)}[secret]`);
 });
