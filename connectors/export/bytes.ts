@@ -1,9 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { Transform } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { windows1252 } from './text.js';
-
-type Encoding = 'utf-8' | 'latin1' | 'windows-1252' | 'utf-16le';
+import { type Encoding, windows1252 } from './letters.js';
 
 const beyondLatin1 = new Map(
   [...windows1252].flatMap((letter, at) => (letter === '\0' ? [] : [[letter.charCodeAt(0), 0x80 + at]])),

@@ -6,8 +6,9 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { type FileTask, loadRefused, type Made, type MadeFile, printable, vendorLibrary } from '../../src/sdk/index.js';
 import { encodes, framed, Measured, recordParts } from './bytes.js';
+import { lostLetter } from './letters.js';
 import { clearName, type ExportOptions, fileName, rendered } from './names.js';
-import { copySql, headerLine, isDelimited, lineEnd, lostLetter } from './text.js';
+import { copySql, headerLine, isDelimited, lineEnd } from './text.js';
 
 /** Of gzip and zip: higher levels take several times as long for a few per cent. */
 const compressionLevel = 2;

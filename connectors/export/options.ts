@@ -17,8 +17,7 @@ import {
   verbatim,
   whole,
 } from '../../src/sdk/index.js';
-import type { ExportOptions } from './names.js';
-import { lostLetter } from './text.js';
+import { type Encoding, lostLetter } from './letters.js';
 
 const anyText = /^[\s\S]+$/;
 /** Text that may be empty, exactly as it is written. */
@@ -327,7 +326,7 @@ export function checkExport(value: unknown): Finding[] {
   const { encoding, delimiter = format === 'tsv' ? '\t' : ',' } = csvOptions;
   if (String(csvOptions.null ?? '').includes(String(delimiter))) refuse(['csv', 'null'], 'holds the delimiter');
   for (const key of ['first_line', 'last_line', 'null']) {
-    const lost = lostLetter(String(csvOptions[key] ?? ''), encoding as ExportOptions['csv']['encoding']);
+    const lost = lostLetter(String(csvOptions[key] ?? ''), encoding as Encoding);
     if (lost !== undefined) refuse(['csv', key], `${encoding} has no letter for "${lost}"`);
   }
   const { done: mark } = options;

@@ -8,10 +8,8 @@ import {
   type StreamColumn,
   sqlText,
 } from '../../src/sdk/index.js';
+import { windows1252 } from './letters.js';
 import type { ExportOptions } from './names.js';
-
-/** The letters of windows-1252 beyond those of latin1, from 0x80 on; U+0000 where it has none. */
-export const windows1252 = '€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ';
 
 const letters: Readonly<Record<ExportOptions['csv']['encoding'], string | undefined>> = {
   'utf-8': undefined,
@@ -19,13 +17,6 @@ const letters: Readonly<Record<ExportOptions['csv']['encoding'], string | undefi
   latin1: String.raw`[^\x{0}-\x{ff}]`,
   'windows-1252': String.raw`[^\x{0}-\x{7f}\x{a0}-\x{ff}${windows1252.replaceAll('\0', '')}]`,
 };
-
-/** The first letter of a text that an encoding does not have. */
-export function lostLetter(text: string, encoding: ExportOptions['csv']['encoding'] = 'utf-8'): string | undefined {
-  if (encoding === 'utf-8' || encoding === 'utf-16le') return undefined;
-  const others = encoding === 'latin1' ? /[\x80-\xff]/ : new RegExp(`[\\xa0-\\xff${windows1252.replaceAll('\0', '')}]`);
-  return [...text].find((letter) => letter > '\x7f' && !others.test(letter));
-}
 
 export function isDelimited({ format }: ExportOptions): boolean {
   return format === 'csv' || format === 'tsv';
