@@ -1,4 +1,5 @@
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
+import { asCdsyncError } from '../core/errors.js';
 import { type Failure, failuresOf } from '../core/failures.js';
 import { formatAge, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
 import {
@@ -8,6 +9,7 @@ import {
   type Unconfigured,
   unconfiguredIn,
 } from '../delivery/destination-status.js';
+import { erasureLog } from '../delivery/erasure-log.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 import { readManifest } from '../snapshot/manifest.js';
 import { damagedHeld, heldStreams, heldUnreadable, readHeld } from '../storage/held.js';
@@ -134,8 +136,13 @@ export async function jobStatus(
   };
   const delivered = await destinationStatuses(layout, destinations);
   const lastRun = reports.flatMap(({ jobs }) => jobs)[0];
-  const owedSince = await removalOwedSince(layout);
   const damaged = await damagedReports(layout, (await reportedRuns(layout)).slice(0, shownReports));
+  const log = await erasureLog(layout).catch((error: unknown) => {
+    damaged.push(asCdsyncError(error));
+    return undefined;
+  });
+  const cutShort = (log?.erasures ?? []).flatMap(({ at, storage }) => (storage.done_at === null ? [at] : []));
+  const owedSince = [await removalOwedSince(layout), ...cutShort].filter((since) => since !== undefined).sort();
   return {
     job: layout.job,
     written_by: (await storageWriter(layout)) ?? null,
@@ -156,8 +163,8 @@ export async function jobStatus(
         return { streams: [held.stream], destination: null, code, message: `${message}: ${hint}` };
       }),
     ],
-    erasures_pending: owedSince === undefined ? 0 : 1,
-    erasures_since: owedSince ?? null,
+    erasures_pending: Math.max(cutShort.length, owedSince.length === 0 ? 0 : 1),
+    erasures_since: owedSince[0] ?? null,
     unconfigured: await unconfiguredIn(layout, streams, destinations),
     deprecations: lastRun?.deprecations ?? [],
   };
@@ -270,7 +277,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     ...(status.erasures_since === null
       ? []
       : [
-          `  the storage may have values that were erased or hidden since ${status.erasures_since.slice(0, 10)}: cdsync run`,
+          `  the storage may have values that were erased or hidden since ${status.erasures_since.slice(0, 10)}: cdsync run; cdsync forget --status says which`,
         ]),
     ...unconfiguredLines(status.unconfigured),
     ...deprecations.map((each) => `  ${deprecationLine(each)}`),

@@ -85,6 +85,23 @@ it.each([
   },
 );
 
+it('a `forget` that was cut short counts until it is done', async () => {
+  const job = 'cut_short';
+  await serve(['anna', 'otto']);
+  await space.configure(job, [made], { job: { guards } });
+  expect((await command(['run', `${job}.json`, '--quiet'])).code).toBe(0);
+  const forget = space.spawn(['forget', `${job}.json`, 'made', 'otto', '--json'], {
+    ...salts,
+    ...(await refusing(job, '/.cdsync.runs/')),
+  });
+  forget.stdout?.resume();
+  expect((await once(forget, 'close'))[0]).toBe(1);
+  const pending = async () => (await command(['status', `${job}.json`])).document.erasures_pending;
+  expect(await pending()).toBe(1);
+  expect((await command(['forget', `${job}.json`, 'made', 'otto'])).code).toBe(0);
+  expect(await pending()).toBe(0);
+});
+
 /** The keys of objects that contain a text, deflated ones and Parquet included. */
 async function objectsHolding(bucket: string, text: string): Promise<string[]> {
   const listed = await (await fetch(`${store.bareUrl}/${bucket}?list-type=2`)).text();
