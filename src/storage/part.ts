@@ -9,7 +9,7 @@ import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
 
 /** Raise it when parts of another version, or the hashes beside them, cannot be mixed with new ones. Such readings do not resume. */
-export const partVersion = 3;
+export const partVersion = 4;
 
 /** A part without its paths, which change when a later run takes the part over. */
 export const partRecordSchema = z.object({
