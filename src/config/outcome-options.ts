@@ -64,7 +64,6 @@ const email = map({
       'The mail server. `smtps://` is encrypted from the start; a login over `smtp://` goes to another machine only after STARTTLS. Needs `npm install nodemailer`.',
     example: '${SMTP_URL}',
     allowed: 'a URL that begins with smtp:// or smtps://',
-    holdsSecret: (written) => written.includes('@'),
   }),
   from: verbatim({
     description: 'The sender. Default: `cdsync@` and the name of this machine.',

@@ -1,5 +1,6 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
+import { holdsSecret } from '../core/secret.js';
 import { meant } from '../core/suggestions.js';
 import { allowedWords, type OptionInfo, option as optionOf, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
@@ -258,8 +259,8 @@ export class YamlSchemaReader {
       return this.#findings.refuse(site, fault);
     }
     for (const path of exposed) this.#findings.warn(site.path, openToAll(path));
-    const { secret, holdsSecret = () => true } = option.info ?? {};
-    if (secret && variables.length === 0 && holdsSecret(String(node?.value))) {
+    const { secret, holdsSecret: isOne = holdsSecret } = option.info ?? {};
+    if (secret && variables.length === 0 && isOne(String(node?.value))) {
       this.#findings.warn(site.path, `plain-text secret in the file; write \${NAME} and set the variable`);
     }
     return value;

@@ -68,6 +68,19 @@ function partsOfUrl(value: string): string[] {
   ];
 }
 
+/** Whether a text that may be a secret is one: a URL needs no login, and no token in its path or query. */
+export function holdsSecret(written: string): boolean {
+  if (!/^\w+:\/\//.test(written) || !URL.canParse(written)) return true;
+  const { protocol, username, password, pathname, searchParams } = new URL(written);
+  const isHttp = /^https?:$/.test(protocol);
+  const hasToken = [username.length * 2, ...pathname.split('/').map(({ length }) => length)].some((size) => size >= 16);
+  return (
+    password !== '' ||
+    (isHttp && hasToken) ||
+    [...searchParams.keys()].some((name) => isHttp || nameOfSecret.test(name))
+  );
+}
+
 /** As in `Server=tcp:h;Password=p` and `host=h password='p'`. */
 const pairs = /\b(\w+)\s*=\s*['"]?([^;'"\s]+)/g;
 

@@ -12,7 +12,7 @@ export interface OptionInfo {
   readonly unit?: string;
   /** No message shows its value, and users should put it in a variable. */
   readonly secret?: boolean;
-  /** Whether a text of a secret option has a secret in it: the URL of a server needs no login. Without it, all have. */
+  /** Whether a text of a secret option has a secret in it. Without it, all have, but for URLs without login, token and query. */
   readonly holdsSecret?: (written: string) => boolean;
   /** The text is taken literally, even if a variable holds a quoted YAML scalar. */
   readonly verbatim?: boolean;

@@ -38,7 +38,7 @@ async function change(layout: JobLayout, next: (before: Approvals) => Omit<Appro
   if (JSON.stringify(after) !== JSON.stringify(before)) await writeStateFile(pathOf(layout), after);
 }
 
-/** What a person has approved that concerns a stream. */
+/** The approvals that concern a stream. */
 export async function approvedFor(
   layout: JobLayout,
   stream: string,
@@ -83,7 +83,7 @@ export async function addAccepted(
   });
 }
 
-/** Removes what no longer counts for streams that were committed. @param committed with what each of them breaks */
+/** Removes what no longer counts for streams that were committed. @param committed with the findings of their guards */
 export async function settleApprovals(
   layout: JobLayout,
   committed: Readonly<Record<string, readonly Measured[]>>,

@@ -262,7 +262,7 @@ describe('a secret that a server quotes back', () => {
       });
       echoing();
       leaks.length = 0;
-      const answers = {
+      const responses = {
         'as it is': [
           [401, 0],
           [400, 0],
@@ -272,7 +272,7 @@ describe('a secret that a server quotes back', () => {
           [401, 280],
         ],
       }[spelling] ?? [[400, 0]];
-      for (const [code, padding] of answers) {
+      for (const [code, padding] of responses) {
         status = code as number;
         pad = padding as number;
         await said(`${spelling} ${code}`, ['check', `${name}.json`, '--verbose']);

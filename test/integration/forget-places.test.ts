@@ -46,7 +46,7 @@ async function status(name: string) {
 }
 
 describe('the key of an erased person', () => {
-  it('is in no file, log, answer, metric, page or record of deliveries once every place is done', async () => {
+  it('is in no file, log, response, metric, page or record of deliveries once every place is done', async () => {
     const name = 'everyplace';
     const places = [
       { name: 'wh', connector: 'duckdb', path: './every-wh.duckdb', verify_every: '1d' },

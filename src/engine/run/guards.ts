@@ -152,19 +152,19 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
   return findings;
 }
 
-/** What a stream's guards found. */
+/** The findings of a stream's guards. */
 interface Findings {
   readonly holds: readonly GuardFinding[];
   /** Findings that hold nothing: by `action: warn`, or because a person has approved as much. */
-  readonly told: readonly GuardFinding[];
+  readonly remarks: readonly GuardFinding[];
 }
 
 /** Checks a commit by the stream's guards. */
 export async function evaluateGuards(task: GuardTask): Promise<Findings> {
   const { guards } = task.config;
   const found = await allFindings(task);
-  const isTold = (finding: GuardFinding) => guards.action === 'warn' || isAccepted(finding, task.accepted);
-  return { holds: found.filter((each) => !isTold(each)), told: found.filter(isTold) };
+  const isRemark = (finding: GuardFinding) => guards.action === 'warn' || isAccepted(finding, task.accepted);
+  return { holds: found.filter((each) => !isRemark(each)), remarks: found.filter(isRemark) };
 }
 
 async function allFindings(task: GuardTask): Promise<GuardFinding[]> {

@@ -195,7 +195,7 @@ export class StreamRun {
       this.#noteReturned(compared);
       this.#warn(...(reader.warnings ?? []));
       const { accept, rekey, layout } = this.#context;
-      const { holds, told } = await evaluateGuards({
+      const { holds, remarks } = await evaluateGuards({
         config: opened.config,
         commit: compared.commit,
         counters: reader.counters(),
@@ -204,7 +204,7 @@ export class StreamRun {
         ...(await approvedFor(layout, this.name)),
       });
       const inputFindings = accept ? [] : [...this.inputs.values()].flatMap(({ finding }) => finding ?? []);
-      this.outcome.remarks = told;
+      this.outcome.remarks = remarks;
       this.outcome.findings = [...unknownNames, ...inputFindings, ...holds];
       this.#show(this.isHeld ? 'held' : 'done');
     });

@@ -88,6 +88,18 @@ jobs:
     expect(parse(notifying(mail), {}, needs).warnings).toEqual(warnings);
   });
 
+  it.each([
+    ['webhook', 'https://a.example.com/alerts', 0],
+    ['webhook', 'https://a.example.com/services/T0/B0/abcdefghijklmnop', 1],
+    ['webhook', 'https://a.example.com/x?id=1', 1],
+    ['webhook', 'https://tokentoken@a.example.com/x', 1],
+    ['ping', 'https://hc.example.com/6f1e9f1c-9d6b-4c39-8f0e-2f5a6b1c7d20', 1],
+    ['ping', 'https://hc.example.com/nightly', 0],
+  ])('calls a URL a secret only if it has one: %s %s', (kind, url, count) => {
+    const { warnings } = parse(notifying(`{ on: [failed, ok], ${kind}: "${url}", every: true }`), {}, needs);
+    expect(warnings.filter((warning) => warning.includes('plain-text secret'))).toHaveLength(count);
+  });
+
   it('warns of a health check that is not pinged each run', () => {
     const env = { URL: 'https://hc.example.com/ping/1b2' };
     const { warnings } = parse(notifying('{ on: [ok], ping: "${URL}" }'), env, needs);
