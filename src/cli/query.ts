@@ -72,7 +72,7 @@ async function printPublished(
   output: Output,
 ): Promise<void> {
   const { openPublished } = await import('../snapshot/published.js');
-  const { interruption } = await import('./interruption.js');
+  const { closeAtEnd, interruption } = await import('./interruption.js');
   const { allowFiles, showValues: showsValues, layout, resources } = args;
   const published = await openPublished(layout, { ...resources, allowFiles, showsValues });
   const stop = interruption(output);
@@ -94,6 +94,8 @@ async function printPublished(
     if (!(error instanceof ClosedPipe)) throw error;
   } finally {
     stop.release();
+    // Until DuckDB has built the value, the process would not end, and take more memory.
+    if (published.isStuck()) closeAtEnd(async () => process.exit(process.exitCode));
     published.close();
   }
 }

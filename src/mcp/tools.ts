@@ -40,7 +40,8 @@ type Read<T> = (published: Published) => Promise<T>;
 function reader({ config, job, notice }: ToolsContext) {
   const turns = pLimit(callsAtOnce);
   const memoryMb = Math.floor(config.resources.memoryMb / callsAtOnce);
-  const open = (layout: JobLayout) => openPublished(layout, { ...config.resources, memoryMb });
+  const { memoryMb: processMb } = config.resources;
+  const open = (layout: JobLayout) => openPublished(layout, { ...config.resources, memoryMb, processMb });
   return <T>(signal: AbortSignal, read: Read<T>): Promise<T> =>
     turns(() =>
       readJobFiles({ config, job, need: 'published', notice, signal }, async ({ layout }) =>

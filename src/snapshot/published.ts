@@ -18,6 +18,7 @@ import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { planMemory } from '../storage/memory-plan.js';
+import { boundedCalls, MemoryWatch, tooManyRepeats } from './memory-watch.js';
 import { assertOwnDefinitions, assertOwnTables } from './store-integrity.js';
 
 /** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
@@ -110,11 +111,15 @@ export interface Published {
   jsonRows(sql: string): Promise<Record<string, Json>[]>;
   /** Ends the query that is under way with `interrupted`, and every later one. */
   interrupt(): void;
+  /** Whether a statement that took too much memory is still under way: DuckDB does not stop within one call of a function. */
+  isStuck(): boolean;
   close(): void;
 }
 
 interface PublishedOptions {
   readonly memoryMb: number;
+  /** What the whole process may use; `memoryMb` if it is left out. */
+  readonly processMb?: number;
   readonly threads: number;
   /**
    * Whether SQL may also read and write other files, attach databases, load extensions and change settings. The published
@@ -155,7 +160,7 @@ async function spillFolder({ queries }: JobLayout): Promise<string> {
  */
 export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
   const path = await publishedPath(layout);
-  const { memoryMb, threads, allowFiles = false, showsValues = false } = options;
+  const { memoryMb, processMb = memoryMb, threads, allowFiles = false, showsValues = false } = options;
   let instance: DuckDBInstance;
   try {
     instance = await DuckDBInstance.create(path, {
@@ -177,15 +182,19 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   const connection = await instance.connect();
   try {
     await refuseAltered(connection, path, allowFiles);
+    for (const macro of boundedCalls) await connection.run(macro);
   } catch (error) {
     connection.closeSync();
     instance.closeSync();
     throw error;
   }
   let stopInterrupting: (() => void) | undefined;
+  const watch = new MemoryWatch(processMb);
   const asError = (error: unknown, sql: string): CdsyncError => {
     if (stopInterrupting !== undefined) return interrupted(error);
     if (error instanceof CdsyncError) return error;
+    const repeats = tooManyRepeats(error);
+    if (repeats !== undefined) return repeats;
     return (allowFiles ? undefined : notAllowed(error)) ?? lackingMemory(ownQueryError(error, sql, showsValues));
   };
   async function query(sql: string): Promise<StreamedResult> {
@@ -220,7 +229,10 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   }
   async function* chunks(result: StreamedResult, sql: string): AsyncGenerator<DuckDBDataChunk> {
     try {
-      for await (const chunk of result.chunks()) {
+      const all = result.chunks();
+      for (;;) {
+        const { value: chunk, done } = await watch.during(() => all.next());
+        if (done) return;
         // DuckDB may be done, and nothing left to interrupt, while many rows wait to be taken.
         if (stopInterrupting !== undefined) throw interrupted();
         yield chunk;
@@ -232,8 +244,8 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   return {
     path,
     rows: async (sql, shaping) => {
-      const shape = shaping === undefined ? undefined : await shaped(sql, shaping);
-      const result = await query(shape?.sql ?? sql);
+      const shape = shaping && (await watch.during(() => shaped(sql, shaping)));
+      const result = await watch.during(() => query(shape?.sql ?? sql));
       return {
         names: shape?.names ?? result.names,
         types: shape?.types ?? result.types,
@@ -255,10 +267,17 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     interrupt: () => {
       stopInterrupting ??= keepInterrupting(connection);
     },
+    isStuck: () => watch.isStuck,
     close: () => {
-      stopInterrupting?.();
-      connection.closeSync();
-      instance.closeSync();
+      // To close waits for the statement under way.
+      const close = () => {
+        stopInterrupting?.();
+        connection.closeSync();
+        instance.closeSync();
+      };
+      if (!watch.isStuck) return close();
+      stopInterrupting ??= keepInterrupting(connection);
+      void watch.settled.then(close);
     },
   };
 }

@@ -275,3 +275,46 @@ test.runIf(process.geteuid?.() === 0)('a user who may not read the file gets an 
     process.seteuid?.(0);
   }
 });
+
+describe('a value that one call would build', () => {
+  it.each([
+    "select repeat('x', 4000000000)",
+    "select length(repeat('x', 100000000)) from range(50)",
+    "select repeat(['x'], 1000000000)",
+    "select repeat('x', 20000000 + n) from members",
+    "select lpad('x', 2000000000, 'y')",
+    "select rpad(id, 2000000000, 'y') from members",
+  ])('is refused before it takes memory: %s', async (sql) => {
+    const before = process.memoryUsage.rss();
+    for (const allowFiles of [false, true]) {
+      const open = await openPublished(snapshots.layout, { ...limits, allowFiles });
+      await expect(rowsOf(open, sql)).rejects.toMatchObject({
+        code: 'sql_failed',
+        message: expect.stringContaining('10,000,000 at most'),
+      });
+      open.close();
+    }
+    expect(process.memoryUsage.rss() - before).toBeLessThan(100_000_000);
+  });
+
+  it('is as DuckDB builds it otherwise', async () => {
+    const sql = `select repeat('ab', 2) as a, repeat([n], 2) as b, repeat('ab'::blob, 2)::varchar as c, lpad('7', 3, '0') as d,
+      rpad('7', 3, '0') as e, repeat(null, 2) as f, repeat('ab', n - 1) as g from members where n = 1`;
+    expect(await rowsOf(published, sql)).toEqual([
+      { a: 'abab', b: ['1', '1'], c: 'abab', d: '007', e: '700', f: null, g: '' },
+    ]);
+    expect(await rowsOf(published, "from repeat('x', 2)")).toHaveLength(2);
+  });
+});
+
+it('a query that takes far too much memory ends before DuckDB does', async () => {
+  // Less than any process takes.
+  const open = await openPublished(snapshots.layout, { ...limits, processMb: -1000 });
+  const endless = 'select count(*) from range(100000000) a, range(100000000) b';
+  const rows = open.rows(endless).then(async ({ chunks }) => {
+    for await (const _ of chunks()) expect.unreachable();
+  });
+  await expect(rows).rejects.toMatchObject({ code: 'memory_exceeded' });
+  expect(open.isStuck()).toBe(true);
+  open.close();
+});
