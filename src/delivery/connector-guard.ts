@@ -37,11 +37,18 @@ function errorOf(connector: string, thrown: unknown, hide: (text: string) => str
   return error instanceof ColumnNotWidened ? new ColumnNotWidened(error.column, copy) : copy;
 }
 
+/** A code of cdsync's own storage would send people to the wrong disk. */
+const ofDestination: Readonly<Record<string, 'destination_refused' | 'destination_permission'>> = {
+  disk_full: 'destination_refused',
+  storage_failed: 'destination_refused',
+  storage_permission: 'destination_permission',
+};
+
 /** A failed file operation of the connector: the disk, the folder and the remedy are those of the destination. */
 function systemError(connector: string, thrown: unknown): CdsyncError {
   const { code, message, cause } = asCdsyncError(thrown);
   return new CdsyncError(`connector "${connector}": ${message}`, {
-    code: code as 'storage_failed',
+    code: ofDestination[code] ?? (code as 'too_many_files'),
     hint: 'mend that at the destination, then: cdsync push',
     cause,
   });

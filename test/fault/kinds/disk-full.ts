@@ -46,7 +46,7 @@ function full(situation: Situation, freeBytes: number): Fault {
       await shrink(lane, freeBytes);
       const ending = expectEnding(await lane.run());
       if (ending.code === 0) return false;
-      const others = otherErrors(ending, ['disk_full', 'disk_short']);
+      const others = otherErrors(ending, ['disk_full', 'disk_short', 'destination_refused']);
       if (others.length > 0) throw new Broken(`a full disk was reported as ${others.join(', ')}`);
       return true;
     },
@@ -72,7 +72,7 @@ function fills(situation: Situation, at: string): Fault {
       await shrink(lane, leftovers[Math.floor(random() * leftovers.length)] ?? 0);
       child.kill('SIGCONT');
       const ending = expectEnding(await end);
-      const others = otherErrors(ending, ['disk_full', 'disk_short']);
+      const others = otherErrors(ending, ['disk_full', 'disk_short', 'destination_refused']);
       if (others.length > 0) throw new Broken(`a full disk was reported as ${others.join(', ')}`);
       return true;
     },

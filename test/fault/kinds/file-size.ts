@@ -10,7 +10,7 @@ function limited(situation: Situation, kib: number): Fault {
       const wrap = (command: readonly string[]) => ['bash', '-c', `ulimit -f ${kib}; exec "$@"`, 'bash', ...command];
       const ending = expectEnding(await lane.run({ wrap }));
       if (ending.code === 0) return false;
-      const others = otherErrors(ending, ['disk_full']);
+      const others = otherErrors(ending, ['disk_full', 'destination_refused']);
       if (others.length > 0) throw new Broken(`a file size limit was reported as ${others.join(', ')}`);
       return true;
     },

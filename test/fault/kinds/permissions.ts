@@ -34,7 +34,7 @@ async function matching(lane: Lane, pattern: RegExp): Promise<string[]> {
 
 function expectNotices(ending: Ending): boolean {
   if (ending.code === 0) return false;
-  const others = otherErrors(ending, ['storage_permission']);
+  const others = otherErrors(ending, ['storage_permission', 'destination_permission']);
   if (others.length > 0) throw new Broken(`a lack of permission was reported as ${others.join(', ')}`);
   return true;
 }

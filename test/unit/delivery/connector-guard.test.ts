@@ -75,13 +75,16 @@ describe('an error of a connector', () => {
   });
 
   it('of a file operation is not one of the storage folder', async () => {
-    const thrown = Object.assign(new Error('ENOSPC: no space left on device, write'), {
-      code: 'ENOSPC',
-      syscall: 'write',
-    });
-    const error = await failureOf(thrown);
+    const failed = (code: string) =>
+      failureOf(Object.assign(new Error(`${code}: failed, write`), { code, syscall: 'write' }));
+    const error = await failed('ENOSPC');
     expect(error.message).toMatch(/^connector "outside": the disk is full/);
     expect(error.hint).not.toContain('checkpoint');
+    const codes = await Promise.all(
+      ['ENOSPC', 'EFBIG', 'EIO', 'EACCES', 'EROFS'].map(async (code) => (await failed(code)).code),
+    );
+    const [full, rights] = ['destination_refused', 'destination_permission'];
+    expect(codes).toEqual([full, full, full, rights, rights]);
   });
 
   it('about a column stays one', async () => {
