@@ -1,4 +1,5 @@
 import { holdsAsJson, tableConnector } from '../../src/sdk/index.js';
+import { foldedName } from './folded-name.js';
 import { mysqlOptions } from './options.js';
 import { isTypeOf, mapColumn, widens } from './types.js';
 
@@ -20,9 +21,7 @@ export default tableConnector({
     identifiers: {
       maxBytes: 64,
       ignoresCase: true,
-      // İ and i are one letter to the server.
-      fold: (name) =>
-        name.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase().normalize('NFD').replace(/\p{M}/gu, ''),
+      fold: foldedName,
       allowed: /[^\u{10000}-\u{10ffff}]/u,
       // The server refuses names that end in white space of ASCII.
       ends: /[^ \t\n\v\f\r]$/,

@@ -55,6 +55,8 @@ describe('a rename of a destination is refused', () => {
     ['onto the name of another rename', 'duckdb', [wanted('a', { as: 'x' }), wanted('b', { as: 'x' })]],
     ['onto another rename in another case', 'postgres', [wanted('a', { as: 'x' }), wanted('b', { as: 'X' })]],
     ['onto a letter that the server folds', 'mysql', [wanted('a', { as: 'café' }), wanted('cafe')]],
+    ['onto a letter that the server takes for another', 'mysql', [wanted('a', { as: 'λόγος' }), wanted('λόγοσ')]],
+    ['onto the micro sign', 'mysql', [wanted('a', { as: 'µg' }), wanted('μg')]],
     ['onto the dotted capital letter', 'mysql', [wanted('a', { as: 'İd2' }), wanted('id2')]],
     ['onto the cut name of a column', 'postgres', [wanted('a', { as: long }), wanted(new TargetNames().give(long))]],
     ['onto a name that is cut alike', 'postgres', [wanted('a', { as: long }), wanted('b', { as: long })]],
