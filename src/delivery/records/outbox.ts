@@ -65,7 +65,7 @@ interface Filling {
 export const erasureRun = 'erasure-';
 
 /** SQL for the id of a change: the same each time that it is sent. */
-export function recordId(feed: Feed): string {
+function recordId(feed: Feed): string {
   const parts = [sqlText(feed.store_id), sqlText(feed.stream), '_run_id', rowKey(feed.key), '_op'];
   return `md5(concat_ws(chr(10), ${parts.join(', ')}))`;
 }

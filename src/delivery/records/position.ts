@@ -62,14 +62,19 @@ export function hasOtherRules({ columns }: MadeBy, now: MadeBy): boolean {
  * The use of an outbox that is left:
  * - `send`: it is sent as it is.
  * - `drop`: it does not count.
- * - `from_outbox`: made again from the present snapshot, for the keys that were not sent, and the changes after the outbox.
- * - `from_base`: its snapshot is none of this storage folder any more: made again from the changes after its base.
- * - `from_start`: the same, with all rows.
+ * - `again`: made again, of the present rows of the keys that were not sent and the changes after a snapshot: its own, or if this storage
+ *   folder no longer has that, its base, or none: then all rows.
  */
-interface OutboxPlan {
-  readonly type: 'send' | 'drop' | 'from_outbox' | 'from_base' | 'from_start';
-  readonly why: string;
-}
+type OutboxPlan =
+  | { readonly type: 'send' | 'drop' }
+  | {
+      readonly type: 'again';
+      readonly why: string;
+      readonly since: number | undefined;
+      /** Whether what was sent of it is of another storage folder. */
+      readonly isForeign: boolean;
+    };
+export type OutboxAgain = Extract<OutboxPlan, { type: 'again' }>;
 
 interface Asked {
   readonly feed: Feed;
@@ -81,16 +86,17 @@ interface Asked {
 /** @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
 export function planOutbox(outbox: OutboxContent, asked: Asked): OutboxPlan {
   const { feed, now, full, adopt } = asked;
-  const drop = { type: 'drop', why: '' } as const;
+  const drop = { type: 'drop' } as const;
   if (full) return drop;
   if (!sameKey(outbox, now)) return adopt ? drop : refuseKey(outbox, asked);
   const gap = lineageGap(feed, outbox);
   if (gap === undefined) {
     const why = differences(outbox, now);
-    return { type: why === '' ? 'send' : 'from_outbox', why };
+    return why === '' ? { type: 'send' } : { type: 'again', why, since: outbox.sequence, isForeign: false };
   }
-  if (outbox.is_whole || outbox.base === null) return { type: 'from_start', why: gap };
-  if (lineageGap(feed, outbox.base) === undefined) return { type: 'from_base', why: gap };
+  const base = outbox.is_whole ? null : outbox.base;
+  if (base === null || lineageGap(feed, base) === undefined)
+    return { type: 'again', why: gap, since: base?.sequence, isForeign: true };
   return adopt ? drop : refuse(feed, outbox, gap);
 }
 

@@ -23,6 +23,7 @@ import {
   hasOtherRules,
   type MadeBy,
   movePosition,
+  type OutboxAgain,
   type Position,
   planOutbox,
   planRecords,
@@ -124,11 +125,10 @@ export class RecordDelivery {
       const plan = planOutbox(left.mark, asked);
       if (plan.type !== 'drop') await left.assertWhole();
       if (plan.type === 'send') next = left;
-      else if (plan.type === 'drop') await rm(this.#outbox, { recursive: true, force: true });
-      else {
+      else if (plan.type === 'again') {
         this.#why.add(`waiting records were made again: ${plan.why}`);
-        next = await this.#fill(this.#again(left, plan.type, erasures, asked.now));
-      }
+        next = await this.#fill(this.#again(left, plan, erasures, asked.now));
+      } else await rm(this.#outbox, { recursive: true, force: true });
     } finally {
       if (next !== left) await left.close();
     }
@@ -136,22 +136,16 @@ export class RecordDelivery {
   }
 
   /** An outbox that takes the place of one that is left. */
-  #again(
-    outbox: StoredOutbox,
-    from: NonNullable<Selection['again']>['from'],
-    erasures: readonly Erasure[],
-    now: MadeBy,
-  ): Filling {
+  #again(outbox: StoredOutbox, { since, isForeign }: OutboxAgain, erasures: readonly Erasure[], now: MadeBy): Filling {
     const { mark } = outbox;
-    const since = { from_outbox: mark.sequence, from_base: mark.base?.sequence, from_start: undefined }[from];
     const selection: Selection = {
       since,
-      again: { outbox, from },
+      again: { outbox, isForeign },
       refused: [],
       erased: erasedSince(erasures, mark.erased, this.#task),
-      isPresent: hasOtherRules(mark, now),
+      isPresent: since !== undefined && hasOtherRules(mark, now),
     };
-    const content = { ...this.#present(now), base: mark.base, is_whole: mark.is_whole || from === 'from_start' };
+    const content = { ...this.#present(now), base: mark.base, is_whole: mark.is_whole || since === undefined };
     return { selection, content, replaces: outbox };
   }
 
@@ -244,16 +238,16 @@ export class RecordDelivery {
     const why = new Set<string>();
     let reached = position;
     if (left !== undefined) {
-      const { type, why: reason } = planOutbox(left.mark, asked);
-      if (type !== 'drop') await left.assertWhole();
-      if (type === 'send') {
+      const use = planOutbox(left.mark, asked);
+      if (use.type !== 'drop') await left.assertWhole();
+      if (use.type === 'send') {
         why.add('records wait that were not sent');
         await this.#count(rows, left.unsent());
         await look(left.firstUnsent(shownRecords));
         reached = positionOf(left.mark);
-      } else if (type !== 'drop') {
-        why.add(`waiting records are made again: ${reason}`);
-        await count(this.#again(left, type, erasures, asked.now).selection);
+      } else if (use.type === 'again') {
+        why.add(`waiting records are made again: ${use.why}`);
+        await count(this.#again(left, use, erasures, asked.now).selection);
         reached = { version: 1, ...this.#present(asked.now) };
       }
     }

@@ -5,7 +5,7 @@ import type { Mode, OutgoingRecord } from '../../sdk/destination.js';
 import type { Feed } from '../../snapshot/feed.js';
 import type { Session } from '../../storage/duckdb.js';
 import { type DeliveryInput, sequenceColumn } from '../input.js';
-import { recordId, type StoredOutbox } from './outbox.js';
+import type { StoredOutbox } from './outbox.js';
 
 const [keyColumn, opColumn] = [internalName('key'), internalName('op')];
 const [runColumn, heldColumn] = [internalName('run'), internalName('held')];
@@ -29,10 +29,8 @@ export interface Selection {
   readonly since: number | undefined;
   /** With all rows, the deletes after this snapshot come too. */
   readonly deletesSince?: number | undefined;
-  /** An outbox that is made again, and from what: see `planOutbox`. */
-  readonly again?:
-    | { readonly outbox: StoredOutbox; readonly from: 'from_outbox' | 'from_base' | 'from_start' }
-    | undefined;
+  /** An outbox that is made again, and whether it is of another storage folder: see `planOutbox`. */
+  readonly again?: { readonly outbox: StoredOutbox; readonly isForeign: boolean } | undefined;
   /** Refused earlier. A record that was refused, and whose change is not among the others, is sent as it is now. */
   readonly refused: readonly WantedKey[];
   /** Erased since: the destination gets a delete. */
@@ -91,7 +89,7 @@ export class RowsToSend {
   /** A row that an outbox of another storage folder has sent is not new to the destination. */
   #asHeld(query: string): string {
     const { again } = this.#selection;
-    if (again === undefined || again.from === 'from_outbox') return query;
+    if (!again?.isForeign) return query;
     const { outbox } = again;
     const isHeld = `${this.#key} IN (${outbox.sentKeys()}) AND ${this.#key} NOT IN
       (SELECT key FROM (${outbox.sent()}) WHERE op = 'delete' AND key IS NOT NULL)`;
@@ -114,16 +112,18 @@ export class RowsToSend {
       await session.run(
         `CREATE OR REPLACE TEMP TABLE ${table} (${keyColumn} VARCHAR, ${opColumn} VARCHAR, ${runColumn} VARCHAR, ${heldColumn} BOOLEAN)`,
       );
-    if (again?.from === 'from_outbox') {
+    if (again !== undefined) {
       // One that was sent may have arrived although its acknowledgement did not.
-      const unsent = `SELECT DISTINCT ON (key) key, op, run_id, true FROM (${again.outbox.unsent()}) WHERE key IS NOT NULL ORDER BY "offset"`;
+      // Under the id of a change of another folder, a receiver may know other values.
+      const run = again.isForeign ? sqlText(feed.run_id) : 'run_id';
+      const unsent = `SELECT DISTINCT ON (key) key, op, ${run}, true FROM (${again.outbox.unsent()}) WHERE key IS NOT NULL ORDER BY "offset"`;
       await session.run(`INSERT INTO ${unsentTable} ${unsent}`);
       await this.#want(`FROM ${unsentTable}`);
     }
     if (isPresent && changes.length > 0)
       await this.#want(`SELECT ${this.#key} AS k, arg_min(_op, ${sequenceColumn}), arg_max(_run_id, ${sequenceColumn}), true
         FROM (${allOf(changes)}) WHERE ${this.#key} IS NOT NULL GROUP BY k HAVING bool_or(_op <> 'delete')`);
-    if (again !== undefined && again.from !== 'from_outbox')
+    if (again?.isForeign)
       await this.#want(`SELECT key, 'update', ${sqlText(feed.run_id)}, true FROM (${again.outbox.storedKeys()})`);
     for (const list of [refused, erased]) {
       if (list.length === 0) continue;
@@ -146,9 +146,7 @@ export class RowsToSend {
   async #filter(): Promise<string | undefined> {
     const { again, isPresent } = this.#selection;
     const conditions: string[] = [];
-    if (again?.from === 'from_base')
-      conditions.push(`${recordId(this.#task.feed)} NOT IN (SELECT id FROM (${again.outbox.sent()}))`);
-    if (again?.from === 'from_outbox') {
+    if (again !== undefined) {
       // Of a key that was not sent, the present row counts, or that it is gone.
       const isGone = `(_op = 'delete' AND ${this.#key} NOT IN (${await this.#presentKeys()}))`;
       const isSent = `${this.#key} NOT IN (SELECT ${keyColumn} FROM ${unsentTable})`;

@@ -97,6 +97,23 @@ describe('a delivery of records', () => {
     expect(receiver.rows.get('a')).toMatchObject({ n: 3 });
   });
 
+  it.each([0, 1, 2])(
+    'corrects what an outbox of a folder that was put back has sent: %i of its records',
+    async (takes) => {
+      await stream.commit([insert('a', 1), insert('b', 1), gone('x', 1)]);
+      await deliver();
+      const putBack = stream.remember();
+      await stream.commit([update('a', 2), insert('c', 1), gone('b', 1)]);
+      receiver.takes = takes;
+      expect((await deliver()).status).toBe('failed');
+      receiver.takes = Number.POSITIVE_INFINITY;
+      putBack();
+      await stream.commit([insert('d', 4)]);
+      expect(await deliver()).toMatchObject({ status: 'ok', why: expect.stringContaining('made again') });
+      expect(new Map([...receiver.rows].map(([id, { n }]) => [id, n]))).toEqual(new Map(stream.rows));
+    },
+  );
+
   it('makes the waiting records again by the current rules, and does not send the sent ones again', async () => {
     await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
     receiver.takes = 2;
