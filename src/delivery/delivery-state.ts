@@ -3,6 +3,8 @@ import { dirname, join } from 'node:path';
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
+import { CdsyncError } from '../core/errors.js';
+import { lineContent, parseSealed, sealedLine } from '../core/sealed-json.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
 import type { Erasure } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -109,21 +111,46 @@ export function rejectsPath(layout: JobLayout, destination: string, stream: stri
   return join(layout.delivery(destination), 'rejects', `${stream}.jsonl`);
 }
 
-/** Reads a file of rejects; none if it cannot be read: a delivery that misses them makes the list again. */
-export async function readRejects(path: string): Promise<Reject[]> {
+/** The lines of a file of rejects. @throws if it is not whole; one of an earlier build has no checksums */
+function rejectsIn(text: string): Reject[] {
+  const lines = text.split('\n').filter((line) => line !== '');
+  if (parseSealed(lines[0] ?? '{}')?.isSealed === false) return lines.map((line) => JSON.parse(line) as Reject);
+  return lines.map((line, index) => {
+    const { line: _, of, ...reject } = lineContent(line, index + 1) as Reject & { line: number; of: number };
+    if (of !== lines.length) throw new Error('lines are missing');
+    return reject;
+  });
+}
+
+/**
+ * Reads a file of rejects. Of records that are sent, it is the only list of those that wait.
+ * @param begins whether the delivery begins a new list, and a damaged one does not matter
+ * @throws {CdsyncError} `state_unreadable`
+ */
+export async function listedRejects(path: string, { begins = false } = {}): Promise<Reject[]> {
   try {
-    const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line !== '');
-    return lines.map((line) => JSON.parse(line) as Reject);
-  } catch {
-    return [];
+    return rejectsIn(await readFile(path, 'utf8'));
+  } catch (cause) {
+    if (begins || (cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw new CdsyncError(`${path}, the list of what a destination refused, is damaged`, {
+      code: 'state_unreadable',
+      hint: 'cdsync push --full makes it again: it sends all records of the stream',
+      cause,
+    });
   }
+}
+
+/** The same where a delivery that misses them makes the list again: none if it cannot be read. */
+export function readRejects(path: string): Promise<Reject[]> {
+  return listedRejects(path, { begins: true });
 }
 
 /** Replaces a file of rejects; without rejects, removes it. */
 export async function writeRejects(path: string, rejects: readonly Reject[]): Promise<void> {
-  if (rejects.length === 0) return rm(path, { force: true });
+  if (rejects.length === 0) return rm(path, { recursive: true, force: true });
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await writeFileAtomically(path, rejects.map((reject) => `${JSON.stringify(reject)}\n`).join(''));
+  const lines = rejects.map((reject, index) => `${sealedLine({ ...reject, of: rejects.length }, index + 1)}\n`);
+  await writeFileAtomically(path, lines.join(''));
 }
 
 /** How many values of a list of rejects an earlier list does not have. */

@@ -11,7 +11,7 @@ import type {
 import type { JsonMember } from '../../sdk/json-text.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
-import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
+import { countNew, lastErasure, listedRejects, type Reject, rejectsPath, writeRejects } from '../delivery-state.js';
 import { DeliveryInput } from '../input.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
@@ -77,15 +77,20 @@ export class RecordDelivery {
     return join(this.#kept, 'outbox');
   }
 
+  /** @throws {CdsyncError} `state_unreadable` */
+  #listed(): Promise<Reject[]> {
+    return listedRejects(this.#rejects, { begins: this.#task.request.full || this.#task.request.adopt });
+  }
+
   /** One attempt: sends the rest of an earlier delivery, then the changes since. */
   async attempt(options: DestinationContext): Promise<Delivered> {
-    this.#refusedBefore ??= await readRejects(this.#rejects);
+    this.#refusedBefore ??= await this.#listed();
     const erasures = await readErasures(this.#task.context.layout, this.#task.feed.stream);
     const waiting = await this.#waiting(erasures);
     if (waiting !== undefined) await this.#empty(waiting, options);
     const outbox = await this.#next(erasures, waiting !== undefined);
     if (outbox !== undefined) await this.#empty(outbox, options);
-    const rejects = await readRejects(this.#rejects);
+    const rejects = await this.#listed();
     const refused = rejects.filter(({ is_waiting }) => !is_waiting);
     const newlyRefused = countNew(refused, this.#refusedBefore);
     // A person whose delete was not taken is still there.
@@ -154,7 +159,7 @@ export class RecordDelivery {
     const asked = this.#asked(erasures);
     const position = await readPosition(this.#kept);
     const { type, why } = planRecords(position, asked);
-    const refused = await readRejects(this.#rejects);
+    const refused = await this.#listed();
     if (type === 'nothing' && (refused.length === 0 || hasSent)) return undefined;
     if (why !== '') this.#why.add(why);
     if (type === 'adopt') {
@@ -252,7 +257,7 @@ export class RecordDelivery {
       }
     }
     const plan = planRecords(reached, asked);
-    const refused = await readRejects(this.#rejects);
+    const refused = await this.#listed();
     if (plan.why !== '') why.add(plan.why);
     const isRetried = plan.type === 'nothing' && refused.length > 0 && reached === position;
     if (plan.type === 'everything' || plan.type === 'changes' || isRetried) {
@@ -294,7 +299,7 @@ export class RecordDelivery {
     try {
       if (outbox.acknowledged.count < outbox.mark.records) {
         destination = await connector.open(options);
-        const before = [...((await readRejects(this.#rejects)) ?? []), ...outbox.acknowledged.rejects];
+        const before = [...(await this.#listed()), ...outbox.acknowledged.rejects];
         owed = await sendRecords({
           owed: new Map(before.flatMap(({ key, op = 'update' }) => (key === null ? [] : [[key, op] as const]))),
           destination,

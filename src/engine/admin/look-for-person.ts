@@ -3,7 +3,7 @@ import { rowKey } from '../../columns/row-hash.js';
 import type { JobConfig } from '../../config/config.js';
 import type { CdsyncError } from '../../core/errors.js';
 import { sqlTexts } from '../../core/sql.js';
-import { readDeliveryState, readRejects, rejectsPath } from '../../delivery/delivery-state.js';
+import { listedRejects, readDeliveryState, rejectsPath } from '../../delivery/delivery-state.js';
 import { outboxKeys } from '../../delivery/records/outbox.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { storeTable } from '../../snapshot/store-tables.js';
@@ -87,7 +87,7 @@ async function destinationPlaces(
 ): Promise<DestinationPlaces> {
   const { name, stream } = place;
   const state = (await readDeliveryState(layout, name)).streams[stream];
-  const rejects = await readRejects(rejectsPath(layout, name, stream));
+  const rejects = await listedRejects(rejectsPath(layout, name, stream));
   const records = await outboxKeys(join(layout.deliveredStream(name, stream), 'outbox')).catch(() => undefined);
   const session = await engine.database.connect();
   const waiting =

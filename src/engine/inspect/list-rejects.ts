@@ -1,6 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 import { nameHint } from '../../core/suggestions.js';
-import { type Reject, readRejects, rejectsPath } from '../../delivery/delivery-state.js';
+import { listedRejects, type Reject, rejectsPath } from '../../delivery/delivery-state.js';
 import type { JobLayout } from '../../storage/layout.js';
 
 /** A value, or a record, that a destination cannot hold. */
@@ -42,7 +42,7 @@ export async function listRejects(
     if (only.destinations?.includes(destination) === false) continue;
     for (const stream of streams) {
       if (only.streams?.includes(stream) === false) continue;
-      for (const { key, column, reason, run_id } of await readRejects(rejectsPath(layout, destination, stream)))
+      for (const { key, column, reason, run_id } of await listedRejects(rejectsPath(layout, destination, stream)))
         found.push({ destination, stream, key, column, reason, run_id });
     }
   }

@@ -176,6 +176,28 @@ describe('a delivery of records', () => {
     expect(receiver.rows.get('b')).toMatchObject({ n: 2 });
   });
 
+  it('reports a list of waiting records that is damaged, and sends all of them with --full', async () => {
+    await stream.commit(['a', 'b', 'c'].map((id) => insert(id, 1)));
+    receiver.failing = new Set(['b', 'c']);
+    expect(await deliver()).toMatchObject({ waiting: 2 });
+    receiver.failing = new Set();
+    said();
+    const path = join(stream.layout.delivery('crm'), 'rejects', 'members.jsonl');
+    const whole = await readFile(path);
+    const flipped = Buffer.from(whole);
+    flipped[12] = (flipped[12] as number) ^ 1;
+    // The first line alone is whole.
+    for (const damaged of [flipped, whole.subarray(0, 40), whole.subarray(0, whole.indexOf('\n') + 1)]) {
+      await writeFile(path, damaged);
+      expect(await deliver()).toMatchObject({ status: 'failed', error: { code: 'state_unreadable' } });
+    }
+    expect(said()).toEqual([]);
+    expect(await deliver({ full: true })).toMatchObject({ status: 'ok', waiting: 0 });
+    expect(said().sort()).toEqual(
+      expect.arrayContaining([expect.stringContaining(' b 1'), expect.stringContaining(' c 1')]),
+    );
+  });
+
   it('deletes what waited as an insert and is gone: the receiver may have it', async () => {
     await stream.commit([insert('a', 1), insert('b', 1)]);
     receiver.failing = new Set(['b']);
