@@ -1,6 +1,7 @@
-import { readFile, rename } from 'node:fs/promises';
+import { readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { entriesBelow } from '../../src/core/folders.js';
 import { canMount, onSmallDisk } from '../fixtures/shell.js';
 import { Workspace } from '../fixtures/workspace.js';
 
@@ -62,4 +63,23 @@ describe.skipIf(!canMount)('a disk that is too small', () => {
     );
     expect(stderr).toMatch(/warning: a run like the last needs up to .* MB, and .* are free in/);
   });
+});
+
+it('a plan says no less than small streams take, in a first run', async () => {
+  const streams = [
+    { ...members, index: 'small' },
+    { name: 'copy', source: 'sql', key: ['id'], query: 'select * from members' },
+    { name: 'segments', source: 'segments' },
+  ];
+  const records = Array.from({ length: 900 }, (_, n) =>
+    JSON.stringify({ id: `p${n}`, index_id: 'small', attributes: { n, tier: 'gold', city: `c${n}` } }),
+  );
+  await space.control('profiles', { index: 'small', records });
+  await space.configure('few', streams);
+  const { stdout } = await space.cdsync(['plan', 'few.json', '--json', '--quiet']);
+  await space.runWell('few');
+  const entries = (await entriesBelow(space.jobFolder('few'))).filter((entry) => entry.isFile());
+  const sizes = await Promise.all(entries.map((entry) => stat(join(entry.parentPath, entry.name))));
+  const { disk } = JSON.parse(stdout) as { disk: { need: { total: number } } };
+  expect(sizes.reduce((sum, { size }) => sum + size, 0)).toBeLessThan(disk.need.total);
 });

@@ -75,6 +75,8 @@ const maxStaged = 48e6;
 export const keyBytes = 30;
 /** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its staged record. */
 const tableFactor = 0.4;
+/** Growth of the store by a stream that changes, however few its rows are: DuckDB writes whole blocks for each table and column. */
+const leastGrowth = 2e6;
 /** If a larger share of the rows changes, the table is rebuilt beside the old one (see snapshot/apply.ts). */
 const rebuildShare = 0.1;
 
@@ -88,7 +90,8 @@ export function diskNeed(streams: readonly StreamSize[], store: StoreSize): Disk
     store.rows > 0 ? store.bytes / store.rows : tableFactor * stagedPerRow;
   const grows = (stream: StreamSize) => {
     const table = stream.rows * tablePerRow(stream);
-    return stream.changedShare > rebuildShare ? table : 2 * stream.changedShare * table;
+    const grown = stream.changedShare > rebuildShare ? table : 2 * stream.changedShare * table;
+    return stream.changedShare > 0 ? grown + leastGrowth : 0;
   };
   const staging = sum(streams.map(({ rows, stagedPerRow }) => Math.min(rows * stagedPerRow, maxStaged)));
   const parts = sum(
