@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { unescaped } from './unescaped.js';
 
 const shown = '[secret]';
 
@@ -113,62 +114,37 @@ function inBase64(text: string): string[] {
   });
 }
 
-const entities: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
-/** A longer text, such as a file of credentials, is looked for as it is: its lines and members are looked for too. */
-const longestSpelled = 400;
-
-function hexPattern(code: number, digits = 2): string {
-  const hex = code.toString(16).padStart(digits, '0');
-  return hex.replace(/[a-f]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
-}
-
-/** What escapes the next letter. */
-const backslashes = '(?:\\\\|%(?:25){0,9}5[cC]){0,31}';
-
-/** The signs of an entity of HTML, also in a URL. */
-const [and, number, end] = ['(?:&|%(?:25){0,9}26)', '(?:#|%(?:25){0,9}23)', '(?:;|%(?:25){0,9}3[bB])'];
-
-/** A pattern for a letter as URLs, forms, JSON, HTML, SQL and logs spell it, also one within the other. */
-function letterPattern(letter: string): string {
-  const code = letter.codePointAt(0) ?? 0;
-  const percent = [...Buffer.from(letter)].map((byte) => `%(?:25){0,9}${hexPattern(byte)}`).join('');
-  const units = Array.from({ length: letter.length }, (_, n) => hexPattern(letter.charCodeAt(n), 4));
-  const named = entities[letter];
-  const spelled = [
-    percent,
-    `${and}(?:amp${end}){0,9}(?:${number}0{0,6}${code}|${number}[xX]0{0,6}${hexPattern(code, 1)}${named === undefined ? '' : `|${named}`})${end}`,
-    units.map((unit) => `u${unit}`).join(backslashes),
-    ...(/\p{Cc}/u.test(letter) ? ['[nrt0]', 'x[0-9a-f]{2}', ' '] : []),
-    ...(letter === ' ' ? ['\\+'] : []),
-    ...(letter === "'" ? ["''"] : []),
-    `${letter.replace(/[.*+?^${}()|[\]\\/]/, '\\$&')}`,
-  ];
-  // Several of them become one space in a message.
-  return `(?:${backslashes}(?:${spelled.join('|')}))${/\p{Cc}/u.test(letter) ? '?' : ''}`;
-}
+const entities: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot' };
 
 function inHex(text: string): string[] {
   const digits = text.length < leastOfParts ? '' : Buffer.from(text).toString('hex');
   return digits === '' ? [] : [digits, digits.toUpperCase()];
 }
 
-/** A function that replaces a text in others, in all its spellings. */
-function replacing(text: string, as: string): (words: string) => string {
+/** The spellings of a text that can be looked for as they are. */
+function spellings(text: string): string[] {
   const form = new URLSearchParams([['', text]]).toString().slice(1);
-  const html = text.replace(/[&<>"']/g, (sign) => (sign === "'" ? '&#39;' : `&${entities[sign]};`));
-  const json = JSON.stringify(text).slice(1, -1);
-  const encoded = new Set([text, encodeURIComponent(text.toWellFormed()), form, json, html]);
-  const plain = [...encoded].flatMap((each) => [...inBase64(each), ...inHex(each)]);
-  const isSpelled = /[^\w.~-]/.test(text) && text.length <= longestSpelled;
-  const spelled = [...text.toWellFormed()].map((letter) =>
-    /[\w.~-]/.test(letter) ? letter.replace('.', '\\.') : letterPattern(letter),
-  );
-  const pattern = isSpelled ? new RegExp(spelled.join(''), 'g') : undefined;
-  const literal = isSpelled ? [text] : [text, json, encodeURIComponent(text.toWellFormed())];
-  return (words) => {
-    const rest = [...literal, ...plain].reduce((each, form) => each.replaceAll(form, as), words);
-    return pattern === undefined ? rest : rest.replace(pattern, () => as);
-  };
+  const html = text.replace(/[&<>"']/g, (sign) => `&${sign === "'" ? '#39' : entities[sign]};`);
+  const plain = [text, encodeURIComponent(text.toWellFormed()), form, JSON.stringify(text).slice(1, -1), html];
+  return [...plain, ...plain.flatMap((each) => [...inBase64(each), ...inHex(each)])];
+}
+
+/** Replaces texts in others, however those have escaped them. @param sought as {@link unescaped} has them */
+function replaceEscaped(text: string, sought: readonly string[], as: string): string {
+  const source = Buffer.from(text);
+  const { bytes, starts, ends } = unescaped(source);
+  const ranges: [from: number, to: number][] = [];
+  for (const each of sought)
+    for (let at = bytes.indexOf(each); at >= 0; at = bytes.indexOf(each, at + each.length))
+      ranges.push([starts[at] as number, ends[at + each.length - 1] as number]);
+  if (ranges.length === 0) return text;
+  const parts: string[] = [];
+  let done = 0;
+  for (const [from, to] of ranges.sort(([one], [other]) => one - other)) {
+    if (from >= done) parts.push(source.subarray(done, from).toString(), as);
+    done = Math.max(done, to);
+  }
+  return parts.join('') + source.subarray(done).toString();
 }
 
 /**
@@ -182,8 +158,16 @@ export function redactor(secrets: Iterable<Secret>, as = shown): (text: string) 
     for (const part of [value, ...partsOfUrl(value), ...partsOfDocument(value)])
       if (part.length >= leastLetters) parts.add(part);
   }
-  const longestFirst = [...parts].sort((a, b) => b.length - a.length).map((part) => replacing(part, as));
-  return (text) => longestFirst.reduce((rest, replace) => replace(rest), text);
+  const longestFirst = [...parts].sort((a, b) => b.length - a.length);
+  const literal = [...new Set(longestFirst.flatMap(spellings))];
+  const escaped = longestFirst
+    .filter((part) => /[^\w.~-]/.test(part))
+    .map((part) => unescaped(Buffer.from(part)).bytes)
+    .filter(({ length }) => length >= leastLetters);
+  return (text) => {
+    const rest = escaped.length === 0 ? text : replaceEscaped(text, escaped, as);
+    return literal.reduce((words, each) => words.replaceAll(each, as), rest);
+  };
 }
 
 interface Noted {

@@ -7,6 +7,7 @@ import { nameFault } from '../../../src/config/names.js';
 import { parseConfig } from '../../../src/config/parse.js';
 import { parseYaml } from '../../../src/config/yaml-document.js';
 import { printable, visible, withoutAddresses } from '../../../src/core/printable.js';
+import { redactor, Secret } from '../../../src/core/secret.js';
 import { pairsOf } from '../../../src/metrics/otlp.js';
 import { oneLine } from '../../../src/pages/format.js';
 import { databaseError, ownQueryError } from '../../../src/sdk/duckdb/errors.js';
@@ -18,6 +19,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   withoutAddresses,
   printable,
   visible,
+  'a secret of escapes': redactor([new Secret(`${'\\'.repeat(6)}b'''\n\n%%%&&&   c`)]),
   oneLine: (text) => oneLine(text, 100),
   'a query in braces': (text) =>
     parseYaml(`a: { query: select 1, ${text.replaceAll(/[[\]{}#:&*!|>'"%@`,?-]/g, 'x')} }`),
