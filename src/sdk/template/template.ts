@@ -119,6 +119,18 @@ function isBlankText(part: LiquidModule.Template): boolean {
   return str !== undefined && str.trim() === '';
 }
 
+const plainPlaceholder = /\{\{\s*([A-Za-z_][\w-]*)\s*\}\}/;
+
+/** Fills in a text whose placeholders are columns without filters, without the engine, which takes several times as long. */
+function joined(text: string, write: (value: TemplateValue) => string): ((row: TemplateRow) => string) | undefined {
+  // Literals and names in turn.
+  const parts = text.split(plainPlaceholder).map((part, at) => (at % 2 === 0 ? unmarked(part) : part));
+  const isPlain = (part: string, at: number) =>
+    at % 2 === 0 ? !isTemplate(part) && !part.endsWith('{') : !words.has(part);
+  if (!parts.every(isPlain)) return undefined;
+  return (row) => parts.map((part, at) => (at % 2 === 0 ? part : write(parseExactly(row.json(part))))).join('');
+}
+
 function compileText(
   text: string,
   write: (value: TemplateValue) => string,
@@ -127,7 +139,7 @@ function compileText(
   const parsed = parseTemplate(text, write);
   const columns = columnsOf(text, parsed);
   const names = columns.map(({ name }) => name);
-  const rendered = (row: TemplateRow) => renderText(parsed, row.scope(names), write);
+  const rendered = joined(text, write) ?? ((row: TemplateRow) => renderText(parsed, row.scope(names), write));
   return { columns, text: rendered, value: rendered, json: (row) => JSON.stringify(rendered(row)) };
 }
 
