@@ -27,12 +27,7 @@ const people = {
   index: 'people',
   guards: { max_deleted: 'off', max_changed: 'off' },
 };
-/** More rows with each call: what was approved once would not be held again. */
-let impossibleRows = 0;
-function impossible() {
-  impossibleRows += 1_000_000;
-  return { min_rows: impossibleRows };
-}
+const impossible = { min_rows: 1_000_000 };
 
 const serve = (rows: People) =>
   space.control('profiles', {
@@ -44,6 +39,8 @@ const serve = (rows: People) =>
 interface Series {
   readonly job: string;
   readonly bucket: boolean;
+  /** Whether the ledger that was committed last was approved: no limit that it breaks holds a larger one. */
+  isApproved?: boolean;
 }
 
 /** @param held the streams that a guard holds */
@@ -53,7 +50,7 @@ function configure({ job, bucket }: Series, held: readonly string[] = []): Promi
       max_deleted: 'off',
       max_changed: 'off',
       min_rows: 0,
-      ...(held.includes(stream.name) ? impossible() : {}),
+      ...(held.includes(stream.name) ? impossible : {}),
     };
     return { ...stream, guards };
   });
@@ -117,12 +114,14 @@ async function runWith(series: Series, event: DayEvent, seed: number): Promise<b
     expect(code === 0, `${event}: ${code} ${stderr}`).toBe(isWell);
     return isWell && event !== 'only people';
   }
-  expect(code, stderr).toBe(3);
+  expect(code, stderr).toBe(series.isApproved ? 0 : 3);
+  if (series.isApproved) return true;
   for (const name of names) expect(streamOf(ran, name).status).toBe('held');
   if (event === 'held') return false;
   const decision = await space.cdsync([event === 'held, approved' ? 'approve' : 'discard', `${job}.json`, ran.run_id]);
   expect(decision.code, decision.stderr).toBe(0);
-  return event === 'held, approved';
+  series.isApproved = event === 'held, approved';
+  return series.isApproved;
 }
 
 const count = Number(process.env.CDSYNC_TEST_LEDGERS ?? 1);
@@ -142,6 +141,7 @@ async function compare(seed: number, series: Series): Promise<void> {
     const isCommitted = await runWith(series, event, seed * 100 + number);
     if (event !== 'fails' && event !== 'people held' && event !== 'only ledger') stored = population.people;
     if (isCommitted && stored !== undefined) ledger.commit(stored);
+    if (isCommitted && !event.startsWith('held')) series.isApproved = false;
     expect(shown(await published(series)), `run ${number}: ${event}`).toEqual(shown(ledger));
   }
   expect(ledger.became.size).toBeGreaterThan(10);
