@@ -132,7 +132,7 @@ export async function listedRejects(path: string, { begins = false } = {}): Prom
     return rejectsIn(await readFile(path, 'utf8'));
   } catch (cause) {
     if (begins || (cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new CdsyncError(`${path}, the list of what a destination refused, is damaged`, {
+    throw new CdsyncError(`${path}, the list of refused and waiting values, is damaged`, {
       code: 'state_unreadable',
       hint: 'cdsync push --full makes it again: it sends all records of the stream',
       cause,

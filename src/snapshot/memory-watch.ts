@@ -31,7 +31,7 @@ const checkMs = 50;
 const excess = 2;
 const leastExcessMb = 256;
 
-/** In MB: what the process has outside of JavaScript. */
+/** In MB: the memory of the process outside of JavaScript. */
 function nativeMb(): number {
   const { rss, heapTotal, external } = process.memoryUsage();
   return (rss - heapTotal - external) / 1_000_000;
@@ -61,7 +61,7 @@ export class MemoryWatch {
     return this.#settled;
   }
 
-  /** @throws {CdsyncError} `memory_exceeded`, while the work goes on */
+  /** @throws {CdsyncError} `memory_exceeded`, while the work continues */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const working = work();
     this.#settled = working.catch(() => undefined);

@@ -118,7 +118,7 @@ export interface Published {
 
 interface PublishedOptions {
   readonly memoryMb: number;
-  /** What the whole process may use; `memoryMb` if it is left out. */
+  /** The limit of the whole process; `memoryMb` if it is left out. */
   readonly processMb?: number;
   readonly threads: number;
   /**

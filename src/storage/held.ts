@@ -112,7 +112,7 @@ export async function damagedHeld(layout: JobLayout, streams: readonly string[])
 }
 
 export function heldUnreadable({ stream, run_id: runId, path }: DamagedHeld): CdsyncError {
-  return new CdsyncError(`what run ${runId} held is damaged: ${path} cannot be read`, {
+  return new CdsyncError(`the held result of run ${runId} is damaged: ${path} cannot be read`, {
     code: 'state_unreadable',
     stream,
     hint: `discard it and run again: cdsync discard ${runId}`,
