@@ -43,7 +43,7 @@ export class FolderStore implements Store {
     return this.#classified(async () => {
       for (const path of [target, scratch])
         await makeFolders(dirname(path), 0o700 | (this.#mode & 0o444) | ((this.#mode & 0o444) >> 2));
-      // What has the name could be a link that leads elsewhere.
+      // A file of the name could be a link to another folder.
       if (scratch !== target || replaces) await rm(scratch, { force: true });
       if (!(await this.#copy(local, scratch))) return 'taken';
       const { size } = await stat(scratch);

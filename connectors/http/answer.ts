@@ -265,7 +265,7 @@ function isRead({ isOwn, response: { results, success, count } }: Form): boolean
 }
 
 /**
- * What a response says of each record; undefined if it names none. Of one that refuses the request, results that are about something
+ * The verdict of a response on each record; undefined if it names none. Of one that refuses the request, results that are about something
  * else do not count.
  * @throws {ResultsMisfit}
  */

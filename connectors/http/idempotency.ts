@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type OutgoingRecord, readStateIfUsable, writeStateFile } from '../../src/sdk/index.js';
 
 type Ids = readonly Pick<OutgoingRecord, 'id'>[];
-/** So many failures are kept: a record that is gone is never taken. */
+/** Failures that are kept: a record that is gone is never taken. */
 const maxKept = 10_000;
 const keptSchema = z.object({ failures: z.record(z.string(), z.number()) });
 

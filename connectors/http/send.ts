@@ -256,7 +256,7 @@ export class HttpDestination implements RecordDestination {
     if (this.#passed > 0 || this.#refusedAlone < maxRefusedAtFirst) return;
     throw new CdsyncError(`the first ${maxRefusedAtFirst} records were all refused: ${reason}`, {
       code: 'records_refused',
-      hint: 'correct the template, the login or the receiver: see what is sent with cdsync push --dry-run --show-values',
+      hint: 'correct the template, the login or the receiver: see the requests with cdsync push --dry-run --show-values',
     });
   }
 

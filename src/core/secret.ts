@@ -192,7 +192,7 @@ export function noteSecrets(secrets: Iterable<Secret>): void {
 }
 
 /**
- * The text without the secrets of all destinations that were opened. It comes before any other change of a text: a part that is cut off or
+ * The text without the secrets of all destinations that were opened. It precedes any other change of a text: a part that is cut off or
  * hidden for another reason would leave a rest that nothing finds.
  */
 export function withoutNotedSecrets(text: string): string {

@@ -9,7 +9,7 @@ interface Unescaped {
 const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
 /**
- * What stands for something else, over bytes: percent codes; entities of HTML; `\u0027`, `\x27` and `\n` of programs and JSON, with any
+ * Spellings of other characters, over bytes: percent codes; entities of HTML; `\u0027`, `\x27` and `\n` of programs and JSON, with any
  * number of backslashes; other backslashes; quotes that SQL doubles; blanks, which a message joins and a form writes as `+`.
  */
 const escapes =
@@ -22,7 +22,7 @@ function ofCode(code: number): string {
   return code > 0x10ffff ? '' : Buffer.from(String.fromCodePoint(code)).toString('latin1');
 }
 
-/** What an escape stands for; nothing for a blank, and for what only escapes the next character. */
+/** The characters of an escape; none for a blank, and for backslashes that only escape the next character. */
 function meant(written: string, { percent, decimal, hex, name, units, byte }: Record<string, string | undefined>) {
   if (percent ?? byte) return String.fromCharCode(Number.parseInt(percent ?? byte ?? '', 16));
   if (decimal !== undefined) return ofCode(Number(decimal));

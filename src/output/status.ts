@@ -98,7 +98,7 @@ function lastingFailures(
   });
 }
 
-/** The newest reports, of which the status is made. */
+/** Reports that the status reads, from the newest. */
 const shownReports = 5;
 
 /** Reads reports, journals and manifests, never the store, so that it also works during a run. */

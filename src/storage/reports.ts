@@ -32,7 +32,7 @@ export async function damagedReports(layout: JobLayout, runs: readonly string[])
   for (const runId of runs) {
     if ((await readReport(layout, runId)) !== undefined) continue;
     const message = `the report of run ${runId} is damaged: ${layout.report(runId)} cannot be read`;
-    const hint = 'name another run: cdsync report RUN; the next run writes a report of its own';
+    const hint = 'name another run: cdsync report RUN; the next run writes its own report';
     damaged.push(new CdsyncError(message, { code: 'state_unreadable', hint }));
   }
   return damaged;

@@ -48,7 +48,7 @@ const ascii = (text: string) =>
     (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-/** How a server may quote what it was sent. */
+/** How a server may quote a request. */
 const spellings: Record<string, (text: string) => string> = {
   'as it is': (text) => text,
   'as JSON': (text) => JSON.stringify(text),

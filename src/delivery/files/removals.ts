@@ -13,7 +13,7 @@ interface Removed {
   readonly failure?: { readonly files: number; readonly error: unknown };
 }
 
-/** Removes a file, and what is beside it alone. @returns whether it was there */
+/** Removes a file, and its own companions. @returns whether it was there */
 async function removeFile(place: FilePlace, { name, companions }: HandedFile, others: readonly HandedFile[]) {
   const shared = new Set(others.flatMap((other) => (other.name === name ? [] : other.companions)));
   // The file last: while it is there, all names are known.

@@ -71,7 +71,7 @@ type OutboxPlan =
       readonly type: 'again';
       readonly why: string;
       readonly since: number | undefined;
-      /** Whether what was sent of it is of another storage folder. */
+      /** Whether its sent records are of another storage folder. */
       readonly isForeign: boolean;
     };
 export type OutboxAgain = Extract<OutboxPlan, { type: 'again' }>;

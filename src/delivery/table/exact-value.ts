@@ -108,7 +108,7 @@ function shapeOf(type: ColumnType): Shape {
 
 /**
  * The list or object of a JSON value, or of one of another type, if it is written as that value is, else NULL. In a snapshot, the
- * members of JSON are sorted, and none is NULL.
+ * members of JSON are sorted, and never NULL.
  */
 function ofNested(from: StreamValue, { duckdbType }: DeclaredType): string {
   // Integers of 39 digits fit into DuckDB's type, and into no file.

@@ -210,7 +210,7 @@ describe('responses', () => {
     expect(result).toMatchObject({ type: 'again', reason: expect.stringMatching(/200 OK with JSON that has no end$/) });
   });
 
-  it('by order of which one has no status acknowledge nothing: halves', async () => {
+  it('by order, one without a status, acknowledge nothing: halves', async () => {
     receiver().reset(({ body }, response) =>
       json(response, 200, { items: idsOf(body).map((id) => ({ index: id === 'k-1' ? {} : { status: 201 } })) }),
     );

@@ -98,7 +98,7 @@ describe('a delivery of records', () => {
   });
 
   it.each([0, 1, 2])(
-    'corrects what an outbox of a folder that was put back has sent: %i of its records',
+    'corrects the sent records of an outbox of a folder that was put back: %i of its records',
     async (takes) => {
       await stream.commit([insert('a', 1), insert('b', 1), gone('x', 1)]);
       await deliver();
