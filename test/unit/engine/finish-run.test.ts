@@ -16,7 +16,7 @@ describe('what follows from a run', () => {
     const run = (finished: (report: JobReport) => Promise<void>) =>
       ({
         config: parse(withStream(...members)),
-        job: { name: 'a' },
+        job: { name: 'a', destinations: ['lake'] },
         layout: new JobLayout('/dev/null', 'nightly'),
         report: { run_id: '20261101T020000Z-aaaaaa' },
         clock: { now: () => 0 },
