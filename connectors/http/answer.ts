@@ -217,7 +217,8 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
       ...{ type: 'again', isForAll: false, isUnanswered: true },
       reason: `${sent.host} answered ${said(status)} with JSON that has no end`,
     };
-  if (accepted && isPage(response))
+  // Many servers say with a page that there is nothing to delete.
+  if (accepted && status < 300 && isPage(response))
     throw loadRefused(`${sent.host} answered ${said(status)} with a page for people, which acknowledges nothing`, {
       hint: 'is `url` right, and is the login? Pages to log in are answered so',
     });

@@ -1,6 +1,7 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../../src/core/run-report.js';
+import type { OutgoingRecord } from '../../../src/sdk/index.js';
 import { httpDestinations, json, types } from '../../fixtures/http-destinations.js';
 import { deliver, someRecords } from '../../fixtures/record-driver.js';
 import { Workspace } from '../../fixtures/workspace.js';
@@ -91,6 +92,13 @@ describe('responses', () => {
   ])('with a page for people acknowledge nothing: %s', async (page, type) => {
     receiver().reset((_, response) => response.writeHead(200, { 'content-type': type }).end(page));
     await expect(once({}, someRecords(1))).rejects.toMatchObject({ code: 'destination_refused' });
+  });
+
+  it.each([404, 410])('of %d with a page for people acknowledge a delete', async (status) => {
+    const page = '<!DOCTYPE html><html><body>Cannot DELETE /x</body></html>';
+    receiver().reset((_, response) => response.writeHead(status, { 'content-type': 'text/html' }).end(page));
+    const gone = [{ ...(someRecords(1)[0] as OutgoingRecord), op: 'delete' as const }];
+    expect(types(await once({ delete: { method: 'delete', body: 'none' } }, gone))).toEqual(['acknowledged']);
   });
 
   it.each([
