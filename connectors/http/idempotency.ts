@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { type OutgoingRecord, readStateIfUsable, writeStateFile } from '../../src/sdk/index.js';
+import { type OutgoingRecord, readStateIfUsable } from '../../src/sdk/index.js';
+import { writeKept } from './kept-state.js';
 
 type Ids = readonly Pick<OutgoingRecord, 'id'>[];
 /** Failures that are kept: a record that is gone is never taken. */
@@ -51,6 +52,6 @@ export class IdempotencyKeys {
 
   async close(): Promise<void> {
     const newest = [...this.#failures].slice(-maxKept);
-    if (this.#isChanged) await writeStateFile(this.#path, { failures: Object.fromEntries(newest) });
+    if (this.#isChanged) await writeKept(this.#path, { failures: Object.fromEntries(newest) });
   }
 }

@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import {
   CdsyncError,
   type DestinationContext,
@@ -49,7 +48,6 @@ export default recordConnector({
     const exchange = await Exchange.open(options);
     try {
       // In the folder that deliveries use: a server that replaces the refresh token takes the old one no more.
-      await mkdir(keptFolder, { recursive: true, mode: 0o700 });
       const credentials = await new Login(options.auth, exchange, keptFolder, notice).credentials(signal);
       const { test, auth } = options;
       const asked = test?.url ?? plainPart(options.url.reveal());
@@ -120,7 +118,6 @@ async function opened(context: DestinationContext<HttpShape>) {
     import('./send.js'),
     import('./idempotency.js'),
   ]);
-  await mkdir(keptFolder, { recursive: true, mode: 0o700 });
   const exchange = await Exchange.open(options);
   exchange.expect(plainPart(options.url.reveal()));
   const rate = await Rate.open(limitsOf(options), keptFolder);

@@ -8,9 +8,9 @@ import {
   type OptionValues,
   readStateIfUsable,
   unavailable,
-  writeStateFile,
 } from '../../src/sdk/index.js';
 import type { Exchange } from './exchange.js';
+import { writeKept } from './kept-state.js';
 import type { HttpShape } from './options.js';
 
 type Auth = NonNullable<OptionValues<HttpShape>['auth']>;
@@ -134,7 +134,7 @@ export class Login {
     if (token === undefined) throw refusedLogin(oauth2, response);
     const { access_token: text, expires_in: seconds, refresh_token: next, scope: got } = token;
     if (typeof next === 'string' && next !== refresh && grant === 'refresh_token')
-      await writeStateFile(this.#kept, { configured, replaced: next });
+      await writeKept(this.#kept, { configured, replaced: next });
     const missing = scope?.split(' ').filter((word) => typeof got === 'string' && !got.split(' ').includes(word)) ?? [];
     if (missing.length > 0)
       this.#notice(`the login was given less than \`scope\` asks for: ${missing.join(' ')} is missing`);

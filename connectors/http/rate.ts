@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readStateIfUsable, sleep, writeStateFile } from '../../src/sdk/index.js';
+import { readStateIfUsable, sleep } from '../../src/sdk/index.js';
+import { writeKept } from './kept-state.js';
 
 interface RateLimit {
   readonly requests?: number | undefined;
@@ -134,7 +135,7 @@ export class Rate {
   async #save(): Promise<void> {
     this.#savedAt = Date.now();
     const kept = this.#windows.map((window) => [JSON.stringify(window.limit), window.kept(this.#savedAt)]);
-    await writeStateFile(this.#path, { limits: Object.fromEntries(kept) });
+    await writeKept(this.#path, { limits: Object.fromEntries(kept) });
   }
 
   async close(): Promise<void> {
