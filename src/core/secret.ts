@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { unescaped } from './unescaped.js';
+import { entities, unescaped } from './unescaped.js';
 
 const shown = '[secret]';
 
@@ -114,8 +114,6 @@ function inBase64(text: string): string[] {
   });
 }
 
-const entities: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot' };
-
 function inHex(text: string): string[] {
   const digits = text.length < leastOfParts ? '' : Buffer.from(text).toString('hex');
   return digits === '' ? [] : [digits, digits.toUpperCase()];
@@ -124,7 +122,8 @@ function inHex(text: string): string[] {
 /** The spellings of a text that can be looked for as they are. */
 function spellings(text: string): string[] {
   const form = new URLSearchParams([['', text]]).toString().slice(1);
-  const html = text.replace(/[&<>"']/g, (sign) => `&${sign === "'" ? '#39' : entities[sign]};`);
+  const names = new Map(Object.entries(entities).map(([name, sign]) => [sign, sign === "'" ? '#39' : name]));
+  const html = text.replace(/[&<>"']/g, (sign) => `&${names.get(sign)};`);
   const plain = [text, encodeURIComponent(text.toWellFormed()), form, JSON.stringify(text).slice(1, -1), html];
   return [...plain, ...plain.flatMap((each) => [...inBase64(each), ...inHex(each)])];
 }

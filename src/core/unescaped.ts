@@ -6,14 +6,15 @@ interface Unescaped {
   readonly ends: readonly number[];
 }
 
-const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+/** Names of characters in HTML. */
+export const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
 /**
  * Spellings of other characters, over bytes: percent codes; entities of HTML; `\u0027`, `\x27` and `\n` of programs and JSON, with any
  * number of backslashes; other backslashes; quotes that SQL doubles; blanks, which a message joins and a form writes as `+`.
  */
 const escapes =
-  /%(?<percent>[\da-f]{2})|&(?:#(?<decimal>\d{1,9})|#x(?<hex>[\da-f]{1,7})|(?<name>amp|lt|gt|quot|apos));|(?<units>(?:\\+u[\da-f]{4})+)|\\+(?:x(?<byte>[\da-f]{2})|[nrt0])|\\+|'{2,}|[\s\0-\x20\x7f+]+/gi;
+  /%(?<percent>[\da-f]{2})|&(?:#(?<decimal>\d{1,9})|#x(?<hex>[\da-f]{1,7})|(?<name>amp|lt|gt|quot|apos));|(?<units>(?:\\+u[\da-f]{4})+)|\\+(?:x(?<byte>[\da-f]{2})|[nrt0])|\\+|'{2,}|[\0-\x20\x7f+]+/gi;
 
 /** A text that is escaped more often is not understood. */
 const maxDepth = 12;

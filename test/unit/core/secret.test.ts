@@ -104,3 +104,7 @@ it('a secret of a destination is taken out of a text before anything else is', (
   expect(printable(`no login ${login}`)).toBe('no login [secret]');
   expect(printable(`${'.'.repeat(290)}${login}`)).toBe(`${'.'.repeat(290)}[secret]`);
 });
+
+it('a secret that ends with a letter of several bytes leaves nothing of it', () => {
+  expect(words(['voilà'])('(voilà) (voil%C3%A0)')).toBe('([secret]) ([secret])');
+});
