@@ -1,74 +1,21 @@
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { DestinationConfig } from '../../../../src/config/destination-config.js';
-import { deliverTo } from '../../../../src/delivery/deliver.js';
-import type { DeliveryRequest, StreamDelivery } from '../../../../src/delivery/delivery.js';
-import { type PlannedStream, planDeliveries } from '../../../../src/delivery/plan-deliveries.js';
 import { readPosition } from '../../../../src/delivery/records/position.js';
-import { writeFeed } from '../../../../src/snapshot/feed.js';
-import { addErasure } from '../../../../src/storage/erasures.js';
-import { JumpingClock } from '../../api/clocks.js';
-import { type Change, PublishedStream } from '../published-stream.js';
-import { Receiver } from './receiver.js';
+import type { PublishedStream } from '../published-stream.js';
+import { Delivering, dropped, gone, insert, update } from './delivering.js';
+import type { Receiver } from './receiver.js';
 
+let delivering: Delivering;
 let stream: PublishedStream;
 let receiver: Receiver;
-let columns: DestinationConfig['columns'];
 beforeEach(async () => {
-  [stream, receiver, columns] = [await PublishedStream.open(), new Receiver(), new Map()];
+  delivering = await Delivering.open();
+  ({ stream, receiver } = delivering);
 });
-afterEach(() => stream.close());
+afterEach(() => delivering.close());
 
-const dropped = { drop: true, rename: undefined } as unknown as ReturnType<DestinationConfig['columns']['get']> &
-  object;
-
-function requested(own: Partial<DestinationConfig> = {}) {
-  const destination: DestinationConfig = {
-    ...{ name: 'crm', connector: receiver.connector, streams: ['members'], mode: 'mirror', columns },
-    ...{ table: '{stream}', deletes: 'hard', verify: 'rows', verifyEvery: undefined, onReject: 'continue' },
-    ...{ onTypeChange: 'variant_column', options: { url: 'x' }, place: () => 'cdsync.yaml:1:1' },
-    ...own,
-  };
-  const context = {
-    layout: stream.layout,
-    resources: { memoryMb: 128, threads: 1 },
-    clock: new JumpingClock(),
-    signal: new AbortController().signal,
-    service: { sendEvent: () => Promise.reject(new Error('it sends none')) },
-    notice: () => undefined,
-  };
-  const flags = { full: false, adopt: false, recreate: false, verify: false };
-  return { context, request: { destination, streams: ['members'], ...flags } };
-}
-
-async function deliver(
-  asked: Partial<DeliveryRequest> = {},
-  own: Partial<DestinationConfig> = {},
-): Promise<StreamDelivery> {
-  await writeFeed(stream.layout, stream.feed);
-  const { context, request } = requested(own);
-  const [delivered] = await deliverTo(context, { ...request, ...asked }, []);
-  return delivered as StreamDelivery;
-}
-
-/** The plan of a push. */
-async function planned(): Promise<PlannedStream> {
-  await writeFeed(stream.layout, stream.feed);
-  const { context, request } = requested();
-  const [found] = await planDeliveries(context, request);
-  return found as PlannedStream;
-}
-
-async function forget(id: string): Promise<void> {
-  await addErasure(stream.layout, 'members', [id], Date.now());
-  await stream.forget(id);
-}
-
-const insert = (id: string, n: number): Change => ({ op: 'insert', id, n });
-const update = (id: string, n: number): Change => ({ op: 'update', id, n });
-const gone = (id: string, n: number): Change => ({ op: 'delete', id, n });
+const deliver: Delivering['deliver'] = (...asked) => delivering.deliver(...asked);
 const said = () => receiver.got.splice(0).map(({ op, key, data }) => `${op} ${key} ${data.n ?? '-'}`);
 
 describe('a delivery of records', () => {
@@ -118,7 +65,7 @@ describe('a delivery of records', () => {
     await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
     receiver.takes = 2;
     expect((await deliver()).status).toBe('failed');
-    columns = new Map([['n', dropped]]);
+    delivering.columns = new Map([['n', dropped]]);
     receiver.takes = Number.POSITIVE_INFINITY;
     expect(await deliver()).toMatchObject({
       status: 'ok',
@@ -144,7 +91,7 @@ describe('a delivery of records', () => {
     said();
     await stream.commit([insert('b', 1), update('a', 2)]);
     await stream.commit([update('b', 2)]);
-    columns = new Map([['n', dropped]]);
+    delivering.columns = new Map([['n', dropped]]);
     expect((await deliver()).status).toBe('ok');
     expect(said().sort()).toEqual(['insert b -', 'update a -']);
   });
@@ -240,7 +187,7 @@ describe('a delivery of records', () => {
       damaged[at] = (damaged[at] as number) ^ (1 << (place % 8));
       await writeFile(path, damaged);
       expect(await deliver()).toMatchObject({ status: 'failed', rows: 0, error: { code: 'state_unreadable' } });
-      expect((await planned()).error).toMatchObject({ code: 'state_unreadable' });
+      expect((await delivering.planned()).error).toMatchObject({ code: 'state_unreadable' });
     }
     expect(said()).toEqual([]);
     await writeFile(path, whole);
@@ -266,7 +213,7 @@ describe('a delivery of records', () => {
     await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
     receiver.takes = 2;
     await deliver();
-    await forget('d');
+    await delivering.forget('d');
     receiver.takes = Number.POSITIVE_INFINITY;
     expect((await deliver()).status).toBe('ok');
     expect(said()).toEqual(['insert a 1', 'insert b 1', 'delete d -', 'insert c 1']);
@@ -310,13 +257,19 @@ describe('a delivery of records', () => {
 
   it('is foretold, and nothing is written for it', async () => {
     await stream.commit([insert('a', 1), insert('b', 1), insert('c', 1)]);
-    expect((await planned()).plan).toMatchObject({ action: 'append', rows: { insert: 3, update: 0, delete: 0 } });
+    expect((await delivering.planned()).plan).toMatchObject({
+      action: 'append',
+      rows: { insert: 3, update: 0, delete: 0 },
+    });
     receiver.takes = 2;
     await deliver();
-    expect((await planned()).plan).toMatchObject({ rows: { insert: 1 }, why: 'records wait that were not sent' });
+    expect((await delivering.planned()).plan).toMatchObject({
+      rows: { insert: 1 },
+      why: 'records wait that were not sent',
+    });
     await stream.commit([update('a', 2), gone('c', 1)]);
-    columns = new Map([['n', dropped]]);
-    const { plan } = await planned();
+    delivering.columns = new Map([['n', dropped]]);
+    const { plan } = await delivering.planned();
     expect([plan?.rows, plan?.why]).toEqual([
       { insert: 0, update: 1, delete: 1 },
       expect.stringContaining('made again: rules have changed'),
@@ -325,7 +278,7 @@ describe('a delivery of records', () => {
     receiver.got.length = 0;
     await deliver();
     expect(said()).toEqual(['delete c -', 'update a -']);
-    expect((await planned()).plan).toMatchObject({ action: 'nothing' });
+    expect((await delivering.planned()).plan).toMatchObject({ action: 'nothing' });
   });
 
   it('continues after changes were skipped that are gone, if asked to', async () => {
@@ -338,76 +291,5 @@ describe('a delivery of records', () => {
     said();
     await deliver({ full: true });
     expect(said()).toEqual(['insert a 3', 'insert b 1']);
-  });
-});
-
-type Event =
-  | { readonly type: 'changes'; readonly keys: readonly string[] }
-  | { readonly type: 'deliver'; readonly takes: number; readonly refused: readonly string[] }
-  | { readonly type: 'rule' }
-  | { readonly type: 'forget'; readonly key: string };
-
-const key = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f');
-const events: fc.Arbitrary<Event> = fc.oneof(
-  {
-    weight: 5,
-    arbitrary: fc.record({ type: fc.constant('changes' as const), keys: fc.uniqueArray(key, { minLength: 1 }) }),
-  },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      type: fc.constant('deliver' as const),
-      takes: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.integer({ min: 0, max: 8 })),
-      refused: fc.oneof(fc.constant([]), fc.uniqueArray(key, { maxLength: 2 })),
-    }),
-  },
-  { weight: 1, arbitrary: fc.constant({ type: 'rule' as const }) },
-  { weight: 1, arbitrary: fc.record({ type: fc.constant('forget' as const), key }) },
-);
-
-describe('a receiver that keeps the last image of each key', () => {
-  it.each(['mirror', 'append'] as const)('has the snapshot in the end, after any days, in mode %s', async (mode) => {
-    const property = fc.asyncProperty(fc.array(events, { maxLength: 14 }), async (days) => {
-      await stream.close();
-      [stream, receiver, columns] = [await PublishedStream.open(), new Receiver(), new Map()];
-      const erased = new Set<string>();
-      let n = 1;
-      const send = () => deliver({}, { mode });
-      await stream.commit([insert('a', 1), insert('b', 1)]);
-      for (const day of days) {
-        n += 1;
-        if (day.type === 'rule') columns = new Map(columns.size === 0 ? [['n', dropped]] : []);
-        if (day.type === 'changes') {
-          const changes = day.keys.map((id, index): Change => {
-            const before = stream.rows.get(id);
-            if (before === undefined) return insert(id, n);
-            return index % 3 === 2 ? gone(id, Number(before)) : update(id, n);
-          });
-          for (const { id } of changes) erased.delete(id);
-          await stream.commit(changes);
-        }
-        if (day.type === 'forget' && stream.rows.has(day.key)) {
-          await forget(day.key);
-          erased.add(day.key);
-          receiver.got.length = 0;
-        }
-        if (day.type === 'deliver') {
-          [receiver.takes, receiver.refused] = [day.takes, new Set(day.refused)];
-          const before = receiver.got.length;
-          await send();
-          for (const { key: sent, op, data } of receiver.got.slice(before)) {
-            if (columns.size > 0) expect(data).not.toHaveProperty('n');
-            if (erased.has(sent)) expect([op, data.n ?? null]).toEqual(['delete', null]);
-          }
-        }
-      }
-      [receiver.takes, receiver.refused] = [Number.POSITIVE_INFINITY, new Set()];
-      await send();
-      expect((await send()).status).toBe('ok');
-      expect([...receiver.rows.keys()].sort()).toEqual([...stream.rows.keys()].sort());
-      for (const [id, row] of receiver.rows) if ('n' in row) expect([id, row.n]).toEqual([id, stream.rows.get(id)]);
-      expect(await deliver({}, { mode })).toMatchObject({ status: 'ok', action: 'nothing' });
-    });
-    await fc.assert(property, { numRuns: 10 });
   });
 });
