@@ -39,7 +39,9 @@ async function resetDestinationShown(args: StateArguments, destination: string):
   );
   output.document({ job: reset.job, destination, streams: reset.streams });
   output.result(`forgot the local state of destination ${destination}: ${reset.streams.join(', ')}`);
-  output.advice('its tables stay as they are; cdsync push --full sends everything once more');
+  output.advice(
+    'its tables stay as they are; cdsync push --full sends everything once more, and deletes of erased people',
+  );
 }
 
 const resetCommand: CommandModule<CommonArguments, StateArguments> = {
@@ -49,7 +51,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
     jobOption(configPositional(parser)).options({
       stream: many('only this stream; may be given again'),
       destination: textOption(
-        'forget the local state of this destination instead: rows that it refused, and how far an event stream or a webhook is',
+        'forget the local state of this destination instead: rows that it refused, and how far `event_stream`, `http` and `export` are',
       ),
       partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),

@@ -10,6 +10,7 @@ import type { Connector, DestinationContext } from '../sdk/destination.js';
 import { reachingMs } from '../sdk/silence.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
+import { readErasures } from '../storage/erasures.js';
 import { JobLock } from '../storage/job-lock.js';
 import { deliveryShare } from '../storage/memory-plan.js';
 import { sharesOf } from '../storage/memory-shares.js';
@@ -24,7 +25,7 @@ import {
   type StreamDelivery,
   type StreamTask,
 } from './delivery.js';
-import { rememberDelivery, rememberOwed, workFolder } from './delivery-state.js';
+import { lastErasure, rememberBegin, rememberDelivery, rememberOwed, workFolder } from './delivery-state.js';
 import { FileDelivery } from './files/file-delivery.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { AwayForLong } from './records/record-sender.js';
@@ -203,6 +204,7 @@ class Delivering {
     const folder = join(this.#folder, stream);
     const delivery = this.#delivery(feed, session, folder, progress);
     try {
+      if (this.#request.destination.connector.kind !== 'tables') await this.#rememberBegin(feed);
       const delivered = await session.until(signal, () => this.#retried(delivery, folder, progress));
       await this.#remember(feed, delivery, delivered);
       return delivered;
@@ -291,6 +293,14 @@ class Delivering {
       ...(erased === undefined ? {} : { erased }),
       owes,
     });
+  }
+
+  /** From now on a receiver, which has no record of its own, may have rows. */
+  async #rememberBegin({ stream, store_id, sequence }: Feed): Promise<void> {
+    const { layout, clock } = this.#context;
+    const erased = lastErasure(await readErasures(layout, stream));
+    const begun = { table: null, store_id, sequence, delivered_at: new Date(clock.now()).toISOString(), erased };
+    await rememberBegin(layout, this.#request.destination.name, stream, begun);
   }
 
   #recordsWait(stream: string, records: number): CdsyncError {

@@ -22,6 +22,8 @@ const streamSchema = z.object({
   erased: z.number().optional(),
   /** Whether something that loads have left there is still to be removed. */
   owes: z.boolean().optional(),
+  /** The next delivery begins again, but the receiver may have rows: the state was reset, or the first delivery has not ended. */
+  begins: z.literal(true).optional(),
 });
 
 const stateSchema = z.object({
@@ -38,9 +40,7 @@ function statePath(layout: JobLayout, destination: string): string {
   return join(layout.delivery(destination), 'state.json');
 }
 
-/**
- * The remembered state of a destination; empty if its file cannot be read. That is harmless: only the status display uses it.
- */
+/** The remembered state of a destination; empty if its file cannot be read. */
 export async function readDeliveryState(layout: JobLayout, destination: string): Promise<DeliveryState> {
   const found = await readStateIfUsable(statePath(layout, destination), stateSchema);
   return found ?? { version: 1, destination, streams: {} };
@@ -70,10 +70,43 @@ export function rememberDelivery(
   stream: string,
   delivered: DeliveredStream,
 ): Promise<void> {
-  return change(layout, destination, stream, (before) => ({
-    ...(before?.table === delivered.table ? before : {}),
-    ...delivered,
-  }));
+  return change(layout, destination, stream, (before) => {
+    const { begins: _, ...remembered } = before?.table === delivered.table ? (before ?? {}) : {};
+    return { ...remembered, ...delivered };
+  });
+}
+
+/** Remembers that a first delivery begins to send. Call it as {@link rememberDelivery}. */
+export function rememberBegin(
+  layout: JobLayout,
+  destination: string,
+  stream: string,
+  begun: DeliveredStream,
+): Promise<void> {
+  return change(layout, destination, stream, (before) =>
+    before === undefined ? { ...begun, begins: true } : undefined,
+  );
+}
+
+interface Place {
+  readonly context: { readonly layout: JobLayout };
+  readonly request: { readonly destination: { readonly name: string } };
+  readonly feed: { readonly stream: string };
+}
+
+/**
+ * Number of the last erasure that a receiver without a record of its own has carried out; undefined if it never got a row.
+ * @param recorded the number in the state of the deliveries there; undefined if that begins, or was lost
+ */
+export async function erasedAt(
+  { context, request, feed }: Place,
+  recorded: number | undefined,
+): Promise<number | undefined> {
+  const remembered = (await readDeliveryState(context.layout, request.destination.name)).streams[feed.stream];
+  if (remembered === undefined) return recorded;
+  // The receiver may have refused the delete of an erasure that its state has.
+  const erased = remembered.erased ?? recorded ?? 0;
+  return Math.min(erased, recorded ?? erased);
 }
 
 /** Remembers that values may be left to remove: the load that removes them is under way, or has failed. Call it as {@link rememberDelivery}. */

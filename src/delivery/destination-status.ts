@@ -15,7 +15,7 @@ import {
   writeDeliveryState,
   writeRejects,
 } from './delivery-state.js';
-import { plannedFolder } from './files/file-state.js';
+import { plannedFolder, readExportState, writeExportState } from './files/file-state.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
 
 /** The state of a stream at a destination, as the job's folder remembers it. */
@@ -47,11 +47,12 @@ export interface DestinationStatus {
 }
 
 async function streamStatus(layout: JobLayout, name: string, stream: string): Promise<DestinationStatus> {
-  const delivered = (await readDeliveryState(layout, name)).streams[stream];
+  const remembered = (await readDeliveryState(layout, name)).streams[stream];
+  const delivered = remembered?.begins === true ? undefined : remembered;
   const feed = await readFeed(layout, stream);
   const erasures = await readErasures(layout, stream);
   const has = delivered !== undefined && delivered.store_id === feed?.store_id ? delivered.sequence : undefined;
-  const waiting = erasures.filter(({ number, keys }) => keys !== null && number > (delivered?.erased ?? 0));
+  const waiting = erasures.filter(({ number, keys }) => keys !== null && number > (remembered?.erased ?? 0));
   const lacking = (feed?.changes ?? []).filter(({ sequence }) => sequence > (has ?? 0));
   const reaches = has !== undefined && has >= (feed?.complete_since ?? 0);
   // The commit before the changes, if the destination lacks that too.
@@ -69,7 +70,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     last_action: delivered?.action ?? null,
     last_why: delivered?.why ?? null,
     refused: (await readRejects(rejectsPath(layout, name, stream))).length,
-    erasures_pending: waiting.length + (delivered?.owes === true ? 1 : 0),
+    erasures_pending: waiting.length + (remembered?.owes === true ? 1 : 0),
     erasures_since: waiting[0] === undefined ? null : new Date(waiting[0].number).toISOString(),
     outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,
   };
@@ -155,11 +156,33 @@ export async function eraseFromDestination(
  * one itself, and the remembered state. Call it under the destination's lock.
  */
 export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
-  for (const stream of streams) {
-    await rm(rejectsPath(layout, name, stream), { force: true });
-    await rm(layout.deliveredStream(name, stream), { recursive: true, force: true });
-  }
   const state = await readDeliveryState(layout, name);
   const kept = Object.entries(state.streams).filter(([stream]) => !streams.includes(stream));
   await writeDeliveryState(layout, { ...state, streams: Object.fromEntries(kept) });
+  for (const stream of streams) await removeFiles(layout, name, stream);
+}
+
+/**
+ * Removes the same files, but for what erasures need: which of them the destination has carried out, and the names of files that were
+ * handed over. Call it under the destination's lock.
+ */
+export async function resetDelivery(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
+  const state = await readDeliveryState(layout, name);
+  const kept = Object.entries(state.streams).map(
+    ([stream, delivered]) =>
+      [stream, streams.includes(stream) ? { ...delivered, begins: true as const } : delivered] as const,
+  );
+  await writeDeliveryState(layout, { ...state, streams: Object.fromEntries(kept) });
+  for (const stream of streams) {
+    const folder = layout.deliveredStream(name, stream);
+    const handed = await readExportState(folder).catch(() => undefined);
+    await removeFiles(layout, name, stream);
+    if (handed !== undefined && handed.number > 0)
+      await writeExportState(folder, { ...handed, last: null, plan: null });
+  }
+}
+
+async function removeFiles(layout: JobLayout, name: string, stream: string): Promise<void> {
+  await rm(rejectsPath(layout, name, stream), { force: true });
+  await rm(layout.deliveredStream(name, stream), { recursive: true, force: true });
 }

@@ -1,33 +1,41 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sha256OfFile, syncFolder } from '../../core/durable.js';
-import { CdsyncError } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
 import type { DestinationContext, FileConnector } from '../../sdk/destination.js';
 import type { FileFacts, FileOp, FilePlace, FilePolicy, Made } from '../../sdk/file-destination.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
-import { countNew, lastErasure, type Reject, readRejects, rejectsPath, writeRejects } from '../delivery-state.js';
+import {
+  countNew,
+  erasedAt,
+  lastErasure,
+  type Reject,
+  readRejects,
+  rejectsPath,
+  writeRejects,
+} from '../delivery-state.js';
 import { DeliveryInput } from '../input.js';
 import { hasOtherRules, type MadeBy } from '../records/position.js';
-import { erasedSince } from '../records/record-delivery.js';
 import { RowsToSend } from '../records/rows-to-send.js';
+import { erasedSince } from '../records/wanted-keys.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
-import { FileRows, selectedColumns } from './file-rows.js';
-import { type FilePlan, type PlannedFile, plannedFolder, readExportState, writeExportState } from './file-state.js';
-import { type FileWork, planFiles } from './plan-files.js';
+import { FileRows, type PlannedRows, selectedColumns } from './file-rows.js';
+import {
+  contentOf,
+  type FilePlan,
+  type PlannedFile,
+  plannedFolder,
+  readExportState,
+  writeExportState,
+} from './file-state.js';
+import { type FileWork, noRows, planFiles } from './plan-files.js';
 import { filesOwed, removeOld, removeOwed } from './removals.js';
 import { assertNameFree, assertOldName } from './taken-names.js';
 
 const ops: readonly FileOp[] = ['inserted', 'updated', 'deleted'];
-
-/** The rows of a plan, and how many each of its files has. */
-interface PlannedRows {
-  readonly rows: FileRows;
-  readonly parts: readonly { readonly op: FileOp | undefined; readonly rows: number }[];
-}
 
 /**
  * Hands one stream over as files. Name, snapshot and bytes of the files are planned in the storage folder first, so that each
@@ -148,13 +156,27 @@ export class FileDelivery {
   }
 
   /** Plans and hands over the files that are due. */
-  async #next(erasures: readonly Erasure[], waiting: FilePlan | undefined, opened: () => Promise<FilePlace>) {
+  async #next(
+    erasures: readonly Erasure[],
+    waiting: FilePlan | undefined,
+    opened: () => Promise<FilePlace>,
+  ): Promise<void> {
     const state = await readExportState(this.#kept);
     const work = planFiles(state, this.#asked(erasures, waiting));
     if (work.why !== '') this.#why.add(work.why);
     if (work.type === 'nothing') return;
-    const plan = await this.#fill(await this.#newPlan(work, erasures), work.type === 'adopt');
+    const planned = await this.#newPlan(work, erasures);
+    if (work.type === 'adopt' && this.#policy.content === 'changes') {
+      // The next file still has the deletes of erasures that wait.
+      await this.#skip({ ...planned, erased: (await this.#erasedAt()) ?? 0 });
+      return this.#next(erasures, waiting, opened);
+    }
+    const plan = await this.#fill(planned, work.type === 'adopt');
     if (plan !== undefined) await this.#handOver(plan, opened);
+  }
+
+  async #erasedAt(): Promise<number | undefined> {
+    return (await readExportState(this.#kept)).last?.erased ?? erasedAt(this.#task, undefined);
   }
 
   async #newPlan({ base = null, name }: FileWork, erasures: readonly Erasure[]): Promise<FilePlan> {
@@ -186,7 +208,7 @@ export class FileDelivery {
       const total = parts.reduce((sum, part) => sum + part.rows, 0);
       const isFirst = (await readExportState(this.#kept)).last === null;
       if (total === 0 && !plan.is_whole && this.#policy.when === 'changed' && !isFirst) return this.#skip(plan);
-      if (total === 0 && this.#policy.empty === 'fail') throw this.#noRows(plan);
+      if (total === 0 && this.#policy.empty === 'fail') throw noRows(this.#task.feed, plan.is_whole);
       const due = parts.filter((part) => part.rows > 0 || this.#policy.empty === 'send');
       if (due.length === 0) return this.#skip(plan);
       for (const { op } of due) await this.#assertNameFree(plan, op);
@@ -206,18 +228,6 @@ export class FileDelivery {
   async #skip(plan: FilePlan): Promise<undefined> {
     const state = await readExportState(this.#kept);
     await writeExportState(this.#kept, { ...state, plan: null, last: contentOf(plan) });
-  }
-
-  #noRows({ is_whole }: FilePlan): CdsyncError {
-    const { stream } = this.#task.feed;
-    return new CdsyncError(
-      `stream "${stream}" has no ${is_whole ? 'rows' : 'changes'}, and \`empty: fail\` allows no such file`,
-      {
-        code: 'no_rows',
-        stream,
-        hint: 'find out why it is empty; `empty: send` writes a file without rows, `empty: skip` none',
-      },
-    );
   }
 
   /** The rows of a plan. */
@@ -248,7 +258,7 @@ export class FileDelivery {
       {
         since: base?.sequence,
         refused: [],
-        erased: last === null ? [] : erasedSince(erasures, last.erased, this.#task),
+        erased: erasedSince(erasures, (await this.#erasedAt()) ?? lastErasure(erasures), this.#task),
         isPresent: base !== null && last !== null && hasOtherRules(last, plan),
       },
     ).queries();
@@ -384,9 +394,4 @@ export class FileDelivery {
       ...{ why: work.why, erase: 0, refused: [], rows, files },
     };
   }
-}
-
-function contentOf(plan: FilePlan): NonNullable<Awaited<ReturnType<typeof readExportState>>['last']> {
-  const { store_id, sequence, run_id, key, columns, erased, base, is_whole } = plan;
-  return { store_id, sequence, run_id, key, columns, erased, base, is_whole };
 }

@@ -107,3 +107,9 @@ export class FileRows {
     return Math.round((await session.number(`SELECT coalesce(avg(n), 0)::DOUBLE FROM (${sample})`)) * rows);
   }
 }
+
+/** The rows of a plan, and how many each of its files has. */
+export interface PlannedRows {
+  readonly rows: FileRows;
+  readonly parts: readonly { readonly op: FileOp | undefined; readonly rows: number }[];
+}

@@ -87,3 +87,9 @@ export async function writeExportState(folder: string, state: ExportState): Prom
 export function plannedFolder(folder: string): string {
   return join(folder, 'planned');
 }
+
+/** What the files of a plan have. */
+export function contentOf(plan: FilePlan): NonNullable<ExportState['last']> {
+  const { store_id, sequence, run_id, key, columns, erased, base, is_whole } = plan;
+  return { store_id, sequence, run_id, key, columns, erased, base, is_whole };
+}

@@ -1,3 +1,4 @@
+import { CdsyncError } from '../../core/errors.js';
 import type { FilePolicy } from '../../sdk/file-destination.js';
 import type { Feed } from '../../snapshot/feed.js';
 import { hasOtherRules, type MadeBy, planRecords, type SnapshotId } from '../records/position.js';
@@ -60,4 +61,16 @@ export function planFiles({ last, files }: ExportState, asked: Asked): FileWork 
   if (type === 'adopt') return { type, why };
   if (type === 'nothing' && !isAlways) return { type, why: rulesNote };
   return { type: 'write', why: why === '' ? '' : rulesNote || why, base: last };
+}
+
+/** The error for a file without rows that `empty: fail` does not allow. */
+export function noRows({ stream }: Feed, isWhole: boolean): CdsyncError {
+  return new CdsyncError(
+    `stream "${stream}" has no ${isWhole ? 'rows' : 'changes'}, and \`empty: fail\` allows no such file`,
+    {
+      code: 'no_rows',
+      stream,
+      hint: 'find out why it is empty; `empty: send` writes a file without rows, `empty: skip` none',
+    },
+  );
 }

@@ -1,17 +1,19 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
-import type {
-  Connector,
-  DestinationContext,
-  OutgoingRecord,
-  RecordConnector,
-  RecordDestination,
-} from '../../sdk/destination.js';
+import type { DestinationContext, OutgoingRecord, RecordConnector, RecordDestination } from '../../sdk/destination.js';
 import type { JsonMember } from '../../sdk/json-text.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
-import { countNew, lastErasure, listedRejects, type Reject, rejectsPath, writeRejects } from '../delivery-state.js';
+import {
+  countNew,
+  erasedAt,
+  lastErasure,
+  listedRejects,
+  type Reject,
+  rejectsPath,
+  writeRejects,
+} from '../delivery-state.js';
 import { DeliveryInput } from '../input.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
@@ -32,7 +34,8 @@ import {
   type SnapshotId,
 } from './position.js';
 import { sendRecords } from './record-sender.js';
-import { RowsToSend, type Selection, type WantedKey } from './rows-to-send.js';
+import { RowsToSend, type Selection } from './rows-to-send.js';
+import { asWanted, erasedSince } from './wanted-keys.js';
 
 /** The records whose first requests a plan shows. */
 const shownRecords = 300;
@@ -163,18 +166,32 @@ export class RecordDelivery {
     if (type === 'nothing' && (refused.length === 0 || hasSent)) return undefined;
     if (why !== '') this.#why.add(why);
     if (type === 'adopt') {
-      await movePosition(this.#kept, { version: 1, ...this.#present(asked.now) });
+      await movePosition(this.#kept, await this.#adopted(position, asked.now));
       await writeRejects(this.#rejects, []);
-      return undefined;
+      return this.#next(erasures, hasSent);
     }
-    return this.#fill(this.#after(type === 'everything' ? undefined : position, position, erasures, refused));
+    const erased = await this.#erasedAt(position);
+    return this.#fill(
+      this.#after(type === 'everything' ? undefined : position, position, { erasures, erased }, refused),
+    );
+  }
+
+  async #erasedAt(position: Position | undefined): Promise<number | undefined> {
+    const { full, adopt } = this.#task.request;
+    // The list of refused records has the deletes that were not taken, unless this delivery begins it again.
+    return position !== undefined && !full && !adopt ? position.erased : erasedAt(this.#task, position?.erased);
+  }
+
+  /** The position from which a receiver goes on. It still gets the deletes of erasures that wait. */
+  async #adopted(position: Position | undefined, now: MadeBy): Promise<Position> {
+    return { version: 1, ...this.#present(now), erased: (await this.#erasedAt(position)) ?? 0 };
   }
 
   /** An outbox of the changes after a snapshot, or of everything. */
   #after(
     since: Position | undefined,
     position: Position | undefined,
-    erasures: readonly Erasure[],
+    { erasures, erased }: { readonly erasures: readonly Erasure[]; readonly erased: number | undefined },
     refused: readonly Reject[],
   ): Filling {
     const { now } = this.#asked(erasures);
@@ -183,7 +200,7 @@ export class RecordDelivery {
       since: since?.sequence,
       deletesSince: since === undefined && isReached ? position.sequence : undefined,
       refused: refused.flatMap(asWanted),
-      erased: position === undefined ? [] : erasedSince(erasures, position.erased, this.#task),
+      erased: erased === undefined ? [] : erasedSince(erasures, erased, this.#task),
       isPresent: since !== undefined && hasOtherRules(since, now),
     };
     return { selection, content: { ...this.#present(now), base: baseOf(position), is_whole: since === undefined } };
@@ -256,13 +273,18 @@ export class RecordDelivery {
         reached = { version: 1, ...this.#present(asked.now) };
       }
     }
-    const plan = planRecords(reached, asked);
+    let plan = planRecords(reached, asked);
     const refused = await this.#listed();
     if (plan.why !== '') why.add(plan.why);
+    if (plan.type === 'adopt') {
+      reached = await this.#adopted(reached, asked.now);
+      plan = planRecords(reached, asked);
+    }
     const isRetried = plan.type === 'nothing' && refused.length > 0 && reached === position;
     if (plan.type === 'everything' || plan.type === 'changes' || isRetried) {
       const since = plan.type === 'everything' ? undefined : reached;
-      await count(this.#after(since, reached, erasures, refused).selection);
+      const erased = await this.#erasedAt(reached);
+      await count(this.#after(since, reached, { erasures, erased }, refused).selection);
     }
     const unknown = { generation: null, rows: null, delivered_at: null };
     const requests = await this.#task.connector.planRequests?.(options, rows, first);
@@ -352,36 +374,6 @@ function lastOf(rejects: readonly Reject[], owed: ReadonlySet<string> | undefine
   for (const reject of rejects)
     if (reject.key === null || owed === undefined || owed.has(reject.key)) last.set(reject.key ?? reject, reject);
   return [...last.values()];
-}
-
-/**
- * The keys of erasures after one.
- * @throws {CdsyncError} `erasures_gone` if the receiver may have rows of one whose keys are no longer kept
- */
-export function erasedSince(
-  erasures: readonly Erasure[],
-  last: number,
-  { feed, request: { adopt } }: Pick<StreamTask<Connector>, 'feed' | 'request'>,
-): WantedKey[] {
-  const due = erasures.filter(({ number }) => number > last);
-  if (!adopt && due.some(({ keys }) => keys === null))
-    throw new CdsyncError(
-      `the receiver of stream "${feed.stream}" may have rows of an erasure whose keys are no longer kept`,
-      {
-        code: 'erasures_gone',
-        stream: feed.stream,
-        hint: 'erase these people there yourself; then cdsync push --adopt continues',
-      },
-    );
-  return due.flatMap(({ number, keys }) =>
-    (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `${erasureRun}${number}`, isHeld: true })),
-  );
-}
-
-/** A record that was refused, to be sent as it is now. */
-function asWanted({ key, op = 'update', run_id: runId, is_waiting: isWaiting = false }: Reject): WantedKey[] {
-  // A receiver that fails may have stored the row.
-  return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' || isWaiting }];
 }
 
 /** A column in a record: timestamps are texts in ISO 8601. */

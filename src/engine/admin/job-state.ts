@@ -2,7 +2,7 @@ import { mkdir, stat } from 'node:fs/promises';
 import type { JobConfig, JobSummary, StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { nameHint } from '../../core/suggestions.js';
-import { type DestinationStatus, destinationStatuses, forgetDestination } from '../../delivery/destination-status.js';
+import { type DestinationStatus, destinationStatuses, resetDelivery } from '../../delivery/destination-status.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { CoveredSpan, StreamState } from '../../snapshot/stream-state.js';
 import { JobLock, withJobLock } from '../../storage/job-lock.js';
@@ -158,7 +158,7 @@ export async function resetState(
 }
 
 /**
- * Removes the local state of a destination ({@link forgetDestination}). Its rows and their record there stay.
+ * Removes the local state of a destination ({@link resetDelivery}). Its rows and their record there stay.
  * @returns the streams that were forgotten
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`, `locked`
  */
@@ -180,7 +180,7 @@ export async function resetDestination(
   const startedAt = new Date(clock.now()).toISOString();
   const lock = await JobLock.acquireDestination(database, layout, destination, startedAt);
   try {
-    await forgetDestination(layout, destination, reset);
+    await resetDelivery(layout, destination, reset);
   } finally {
     await lock.release();
   }

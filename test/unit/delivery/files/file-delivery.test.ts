@@ -5,6 +5,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import exportConnector from '../../../../connectors/export/index.js';
+import { resetDelivery } from '../../../../src/delivery/destination-status.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
 import type { FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
 import { map } from '../../../../src/sdk/option.js';
@@ -152,6 +153,34 @@ describe('files that a partner takes', () => {
     await place.deliver(options);
     expect(await place.files()).toEqual({ 'members_0002.csv': '_op,id,n\ndelete,anna,\n' });
     expect(await place.deliver(options)).toMatchObject({ action: 'nothing' });
+  });
+
+  it.each(['reset', 'forget', 'both', 'adopt', 'cut'])('still has the delete, and removes files: %s', async (when) => {
+    const options = { content: 'changes' };
+    const reset = () => resetDelivery(place.stream.layout, 'partner', ['members']);
+    await place.stream.commit([insert('anna', 1), insert('bert', 2)]);
+    if (when === 'cut') place.connector = failing('after');
+    await place.deliver(options);
+    if (when === 'forget') await reset();
+    await place.forget('anna');
+    if (when === 'reset' || when === 'both') await reset();
+    if (when === 'both') await reset();
+    expect((await place.deliver(options, { adopt: when === 'adopt' })).status).toBe('ok');
+    const all = Object.values(await place.files()).join('');
+    expect(all).toContain('delete,anna,');
+    expect(all).not.toContain('insert,anna,1');
+    expect(await place.deliver(options)).toMatchObject({ action: 'nothing' });
+  });
+
+  it('removes files of before a reset with a person who is forgotten later', async () => {
+    await place.stream.commit([insert('anna', 1), insert('bert', 2)]);
+    await place.deliver();
+    await resetDelivery(place.stream.layout, 'partner', ['members']);
+    await place.deliver();
+    expect(Object.keys(await place.files())).toEqual(['members_0001.csv', 'members_0002.csv']);
+    await place.forget('anna');
+    await place.deliver();
+    expect(await place.files()).toEqual({ 'members_0003.csv': 'id,n\nbert,2\n' });
   });
 
   it('reports the files that had been taken away', async () => {
