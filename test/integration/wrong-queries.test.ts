@@ -10,6 +10,7 @@ afterAll(() => space.close());
 
 const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
 const sql = (name: string, query: string) => ({ name, source: 'sql', key: ['id'], query });
+const profile = (attributes: object) => JSON.stringify({ id: 'a', index_id: 'new', attributes });
 const good = sql('good', 'select id from members');
 
 /** Queries that cannot be run, with the message about each. */
@@ -71,6 +72,51 @@ describe.each(wrong)('a query that %s', (what, bad, message, hint) => {
       const { message: shown, hint: remedy } = said.get('bad')?.error ?? {};
       expect([command, shown, remedy]).toEqual([command, error?.message, error?.hint]);
     }
+  });
+});
+
+describe('a query over columns that change with the next run', () => {
+  const tried = async (name: string) => {
+    const errors: [string, string | undefined][] = [];
+    for (const command of ['check', 'plan']) {
+      const { stdout } = await space.cdsync([command, `${name}.json`, '--json']);
+      errors.push([command, byName(JSON.parse(stdout).streams).get('tiers')?.error?.message]);
+    }
+    return errors;
+  };
+  const tiers = sql('tiers', 'select id, tier from members');
+
+  it('is right if it reads one that is selected now, or that the service has now', async () => {
+    await space.configure('selected', [{ ...members, select: ['email'] }]);
+    await space.runWell('selected');
+    await space.configure('selected', [{ ...members, select: ['email', 'tier'] }, tiers]);
+    expect(await tried('selected')).toEqual([
+      ['check', undefined],
+      ['plan', undefined],
+    ]);
+
+    await space.control('profiles', { index: 'new', records: [profile({ email: 'e@x.example' })] });
+    await space.configure('grown', [{ ...members, index: 'new' }]);
+    await space.runWell('grown');
+    await space.control('profiles', { index: 'new', records: [profile({ email: 'e@x.example', tier: 'gold' })] });
+    await space.configure('grown', [{ ...members, index: 'new' }, tiers]);
+    expect(await tried('grown')).toEqual([
+      ['check', undefined],
+      ['plan', undefined],
+    ]);
+  });
+
+  it('is wrong if it reads one that is no longer selected', async () => {
+    await space.configure('narrowed', [members]);
+    await space.runWell('narrowed');
+    await space.configure('narrowed', [{ ...members, select: ['email'] }, tiers]);
+    const message = 'the query of stream "tiers" reads column "tier", which nothing that it reads has';
+    expect(await tried('narrowed')).toEqual([
+      ['check', message],
+      ['plan', message],
+    ]);
+    const { report } = await space.run('narrowed');
+    expect(byName(report.jobs[0]?.streams ?? []).get('tiers')?.error?.message).toBe(message);
   });
 });
 

@@ -14,11 +14,11 @@ import { namesColumns, takenNames, unknownColumns } from '../run/unknown-columns
 import type { RunContext } from '../run-context.js';
 import { sampleStream } from './sample-stream.js';
 
-async function warningsOf(context: RunContext, config: StreamConfig, session: Session): Promise<string[]> {
+async function firstRecords(context: RunContext, config: StreamConfig, session: Session) {
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const opened = await openStream(context, { config, meter, previous: undefined, session });
   const { source, rules } = opened;
-  if (source === undefined) return [];
+  if (source === undefined) return undefined;
   const sample = await sampleStream(context, {
     opened,
     source,
@@ -30,9 +30,31 @@ async function warningsOf(context: RunContext, config: StreamConfig, session: Se
     meter,
     session,
   });
-  if (sample === undefined || sample.records === 0) return [];
-  const published = (await readFeed(context.layout, config.name).catch(() => undefined))?.columns ?? [];
-  const columns = [...sample.columns, ...published];
+  return sample === undefined || sample.records === 0 ? undefined : { sample, rules };
+}
+
+/** The columns of a stream's last snapshot; undefined if it has none. */
+export async function publishedColumns({ layout }: Pick<RunContext, 'layout'>, { name }: Pick<StreamConfig, 'name'>) {
+  return (await readFeed(layout, name).catch(() => undefined))?.columns;
+}
+
+/** The columns of a stream's last snapshot, and of the first records that the service has now; undefined without a snapshot. */
+export async function sampledColumns(run: RunContext, config: StreamConfig, session: Session) {
+  const published = await publishedColumns(run, config);
+  if (published === undefined) return undefined;
+  const columns = ColumnSet.restore(published);
+  const context = { ...run, full: true, notice: () => undefined };
+  // If it cannot be read, its own line says why.
+  const first = await firstRecords(context, config, session).catch(() => undefined);
+  const added = first?.sample.columns.filter(({ place, field }) => columns.get(place, field) === undefined) ?? [];
+  return [...published, ...added];
+}
+
+async function warningsOf(context: RunContext, config: StreamConfig, session: Session): Promise<string[]> {
+  const first = await firstRecords(context, config, session);
+  if (first === undefined) return [];
+  const { sample, rules } = first;
+  const columns = [...sample.columns, ...((await publishedColumns(context, config)) ?? [])];
   const scope = ` in a sample of ${formatCounted(sample.records, 'record')}`;
   const unknown = unknownColumns(config, rules, { columns, leftOut: sample.leftOut, scope });
   const taken = takenNames(rules, sample);

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ServiceError } from '../../api/client.js';
 import { tokenExpiry } from '../../api/token-source.js';
+import type { StoredColumn } from '../../columns/columns.js';
 import type { JobConfig, StreamConfig } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run-report.js';
@@ -9,7 +10,6 @@ import type { ServiceOptions } from '../../core/service-options.js';
 import { checkDestination } from '../../delivery/check-destination.js';
 import { optionalTotal, readTotal } from '../../extract/list-total.js';
 import { isWritable, missingAfterRunSettings } from '../../notify/missing-settings.js';
-import { readFeed } from '../../snapshot/feed.js';
 import { requireOwner } from '../../sources/key-owner.js';
 import type { Session } from '../../storage/duckdb.js';
 import { probeStorage } from '../../storage/probe-storage.js';
@@ -19,7 +19,14 @@ import { errorWithAuth } from '../report-job.js';
 import { KnownColumns } from '../run/query-columns.js';
 import { queryTraits, varyingWarning } from '../run/query-traits.js';
 import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
-import { type ContractCheck, checkColumns, checkContracts, type SampleFailed } from './check-contract.js';
+import {
+  type ContractCheck,
+  checkColumns,
+  checkContracts,
+  publishedColumns,
+  type SampleFailed,
+  sampledColumns,
+} from './check-contract.js';
 
 /** The result of `cdsync check` for one destination. */
 interface CheckedDestination {
@@ -107,6 +114,8 @@ interface Trial {
   readonly session: Session;
   readonly streams: readonly StreamConfig[];
   readonly columns: KnownColumns;
+  /** The columns that a run would find, by a page or two. */
+  readonly sampled: (config: StreamConfig) => Promise<readonly StoredColumn[] | undefined>;
   /** Gets those about the streams. */
   readonly warnings: string[];
 }
@@ -115,7 +124,7 @@ interface Trial {
 async function tryStream(
   engine: Engine,
   config: StreamConfig,
-  { session, streams, columns, warnings }: Trial,
+  { session, streams, columns, sampled, warnings }: Trial,
 ): Promise<number | null> {
   const { client, signal, clock, notice } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
@@ -124,7 +133,7 @@ async function tryStream(
     const names = streams.map(({ name }) => name);
     await refuseUnknownTables(session, { name: config.name, query, readsPrevious: open === undefined }, names);
     await refuseCircle(session, config.name, streams);
-    await columns.refuseUnknown(config);
+    await columns.refuseUnknown(config, sampled);
     const warning =
       open === undefined &&
       varyingWarning(config.name, await queryTraits(session, { name: config.name, query }, names));
@@ -213,11 +222,12 @@ export async function checkJob(
   };
   const session = await engine.database.connect();
   try {
-    const stored = async (name: string) => (await readFeed(layout, name).catch(() => undefined))?.columns;
-    const columns = new KnownColumns(session, job.streams, stored);
-    const trial = { session, streams: job.streams, columns, warnings };
+    const context = jobContext(engine, job);
+    const columns = new KnownColumns(session, job.streams, (config) => publishedColumns(context, config));
+    const sampled = (config: StreamConfig) => sampledColumns(context, config, session);
+    const trial = { session, streams: job.streams, columns, sampled, warnings };
     for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
-    names = await checkColumns(jobContext(engine, job), session, failed);
+    names = await checkColumns(context, session, failed);
   } finally {
     session.close();
   }

@@ -158,7 +158,10 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
   const shown = await notYetRead(plan, stream);
   try {
     if (stream.error !== undefined) throw stream.error;
-    await plan.columns.refuseUnknown(config);
+    await plan.columns.refuseUnknown(config, async ({ name }) => {
+      const sample = earlier.find(({ shown }) => shown.name === name)?.reading?.sample;
+      return before?.streams.has(name) ? (sample?.columns ?? before.streams.get(name)?.columns) : undefined;
+    });
     if (!(await supply(plan, stream, earlier))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
       // A query makes no request.
@@ -293,7 +296,7 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
   const session = store?.session ?? (await database.connect());
   try {
     const before = store === undefined ? undefined : (await readPreviousState(store, context)).before;
-    const stored = async (name: string) => before?.streams.get(name)?.columns;
+    const stored = async ({ name }: StreamConfig) => before?.streams.get(name)?.columns;
     const columns = new KnownColumns(session, context.job.streams, stored);
     const past = (await pastRuns(layout, pastRunsAsked)).map(({ report }) => report);
     return await planWith({ context, session, store, before, running, past, notes, columns });

@@ -5,6 +5,7 @@ import { quoteIdentifier } from '../../core/sql.js';
 import { nearest } from '../../core/suggestions.js';
 import { queryError } from '../../sdk/duckdb/errors.js';
 import type { Session } from '../../storage/duckdb.js';
+import { writtenRule } from '../column-rules.js';
 import { previousOf, referencedTables } from './stream-order.js';
 
 /** Hint about the names that a query may use. */
@@ -52,18 +53,17 @@ interface NamedColumn {
   readonly type: string;
 }
 
+/** Where the columns of a stream are looked up; undefined if it has no snapshot. */
+type ColumnsOf = (stream: StreamConfig) => Promise<readonly StoredColumn[] | undefined>;
+
 /** The columns of streams before a run: of a query those that it returns, of another stream those of its last snapshot. */
 export class KnownColumns {
   readonly #session: Session;
   readonly #streams: ReadonlyMap<string, StreamConfig>;
-  readonly #stored: (stream: string) => Promise<readonly StoredColumn[] | undefined>;
+  readonly #stored: ColumnsOf;
   readonly #known = new Map<string, Promise<readonly NamedColumn[] | undefined>>();
 
-  constructor(
-    session: Session,
-    streams: readonly StreamConfig[],
-    stored: (stream: string) => Promise<readonly StoredColumn[] | undefined>,
-  ) {
+  constructor(session: Session, streams: readonly StreamConfig[], stored: ColumnsOf) {
     this.#session = session;
     this.#streams = new Map(streams.map((stream) => [stream.name, stream]));
     this.#stored = stored;
@@ -71,10 +71,17 @@ export class KnownColumns {
 
   /**
    * Refuses a query that reads a column which nothing that it reads has. It says nothing where columns are not known yet.
+   * @param sampled the columns that the next run would keep, asked for where the last snapshot lacks one
    * @throws {CdsyncError} `sql_failed`
    */
-  async refuseUnknown({ name, reads }: StreamConfig): Promise<void> {
-    if (reads.query !== undefined) await this.#described(name, reads.query, new Set([name]));
+  async refuseUnknown({ name, reads }: Pick<StreamConfig, 'name' | 'reads'>, sampled?: ColumnsOf): Promise<void> {
+    if (reads.query === undefined) return;
+    try {
+      await this.#described(name, reads.query, new Set([name]));
+    } catch (error) {
+      if (sampled === undefined) throw error;
+      await new KnownColumns(this.#session, [...this.#streams.values()], sampled).refuseUnknown({ name, reads });
+    }
   }
 
   /**
@@ -117,17 +124,19 @@ export class KnownColumns {
       this.#known.get(name) ??
       (query !== undefined && open === undefined
         ? this.#described(name, query, new Set([...above, name])).catch(() => undefined)
-        : this.#storedColumns(name, stream));
+        : this.#storedColumns(stream));
     this.#known.set(name, columns);
     return columns;
   }
 
   /** The columns of the last snapshot, and the names that rules will give. */
-  async #storedColumns(name: string, stream: StreamConfig | undefined): Promise<readonly NamedColumn[] | undefined> {
-    const stored = await this.#stored(name);
+  async #storedColumns(stream: StreamConfig | undefined): Promise<readonly NamedColumn[] | undefined> {
+    if (stream === undefined) return undefined;
+    const stored = await this.#stored(stream);
     if (stored === undefined) return undefined;
-    const list = ColumnSet.restore(stored).list.map((column) => ({ name: column.name, type: column.type }));
-    const renamed = Object.values(stream?.columns ?? {}).flatMap(({ rename }) => rename ?? []);
+    const kept = ColumnSet.restore(stored).list.filter((column) => writtenRule(stream, column)?.drop !== true);
+    const list = kept.map((column) => ({ name: column.name, type: column.type }));
+    const renamed = Object.values(stream.columns).flatMap(({ rename }) => rename ?? []);
     const added = renamed.filter((each) => !list.some((column) => column.name === each));
     return [...list, ...added.map((each) => ({ name: each, type: 'VARCHAR' }))];
   }
