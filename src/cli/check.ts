@@ -82,7 +82,7 @@ async function lint(args: CheckArguments, output: Output): Promise<number> {
   const { lintFile } = await import('../config/load.js');
   const { ConfigError } = await import('../config/problem.js');
   const file = args.config ?? defaultFile;
-  output.at({ config: args.config });
+  output.at({ config: args.config, isOffline: true });
   const isGitHub = (process.env.GITHUB_ACTIONS ?? '') !== '';
   try {
     const { warnings, unset, jobs } = await lintFile(file, {

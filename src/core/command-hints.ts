@@ -7,6 +7,8 @@ export interface CommandPlace {
   readonly jobs?: readonly string[] | 'all' | undefined;
   /** The flags that say where the service is, if no configuration does. */
   readonly service?: readonly string[] | undefined;
+  /** Whether only the file is looked at: another check than that would want its variables. */
+  readonly isOffline?: boolean;
 }
 
 const ofJobs = 'run|plan|check|status|push|verify|report';
@@ -37,7 +39,7 @@ function jobWords(command: string, jobs: CommandPlace['jobs'], rest: string): st
  * Completes the commands of a text, `cdsync push --full` for example, with the words without which they would work on something
  * else: the configuration, the jobs, the file of variables. Each can then be pasted into a shell as it is.
  */
-export function completed(text: string, { config, envFile, jobs, service = [] }: CommandPlace): string {
+export function completed(text: string, { config, envFile, jobs, service = [], isOffline }: CommandPlace): string {
   return text.replace(commands, (whole: string, command: string, known: string | undefined, rest: string) => {
     if (/^ --help\b/.test(rest)) return whole;
     const asksService = ofService.split('|').includes(command);
@@ -46,6 +48,7 @@ export function completed(text: string, { config, envFile, jobs, service = [] }:
     const variables = envFile === undefined || rest.includes(' --env-file ') ? [] : [`--env-file ${pathWord(envFile)}`];
     const flags = rest.includes(` ${service[0]} `) ? [] : service.map(shellWord);
     const own = asksService ? flags : jobWords(command, jobs, rest);
+    if (isOffline && command === 'check' && !rest.includes(' --offline')) own.push('--offline');
     // Flags come after the name of the configuration.
     return `cdsync ${command}${file}${[...own, ...variables].map((word) => ` ${word}`).join('')}${rest}`;
   });

@@ -80,6 +80,15 @@ describe.each([
   );
 });
 
+it('check --offline names itself as the next command: another check would want the variables', async () => {
+  await writeFile(join(space.folder, 'broken.yaml'), `${head}${stream}    odd: 1\n`);
+  const { code, stderr } = await space.cdsync(['check', 'broken.yaml', '--offline']);
+  expect([code, stderr.trim().split('\n').at(-1)]).toEqual([
+    2,
+    'correct the file, then: cdsync check broken.yaml --offline',
+  ]);
+});
+
 it('a file in order has no problems, and its result no such list of any', async () => {
   await writeFile(join(space.folder, 'fine.yaml'), `${head}${stream}`);
   const { code, stdout } = await space.cdsync(['check', 'fine.yaml', '--offline', '--json']);

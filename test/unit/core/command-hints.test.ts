@@ -14,6 +14,7 @@ describe('a command in a hint', () => {
     ],
     ['next: cdsync push', { jobs: ['a', 'b'], envFile: '.env' }, 'next: cdsync push --job a --job b --env-file .env'],
     ['correct it, then: cdsync check', { jobs: 'all' }, 'correct it, then: cdsync check --all'],
+    ['correct it, then: cdsync check', { isOffline: true }, 'correct it, then: cdsync check --offline'],
     ['cdsync run --job c (later)', { jobs: ['b'] }, 'cdsync run --job c (later)'],
     ['see: cdsync run --help', { config: 'a.yaml' }, 'see: cdsync run --help'],
     ['start `cdsync serve` first', { config: 'a.yaml' }, 'start `cdsync serve` first'],
