@@ -83,6 +83,13 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
     required: changed.required ?? (changed.body === undefined ? options.required : undefined) ?? [],
     isCompared: results?.key !== undefined && results.equals !== undefined,
   };
+  const sent = TemplateRow.columnsOf([
+    url,
+    ...headers.map(([, value]) => value),
+    ...(body === undefined ? [] : [body]),
+  ]);
+  const columns = new Set([...sent, ...TemplateRow.columnsOf([equals])]);
+  const parts = { ...{ url, filled, headers, body, equals, format, isOwn, sent, columns }, ...checked };
   const own = isOwn
     ? { records: 100, bytes: 262_144 }
     : { records: merged.batch === undefined ? 1 : 100, bytes: 16_000_000 };
@@ -98,12 +105,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
       bytes: batch.bytes ?? own.bytes,
       body: batchTemplate,
     },
-    render: (record) =>
-      rendered(record, { ...{ url, filled, headers, body, equals, format, isOwn }, ...checked }, [
-        url,
-        ...headers.map(([, value]) => value),
-        ...(body === undefined ? [] : [body]),
-      ]),
+    render: (record) => rendered(record, parts),
     columns: (stream) => [
       ...unknownColumns(url, stream, path),
       ...headers.flatMap(([name, value]) =>
@@ -140,12 +142,15 @@ interface Parts {
   readonly isOwn: boolean;
   readonly required: readonly string[];
   readonly isCompared: boolean;
+  /** The columns that requests are made of, and all that templates name. */
+  readonly sent: ReadonlySet<string>;
+  readonly columns: ReadonlySet<string>;
 }
 
-function rendered(record: OutgoingRecord, parts: Parts, used: readonly (TextTemplate | BodyTemplate)[]): Rendered {
-  const row = TemplateRow.of(record);
+function rendered(record: OutgoingRecord, parts: Parts): Rendered {
+  const row = TemplateRow.of(record, parts.columns);
   if (record.isErasure)
-    for (const { name } of used.flatMap((template) => [...template.columns]))
+    for (const name of parts.sent)
       if (row.json(name) === 'null') throw new TemplateFailure(`it cannot be erased there: column "${name}" is gone`);
   const url = urlOf(parts.url.render(row), parts.filled);
   const headers: Record<string, string> = {};
@@ -155,8 +160,7 @@ function rendered(record: OutgoingRecord, parts: Parts, used: readonly (TextTemp
       throw new TemplateFailure(`the header "${name}" would have a line end, or a character that HTTP does not allow`);
     headers[name] = value;
   }
-  const value = () => parts.body?.value(row);
-  const members = parts.required.length === 0 ? undefined : value();
+  const members = parts.required.length === 0 ? undefined : parts.body?.value(row);
   for (const name of parts.required) {
     const member =
       typeof members === 'object' && members !== null ? (members as Record<string, unknown>)[name] : undefined;
@@ -171,7 +175,11 @@ function rendered(record: OutgoingRecord, parts: Parts, used: readonly (TextTemp
     : parts.body === undefined
       ? ''
       : bodyText(parts.body, row, parts.format);
-  const values = () => [value(), url, ...Object.values(headers), compared];
+  // Not of the same row: what it has read would stay until the response.
+  const values = () => [
+    parts.body?.value(TemplateRow.of(record, parts.columns)),
+    ...[url, ...Object.values(headers), compared],
+  ];
   return { url, headers, body, equals: String(compared), values };
 }
 

@@ -151,7 +151,7 @@ export class HttpDestination implements RecordDestination {
     const requests: Item[][] = [];
     for (const item of items) {
       const { form } = item;
-      const place = JSON.stringify([form.op, item.url, item.headers]);
+      const place = JSON.stringify([form.op, item.url, ...Object.values(item.headers)]);
       const length = Buffer.byteLength(item.body) + 1;
       const envelope = envelopeBytesOf(form, item.record.stream);
       let current = open.get(place);

@@ -28,6 +28,7 @@ export function attachForWriting(path: string, name: string, blockBytes?: number
 
 /** Rows in a chunk of DuckDB. */
 const chunkRows = 2048;
+const slicedRows = 128;
 
 /** The memory of a vector of UBIGINT. Its own access makes a big integer of each value, which costs more than all else. */
 function wordsOf(vector: DuckDBVector): Uint32Array {
@@ -81,6 +82,16 @@ export class Session {
       names ??= result.names;
       yield* chunk.getRowObjects(names) as Row[];
     }
+  }
+
+  /** The texts of a query's one column, some at a time: what a chunk gives out stays in memory until its end. */
+  async *texts(sql: string): AsyncGenerator<readonly string[]> {
+    for await (const chunk of this.chunks(sql))
+      for (let from = 0; from < chunk.rowCount; from += slicedRows)
+        yield chunk
+          .getColumnVector(0)
+          .slice(from, Math.min(slicedRows, chunk.rowCount - from))
+          .toArray() as string[];
   }
 
   /** DuckDB's chunks of a query's result, each of at most 2048 rows. */

@@ -268,13 +268,15 @@ export class Outbox extends StoredOutbox {
     for (const { sequence, is_gone: isGone } of parts) {
       const part =
         parts.length === 1 ? '' : `WHERE sequence = ${sequence} AND op ${isGone === true ? '=' : '<>'} 'delete'`;
-      const rows = this.#session.stream(
-        `SELECT "offset", sequence, id, op, key, json, synced_at, run_id ${all} ${part}`,
+      // As one text, which takes half as long to read. The key is last: it alone may have any character.
+      const rows = this.#session.texts(
+        `SELECT concat_ws(chr(31), "offset", sequence, id, op, synced_at, run_id, json, coalesce(key, 'null')) ${all} ${part}`,
       );
-      for await (const row of rows) {
-        const record = outgoing(row, stream);
-        if (!this.acknowledged.has(record.offset)) yield record;
-      }
+      for await (const texts of rows)
+        for (const text of texts) {
+          const record = outgoing(rowIn(text), stream);
+          if (!this.acknowledged.has(record.offset)) yield record;
+        }
     }
   }
 
@@ -300,6 +302,20 @@ export async function outboxKeys(folder: string): Promise<string | undefined> {
 
 function openAcknowledged(path: string): Promise<Acknowledgements> {
   return Acknowledgements.open(join(path, 'acknowledged.jsonl'));
+}
+
+const packed = ['offset', 'sequence', 'id', 'op', 'synced_at', 'run_id', 'json'] as const;
+
+function rowIn(text: string): Row {
+  const row: Row = {};
+  let from = 0;
+  for (const name of packed) {
+    const to = text.indexOf('\x1f', from);
+    row[name] = text.slice(from, to);
+    from = to + 1;
+  }
+  row.key = text.slice(from);
+  return row;
 }
 
 export function outgoing(row: Row, stream: string): StoredRecord {

@@ -89,7 +89,8 @@ class RecordSender {
         // What deletes free, such as an address that is unique, others may need.
         else if (before?.op === 'delete' && record.op !== 'delete') await this.#allSent();
         before = record;
-        await this.#add({ ...record, op: owedOp(this.#owed.get(record.key), record) });
+        const op = owedOp(this.#owed.get(record.key), record);
+        await this.#add(op === record.op ? record : { ...record, op });
         if (this.#again.length >= maxAgain) await this.#settle();
         if (this.#failure !== undefined) break;
       }

@@ -25,24 +25,49 @@ export interface NamedColumn {
 
 /** The values that a template is filled in with, each as its JSON text. Read once, however many templates use it. */
 export class TemplateRow {
-  readonly #texts: ReadonlyMap<string, string>;
+  readonly #read: () => ReadonlyMap<string, string>;
+  #texts: ReadonlyMap<string, string> | undefined;
   readonly #change: Readonly<Partial<Record<string, string>>>;
   #values: Map<string, TemplateValue> | undefined;
 
-  constructor(texts: ReadonlyMap<string, string>, change: Partial<Record<(typeof changeNames)[number], string>> = {}) {
-    this.#texts = texts;
+  constructor(
+    texts: ReadonlyMap<string, string> | (() => ReadonlyMap<string, string>),
+    change: Partial<Record<(typeof changeNames)[number], string>> = {},
+  ) {
+    this.#read = typeof texts === 'function' ? texts : () => texts;
     this.#change = change;
   }
 
-  /** A record of a delivery. */
-  static of({ json, op, key, id, stream, syncedAt }: OutgoingRecord): TemplateRow {
-    return new TemplateRow(membersOf(json), { _op: op, _key: key, _id: id, _stream: stream, _synced_at: syncedAt });
+  /** A record of a delivery. @param columns those that templates name; default: all */
+  static of({ json, op, key, id, stream, syncedAt }: OutgoingRecord, columns?: ReadonlySet<string>): TemplateRow {
+    const change = { _op: op, _key: key, _id: id, _stream: stream, _synced_at: syncedAt };
+    return new TemplateRow(() => membersOf(json, columns), change);
+  }
+
+  /** The columns of rows that templates name. */
+  static columnsOf(templates: readonly { readonly columns: readonly NamedColumn[] }[]): ReadonlySet<string> {
+    const names = templates.flatMap(({ columns }) => columns.map(({ name }) => name));
+    return new Set(names.filter((name) => !(changeNames as readonly string[]).includes(name)));
   }
 
   /** A column's value as JSON text; `null` for one that it lacks. */
   json(name: string): string {
-    const ofChange = Object.hasOwn(this.#change, name) ? this.#change[name] : undefined;
-    return ofChange === undefined ? (this.#texts.get(name) ?? 'null') : JSON.stringify(ofChange);
+    const ofChange = this.#ofChange(name);
+    return ofChange === undefined ? this.#text(name) : JSON.stringify(ofChange);
+  }
+
+  /** A column's value. */
+  value(name: string): TemplateValue {
+    return this.#ofChange(name) ?? parseExactly(this.#text(name));
+  }
+
+  #ofChange(name: string): string | undefined {
+    return Object.hasOwn(this.#change, name) ? this.#change[name] : undefined;
+  }
+
+  #text(name: string): string {
+    this.#texts ??= this.#read();
+    return this.#texts.get(name) ?? 'null';
   }
 
   /** These columns for the engine. */
@@ -50,7 +75,7 @@ export class TemplateRow {
     this.#values ??= new Map();
     const scope = Object.create(null) as Record<string, TemplateValue>;
     for (const name of names) {
-      if (!this.#values.has(name)) this.#values.set(name, parseExactly(this.json(name)));
+      if (!this.#values.has(name)) this.#values.set(name, this.value(name));
       scope[name] = this.#values.get(name);
     }
     return scope;
@@ -99,7 +124,7 @@ function compileTyped(text: string): Compiled {
   const column = columnAlone(text);
   if (column !== undefined) {
     const columns = [{ name: column, placeholder: 0 }];
-    return { columns, value: (row) => parseExactly(row.json(column)), json: (row) => row.json(column) };
+    return { columns, value: (row) => row.value(column), json: (row) => row.json(column) };
   }
   const typed = parseTemplate(text);
   const { Output } = liquidModule();
@@ -128,7 +153,7 @@ function joined(text: string, write: (value: TemplateValue) => string): ((row: T
   const isPlain = (part: string, at: number) =>
     at % 2 === 0 ? !isTemplate(part) && !part.endsWith('{') : !words.has(part);
   if (!parts.every(isPlain)) return undefined;
-  return (row) => parts.map((part, at) => (at % 2 === 0 ? part : write(parseExactly(row.json(part))))).join('');
+  return (row) => parts.map((part, at) => (at % 2 === 0 ? part : write(row.value(part)))).join('');
 }
 
 function compileText(

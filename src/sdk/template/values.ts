@@ -55,11 +55,14 @@ function endOfValue(json: string, from: number): number {
 const namesByPlace: { readonly json: string; readonly name: string }[] = [];
 const maxPlaces = 2_000;
 
-/** The members of a JSON object, each as its JSON text. Nothing is lost of any digit. */
-export function membersOf(json: string): Map<string, string> {
+/**
+ * The members of a JSON object, each as its JSON text. Nothing is lost of any digit.
+ * @param wanted only these; those after the last of them are not read
+ */
+export function membersOf(json: string, wanted?: ReadonlySet<string>): Map<string, string> {
   const members = new Map<string, string>();
   let at = skipBlank(json, json.indexOf('{') + 1);
-  for (let place = 0; json.charCodeAt(at) === 0x22; place += 1) {
+  for (let place = 0; json.charCodeAt(at) === 0x22 && members.size !== wanted?.size; place += 1) {
     let member = namesByPlace[place];
     if (member === undefined || !json.startsWith(member.json, at)) {
       const text = json.slice(at, endOfText(json, at));
@@ -68,7 +71,7 @@ export function membersOf(json: string): Map<string, string> {
     }
     const from = skipBlank(json, json.indexOf(':', at + member.json.length) + 1);
     const to = endOfValue(json, from);
-    members.set(member.name, json.slice(from, to).trimEnd());
+    if (wanted === undefined || wanted.has(member.name)) members.set(member.name, json.slice(from, to).trimEnd());
     at = skipBlank(json, skipBlank(json, to) + 1);
   }
   return members;

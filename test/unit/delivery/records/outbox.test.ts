@@ -68,6 +68,17 @@ describe('an outbox', () => {
     await outbox.close();
   });
 
+  it('gives back every key, whatever its letters', async () => {
+    const keys = ['', '\u001f', 'a\u001fb\u001f', '\u001fdelete\n', '\ufeff', 'null', '😀\0'];
+    await published.commit(keys.map((id, n) => ({ op: 'insert', id, n })));
+    const outbox = await fill(2);
+    const records = await listed(outbox);
+    expect(records.map(({ key, json, op, offset }) => [key, JSON.parse(json).id, op, offset])).toEqual(
+      keys.map((key, offset) => [key, key, 'insert', offset]),
+    );
+    await outbox.close();
+  });
+
   it('gives a change the same id each time, and other changes other ids', async () => {
     const first = await fill();
     const ids = (await listed(first)).map(({ id }) => id);

@@ -48,6 +48,15 @@ test('a column alone is the JSON text of the row, whatever its value', () => {
   );
 });
 
+test('of a row that is read for some columns, these are the same', () => {
+  fc.assert(
+    fc.property(row, fc.subarray([...columns, 'absent']), (members, names) => {
+      const all = [...membersOf(members)].filter(([name]) => names.includes(name));
+      expect([...membersOf(members, new Set(names))]).toEqual(all);
+    }),
+  );
+});
+
 test('reading and writing a value keeps every digit', () => {
   fc.assert(
     fc.property(json, (value) => {
