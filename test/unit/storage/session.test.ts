@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { DuckDBDataChunk } from '../../../src/sdk/duckdb/node-api.js';
 import { Database, type Session } from '../../../src/storage/duckdb.js';
 
 it('a statement ends although its signal aborts before it has begun', async () => {
@@ -53,6 +54,18 @@ describe('rows that arrive while DuckDB works', () => {
       for await (const _row of session.stream(sql));
     };
     await expect(one()).rejects.toMatchObject({ code: 'database_failed' });
+  });
+
+  it('as texts, are freed as soon as they are read: the garbage collector knows nothing of their memory', async () => {
+    const freed = vi.spyOn(DuckDBDataChunk.prototype, 'reset');
+    let read = 0;
+    for await (const texts of session.texts('SELECT id::VARCHAR FROM scores LIMIT 10000')) {
+      expect(texts[0]).toBe(String(read));
+      expect(freed.mock.calls.length).toBe(Math.floor(read / 2048));
+      read += texts.length;
+    }
+    expect(read).toBe(10_000);
+    freed.mockRestore();
   });
 
   it('fail if another statement of the session takes their place', async () => {
