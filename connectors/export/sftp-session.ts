@@ -2,6 +2,7 @@ import { createHash, createPrivateKey, randomBytes } from 'node:crypto';
 import type { Client, ConnectConfig, ServerHostKeyAlgorithm, SFTPWrapper } from 'ssh2';
 import {
   CdsyncError,
+  callAfter,
   loadRefused,
   loginRefused,
   type Secret,
@@ -18,6 +19,8 @@ export interface SftpLogin {
   readonly agent: boolean;
   readonly hostKey?: string | readonly string[] | undefined;
   readonly signal: AbortSignal;
+  /** For tests. */
+  readonly answerMs?: number;
 }
 
 /** Kinds of host keys, in the order in which they are asked for: a server shows one of each connection. */
@@ -29,6 +32,8 @@ const kinds: readonly (readonly [string, readonly ServerHostKeyAlgorithm[]])[] =
 const readyMs = 20_000;
 /** If nothing arrives for three times as long, the connection is given up. */
 const keepaliveMs = 10_000;
+/** The same if requests wait and none is answered: the connection may live on although its SFTP has stopped. */
+const answerMs = 300_000;
 
 /** A field of the format of OpenSSH: its length, then its bytes. */
 function field(value: string | Buffer): Buffer {
@@ -96,6 +101,46 @@ function fingerprint(key: Buffer): string {
 
 class WrongHostKey extends Error {}
 
+/** The answers that a connection owes. */
+class Answers {
+  /** Rejects when the connection is gone, or has not answered for long. */
+  readonly #lost: Promise<never>;
+  #giveUp: () => void = () => undefined;
+  readonly #ms: number;
+  #waiting = 0;
+  #stopWatch: (() => void) | undefined;
+
+  constructor(client: Client, host: string, ms: number) {
+    this.#ms = ms;
+    this.#lost = new Promise<never>((_, reject) => {
+      client.on('error', (error) => reject(connectionError(error, host)));
+      client.on('close', () => reject(unavailable(`${host} has closed the connection`)));
+      this.#giveUp = () => {
+        reject(unavailable(`${host} keeps the connection, and has answered no request for ${ms / 1000} s`));
+        client.destroy();
+      };
+    });
+    this.#lost.catch(() => undefined);
+  }
+
+  /** An answer, or the end of the connection: the library lets it wait for ever. */
+  async of<T>(answer: Promise<T>): Promise<T> {
+    answer.catch(() => undefined);
+    this.#watch(1);
+    try {
+      return await Promise.race([answer, this.#lost]);
+    } finally {
+      this.#watch(-1);
+    }
+  }
+
+  #watch(change: number): void {
+    this.#waiting += change;
+    this.#stopWatch?.();
+    this.#stopWatch = this.#waiting === 0 ? undefined : callAfter(this.#ms, this.#giveUp);
+  }
+}
+
 /** A connection with a server whose key is known. Each call ends when the connection does. */
 export class SftpSession {
   readonly client: Client;
@@ -103,13 +148,12 @@ export class SftpSession {
   readonly host: string;
   /** The key that the server has shown. */
   readonly shown: string;
-  /** Rejects when the connection is gone. */
-  readonly #lost: Promise<never>;
+  readonly #answers: Answers;
 
-  private constructor(client: Client, sftp: SFTPWrapper, lost: Promise<never>, names: { host: string; shown: string }) {
+  private constructor(client: Client, sftp: SFTPWrapper, answers: Answers, names: { host: string; shown: string }) {
     this.client = client;
     this.sftp = sftp;
-    this.#lost = lost;
+    this.#answers = answers;
     this.host = names.host;
     this.shown = names.shown;
   }
@@ -169,25 +213,21 @@ export class SftpSession {
     client.on('keyboard-interactive', (_name, _instructions, _lang, prompts, finish) =>
       finish(prompts.map(() => password ?? '')),
     );
-    const lost = new Promise<never>((_, reject) => {
-      client.on('error', (error) => reject(connectionError(error, host)));
-      client.on('close', () => reject(unavailable(`${host} has closed the connection`)));
-    });
-    lost.catch(() => undefined);
+    const answers = new Answers(client, host, login.answerMs ?? answerMs);
     const abort = () => client.destroy();
     login.signal.addEventListener('abort', abort);
     client.on('close', () => login.signal.removeEventListener('abort', abort));
     try {
       const ready = new Promise<void>((resolve) => client.once('ready', resolve));
       client.connect(config);
-      await Promise.race([ready, lost]);
+      await answers.of(ready);
       client.setNoDelay(true);
       const opened = new Promise<SFTPWrapper>((resolve, reject) =>
         client.sftp((error, sftp) =>
           error ? reject(loadRefused(`${host} has no SFTP`, { cause: error })) : resolve(sftp),
         ),
       );
-      return new SftpSession(client, await Promise.race([opened, lost]), lost, { host, shown });
+      return new SftpSession(client, await answers.of(opened), answers, { host, shown });
     } catch (error) {
       client.destroy();
       login.signal.throwIfAborted();
@@ -198,13 +238,13 @@ export class SftpSession {
     }
   }
 
-  /** One call, which ends when the connection does: the library lets it wait for ever. */
+  /** One call, which ends when the connection does. */
   call<T = void>(start: (done: (error: Error | null | undefined, value?: T) => void) => void): Promise<T> {
-    const answered = new Promise<T>((resolve, reject) => {
-      start((error, value) => (error ? reject(error) : resolve(value as T)));
-    });
-    answered.catch(() => undefined);
-    return Promise.race([answered, this.#lost]);
+    return this.#answers.of(
+      new Promise<T>((resolve, reject) => {
+        start((error, value) => (error ? reject(error) : resolve(value as T)));
+      }),
+    );
   }
 
   close(): void {

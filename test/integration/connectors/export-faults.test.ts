@@ -2,6 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { SftpStore } from '../../../connectors/export/sftp.js';
+import { Secret } from '../../../src/core/secret.js';
 import { CuttingProxy } from '../../fixtures/cutting-proxy.js';
 import { SshServer, sshdIsInstalled } from '../../fixtures/sshd.js';
 import { ExportStream, insert } from '../../unit/delivery/files/export-stream.js';
@@ -70,6 +72,22 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server that fails', ()
     expect(await inbox()).toEqual(['list_1.csv']);
     expect(await readFile(join(server.inbox, 'list_1.csv'), 'utf8')).toBe(text);
   }, 120_000);
+
+  it('do not wait for ever on a connection that lives while its SFTP has stopped', async () => {
+    const login = { url: server.url, agent: false, hostKey: server.prints.ed25519, answerMs: 1000 };
+    const rest = { privateKey: new Secret(server.key), signal: new AbortController().signal };
+    const store = await SftpStore.open({ ...login, ...rest }, 0o640);
+    server.signal('SIGSTOP');
+    try {
+      await expect(store.find('list.csv')).rejects.toMatchObject({
+        code: 'destination_unavailable',
+        message: expect.stringContaining('has answered no request for 1 s'),
+      });
+    } finally {
+      server.signal('SIGCONT');
+      store.close();
+    }
+  });
 
   it('say that the disk is full, and leave nothing', async ({ skip }) => {
     try {
