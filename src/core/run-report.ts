@@ -223,7 +223,7 @@ export function streamNotes(stream: StreamReport, runId: string): string[] {
     [replaced, 'held text that is not Unicode; U+FFFD replaces it'],
     [values, `did not fit and became NULL${place}`, 'value'],
     [missing, 'were requested and do not exist'],
-    [returned, 'of forgotten people came back and were left out'],
+    [returned, 'of forgotten people came back, left out again'],
     [retries, `sent again (${formatCount(throttled ?? 0)} for status 429)`, 'request'],
   ];
   return [

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { ColumnRules } from '../columns/column-rules.js';
 import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { CdsyncError } from '../core/errors.js';
+import { formatCounted } from '../core/quantities.js';
 import type { PageView } from '../record-cache/record-cache.js';
 import type { StreamCache } from '../record-cache/stream-cache.js';
 import type { Source } from '../sources/source.js';
@@ -275,10 +276,13 @@ function startingColumns({ source, columns, resume, rules }: StreamSinkOptions):
 }
 
 function filterIgnored({ mismatches, mismatchedAttribute }: PageToWrite): CdsyncError {
-  return new CdsyncError(`${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`, {
-    code: 'filter_ignored',
-    hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
-  });
+  return new CdsyncError(
+    `one page has ${formatCounted(mismatches, 'record')} outside of the filter on "${mismatchedAttribute}"`,
+    {
+      code: 'filter_ignored',
+      hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
+    },
+  );
 }
 
 /** The page of a record that no longer matches: nothing of it is kept. */

@@ -29,12 +29,12 @@ function waitingLine({ destinations, in_clear: files, remains }: ForgetResult): 
     const private_ =
       files.length === 0
         ? ''
-        : `, and until then ${formatCounted(files.length, 'private file')} (.cdsync/erasures) keeps the key in clear, because the delete needs it`;
+        : `, and until then the key stays in clear in ${formatCounted(files.length, 'private file')} (.cdsync/erasures), because the delete needs it`;
     words.push(`${waiting.join(', ')} may have the rows until the next delivery (cdsync push)${private_}`);
   }
   if (gone.length > 0)
     words.push(`${gone.join(', ')} may have the rows for good, because the configuration no longer has it`);
-  if (remains.length > 0) words.push(`${formatCounted(remains.length, 'file')} above has a trace`);
+  if (remains.length > 0) words.push(`${formatCounted(remains.length, 'file')} above with a trace`);
   return words.length === 0
     ? 'nothing waits: every place of this job is done'
     : `not everywhere yet: ${words.join('; ')}`;
@@ -91,7 +91,7 @@ export function placesLines({
       : [];
     if (found.length === 0) return salt;
     return [
-      `  ${stream.name}${gone}: ${found.map(([name, count]) => `${formatCount(count)} ${name}`).join(', ')}`,
+      `  ${stream.name}${gone}: ${found.map(([name, count]) => (/rows$/.test(name) ? formatCounted(count, name.slice(0, -1)) : `${formatCount(count)} ${name}`)).join(', ')}`,
       ...salt,
     ];
   });

@@ -1,4 +1,5 @@
 import { CdsyncError as CoreError, type ErrorDetails as CoreErrorDetails } from '../core/errors.js';
+import { formatCount, formatCounted } from '../core/quantities.js';
 import type { StateKey } from './load.js';
 
 export type { ErrorKind } from '../core/errors.js';
@@ -113,16 +114,19 @@ export function fenced({ stream, table }: StateKey): CdsyncError {
 
 /** Others have changed the number of rows during the load: the load must leave nothing behind. The next attempt loads all rows. */
 export function tableMoved({ stream, table }: StateKey, expected: number, found: number): CdsyncError {
-  return new CdsyncError(`others have changed table "${table}" during the load: ${found} rows, ${expected} expected`, {
-    code: 'table_moved',
-    stream,
-    hint: 'nothing of this load was kept',
-  });
+  return new CdsyncError(
+    `others have changed table "${table}" during the load: ${formatCounted(found, 'row')}, ${formatCount(expected)} expected`,
+    {
+      code: 'table_moved',
+      stream,
+      hint: 'nothing of this load was kept',
+    },
+  );
 }
 
 /** The number of rows that arrived differs from the number sent: the load must leave nothing behind. */
 export function countDiffers(what: string, expected: number, found: number): CdsyncError {
-  return new CdsyncError(`${what} holds ${found} rows where ${expected} were sent`, {
+  return new CdsyncError(`${what} holds ${formatCounted(found, 'row')}, and ${formatCount(expected)} were sent`, {
     code: 'count_differs',
     hint: 'nothing of this load was kept',
   });

@@ -157,7 +157,7 @@ describe('queries over what changed', () => {
     expect([code, streams.get('made')?.status, streams.get('found')?.error]).toMatchObject([
       5,
       'ok',
-      { code: 'key_not_unique', message: '1 rows of the query have the id of another row' },
+      { code: 'key_not_unique', message: 'the query has 1 row with the id of another row' },
     ]);
     expect(await space.query('repeats', 'select id from found')).toEqual([{ id: 'e@x.example' }]);
   });

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/error-codes.js';
 import { CdsyncError } from '../../core/errors.js';
-import { formatCounted } from '../../core/quantities.js';
+import { formatCount, formatCounted } from '../../core/quantities.js';
 import type { Mode } from '../../sdk/destination.js';
 import type { FoundTable } from '../../sdk/load.js';
 import { type Feed, runOfSnapshot } from '../../snapshot/feed.js';
@@ -218,7 +218,7 @@ function reasons(situation: Situation, record: TableRecord, found: FoundTable, l
   if (record.pending !== null) why.push(`a delivery was cut short (pending since ${record.pending.since})`);
   if (lacking.length > 0) why.push(`the table lacks ${lacking.map((name) => `"${name}"`).join(', ')}`);
   if (record.pending === null && found.rows !== record.rows)
-    why.push(`the table has ${found.rows} rows, recorded ${record.rows}`);
+    why.push(`the table has ${formatCounted(found.rows, 'row')}, recorded ${formatCount(record.rows)}`);
   else if (isOldCopy(record, found)) why.push('the table is not the one that was recorded: its stamp is another');
   // An erasure takes keys from the list before the table carries it out.
   if (record.refused !== situation.listed && erasuresAfter(situation, record.erased).length === 0)
@@ -268,7 +268,7 @@ function appended(
   const isOrdered = flags.full && (record.full_of !== feed.run_id || isChanged);
   if (isOrdered) return { ...common, action: 'reload', why: 'asked (--full)' };
   if (isChanged && !flags.adopt) {
-    const message = `table "${table}" has ${found.rows} rows, recorded ${record.rows}`;
+    const message = `table "${table}" has ${formatCounted(found.rows, 'row')}, recorded ${formatCount(record.rows)}`;
     throw refusal(situation, 'table_changed', message, appendHint);
   }
   const isAccepted = isChanged || altered.length > 0;

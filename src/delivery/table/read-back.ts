@@ -1,4 +1,5 @@
 import { CdsyncError } from '../../core/errors.js';
+import { formatCount, formatCounted } from '../../core/quantities.js';
 import type { TableConnector, TableDestination } from '../../sdk/destination.js';
 import type { ReadBack } from '../../sdk/load.js';
 import { canonicalText, type Digest, duckdbHashing, rowNumber } from '../../sdk/sql/row-sum.js';
@@ -109,10 +110,10 @@ export function readBackOf(task: ReadBackTask): ReadBack {
       const [expected, found] = [settled(sums), settled(rows)];
       const wanted = live();
       if (found.rows !== expected.rows)
-        throw differs(task, `${expected.rows} rows were sent, and ${found.rows} are there`);
-      if (found.left > 0) throw differs(task, `${found.left} deleted rows are still there`);
+        throw differs(task, `it has ${formatCounted(found.rows, 'row')}, and ${formatCount(expected.rows)} were sent`);
+      if (found.left > 0) throw differs(task, `it still has ${formatCounted(found.left, 'deleted row')}`);
       if (wanted !== undefined && found.live !== undefined && found.live !== wanted)
-        throw differs(task, `it has ${found.live} rows, the snapshot ${wanted}`);
+        throw differs(task, `it has ${formatCounted(found.live, 'row')}, the snapshot ${formatCount(wanted)}`);
       if (found.differing.length > 0)
         throw differs(task, `values of ${found.differing.map((name) => `"${name}"`).join(', ')}`);
       if (BigInt(found.sum) === expected.sum) return;
@@ -174,7 +175,11 @@ export async function lookAtWholeTable({ task, destination, plan, record, data }
   const expected = await expectedSum(data, plan.columns, { names: found.hashed, digest: found.digest });
   if (mode === 'upsert' && found.rows > expected.rows) return { type: 'unknown' };
   if (found.rows !== expected.rows)
-    return { type: 'different', how: `it has ${found.rows} rows, the snapshot ${expected.rows}`, uncompared };
+    return {
+      type: 'different',
+      how: `it has ${formatCounted(found.rows, 'row')}, the snapshot ${formatCount(expected.rows)}`,
+      uncompared,
+    };
   if (BigInt(found.sum) === expected.sum) return { type: 'same', uncompared };
   return { type: 'different', how: 'values were edited, or are in other rows', uncompared };
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
+import { formatCount, formatCounted } from '../../core/quantities.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Feed } from '../../snapshot/feed.js';
@@ -138,7 +139,10 @@ export async function verifyChangeFiles(
     }
     const run = runs.find((each) => each.runId === runId);
     if (isWhole && run !== undefined && !run.isErased && rows !== run.rows)
-      report(`its files have ${rows} rows, the run counted ${run.rows}`, join(folder, runId));
+      report(
+        `its files have ${formatCounted(rows, 'row')}, the run counted ${formatCount(run.rows)}`,
+        join(folder, runId),
+      );
     else if (isWhole && entry !== undefined) {
       for (const [index, path] of paths.entries())
         if ((await sha256OfFile(path)) !== entry.sha256[index]) report('its checksum is not that of the commit', path);

@@ -7,6 +7,7 @@ import type { JobConfig } from '../../config/config.js';
 import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { entriesBelow } from '../../core/folders.js';
+import { formatCount, formatCounted } from '../../core/quantities.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Feed, readFeed } from '../../snapshot/feed.js';
@@ -137,7 +138,8 @@ async function verifyFile(
   if ((await sha256OfFile(path)) !== wanted.sha256) found.add('its checksum is not that of the manifest', at);
   try {
     const read = await readWholeParquet(path, state.key);
-    if (read.rows !== wanted.rows) found.add(`${read.rows} rows; the manifest has ${wanted.rows}`, at);
+    if (read.rows !== wanted.rows)
+      found.add(`${formatCounted(read.rows, 'row')}; the manifest has ${formatCount(wanted.rows)}`, at);
     const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
     if (read.columns.join('\0') !== names.map(nameInReader).join('\0'))
       found.add('its columns are not those of the manifest', at);
@@ -176,7 +178,8 @@ async function verifyParquet(
     for (const [index, name] of names.entries()) values.set(name, (values.get(name) ?? 0) + (read?.values[index] ?? 0));
   }
   if (!isWhole) return undefined;
-  if (rows !== summary.rows) found.add(`its files have ${rows} rows, the store has ${summary.rows}`, at);
+  if (rows !== summary.rows)
+    found.add(`its files have ${formatCounted(rows, 'row')}, the store has ${formatCount(summary.rows)}`, at);
   else if (keySum !== summary.keySum) found.add('its files have other keys than the store', at);
   for (const [name, count] of summary.values) {
     if (values.get(name) === count) continue;
@@ -347,7 +350,8 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
       const at = { stream, path: layout.store };
       const rowsOf = { session: store.session, state: each, database: storeName, path: layout.store };
       changes.set(stream, await verifyChangeRows(add, rowsOf));
-      if (summary.rows !== each.rows) found.add(`${summary.rows} rows in the store; its own count is ${each.rows}`, at);
+      if (summary.rows !== each.rows)
+        found.add(`${formatCounted(summary.rows, 'row')} in the store; its own count is ${formatCount(each.rows)}`, at);
       if (summary.keptHashes !== undefined && summary.trackedHashes !== summary.keptHashes)
         found.add('the rows in the store do not match their stored hashes', at);
     }

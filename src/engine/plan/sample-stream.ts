@@ -4,6 +4,7 @@ import type { RequestCounts } from '../../api/client.js';
 import { type Column, type ColumnField, ColumnSet, type StoredColumn } from '../../columns/columns.js';
 import { rowHash, rowKey } from '../../columns/row-hash.js';
 import { CdsyncError } from '../../core/errors.js';
+import { formatCounted } from '../../core/quantities.js';
 import { type SampledRows, sampledRows } from '../../extract/convert/converter.js';
 import { KeyedFetcher } from '../../extract/keyed-fetcher.js';
 import {
@@ -134,10 +135,13 @@ async function takePage(
 
 function refuseMismatch({ mismatches, mismatchedAttribute }: ScannedPage): void {
   if (mismatches === 0) return;
-  throw new CdsyncError(`${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`, {
-    code: 'filter_ignored',
-    hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
-  });
+  throw new CdsyncError(
+    `one page has ${formatCounted(mismatches, 'record')} outside of the filter on "${mismatchedAttribute}"`,
+    {
+      code: 'filter_ignored',
+      hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
+    },
+  );
 }
 
 interface Taken {

@@ -8,6 +8,7 @@ import { maskedValueSql } from '../../columns/masked-value.js';
 import { mergeTextFormats, plainText } from '../../columns/text-code.js';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
+import { formatCounted } from '../../core/quantities.js';
 import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import { streamType } from '../../sdk/column-type.js';
@@ -321,10 +322,13 @@ export class QueryReader implements StreamReader {
     const named = this.key.join(', ');
     const details = { stream: this.#options.config.name, hint: 'choose a unique key' };
     if (Number(row?.missing) > 0) {
-      throw new CdsyncError(`${row?.missing} rows of the query have no ${named}`, { code: 'key_missing', ...details });
+      throw new CdsyncError(`the query has ${formatCounted(Number(row?.missing), 'row')} without ${named}`, {
+        code: 'key_missing',
+        ...details,
+      });
     }
     if (Number(row?.twice) > 0) {
-      const message = `${row?.twice} rows of the query have the ${named} of another row`;
+      const message = `the query has ${formatCounted(Number(row?.twice), 'row')} with the ${named} of another row`;
       throw new CdsyncError(message, { code: 'key_not_unique', ...details });
     }
   }

@@ -292,7 +292,7 @@ export class StreamRun {
 
   #noteReturned({ commit: { forgotten = 0 } }: ComparedStream): void {
     if (forgotten === 0) return;
-    const message = `${formatCounted(forgotten, 'record')} of people who were forgotten came back from the service and were left out: delete them there, or let one in with cdsync forget --allow KEY`;
+    const message = `${formatCounted(forgotten, 'record')} of people who were forgotten came back from the service and ${forgotten === 1 ? 'was' : 'were'} left out: delete them there, or let one in with cdsync forget --allow KEY`;
     this.#warn({ code: 'forgotten_returned', message });
   }
 

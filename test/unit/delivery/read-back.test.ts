@@ -31,7 +31,7 @@ describe('rows that are not as they were written', () => {
     const checked = readBack.check([], async () => found);
     await expect(checked).rejects.toMatchObject({
       code: 'delivery_differs',
-      message: 'table "people" is not as it was written: 2 rows were sent, and 1 are there',
+      message: 'table "people" is not as it was written: it has 1 row, and 2 were sent',
       hint: expect.stringContaining(outcome),
     });
   });

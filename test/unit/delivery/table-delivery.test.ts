@@ -224,7 +224,7 @@ describe('a delivery to a table', () => {
 
   it.each([
     {
-      what: 'it has 1 rows, the snapshot 2',
+      what: 'it has 1 row, the snapshot 2',
       sql: "DELETE FROM members WHERE id = 'a'; UPDATE _cdsync_state SET record = json_merge_patch(record, '{\"rows\": 1}')",
     },
     { what: 'values were edited, or are in other rows', sql: 'UPDATE members SET n = 3 - n' },

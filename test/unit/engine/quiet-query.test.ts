@@ -120,7 +120,7 @@ describe('the key of a query', () => {
   ])('may not be NULL: %s', async (_, query, key) => {
     await expect(rowsOf(query, key, [])).rejects.toMatchObject({
       code: 'key_missing',
-      message: `1 rows of the query have no ${key.join(', ')}`,
+      message: `the query has 1 row without ${key.join(', ')}`,
     });
   });
 
