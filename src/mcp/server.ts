@@ -55,7 +55,7 @@ async function call(tools: readonly Tool[], name: string, parameters: unknown, s
 }
 
 /**
- * Serves tools by the Model Context Protocol over standard input and output, until the client closes standard input or `signal` aborts.
+ * Serves tools by the Model Context Protocol over standard input and output, until the client closes one of them or `signal` aborts.
  * @throws {CdsyncError} `connector_package_missing`
  */
 export async function serveTools(tools: readonly Tool[], signal: AbortSignal): Promise<void> {
@@ -72,6 +72,8 @@ export async function serveTools(tools: readonly Tool[], signal: AbortSignal): P
     once(signal, 'abort'),
     new Promise<void>((resolve) => {
       server.onclose = resolve;
+      // No one reads the results any more.
+      process.stdout.once('error', () => resolve());
     }),
   ]);
   await server.connect(new StdioServerTransport());
