@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
+import { formatCounted } from '../../core/quantities.js';
 import type { DestinationContext, OutgoingRecord, RecordConnector, RecordDestination } from '../../sdk/destination.js';
 import type { JsonMember } from '../../sdk/json-text.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
@@ -96,11 +97,27 @@ export class RecordDelivery {
     const rejects = await this.#listed();
     const refused = rejects.filter(({ is_waiting }) => !is_waiting);
     const newlyRefused = countNew(refused, this.#refusedBefore);
-    // A person whose delete was not taken is still there.
-    const isErased = !rejects.some(({ run_id }) => run_id.startsWith(erasureRun));
-    const erased = isErased ? lastErasure(erasures) : undefined;
     const counts = { refused: refused.length, waiting: rejects.length - refused.length, newlyRefused };
-    return { ...this.#delivered(), ...counts, erased };
+    const isOfErasure = ({ run_id }: Reject) => run_id.startsWith(erasureRun);
+    const delivered = { ...this.#delivered(), ...counts };
+    // A person whose delete was not taken is still there.
+    if (!rejects.some(isOfErasure)) return { ...delivered, erased: lastErasure(erasures) };
+    const owed = refused.filter(isOfErasure).length;
+    return owed === 0 || newlyRefused > 0 ? delivered : { ...delivered, problem: this.#erasureOwed(owed) };
+  }
+
+  /** The problem of each delivery after the first by which the receiver did not take the delete of a forgotten person. */
+  #erasureOwed(people: number): CdsyncError {
+    const { feed, request } = this.#task;
+    const { name } = request.destination;
+    return new CdsyncError(
+      `the receiver has not taken ${formatCounted(people, 'delete')} of people who were forgotten`,
+      {
+        code: 'removal_owed',
+        stream: feed.stream,
+        hint: `the reasons: cdsync rejects --destination ${name} --stream ${feed.stream}; each delivery tries again: cdsync push`,
+      },
+    );
   }
 
   /** The records that were acknowledged. */

@@ -120,6 +120,18 @@ describe('the delete of an erased person arrives before the log says so', () => 
   });
 });
 
+it('a delete that the receiver refuses is owed in each delivery until it is taken', async () => {
+  await deliver();
+  await forget('a');
+  receiver.refused = new Set(['a']);
+  expect(await deliver()).toMatchObject({ status: 'partial', error: { code: 'values_refused' } });
+  for (let night = 0; night < 2; night += 1)
+    expect(await deliver()).toMatchObject({ status: 'partial', refused: 1, error: { code: 'removal_owed' } });
+  receiver.refused = new Set();
+  expect(await deliver()).toMatchObject({ status: 'ok', refused: 0 });
+  expect(await isProven()).toBe(true);
+});
+
 it('a receiver that never got a row is not told of a person who was erased before', async () => {
   await forget('a');
   expect((await deliver()).status).toBe('ok');
