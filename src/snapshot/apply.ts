@@ -3,7 +3,7 @@ import { rowKey } from '../columns/row-hash.js';
 import { sameColumns, widen } from '../columns/widen.js';
 import { fileText, fileTexts, keyColumn, quoteIdentifier, sqlText } from '../core/sql.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../storage/parquet.js';
-import { type Difference, type DiffTask, hashesComparable } from './diff.js';
+import { type Difference, type DiffTask, hashesComparable, previousRows } from './diff.js';
 import { createEarlier, keepPreviousRows } from './history.js';
 import { type SnapshotFiles, snapshotRows } from './snapshot-files.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -59,6 +59,15 @@ export function tableBefore(task: ApplyTask, tables: WorkTables): string {
   return isRebuilt(task) ? storeTable(task.stream) : tables.before;
 }
 
+/** SQL for the rows of {@link tableBefore}: of large texts in chunks of few rows, which only files give. */
+function rowsBefore(task: ApplyTask, tables: WorkTables): string {
+  const { key, stream, previous } = task;
+  if (!isRebuilt(task) || task.previousFiles === undefined || previous?.large_texts !== true)
+    return tableBefore(task, tables);
+  const stamps = `SELECT ${rowKey(key)} AS _cdsync_stamped, ${rowColumns.join(', ')} FROM ${storeTable(stream)}`;
+  return `(SELECT * FROM ${previousRows(task)} AS _cdsync_f JOIN (${stamps}) ON ${rowKey(key)} = _cdsync_stamped)`;
+}
+
 /**
  * Writes every change with its operation: the new row or, for a delete, the last one. A first snapshot has none: its rows change
  * nothing.
@@ -81,10 +90,14 @@ export async function writeChanges(
      FROM (SELECT *, ${key} AS ${keyColumn} FROM ${loaded}) AS _cdsync_r
      JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key`;
   const gone = `SELECT _cdsync_c.op AS _op, ${stamp(task)}, ${names(columns, '_cdsync_r.')}
-     FROM (SELECT *, ${key} AS ${keyColumn} FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${tableBefore(task, tables)})) AS _cdsync_r
+     FROM (SELECT *, ${key} AS ${keyColumn} FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${rowsBefore(task, tables)})) AS _cdsync_r
      JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key WHERE _cdsync_c.op = 'delete'`;
   const query = task.difference.deleted > 0 ? `${present} UNION ALL ${gone}` : present;
-  const form = { compression: task.compression, keepsZeroSigns: holdNegativeZero(columns) };
+  const form = {
+    compression: task.compression,
+    keepsZeroSigns: holdNegativeZero(columns),
+    rowBytes: task.recordBytes,
+  };
   return [await writeParquet(store.session, query, task.changesPath, form)];
 }
 
@@ -229,7 +242,7 @@ export async function applyStream(store: SnapshotStore, task: ApplyTask, tables:
   const rebuild = isRebuilt(task);
   await prepareTables(store, task, rebuild);
   if (task.previous !== undefined) {
-    const before = tableBefore(task, tables);
+    const before = rowsBefore(task, tables);
     await keepPreviousRows(store, { ...task, previous: task.previous }, { changed: tables.changed, before });
     const columns = [names(task.columns), ...changeColumns].join(', ');
     const rows = changeRows(task, `, ${changeColumns.join(', ')}`, 'true');

@@ -34,8 +34,6 @@ export interface StreamCommit {
   /** Files with the changes; none of a first snapshot. */
   readonly changes: readonly ParquetFile[];
   readonly duplicates: number;
-  /** Bytes of the service's responses for each record that was read, on average; 0 without any. */
-  readonly recordBytes: number;
   /** Bytes of the longest record, or more. */
   readonly maxRecordBytes: number;
   /** Rows that the stream's contract left out. */

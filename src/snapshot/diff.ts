@@ -38,13 +38,15 @@ export interface DiffTask {
   readonly coverage: 'everything' | 'additions';
   /** Rows of the previous snapshot that the reading met again unchanged; its files lack them. */
   readonly unchangedRows: UnchangedRows;
-  /** The Parquet files of the previous snapshot, if only they have the sign of each zero. */
-  readonly signedFiles?: readonly string[] | undefined;
+  /** The Parquet files of the previous snapshot, if its rows are read there: for the sign of each zero, or for large texts. */
+  readonly previousFiles?: readonly string[] | undefined;
+  /** Bytes of the service's responses for each record that was read, on average; 0 without any. */
+  readonly recordBytes: number;
 }
 
-/** SQL for the source of the previous snapshot's rows: its table, unless that has lost the signs of zeros. */
-export function previousRows({ stream, signedFiles }: Pick<DiffTask, 'stream' | 'signedFiles'>): string {
-  return signedFiles === undefined ? storeTable(stream) : `read_parquet(${fileTexts(signedFiles)})`;
+/** SQL for the source of the previous snapshot's rows: its table, or its files. */
+export function previousRows({ stream, previousFiles }: Pick<DiffTask, 'stream' | 'previousFiles'>): string {
+  return previousFiles === undefined ? storeTable(stream) : `read_parquet(${fileTexts(previousFiles)})`;
 }
 
 /** Whether the files of the reading are the whole snapshot, so that it needs no row of the previous one. */
@@ -80,7 +82,7 @@ export function hashesComparable({
  * @param among a table whose column `key` lists the wanted keys; left out, all keys
  */
 export function storedKeys(
-  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'hashVersion' | 'signedFiles'>,
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'hashVersion' | 'previousFiles'>,
   among?: string,
 ): string {
   const { previous, stream } = task;

@@ -53,7 +53,7 @@ export function replacedKeys({ keys, changed }: WorkTables): string {
 
 /** SQL for the rows of the new snapshot, as its table has them. */
 export function snapshotRows(
-  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'signedFiles'> & SnapshotFiles,
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'previousFiles'> & SnapshotFiles,
   tables: WorkTables,
 ): string {
   const { columns, files, addition, again } = task;
@@ -65,7 +65,7 @@ export function snapshotRows(
 
 /** SQL for the rows of the previous snapshot, with the present columns, whose keys are not among those of a query. */
 function unchangedRowsSql(
-  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'signedFiles'>,
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'previousFiles'>,
   replaced: string,
   { form, where = 'true' }: { readonly form: 'table' | 'file'; readonly where?: string },
 ): string {
@@ -85,9 +85,9 @@ export async function writeSnapshotFiles(
   task: SnapshotFilesTask,
   tables: WorkTables,
 ): Promise<SnapshotFiles> {
-  const { previous, columns, difference, read, folder, compression } = task;
+  const { previous, columns, difference, read, folder, compression, recordBytes } = task;
   if (previous === undefined || isComplete(task)) return { files: read, addition: undefined, again: undefined };
-  const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
+  const form = { compression, keepsZeroSigns: holdNegativeZero(columns), rowBytes: recordBytes };
   const { inserted, updated, deleted, refreshed } = difference;
   const onlyCame = updated + deleted + refreshed === 0;
   if (onlyCame && inserted === 0 && !changesDefinition(task)) return { files: read, addition: [], again: undefined };
@@ -128,9 +128,9 @@ const leastRowsOfTwo = 100_000;
 /** SQL conditions that divide the stored rows of a stream, if they are many, into halves that can be written at the same time. */
 async function halvesOf(
   session: Session,
-  { stream, previous, signedFiles }: Pick<DiffTask, 'stream' | 'previous' | 'signedFiles'>,
+  { stream, previous, previousFiles }: Pick<DiffTask, 'stream' | 'previous' | 'previousFiles'>,
 ): Promise<readonly string[]> {
-  if ((previous?.rows ?? 0) < leastRowsOfTwo || signedFiles !== undefined) return ['true'];
+  if ((previous?.rows ?? 0) < leastRowsOfTwo || previousFiles !== undefined) return ['true'];
   const middle = await session.number(`SELECT (max(rowid) + 1) // 2 FROM ${storeTable(stream)}`);
   return [`rowid < ${middle}`, `rowid >= ${middle}`];
 }

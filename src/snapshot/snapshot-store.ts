@@ -24,6 +24,9 @@ export interface StoreState {
   readonly streams: ReadonlyMap<string, StreamState>;
 }
 
+/** Between the steps of a statement, DuckDB would join chunks of few rows: to up to 2048 large texts. */
+const keepChunksSmall = 'SET enable_caching_operators = false';
+
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file at the same time. */
 export class SnapshotStore {
   readonly session: Session;
@@ -162,6 +165,7 @@ export class SnapshotStore {
   async beside<T>(work: (session: Session) => Promise<T>): Promise<T> {
     const session = await this.#database.connect();
     try {
+      if (this.#hasLargeTexts) await session.run(keepChunksSmall);
       return await work(session);
     } finally {
       session.close();
@@ -172,6 +176,7 @@ export class SnapshotStore {
   async expectLargeTexts(): Promise<void> {
     if (this.#hasLargeTexts) return;
     this.#hasLargeTexts = true;
+    await this.session.run(keepChunksSmall);
     await this.#compress('zstd');
   }
 

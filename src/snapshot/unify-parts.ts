@@ -26,6 +26,8 @@ interface UnifyTask {
   /** Ranges of rows to drop from a part: `from` is included, `to` is not. */
   readonly dropped: readonly { part: number; from: number; to: number }[];
   readonly compression: ParquetCompression;
+  /** Bytes of a record, on average. */
+  readonly recordBytes: number;
   /** How many keys a join may hold. */
   readonly keysAtOnce: number;
   /** SQL for the keys in a table of forgotten people, whose rows are left out; undefined if there are none. */
@@ -122,6 +124,7 @@ async function rewrite(
   const file = await writeParquet(session, query, part.path.replace(/\.parquet$/, '.unified.parquet'), {
     compression: task.compression,
     keepsZeroSigns: holdNegativeZero(task.columns),
+    rowBytes: task.recordBytes,
   });
   const own = `FROM ${tables.keys} WHERE part = ${part.number}`;
   if (file.rows === 0) {

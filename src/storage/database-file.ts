@@ -84,6 +84,7 @@ export async function damagedTables(session: Session, name: string): Promise<str
 
 /** @throws {CdsyncError} `state_unreadable` if a block of a DuckDB file is damaged */
 export async function readAllValues(database: Database, path: string): Promise<void> {
+  await database.freeReadBlocks();
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(path)} AS read_through (READ_ONLY)`);

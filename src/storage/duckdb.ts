@@ -377,10 +377,18 @@ export class Database {
     await session.run(`SET ${setting}`).finally(() => session.close());
   }
 
-  /** How tables are compressed that are written from now on; see {@link Compression}. */
+  /**
+   * How tables are compressed that are written from now on; see {@link Compression}. A commit of large texts goes into the file at once:
+   * DuckDB would write them into its log first, and has all of a row group in memory for that, outside of its limit.
+   */
   async compress(compression: Compression): Promise<void> {
     const session = await this.connect();
-    await session.run(`SET force_compression = '${compression}'`).finally(() => session.close());
+    const large = compression === 'zstd';
+    await session
+      .run(
+        `SET force_compression = '${compression}'; SET auto_checkpoint_skip_wal_threshold = ${large ? 0 : 100_000}; SET checkpoint_threshold = '${large ? '0B' : '16MB'}'`,
+      )
+      .finally(() => session.close());
   }
 
   /**

@@ -10,6 +10,8 @@ export interface ParquetForm {
   readonly compression: ParquetCompression;
   /** Whether -0.0 may be among the values: then there are no dictionaries, for DuckDB's would make 0.0 of it, or the reverse. */
   readonly keepsZeroSigns?: boolean;
+  /** Bytes of a row, on average, if they are many: a writer, and each reader, has a whole row group in memory. */
+  readonly rowBytes?: number;
 }
 
 /** A finished Parquet file. */
@@ -23,12 +25,16 @@ export interface ParquetFile {
 /** Small enough that a writer needs little memory, large enough that readers can skip groups by their statistics. */
 const rowGroupRows = 20_480;
 
-function options({ compression, keepsZeroSigns = false }: ParquetForm): string {
+/** A row group has about this many bytes before compression, or fewer. */
+const rowGroupBytes = 32_000_000;
+
+function options({ compression, keepsZeroSigns = false, rowBytes = 0 }: ParquetForm): string {
+  const groupRows = Math.max(1, Math.min(rowGroupRows, Math.floor(rowGroupBytes / Math.max(1, rowBytes))));
   const level = compression === 'zstd' ? ', COMPRESSION_LEVEL 1' : '';
   const codec = compression === 'none' ? 'uncompressed' : compression;
   const dictionaries = keepsZeroSigns ? ', DICTIONARY_SIZE_LIMIT 0' : '';
   // Bloom filters take an eighth of the time. DuckDB makes them only of columns with a dictionary, which no key is.
-  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows}${dictionaries}, WRITE_BLOOM_FILTER false)`;
+  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${groupRows}${dictionaries}, WRITE_BLOOM_FILTER false)`;
 }
 
 /** Writes a query's rows into a Parquet file that is not durable: for files that can be recomputed. Returns their number. */

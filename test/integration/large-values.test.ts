@@ -118,3 +118,30 @@ it('keeps a query of 300 rows of a megabyte each, at a memory of 1.5 GB', async 
   const [row] = await space.query('wide_rows', 'select count(*) as rows, sum(length(text)) as letters from texts');
   expect(row).toEqual({ rows: '300', letters: String(300 * 1_000_000 + 10 + 90 * 2 + 200 * 3) });
 });
+
+it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with --full, one that changes all', async () => {
+  const overrides = { service: { base_url: list.url }, job: { guards: { max_changed: 'off' } } };
+  await space.configure('many_large', [{ ...own, page_size: 20 }], overrides);
+  const texts = (seeds: (at: number) => number) =>
+    Array.from({ length: 130 }, (_, at) => record(at, { note: `${seeds(at)} ${at} `.padEnd(2_000_000, 'x') }));
+  const stored = async () => {
+    const rows = await space.query(
+      'many_large',
+      "select id, regexp_extract(note, '^[0-9]+ [0-9]+ ') as note from made",
+    );
+    return rows.map(({ id, note }) => `${String(note)}${String(id)}`).sort();
+  };
+  const expected = (seeds: (at: number) => number) =>
+    Array.from({ length: 130 }, (_, at) => `${seeds(at)} ${at} p${at}`).sort();
+  for (const [seeds, ...words] of [
+    [() => 0],
+    [(at: number) => (at < 3 ? 1 : 0)],
+    [(at: number) => (at < 3 ? 1 : 0), '--full'],
+    [() => 2],
+  ] as const) {
+    list.records = texts(seeds);
+    // DuckDB holds 256 MB of texts in one vector.
+    await within(['run', 'many_large.json', '--quiet', ...words], 1000);
+    expect(await stored()).toEqual(expected(seeds));
+  }
+}, 400_000);

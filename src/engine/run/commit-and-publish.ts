@@ -194,7 +194,7 @@ export async function commitAndPublish(
     await cacheUpdates.keep();
     return committed;
   };
-  const recordBytes = Math.max(...streams.map((each) => each.recordBytes));
+  const recordBytes = Math.max(...streams.map((each) => each.task.recordBytes));
   const columns = streams.map(columnsWritten);
   const all = columns.reduce((sum, each) => sum + each, 0);
   const writtenColumns = Math.min(all, Math.max(columnsAtOnce, ...columns));

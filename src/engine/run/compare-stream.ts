@@ -106,14 +106,15 @@ interface ComparisonTask extends CompareTask {
 }
 
 /**
- * The Parquet files of a snapshot that has a -0.0, if they are all here and whole. DuckDB's tables keep no sign where all values of a column
- * within a block of rows are zeros.
+ * The Parquet files of a snapshot that has a -0.0 or large texts, if they are all here and whole. DuckDB's tables keep no sign where all
+ * values of a column within a block of rows are zeros, and 2048 rows of a table are in memory together.
  */
-async function signedFiles(
+async function previousFiles(
   { layout }: CompareContext,
   previous: StreamState | undefined,
 ): Promise<readonly string[] | undefined> {
-  if (previous === undefined || previous.snapshot.length === 0 || !holdNegativeZero(previous.columns)) return undefined;
+  if (previous === undefined || previous.snapshot.length === 0) return undefined;
+  if (previous.large_texts !== true && !holdNegativeZero(previous.columns)) return undefined;
   const paths: string[] = [];
   for (const { path: name, sha256 } of previous.snapshot) {
     const path = join(layout.stream(previous.stream), name);
@@ -139,7 +140,7 @@ function withFiltered(read: ReadResult, { reads, columns: rules }: StreamConfig)
 async function compare(task: ComparisonTask, kept: readonly string[] = []): Promise<Compared> {
   const { context, store, reader, config, before, previous, folder } = task;
   const { compression } = context.job.parquet;
-  const signed = await signedFiles(context, previous);
+  const wholeFiles = await previousFiles(context, previous);
   const received = await reader.extracted();
   const keeping = previous !== undefined && kept.length > 0;
   const {
@@ -152,7 +153,7 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     stream: config.name,
     before: previous?.columns,
     read: keeping
-      ? await withKeptRows(store, received, { previous, keys: kept, signedFiles: signed, folder, compression })
+      ? await withKeptRows(store, received, { previous, keys: kept, previousFiles: wholeFiles, folder, compression })
       : received,
     key: reader.key,
     folder,
@@ -168,7 +169,8 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const { keysAtOnce } = planMemory(context.config.resources, { cacheBytes: context.caches.bytes });
   const forgotten = await forgottenKeys(context, { stream: config.name, key, previous });
-  const unifying = { ...read, key, compression, known, keysAtOnce, forgotten: forgotten?.among };
+  const recordBytes = read.counters.bytes / Math.max(1, read.counters.read);
+  const unifying = { ...read, key, compression, recordBytes, known, keysAtOnce, forgotten: forgotten?.among };
   const unified = await unifyParts(store.session, unifying, tables);
   checkRowCounts(config.name, read, unified);
   const { columns } = read;
@@ -182,7 +184,8 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     rows: unified.rows,
     coverage,
     unchangedRows: read.unchangedRows,
-    signedFiles: signed,
+    previousFiles: wholeFiles,
+    recordBytes,
   };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);
@@ -324,7 +327,6 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     tables,
     changes: [],
     duplicates: Math.max(0, copies - ofPasses),
-    recordBytes: read.counters.bytes / Math.max(1, read.counters.read),
     maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
     discarded,
     discardedValues,

@@ -67,7 +67,7 @@ interface KeptRows {
   readonly previous: StreamState;
   readonly keys: readonly string[];
   /** The Parquet files of the previous snapshot, if only they have the sign of each zero. */
-  readonly signedFiles: readonly string[] | undefined;
+  readonly previousFiles: readonly string[] | undefined;
   /** The stream's private folder in the run. */
   readonly folder: string;
   readonly compression: ParquetCompression;
@@ -77,14 +77,14 @@ interface KeptRows {
 export async function withKeptRows(
   { session }: SnapshotStore,
   read: ReadResult,
-  { previous, keys, signedFiles, folder, compression }: KeptRows,
+  { previous, keys, previousFiles, folder, compression }: KeptRows,
 ): Promise<ReadResult> {
   const { columns, key, stream } = previous;
   const number = Math.max(0, ...read.parts.map((part) => part.number)) + 1;
   const { path, keysPath } = partFiles(join(folder, 'parts'), number);
-  const rows = `SELECT * FROM ${previousRows({ stream, signedFiles })} WHERE ${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}::VARCHAR[]))`;
+  const rows = `SELECT * FROM ${previousRows({ stream, previousFiles })} WHERE ${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}::VARCHAR[]))`;
   const query = `SELECT ${widen(columns, columns, 'file')} FROM (${rows})`;
-  const file = await writeParquet(session, query, path, { compression, keepsZeroSigns: signedFiles !== undefined });
+  const file = await writeParquet(session, query, path, { compression, keepsZeroSigns: previousFiles !== undefined });
   await writeKeys(session, { number, path, columns: ColumnSet.restore(columns).list, key }, keysPath);
   const part = {
     ...file,
