@@ -39,7 +39,7 @@ interface Item extends Rendered {
 const maxRefusedAtFirst = 20;
 /** This many requests in a row that failed mean that the receiver is away: more than halves of the longest batch find one record in. */
 const maxFailedInRow = 20;
-/** A delivery does not wait longer because of the limit that a successful response reports. */
+/** A delivery does not wait longer because of the limit that a successful response reports: it ends, as after a 429. */
 const maxLimitWaitMs = 300_000;
 
 interface HttpParts {
@@ -65,6 +65,8 @@ export class HttpDestination implements RecordDestination {
   #isSilent = false;
   /** What logins gave, which no message may show. */
   #loginTexts: readonly string[] = [];
+  /** Until when a successful response asks to wait (of `Date.now`). */
+  #askedUntil = 0;
   #passed = 0;
   #refusedAlone = 0;
   #notTaken = 0;
@@ -263,6 +265,9 @@ export class HttpDestination implements RecordDestination {
   async #verdict(items: readonly Item[], signal: AbortSignal): Promise<Verdict> {
     const [{ form, url }] = items as [Item];
     const { host } = targetOf(url);
+    const leftMs = this.#askedUntil - Date.now();
+    if (leftMs > maxLimitWaitMs)
+      return { type: 'again', reason: `${host} says that its limit is used up`, afterMs: leftMs, isForAll: true };
     const clean = cleaner(() => [
       ...items.flatMap(({ record, values }) => [parseExactly(record.json), record.key, ...values()]),
       ...this.#loginTexts,
@@ -276,8 +281,10 @@ export class HttpDestination implements RecordDestination {
       const response = await this.#request(items, signal);
       const verdict = verdictOf(response, sent);
       const waitMs = askedWaitMs(response);
-      if (verdict.type === 'results' && waitMs !== undefined)
-        this.#parts.rate.pause(Date.now() + Math.min(waitMs, maxLimitWaitMs));
+      if (verdict.type === 'results' && waitMs !== undefined) {
+        this.#askedUntil = Math.max(this.#askedUntil, Date.now() + waitMs);
+        if (waitMs <= maxLimitWaitMs) this.#parts.rate.pause(this.#askedUntil);
+      }
       // A gateway responds 502 or 504 although the receiver may have done it: then only the same key is safe.
       if (verdict.type === 'again' && !verdict.isUnanswered && response.status !== 502 && response.status !== 504)
         this.#nextKey(items);

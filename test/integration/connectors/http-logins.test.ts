@@ -186,6 +186,18 @@ describe('a check', () => {
 });
 
 describe('rate', () => {
+  it('that a response of 200 says is used up for a day ends the delivery, as a 429 does', async () => {
+    const headers = { 'ratelimit-remaining': '0', 'ratelimit-reset': '86400' };
+    receiver().reset((_, response) => json(response, 200, {}, headers));
+    const destination = await open({});
+    const send = () => destination.send(someRecords(2), new AbortController().signal);
+    const [taken, again] = await send();
+    expect(taken).toEqual({ type: 'acknowledged' });
+    expect(again).toMatchObject({ type: 'again', isForAll: true, afterMs: expect.closeTo(86_400_000, -5) });
+    expect(types(await send())).toEqual(['again', 'again']);
+    expect(receiver().received).toHaveLength(1);
+  });
+
   it('makes no batch that is larger than the records of its span', async () => {
     await once({ batch: { records: 100 }, rate: { records: 5, per: '50ms' } }, someRecords(12));
     expect(receiver().received.map(({ body }) => JSON.parse(body).length)).toEqual([5, 5, 2]);
