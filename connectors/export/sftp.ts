@@ -68,7 +68,7 @@ export class SftpStore implements Store {
     }
     if (isDirect) return isReadBack ? 'put' : 'not_read_back';
     await uploaded();
-    const named = await this.#rename(temporary, name, { replaces, bytes: file.bytes });
+    const named = await this.#rename(temporary, name, { replaces, bytes: file.bytes, refused });
     return named && !isReadBack ? 'not_read_back' : named ? 'put' : 'taken';
   }
 
@@ -149,7 +149,7 @@ export class SftpStore implements Store {
   async #rename(
     from: string,
     to: string,
-    { replaces, bytes }: { readonly replaces: boolean; readonly bytes: number },
+    { replaces, bytes, refused }: Pick<PutTask, 'replaces' | 'refused'> & { readonly bytes: number },
   ): Promise<boolean> {
     const { sftp } = this.#session;
     const [source, target] = [this.#path(from), this.#path(to)];
@@ -161,30 +161,40 @@ export class SftpStore implements Store {
       const found = await this.find(to);
       const isThere = found !== undefined && found !== 'unknown';
       if (isThere && found.bytes === bytes && (await this.find(from)) === undefined) return true;
-      if (isThere && replaces) {
-        await this.#replace(source, target);
-        return true;
-      }
+      const mayReplace = replaces && found !== undefined;
+      if (mayReplace && (await this.#replace(source, target, codeOf(error) !== denied))) return true;
+      const isTaken = isThere && !replaces;
+      if (!isTaken) await refused();
       await this.#removeQuietly(from);
-      if (isThere) return false;
+      if (isTaken) return false;
+      const taken = found === 'unknown' ? 'if a file has the name already, move it away; else ' : '';
       throw permissionMissing(`the server does not let cdsync rename "${from}" to "${to}"`, {
-        hint: 'use `upload: direct`, or `temporary` with a folder from which it allows that; nothing has the final name',
+        hint: `${taken}use \`upload: direct\`, or \`temporary\` with a folder from which it allows that; nothing new has the final name`,
         cause: error,
       });
     }
   }
 
-  /** Over a file of cdsync's own; servers without the extension need it removed first. */
-  async #replace(source: string, target: string): Promise<void> {
+  /**
+   * Over a file of cdsync's own; servers without the extension need it removed first.
+   * @param mayRemove false if the server may forbid each rename: then the old file must stay
+   * @returns whether the server allowed it
+   */
+  async #replace(source: string, target: string, mayRemove: boolean): Promise<boolean> {
     const { sftp } = this.#session;
-    try {
-      // It throws where the server does not offer it.
-      await this.#session.call((done) => sftp.ext_openssh_rename(source, target, done));
-    } catch (error) {
-      if (error instanceof CdsyncError) throw error;
-      await this.#session.call((done) => sftp.unlink(target, done));
-      await this.#session.call((done) => sftp.rename(source, target, done));
-    }
+    const isAllowed = async (start: (done: (error?: Error | null) => void) => void) => {
+      try {
+        await this.#session.call(start);
+        return true;
+      } catch (error) {
+        if (error instanceof CdsyncError) throw error;
+        return false;
+      }
+    };
+    // It throws where the server does not offer it.
+    if (await isAllowed((done) => sftp.ext_openssh_rename(source, target, done))) return true;
+    if (!mayRemove || !(await isAllowed((done) => sftp.unlink(target, done)))) return false;
+    return isAllowed((done) => sftp.rename(source, target, done));
   }
 
   async #removeQuietly(name: string): Promise<void> {
@@ -208,7 +218,7 @@ export class SftpStore implements Store {
     const shown = this.#root === '' ? '/' : this.#root;
     if (code === missing)
       return loadRefused(`the server has no folder for "${name}" below ${shown}`, {
-        hint: 'check the path in `url`',
+        hint: 'check the path in `url`; a folder in `file` must be there if the server lets nobody make it',
         cause: error,
       });
     if (code === denied)

@@ -343,10 +343,10 @@ export class FileDelivery {
           file.is_uploaded = true;
           await note();
         },
-        // If cdsync may not list the place, the next try would take the file of others for a torn one of cdsync.
+        // Else the next try would take a file that is nowhere for one that was fetched and, if cdsync may not list the place, the
+        // file of others for a torn one of cdsync.
         refused: async () => {
-          if (isTried) return;
-          Object.assign(file, { is_tried: false, is_uploaded: false });
+          Object.assign(file, { is_tried: isTried, is_uploaded: false });
           await note();
         },
       });

@@ -93,6 +93,8 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
       expect.stringContaining('upload: direct'),
     ]);
     expect(await inbox()).toEqual([]);
+    // What was never there, nobody has taken away.
+    expect((await place.deliver(options)).error?.code).toBe('destination_permission');
     expect((await place.deliver({ ...options, upload: 'direct' })).status).toBe('ok');
     expect(await inbox()).toEqual(['members_1.csv']);
   });
@@ -117,6 +119,21 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
     expect(await readFile(path, 'utf8')).toBe('of another writer\n');
     await rm(path);
     expect(await place.deliver(options)).toMatchObject({ status: 'ok', files: ['members_1.csv'] });
+  });
+
+  it.each([
+    ['to look', 'stat,lstat', true],
+    ['to rename over a name', 'posix-rename', true],
+    ['to rename over a name, and to remove', 'posix-rename,remove', false],
+    ['every rename', 'rename,posix-rename', false],
+  ])('replaces its own file, or leaves it whole, where a server forbids %s', async (_, requests, isReplaced) => {
+    const options = { ...(await start(`-P ${requests}`)), file: 'list.csv' };
+    await place.deliver({ ...options, upload: 'direct' });
+    await place.stream.commit([insert('c', 3)]);
+    const { status, error } = await place.deliver(options);
+    expect([status, error?.code]).toEqual(isReplaced ? ['ok', undefined] : ['failed', 'destination_permission']);
+    const left = isReplaced ? 'id,n\na,1\nb,2\nc,3\n' : 'id,n\na,1\nb,2\n';
+    expect(await readFile(join(server.inbox, 'list.csv'), 'utf8')).toBe(left);
   });
 
   it('names the folder that is missing', async () => {
