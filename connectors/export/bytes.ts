@@ -1,4 +1,4 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { Transform } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { type Encoding, windows1252 } from './letters.js';
@@ -60,24 +60,19 @@ export function framed(before: Buffer, after: () => Buffer, isList: boolean): Tr
 }
 
 /** Counts and hashes what passes. */
-export class Measured<Algorithm extends 'sha256' | 'md5'> extends Transform {
+export class Measured extends Transform {
   bytes = 0;
-  readonly #hashes: ReadonlyMap<Algorithm, Hash>;
-
-  constructor(algorithms: readonly Algorithm[]) {
-    super();
-    this.#hashes = new Map(algorithms.map((algorithm) => [algorithm, createHash(algorithm)]));
-  }
+  readonly #hash = createHash('sha256');
 
   override _transform(chunk: Buffer, _: string, done: (error: null, chunk: Buffer) => void): void {
     this.bytes += chunk.length;
-    for (const hash of this.#hashes.values()) hash.update(chunk);
+    this.#hash.update(chunk);
     done(null, chunk);
   }
 
   /** In hex, once all has passed. */
-  hash(algorithm: Algorithm): string {
-    return (this.#hashes.get(algorithm) as Hash).copy().digest('hex');
+  get sha256(): string {
+    return this.#hash.copy().digest('hex');
   }
 }
 

@@ -172,9 +172,9 @@ export class FileMaker {
   ): Promise<void> {
     const { folder, properties, signal, op } = this.#task;
     const { compress, encrypt } = this.#options;
-    const made = new Measured(['sha256', 'md5']);
+    const made = new Measured();
     // Hashing takes as long as writing: bytes that are neither packed nor encrypted are hashed once.
-    const clear = compress === 'none' && encrypt === undefined ? made : new Measured(['sha256']);
+    const clear = this.#isPlain ? made : new Measured();
     const local = `${op ?? 'rows'}-${this.#files.length + 1}`;
     const inner = clearName(this.#options, name);
     const steps: (Transform | Step)[] = clear === made ? [...frame] : [...frame, clear];
@@ -196,9 +196,8 @@ export class FileMaker {
       local,
       rows: rows(),
       bytes: made.bytes,
-      sha256: made.hash('sha256'),
-      md5: made.hash('md5'),
-      clear_sha256: clear.hash('sha256'),
+      sha256: made.sha256,
+      clear_sha256: clear.sha256,
     });
   }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
@@ -20,11 +21,14 @@ export interface FoundFile {
   sha256?(): Promise<string>;
 }
 
+/** What a file's bytes are. */
+type KnownFile = WrittenFile & { readonly md5?: string | undefined };
+
 export interface PutTask {
   /** The bytes on this machine. */
   readonly local: string;
   readonly name: string;
-  readonly file: WrittenFile & { readonly md5: string };
+  readonly file: KnownFile;
   /** The name while it is uploaded; undefined: its own. */
   readonly temporary: string | undefined;
   /** Whether a file of this name may be replaced. */
@@ -57,9 +61,15 @@ function fileExists(name: string): CdsyncError {
   });
 }
 
-async function isSame(found: FoundFile, known: WrittenFile & { readonly md5?: string }): Promise<boolean> {
+async function isSame(found: FoundFile, known: KnownFile): Promise<boolean> {
   if (found.bytes !== known.bytes || (found.md5 ?? known.md5) !== (known.md5 ?? found.md5)) return false;
   return found.sha256 === undefined || (await found.sha256()) === known.sha256;
+}
+
+async function md5OfFile(path: string): Promise<string> {
+  const hash = createHash('md5');
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  return hash.digest('hex');
 }
 
 /** A file that is beside another: small, and made when it is handed over. */
@@ -84,8 +94,9 @@ export class ExportPlace implements FilePlace {
   async handOver(task: HandOver): Promise<HandedOver> {
     const { file, path, ...rest } = task;
     const { replaceable, isTried } = rest;
-    let isReadBack = await this.#put(file, path, rest);
-    const companions = this.#companions(task);
+    const md5 = this.#needsMd5 ? await md5OfFile(path) : undefined;
+    let isReadBack = await this.#put({ ...file, md5 }, path, rest);
+    const companions = this.#companions(task, md5);
     for (const { name, text } of companions) {
       const local = join(this.#folder, 'companion');
       await writeFile(local, text, { mode: 0o600 });
@@ -106,15 +117,21 @@ export class ExportPlace implements FilePlace {
     return { companions: companions.map(({ name }) => name), isReadBack };
   }
 
-  #companions({ file, properties }: HandOver): Companion[] {
+  /** Only Azure compares it, and hashing takes as long as writing. */
+  get #needsMd5(): boolean {
+    const { url, checksum, done } = this.#options;
+    return url?.startsWith('az:') || checksum === 'md5' || (typeof done === 'object' && /\bmd5\b/.test(done.body));
+  }
+
+  #companions({ file, properties }: HandOver, md5: string | undefined): Companion[] {
     const { checksum, done } = this.#options;
     const names = companionNames(this.#options, file.name, properties);
     const listed: Companion[] = [];
     const base = file.name.slice(file.name.lastIndexOf('/') + 1);
     if (checksum !== 'none' && names.checksum !== undefined)
-      listed.push({ name: names.checksum, text: `${file[checksum]}  ${base}\n` });
+      listed.push({ name: names.checksum, text: `${checksum === 'md5' ? md5 : file.sha256}  ${base}\n` });
     if (names.done === undefined) return listed;
-    const { rows, bytes, sha256, md5 } = file;
+    const { rows, bytes, sha256 } = file;
     const body = typeof done === 'object' ? done.body : '';
     const text = rendered(body, this.#options, { ...properties, file: base, rows, bytes, sha256, md5 });
     return [...listed, { name: names.done, text }];
@@ -122,7 +139,7 @@ export class ExportPlace implements FilePlace {
 
   /** @returns whether its size was read back */
   async #put(
-    file: PutTask['file'],
+    file: KnownFile,
     local: string,
     {
       replaceable,

@@ -42,8 +42,8 @@ function momentText(value: string, { csv, timeZone }: ExportOptions): string {
   // Without DuckDB's calendar of time zones, UTC takes a third of the time.
   const local = timeZone === 'UTC' ? `make_timestamp(epoch_us(${value}))` : `timezone(${sqlText(timeZone)}, ${value})`;
   if (csv.timestamp !== 'iso') return `strftime(${local}, ${sqlText(csv.timestamp)})`;
-  const iso = `regexp_replace(strftime(${local}, '%Y-%m-%dT%H:%M:%S.%f'), '[.]?0+$', '')`;
-  const whole = `CASE WHEN epoch_us(${value}) % 1000000 = 0 THEN strftime(${local}, '%Y-%m-%dT%H:%M:%S') ELSE ${iso} END`;
+  // Before the year 1, the text of a time is not ISO 8601.
+  const whole = `CASE WHEN ${local} >= TIMESTAMP '0001-01-01' THEN replace(${local}::VARCHAR, ' ', 'T') ELSE strftime(${local}, '%Y-%m-%dT%H:%M:%S.%f') END`;
   if (timeZone === 'UTC') return `${whole} || 'Z'`;
   const minutes = `(date_diff('minute', timezone('UTC', ${value}), ${local}))`;
   const offset = `CASE WHEN ${minutes} < 0 THEN '-' ELSE '+' END || printf('%02d:%02d', abs(${minutes}) // 60, abs(${minutes}) % 60)`;

@@ -71,7 +71,6 @@ export interface MadeFile {
   readonly bytes: number;
   /** Of these bytes. */
   readonly sha256: string;
-  readonly md5: string;
   /** Of the text, before compression and encryption. */
   readonly clear_sha256: string;
 }

@@ -11,7 +11,6 @@ const madeSchema = knownSchema.extend({
   /** The name of its bytes in the storage folder. */
   local: storedName,
   rows: z.number(),
-  md5: z.string(),
   clear_sha256: z.string(),
   /** Whether a try to hand it over has begun: the place may have it. */
   is_tried: z.boolean(),

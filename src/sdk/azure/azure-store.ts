@@ -95,7 +95,11 @@ export class AzureStore {
   }
 
   /** Writes a file, whole or not at all. @param md5 what its content must have @returns false if `isNew`, and there is such a blob */
-  async putFile(local: string, path: string, { md5, isNew }: { md5?: string; isNew: boolean }): Promise<boolean> {
+  async putFile(
+    local: string,
+    path: string,
+    { md5, isNew }: { md5?: string | undefined; isNew: boolean },
+  ): Promise<boolean> {
     const { size } = await stat(local);
     const blobContentMD5 = md5 === undefined ? {} : { blobContentMD5: Buffer.from(md5, 'hex') };
     const options = {

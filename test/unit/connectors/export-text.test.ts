@@ -201,10 +201,9 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
       const [packed] = await made({ ...options, compress: 'gzip' }, columns, rows, limit);
       expect(plain?.content.equals(gunzipSync(packed?.content as Buffer))).toBe(true);
       const content = plain?.content ?? Buffer.of();
-      const hash = (name: string) => createHash(name).update(content).digest('hex');
-      const sha256 = hash('sha256');
+      const sha256 = createHash('sha256').update(content).digest('hex');
       expect(plain).toMatchObject({
-        ...{ rows: count, bytes: content.length, sha256, md5: hash('md5') },
+        ...{ rows: count, bytes: content.length, sha256 },
         clear_sha256: packed?.clear_sha256,
       });
       expect(packed?.clear_sha256).toBe(sha256);
