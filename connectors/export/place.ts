@@ -162,6 +162,8 @@ export class ExportPlace implements FilePlace {
         throw fileExists(file.name);
       }
     } else if (rest.isUploaded && isTried && (await this.#wasTaken(file))) return true;
+    // From here on the whole bytes of the earlier try go: if this one fails, nobody has taken them away.
+    if (rest.isUploaded) await rest.refused();
     const task = {
       local,
       name: file.name,

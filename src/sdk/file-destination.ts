@@ -99,7 +99,7 @@ export interface HandOver {
   readonly isUploaded: boolean;
   /** Call it when all bytes are under the temporary name, before it is renamed. */
   uploaded(): Promise<void>;
-  /** Call it before an error that leaves nothing of this try under the name: a file there is of others. */
+  /** Call it before the bytes under the temporary name go, and before an error that leaves nothing of this try under the name: a file there is of others. */
   refused(): Promise<void>;
 }
 

@@ -2,7 +2,12 @@ import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { z } from 'zod';
 import { FolderStore } from '../../../connectors/export/folder.js';
+import type { ExportOptions } from '../../../connectors/export/names.js';
+import { exportOptions } from '../../../connectors/export/options.js';
+import { ExportPlace } from '../../../connectors/export/place.js';
+import { map } from '../../../src/sdk/option.js';
 
 let folder: string;
 beforeEach(async () => {
@@ -46,4 +51,22 @@ it('writes through no link that has the temporary name, and over no file that ge
   expect(await store.put({ ...task, temporary: undefined })).toBe('taken');
   const text = (path: string) => readFile(path, 'utf8');
   expect([await text(other), await text(join(place, 'list.csv'))]).toEqual(Array(2).fill('of another writer\n'));
+});
+
+it('does not count bytes as whole under the temporary name once they are written again', async () => {
+  const place = join(folder, 'place');
+  await mkdir(place);
+  await writeFile(join(place, '.list.csv.part'), 'new\n');
+  const written = { path: place, file: 'list.csv' };
+  const options = z.parse(map(exportOptions), written) as unknown as ExportOptions;
+  const steps: string[] = [];
+  const handOver = new ExportPlace(new FolderStore(place, 0o640), options, folder).handOver({
+    file: { name: 'list.csv', local: '1', rows: 1, bytes: 4, sha256: '', clear_sha256: '' },
+    properties: { job: 'job', stream: 'members', run_id: 'run', at: 0, sequence: 1, day_sequence: 1 },
+    ...{ path: join(folder, 'none'), replaceable: [], companions: [], isTried: true, isUploaded: true },
+    uploaded: async () => void steps.push('uploaded'),
+    refused: async () => void steps.push('refused'),
+  });
+  await expect(handOver).rejects.toThrow();
+  expect([steps, await readdir(place)]).toEqual([['refused'], []]);
 });
