@@ -35,3 +35,20 @@ export function lineContent(line: string, number: number): unknown {
   if (parsed?.isSealed !== true || (parsed.content as { line?: unknown }).line !== number) throw new Error('altered');
   return parsed.content;
 }
+
+/** Objects as lines with checksums and their number. */
+export function sealedLines(contents: readonly object[]): string {
+  return contents.map((content, index) => `${sealedLine({ ...content, of: contents.length }, index + 1)}\n`).join('');
+}
+
+/** The objects of {@link sealedLines}; an earlier build wrote lines without checksums. @throws if the text is not whole */
+export function sealedContents(text: string): readonly object[] {
+  const lines = text.split('\n').filter((line) => line !== '');
+  if (lines.length === 0) throw new Error('the lines are missing');
+  if (parseSealed(lines[0] as string)?.isSealed === false) return lines.map((line) => JSON.parse(line) as object);
+  return lines.map((line, index) => {
+    const { line: _, of, ...content } = lineContent(line, index + 1) as { line: number; of: number };
+    if (of !== lines.length) throw new Error('lines are missing');
+    return content;
+  });
+}

@@ -4,7 +4,7 @@ import pLimit from 'p-limit';
 import { z } from 'zod';
 import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
-import { lineContent, parseSealed, sealedLine } from '../core/sealed-json.js';
+import { sealedContents, sealedLines } from '../core/sealed-json.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
 import type { Erasure } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -144,17 +144,6 @@ export function rejectsPath(layout: JobLayout, destination: string, stream: stri
   return join(layout.delivery(destination), 'rejects', `${stream}.jsonl`);
 }
 
-/** The lines of a file of rejects. @throws if it is not whole; one of an earlier build has no checksums */
-function rejectsIn(text: string): Reject[] {
-  const lines = text.split('\n').filter((line) => line !== '');
-  if (parseSealed(lines[0] ?? '{}')?.isSealed === false) return lines.map((line) => JSON.parse(line) as Reject);
-  return lines.map((line, index) => {
-    const { line: _, of, ...reject } = lineContent(line, index + 1) as Reject & { line: number; of: number };
-    if (of !== lines.length) throw new Error('lines are missing');
-    return reject;
-  });
-}
-
 /**
  * Reads a file of rejects. Of records that are sent, it is the only list of those that wait.
  * @param begins whether the delivery begins a new list, and a damaged one does not matter
@@ -162,7 +151,7 @@ function rejectsIn(text: string): Reject[] {
  */
 export async function listedRejects(path: string, { begins = false } = {}): Promise<Reject[]> {
   try {
-    return rejectsIn(await readFile(path, 'utf8'));
+    return sealedContents(await readFile(path, 'utf8')) as Reject[];
   } catch (cause) {
     if (begins || (cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw new CdsyncError(`${path}, the list of refused and waiting values, is damaged`, {
@@ -182,8 +171,7 @@ export function readRejects(path: string): Promise<Reject[]> {
 export async function writeRejects(path: string, rejects: readonly Reject[]): Promise<void> {
   if (rejects.length === 0) return rm(path, { recursive: true, force: true });
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const lines = rejects.map((reject, index) => `${sealedLine({ ...reject, of: rejects.length }, index + 1)}\n`);
-  await writeFileAtomically(path, lines.join(''));
+  await writeFileAtomically(path, sealedLines(rejects));
 }
 
 /** How many values of a list of rejects an earlier list does not have. */

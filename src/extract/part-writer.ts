@@ -4,6 +4,7 @@ import type { ColumnSet, StoredColumn } from '../columns/columns.js';
 import { wideColumns } from '../columns/row-hash.js';
 import { callAfter } from '../core/clock.js';
 import { writeFileAtomically } from '../core/durable.js';
+import { sealedLines } from '../core/sealed-json.js';
 import type { CacheHitsLog } from '../record-cache/cache-hits.js';
 import type { LookedUpPage } from '../record-cache/record-cache.js';
 import type { Counters, Journal, PartitionCursor } from '../storage/journal.js';
@@ -272,8 +273,8 @@ export class PartWriter {
     const { folder, maker, key, compression, rules } = this.#options;
     const files = partFiles(folder, number);
     if (batch.rejects.length > 0) {
-      const lines = batch.rejects.map(({ raw, ...reject }) => JSON.stringify({ ...reject, raw: raw.toString('utf8') }));
-      await writeFileAtomically(files.rejectsPath, `${lines.join('\n')}\n`);
+      const rejects = batch.rejects.map(({ raw, ...reject }) => ({ ...reject, raw: raw.toString('utf8') }));
+      await writeFileAtomically(files.rejectsPath, sealedLines(rejects));
     }
     const { segments, maxRecordBytes } = batch;
     const { path: stagingFile, records } = batch.stagingFile;

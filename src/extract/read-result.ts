@@ -12,6 +12,7 @@ import {
   type Part,
   type PartRecord,
   partFiles,
+  rejectsIn,
   writeKeys,
 } from '../storage/part.js';
 import { hitRowsSql, noUnchangedRows, type UnchangedRows } from '../storage/unchanged-rows.js';
@@ -109,9 +110,10 @@ export async function preparePartsFolder(
 }
 
 async function partsAreWhole(parts: string, { parts: named }: JournalState): Promise<boolean> {
-  for (const { number, rows, bytes, sha256 } of named) {
+  for (const { number, rows, bytes, sha256, rejects } of named) {
+    const { path, rejectsPath } = partFiles(parts, number);
+    if (rejects > 0 && (await rejectsIn(rejectsPath).catch(() => [])).length !== rejects) return false;
     if (rows === 0) continue;
-    const { path } = partFiles(parts, number);
     const found = await stat(path).catch(() => undefined);
     if (found?.size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
   }

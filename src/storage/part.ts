@@ -1,8 +1,11 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { hashWords } from '../columns/record-hash.js';
 import { hashedRows, hashVersion, rowHash, rowKey, type TypedColumn, wideColumns } from '../columns/row-hash.js';
+import { CdsyncError } from '../core/errors.js';
+import { sealedContents } from '../core/sealed-json.js';
 import { fileText, fileTexts } from '../core/sql.js';
 import { version } from '../sdk/duckdb/node-api.js';
 import type { Session } from './duckdb.js';
@@ -100,6 +103,22 @@ export function allKeys(paths: readonly string[]): string {
   return paths.length === 0
     ? 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash, NULL::INTEGER AS part, NULL::BIGINT AS row WHERE false'
     : `SELECT key, hash, part, row FROM read_parquet(${fileTexts(paths)})`;
+}
+
+/**
+ * The lines of a file of rejects.
+ * @throws {CdsyncError} `state_unreadable` if it was altered, or has fewer lines than were written
+ */
+export async function rejectsIn(path: string): Promise<readonly object[]> {
+  try {
+    return sealedContents(await readFile(path, 'utf8'));
+  } catch (cause) {
+    throw new CdsyncError(`${path}, the list of records that could not be kept, is damaged`, {
+      code: 'state_unreadable',
+      hint: 'a held result: discard it (cdsync discard), and run again; otherwise cdsync run --full',
+      cause,
+    });
+  }
 }
 
 /** Rows to drop from a part: `from` is included, `to` is not. */

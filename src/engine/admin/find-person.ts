@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { emptyShape } from '../../columns/column-shape.js';
 import { ColumnSet } from '../../columns/columns.js';
@@ -14,6 +13,7 @@ import type { StreamState } from '../../snapshot/stream-state.js';
 import type { Database } from '../../storage/duckdb.js';
 import { readHeld } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
+import { rejectsIn } from '../../storage/part.js';
 import { runFolders } from '../../storage/storage.js';
 import { partsOfKey, partsOfKeys } from '../run/forgotten-keys.js';
 import { filesBelow } from './find-value-files.js';
@@ -121,9 +121,8 @@ async function sourcesOf(layout: JobLayout, state: StreamState): Promise<Source[
 async function waitingRejects(layout: JobLayout, stream: string): Promise<string[]> {
   const folders = (await runFolders(layout)).map((runId) => join(layout.streamRun(runId, stream), 'parts'));
   const files = (await Promise.all(folders.map((folder) => filesBelow(folder, '.rejects.jsonl')))).flat();
-  const texts = await Promise.all(files.map((path) => readFile(path, 'utf8')));
-  const lines = texts.flatMap((text) => text.split('\n')).filter((line) => line !== '');
-  return lines.map((line) => String((JSON.parse(line) as { key: unknown }).key));
+  const rejects = (await Promise.all(files.map(rejectsIn))).flat();
+  return rejects.map((reject) => String((reject as { key: unknown }).key));
 }
 
 /** Texts that one statement looks for in nested columns. */

@@ -1,4 +1,4 @@
-import { readdir, readFile, readlink } from 'node:fs/promises';
+import { readdir, readlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
@@ -8,6 +8,7 @@ import { assertOwnTables } from '../../snapshot/store-integrity.js';
 import type { Session } from '../../storage/duckdb.js';
 import { damagedHeld, type HeldStream, heldRejectsPath, heldStreams, heldUnreadable } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
+import { rejectsIn } from '../../storage/part.js';
 
 /** The changes of a held stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
 export interface HeldFiles {
@@ -81,7 +82,6 @@ export async function heldFiles(
   const rejectsFile = heldRejectsPath(layout, held.run_id, held.stream);
   const hasRejects = all.has(basename(rejectsFile));
   if (hasRejects) await layout.remoteFiles?.download(rejectsFile);
-  const lines = hasRejects ? (await readFile(rejectsFile, 'utf8')).trimEnd().split('\n') : [];
   const names = [...all].filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
   const paths = names.sort().map((name) => join(folder, name));
   for (const path of paths) await layout.remoteFiles?.download(path);
@@ -89,7 +89,7 @@ export async function heldFiles(
     held,
     changes: paths.length === 0 ? undefined : `read_parquet(${sqlTexts(paths)}, union_by_name = true)`,
     before: await before(layout, held),
-    rejects: lines.map((line) => JSON.parse(line) as HeldReject),
+    rejects: hasRejects ? ((await rejectsIn(rejectsFile)) as HeldReject[]) : [],
   };
 }
 

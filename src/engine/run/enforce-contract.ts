@@ -16,6 +16,7 @@ import { widenedColumn } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
 import { openFlags } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
+import { sealedLines } from '../../core/sealed-json.js';
 import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { ReadResult } from '../../extract/read-result.js';
 import type { Session } from '../../storage/duckdb.js';
@@ -192,7 +193,7 @@ class Enforcement {
   readonly #task: ContractTask;
   readonly #found: Violations;
   readonly #columns: StoredColumn[];
-  readonly #rejects: string[] = [];
+  readonly #rejects: object[] = [];
   readonly #keys = new Set<string>();
   #dropped: DroppedRows[];
   #discarded = 0;
@@ -212,7 +213,7 @@ class Enforcement {
     for (const part of read.parts) parts.push(await this.#part(part));
     const file = join(folder, 'parts', 'contract.rejects.jsonl');
     if (this.#rejects.length > 0)
-      await writeFile(file, `${this.#rejects.join('\n')}\n`, { mode: 0o600, flag: openFlags.replace });
+      await writeFile(file, sealedLines(this.#rejects), { mode: 0o600, flag: openFlags.replace });
     const rejects = this.#rejects.length > 0 ? [...read.rejects, file] : read.rejects;
     const counters = { ...read.counters, rejected: read.counters.rejected + this.#discarded };
     const kept = new Set(this.#columns.map(columnPath));
@@ -233,7 +234,7 @@ class Enforcement {
       for await (const row of this.#session.stream(keys)) {
         if (takesRow) this.#keys.add(String(row.key));
         else this.#discardedValues += 1;
-        this.#rejects.push(JSON.stringify({ key: String(row.key), column: column.name, reason, isKept: true }));
+        this.#rejects.push({ key: String(row.key), column: column.name, reason, isKept: true });
       }
     }
     const own = ColumnSet.restore(part.columns);

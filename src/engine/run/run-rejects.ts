@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { emptyShape } from '../../columns/column-shape.js';
 import type { StoredColumn } from '../../columns/columns.js';
 import { maskedValueSql } from '../../columns/masked-value.js';
@@ -6,6 +5,7 @@ import { sqlTexts } from '../../core/sql.js';
 import type { CommittedReject } from '../../snapshot/commit.js';
 import type { DiffTask } from '../../snapshot/diff.js';
 import type { Session } from '../../storage/duckdb.js';
+import { rejectsIn } from '../../storage/part.js';
 
 /** A reject, as the files of a run contain it. */
 interface FoundReject extends CommittedReject {
@@ -36,12 +36,12 @@ export async function shownKeys(
   });
 }
 
+/** @throws {CdsyncError} `state_unreadable` if a file was altered, or has fewer lines than were written */
 export async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
   const rejects: FoundReject[] = [];
   for (const file of files) {
-    for (const line of (await readFile(file, 'utf8')).split('\n')) {
-      if (line === '') continue;
-      const { key, column, reason, isKept = false } = JSON.parse(line) as FoundReject;
+    for (const reject of await rejectsIn(file)) {
+      const { key, column, reason, isKept = false } = reject as FoundReject;
       rejects.push({ key, column, reason, isKept });
     }
   }

@@ -4,6 +4,7 @@ import { writeFileAtomically } from '../../core/durable.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
 import type { Pass, StreamReport } from '../../core/run-report.js';
+import { sealedLines } from '../../core/sealed-json.js';
 import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -358,10 +359,8 @@ export class StreamRun {
       ...(reader.nextCache === undefined ? {} : { next_known: reader.nextCache }),
     });
     const { rejects } = compared.commit;
-    if (rejects.length > 0) {
-      const lines = rejects.map((reject) => JSON.stringify(reject));
-      await writeFileAtomically(heldRejectsPath(this.#context.layout, run.runId, this.name), `${lines.join('\n')}\n`);
-    }
+    if (rejects.length > 0)
+      await writeFileAtomically(heldRejectsPath(this.#context.layout, run.runId, this.name), sealedLines(rejects));
     this.#isKept = true;
   }
 
