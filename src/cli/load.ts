@@ -1,10 +1,10 @@
 import type { Config, JobConfig, JobSummary, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
-import type { Needs, ParseOptions } from '../config/parse.js';
+import { type Needs, type ParseOptions, secretsOf } from '../config/parse.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatNames } from '../core/quantities.js';
-import { redactor, type Secret, secretsIn } from '../core/secret.js';
+import { redactor } from '../core/secret.js';
 import type { StorageEngine } from '../engine/open-engine.js';
 import type { FileSet } from '../object-store/required-files.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -63,11 +63,6 @@ function chosenJobs<C extends LocalConfig>(config: C, args: AnyArguments, output
   return { config, jobs, job };
 }
 
-function secretsOf({ auth }: Config['service']): Secret[] {
-  if (auth.type === 'token') return [auth.token];
-  return auth.type === 'client_credentials' ? [auth.clientSecret] : [];
-}
-
 /** A text that names the bucket where it names files of its cache: people look for them there. */
 function inBucket(text: string, { bucket, storage }: LocalConfig): string {
   return bucket === undefined ? text : text.replaceAll(`${storage}/`, `${bucket.url.replace(/(?<!\/)\/+$/, '')}/`);
@@ -75,14 +70,7 @@ function inBucket(text: string, { bucket, storage }: LocalConfig): string {
 
 /** Hides the configuration's secrets from all later output, and shows its warnings. */
 export function applyConfigToOutput(config: LocalConfig & Partial<Config>, output: Output): void {
-  const used = config.jobs.flatMap(({ streams, destinations, notify, metrics }) => [
-    ...streams.flatMap(({ columns }) => Object.values(columns)),
-    ...destinations.map(({ options }) => options),
-    notify,
-    metrics,
-  ]);
-  const own = config.service === undefined ? [] : secretsOf(config.service);
-  const hide = redactor([...own, ...config.secrets, ...secretsIn(used), ...secretsIn(config.bucket)]);
+  const hide = redactor(secretsOf(config));
   output.redactWith((text) => inBucket(hide(text), config));
   for (const warning of config.warnings) output.remark(`warning: ${warning}`);
 }
@@ -104,7 +92,7 @@ export async function loadLocalJobs(args: AnyArguments, output: Output, parts: P
   const needs = { ...parts, service: false, job: namedJobs(args) } as const;
   output.at({ config: args.config });
   const config = await loadConfig(args.config ?? defaultFile, { ...(await variables(args)), needs });
-  const hide = redactor([...config.secrets, ...secretsIn(config.bucket)]);
+  const hide = redactor(secretsOf(config));
   output.redactWith((text) => inBucket(hide(text), config));
   return chosenJobs(config, args, output);
 }

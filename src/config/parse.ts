@@ -3,6 +3,7 @@ import type { Node } from 'yaml';
 import { z } from 'zod';
 import { builtIn } from '../../connectors/built-in.js';
 import { CdsyncError } from '../core/errors.js';
+import { noteSecrets, type Secret, secretsIn } from '../core/secret.js';
 import { nearest } from '../core/suggestions.js';
 import type { Connector } from '../sdk/destination.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
@@ -93,7 +94,20 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
   const about = { file: absolute, jobSummaries: jobSummaries(jobs, schemas), secretVariables, secrets: files.secrets };
-  return build(parts, about, { ...schemas, env: options.env }, findings);
+  const config = build(parts, about, { ...schemas, env: options.env }, findings);
+  noteSecrets(secretsOf(config));
+  return config;
+}
+
+/** All secrets of a configuration. */
+export function secretsOf(config: LocalConfig & Partial<Config>): Secret[] {
+  const used = config.jobs.flatMap(({ streams, destinations, notify, metrics }) => [
+    ...streams.flatMap(({ columns }) => Object.values(columns)),
+    ...destinations.map(({ options }) => options),
+    notify,
+    metrics,
+  ]);
+  return [...config.secrets, ...secretsIn([config.service, used, config.bucket])];
 }
 
 /** `job`: the file must have these jobs. */

@@ -85,6 +85,14 @@ export function holdsSecret(written: string): boolean {
 /** As in `Server=tcp:h;Password=p` and `host=h password='p'`. */
 const pairs = /\b(\w+)\s*=\s*['"]?([^;'"\s]+)/g;
 
+/** Values of headers as OpenTelemetry lists them, `authorization=Bearer%20token,x-team=key`, and the words of each. */
+function partsOfHeaders(value: string): string[] {
+  const headers = value.split(',').map((header) => /^\s*[\w.-]+\s*=\s*(.*?)\s*$/s.exec(header)?.[1]);
+  if (headers.includes(undefined)) return [];
+  const texts = headers.flatMap((text = '') => [text, decodedLogin(text)]);
+  return texts.flatMap((text) => [text, ...text.split(/\s+/)]).filter(({ length }) => length >= leastOfParts);
+}
+
 /** Lines of a key file, and keys, tokens and passwords of JSON credentials and connection strings. */
 function partsOfDocument(value: string): string[] {
   const lines = value.split(/\r?\n/).map((line) => line.trim());
@@ -154,7 +162,7 @@ export function redactor(secrets: Iterable<Secret>, as = shown): (text: string) 
   const parts = new Set<string>();
   for (const secret of secrets) {
     const value = secret.reveal();
-    for (const part of [value, ...partsOfUrl(value), ...partsOfDocument(value)])
+    for (const part of [value, ...partsOfUrl(value), ...partsOfDocument(value), ...partsOfHeaders(value)])
       if (part.length >= leastLetters) parts.add(part);
   }
   const longestFirst = [...parts].sort((a, b) => b.length - a.length);

@@ -1,6 +1,6 @@
 import { asCdsyncError, CdsyncError, interrupted, isSystemError } from '../core/errors.js';
 import { withoutSecretForms } from '../core/printable.js';
-import { noteSecrets, redactor, secretsIn } from '../core/secret.js';
+import { noteSecrets, redactor, secretsIn, withoutNotedSecrets } from '../core/secret.js';
 import type { Connector } from '../sdk/destination.js';
 import { ColumnNotWidened } from '../sdk/errors.js';
 
@@ -103,7 +103,7 @@ function hasFunctions(object: object): boolean {
 /** Hides the secrets of a destination's options in a text, and secrets that can be told by their form. */
 export function hideSecretsOf(options: unknown): (text: string) => string {
   const hide = redactor(secretsIn(options));
-  return (text) => withoutSecretForms(hide(text));
+  return (text) => withoutSecretForms(withoutNotedSecrets(hide(text)));
 }
 
 /**

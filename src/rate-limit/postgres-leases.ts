@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { CdsyncError } from '../core/errors.js';
+import { printable } from '../core/printable.js';
 import type { Secret } from '../core/secret.js';
 import { withoutPostgresTls, withPostgresTls } from '../sdk/encryption.js';
 import {
@@ -156,7 +157,7 @@ export class PostgresLeases implements LeaseStore {
     if (!this.#isAway && !this.#isClosed) {
       this.#isAway = true;
       // The driver's message about a lost connection means nothing to users.
-      const reason = code || (/not queryable|terminated/.test(message) ? 'connection lost' : message);
+      const reason = code || (/not queryable|terminated/.test(message) ? 'connection lost' : printable(message));
       this.#notice(`warning: the database of the budget does not respond (${reason}); requests wait until it does`);
     }
     return new LeaseStoreUnavailable();
@@ -164,7 +165,7 @@ export class PostgresLeases implements LeaseStore {
 }
 
 function unusable(message: string, hint: string | undefined, cause: unknown): CdsyncError {
-  return new CdsyncError(`the database of service.budget.shared.postgres cannot be used: ${message}`, {
+  return new CdsyncError(`the database of service.budget.shared.postgres cannot be used: ${printable(message)}`, {
     code: 'budget_unusable',
     hint,
     cause,

@@ -66,6 +66,13 @@ it.each([
   expect(words([secret])(text)).not.toMatch(left);
 });
 
+it('each value of headers as OpenTelemetry lists them is a secret', () => {
+  const hide = redactor([new Secret('authorization=Bearer%20t0ken-of-mine, x-team=another-k3y')]);
+  expect(hide('no t0ken-of-mine; Bearer%20t0ken-of-mine; "Bearer t0ken-of-mine"; another-k3y; x-team')).toBe(
+    'no [secret]; [secret]; "[secret]"; [secret]; x-team',
+  );
+});
+
 it('the other parts of a URL or a document stay: hosts, databases, types', () => {
   const hide = words([
     'postgres://me:pass-word@db.example.com/production_warehouse_of_all',
