@@ -6,7 +6,8 @@ import { closeToOthers, renameDurably, setMode, statOrUndefined, syncFile, tempo
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
-import { attachForWriting, type Compression, type Database, type Session } from '../storage/duckdb.js';
+import type { Compression } from '../storage/compression.js';
+import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { defineHistory } from './history-views.js';
 import { assertOwnDefinitions, assertOwnTables, storedState } from './store-integrity.js';

@@ -7,6 +7,7 @@ import { databaseError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { DuckDBDataChunk, DuckDBInstance, LIST, listValue, UBIGINT, VARCHAR } from '../sdk/duckdb/node-api.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
+import { type Compression, compressionSettings } from './compression.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory, type Resources } from './memory-plan.js';
 import { registerSalt, useSaltInSql } from './salts.js';
 
@@ -210,14 +211,6 @@ export class Session {
   }
 }
 
-/**
- * - `auto`: DuckDB tries its ways for each column, and chooses.
- * - `zstd`: for large texts. In a segment that is not compressed, a NULL has the position of the text before it, so a scan copies a
- *   large text up to 2048 times; DuckDB chooses zstd only if texts are large on average.
- * - `uncompressed`: for tables of few rows. To try costs four times as much as writing them, and makes nothing smaller.
- */
-export type Compression = 'auto' | 'zstd' | 'uncompressed';
-
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
@@ -377,18 +370,10 @@ export class Database {
     await session.run(`SET ${setting}`).finally(() => session.close());
   }
 
-  /**
-   * How tables are compressed that are written from now on; see {@link Compression}. A commit of large texts goes into the file at once:
-   * DuckDB would write them into its log first, and has all of a row group in memory for that, outside of its limit.
-   */
+  /** How tables are compressed that are written from now on; see {@link Compression}. */
   async compress(compression: Compression): Promise<void> {
     const session = await this.connect();
-    const large = compression === 'zstd';
-    await session
-      .run(
-        `SET force_compression = '${compression}'; SET auto_checkpoint_skip_wal_threshold = ${large ? 0 : 100_000}; SET checkpoint_threshold = '${large ? '0B' : '16MB'}'`,
-      )
-      .finally(() => session.close());
+    await session.run(compressionSettings(compression)).finally(() => session.close());
   }
 
   /**

@@ -12,7 +12,16 @@ const storage = (name = 'data') => join(space.folder, name);
 let space: Workspace;
 
 const copied = { recursive: true, verbatimSymlinks: true, preserveTimestamps: true };
-const destinations = [{ name: 'there', connector: 'duckdb', path: './data/there.duckdb', mode: 'mirror' }];
+const destinations = [
+  { name: 'there', connector: 'duckdb', path: './data/there.duckdb', mode: 'mirror', streams: ['members'] },
+  {
+    name: 'out',
+    connector: 'export',
+    path: './data/out',
+    streams: ['members'],
+    file: '{{ stream }}_{{ sequence }}.csv',
+  },
+];
 const streams = [
   { name: 'members', source: 'index_profiles', index: 'made' },
   {
@@ -38,12 +47,19 @@ async function runAndShow() {
   return code === 3 ? { code: 0, stdout: await ids() } : { code: code === 0 ? 1 : code, stdout };
 }
 
+/** What was handed over is not handed over again, whatever else. */
+async function pushAndList() {
+  const { code, stdout } = await space.cdsync(['push', 'job.json', '--destination', 'out', '--json']);
+  return { code, stdout: code === 0 ? (await listed(storage())).filter((path) => /^out\//.test(path)).join() : stdout };
+}
+
 const readings: Readonly<
   Record<string, { file: RegExp; read: () => Promise<{ code: number | null; stdout: string }> }>
 > = {
   'the rejects of a held stream, by diff --held': { file: /held\.rejects\.jsonl$/, read: held },
   'the log of decisions, by a run': { file: /\.cdsync\/decisions\.jsonl$/, read: runAndShow },
   'the key of the log of decisions, by a run': { file: /\.cdsync\/decisions\.json$/, read: runAndShow },
+  'the state of an export, by a push': { file: /\.cdsync\/deliveries\/out\/.*export\.json$/, read: pushAndList },
   'the erasures, by a run': { file: /\.cdsync\/erasures\/members\/\d+\.json$/, read: runAndShow },
 };
 

@@ -3,7 +3,7 @@ import { sealedContents, sealedLines } from '../../../src/core/sealed-json.js';
 
 const contents = [{ key: 'a', reason: 'é' }, { key: null }, { key: 'b', reason: 'x' }];
 
-it('lines of which one is lost, altered or moved are no list', () => {
+it('a list with a lost, altered or moved line is an error', () => {
   const bytes = Buffer.from(sealedLines(contents));
   expect(sealedContents(bytes.toString())).toEqual(contents);
   for (let length = 0; length < bytes.length - 1; length += 1)
