@@ -295,7 +295,7 @@ class Delivering {
     });
   }
 
-  /** From now on a receiver, which has no record of its own, may have rows. */
+  /** From here on the receiver may have rows, without a record of them. */
   async #rememberBegin({ stream, store_id, sequence }: Feed): Promise<void> {
     const { layout, clock } = this.#context;
     const erased = lastErasure(await readErasures(layout, stream));

@@ -95,7 +95,7 @@ interface Place {
 }
 
 /**
- * Number of the last erasure that a receiver without a record of its own has carried out; undefined if it never got a row.
+ * Number of the last erasure that a receiver without a record has carried out; undefined if it never got a row.
  * @param recorded the number in the state of the deliveries there; undefined if that begins, or was lost
  */
 export async function erasedAt(

@@ -45,7 +45,7 @@ const lines = (texts: readonly (string | undefined)[]) =>
   texts.flatMap((each = '') => each.split('\n').filter((line) => line !== '' && !line.startsWith('-----'))).join(' ');
 const others = new Set(['PROXY', 'BUDGET', 'SERVICE', 'PGP_KEY', 'PGP_PHRASE']);
 const own = Object.entries(env).flatMap(([name, value]) => (others.has(name) ? [] : [value]));
-/** What each server says: the secrets of the configuration. */
+/** The words of each server: the secrets of the configuration. */
 let known = lines([...own, inFile, Buffer.from(`u:${env.SMTP}`).toString('base64')]);
 
 const servers: Server[] = [];
@@ -154,7 +154,7 @@ const streams = [
   },
 ];
 
-it('no output has a secret that a server, a proxy or a library says, whoever has it', async () => {
+it('no output has a secret that a server, a proxy or a library says', async () => {
   const url = `http://127.0.0.1:${echo.port}`;
   await writeFile(join(space.folder, 'token.txt'), inFile);
   const account = { type: 'service_account', client_email: 'a@b.example', private_key: 'none' };
@@ -218,7 +218,7 @@ it('no output has a secret that a server, a proxy or a library says, whoever has
   const notify = [
     { on, webhook: `${url}\${HOOK}`, format: 'json', every: true },
     { on, ping: `${url}\${PING}`, every: true },
-    { on, webhook: `http://127.0.0.1:${messages.port}/told`, format: 'json', every: true },
+    { on, webhook: `http://127.0.0.1:${messages.port}/messages`, format: 'json', every: true },
     { on, email: { to: ['a@b.example'], smtp: `smtp://u:\${SMTP}@127.0.0.1:${ports.mail}` }, every: true },
   ];
   const after = [{ run: ['sh', '-c', 'env | grep ^CDSYNC_ > after.txt; cat "$CDSYNC_REPORT" >> after.txt'] }];

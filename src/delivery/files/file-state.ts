@@ -87,7 +87,7 @@ export function plannedFolder(folder: string): string {
   return join(folder, 'planned');
 }
 
-/** What the files of a plan have. */
+/** The content of a plan's files. */
 export function contentOf(plan: FilePlan): NonNullable<ExportState['last']> {
   const { store_id, sequence, run_id, key, columns, erased, base, is_whole } = plan;
   return { store_id, sequence, run_id, key, columns, erased, base, is_whole };

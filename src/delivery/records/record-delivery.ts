@@ -199,7 +199,7 @@ export class RecordDelivery {
     return position !== undefined && !full && !adopt ? position.erased : erasedAt(this.#task, position?.erased);
   }
 
-  /** The position from which a receiver goes on. It still gets the deletes of erasures that wait. */
+  /** The position from which a receiver continues. It still gets the deletes of erasures that wait. */
   async #adopted(position: Position | undefined, now: MadeBy): Promise<Position> {
     return { version: 1, ...this.#present(now), erased: (await this.#erasedAt(position)) ?? 0 };
   }

@@ -132,7 +132,7 @@ it('a delete that the receiver refuses is owed in each delivery until it is take
   expect(await isProven()).toBe(true);
 });
 
-it('a receiver that never got a row is not told of a person who was erased before', async () => {
+it('a receiver that never got a row gets no delete of a person who was erased before', async () => {
   await forget('a');
   expect((await deliver()).status).toBe('ok');
   expect(said()).toEqual(['insert b 1', 'insert c 1', 'insert d 1']);
