@@ -1,18 +1,15 @@
-import type { DuckDBConnection, DuckDBValue, DuckDBVector } from '@duckdb/node-api';
-import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js';
+import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api';
 import type { SaltFingerprint } from '../columns/masked-value.js';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { databaseError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { DuckDBDataChunk, DuckDBInstance, LIST, listValue, UBIGINT, VARCHAR } from '../sdk/duckdb/node-api.js';
+import { keepMarks, wordsOf } from '../sdk/duckdb/private-parts.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { type Compression, compressionSettings } from './compression.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory, type Resources } from './memory-plan.js';
 import { registerSalt, useSaltInSql } from './salts.js';
-
-// DuckDB's client drops a U+FEFF at the start of a text: another key, name or value than the stored one. This decoder keeps it.
-Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) });
 
 export type Row = Record<string, DuckDBValue>;
 
@@ -30,13 +27,6 @@ export function attachForWriting(path: string, name: string, blockBytes?: number
 /** Rows in a chunk of DuckDB. */
 const chunkRows = 2048;
 const slicedRows = 128;
-
-/** The memory of a vector of UBIGINT. Its own access makes a big integer of each value, which costs more than all else. */
-function wordsOf(vector: DuckDBVector): Uint32Array {
-  const { items } = vector as unknown as { readonly items?: unknown };
-  if (!(items instanceof BigUint64Array)) throw new TypeError('this version of DuckDB keeps numbers in another way');
-  return new Uint32Array(items.buffer, items.byteOffset, items.length * 2);
-}
 
 /** One connection to a {@link Database}: its statements run one after the other. */
 export class Session {
@@ -232,6 +222,7 @@ export class Database {
   /** @param resources the resources of the process; DuckDB gets its part of it */
   static async open(resources: Resources): Promise<Database> {
     const { memoryMb, threads } = planMemory(resources).duckdb.other;
+    keepMarks();
     const instance = await DuckDBInstance.create(':memory:', {
       memory_limit: `${memoryMb}MB`,
       threads: String(threads),
