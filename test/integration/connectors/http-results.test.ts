@@ -17,4 +17,18 @@ describe('results', () => {
     const response = { results: { path: 'items', status: 'status' } };
     expect(types(await once({ batch: {}, response }, someRecords(2)))).toEqual(['again', 'again']);
   });
+
+  it('cannot mean one of two records of one name: these go in two requests', async () => {
+    receiver().reset((_, response) => json(response, 200, { failed: [] }));
+    const response = { results: { path: 'failed', key: 'id', equals: 'same' } };
+    expect(types(await once({ batch: {}, response }, someRecords(2)))).toEqual(['acknowledged', 'acknowledged']);
+    expect(receiver().received).toHaveLength(2);
+  });
+
+  it('that could mean two records, but for capitals, name neither: halves', async () => {
+    receiver().reset((_, response) => json(response, 200, { failed: [{ id: 'KA' }] }));
+    const response = { results: { path: 'failed', key: 'id' } };
+    const records = someRecords(2).map((record, at) => ({ ...record, key: at === 0 ? 'Ka' : 'kA' }));
+    expect(types(await once({ batch: {}, response }, records))).toEqual(['refused', 'refused']);
+  });
 });
