@@ -21,14 +21,14 @@ export interface FoundFile {
   sha256?(): Promise<string>;
 }
 
-/** What a file's bytes are. */
-type KnownFile = WrittenFile & { readonly md5?: string | undefined };
+/** A file by its bytes. */
+type SentFile = WrittenFile & { readonly md5?: string | undefined };
 
 export interface PutTask {
   /** The bytes on this machine. */
   readonly local: string;
   readonly name: string;
-  readonly file: KnownFile;
+  readonly file: SentFile;
   /** The name while it is uploaded; undefined: its own. */
   readonly temporary: string | undefined;
   /** Whether a file of this name may be replaced. */
@@ -61,7 +61,7 @@ function fileExists(name: string): CdsyncError {
   });
 }
 
-async function isSame(found: FoundFile, known: KnownFile): Promise<boolean> {
+async function isSame(found: FoundFile, known: SentFile): Promise<boolean> {
   if (found.bytes !== known.bytes || (found.md5 ?? known.md5) !== (known.md5 ?? found.md5)) return false;
   return found.sha256 === undefined || (await found.sha256()) === known.sha256;
 }
@@ -139,7 +139,7 @@ export class ExportPlace implements FilePlace {
 
   /** @returns whether its size was read back */
   async #put(
-    file: KnownFile,
+    file: SentFile,
     local: string,
     {
       replaceable,
@@ -162,7 +162,7 @@ export class ExportPlace implements FilePlace {
         throw fileExists(file.name);
       }
     } else if (rest.isUploaded && isTried && (await this.#wasTaken(file))) return true;
-    // From here on the whole bytes of the earlier try go: if this one fails, nobody has taken them away.
+    // From here on the whole bytes of the earlier try go: if this one fails, no partner has taken them.
     if (rest.isUploaded) await rest.refused();
     const task = {
       local,

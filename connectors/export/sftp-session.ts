@@ -32,7 +32,7 @@ const kinds: readonly (readonly [string, readonly ServerHostKeyAlgorithm[]])[] =
 const readyMs = 20_000;
 /** If nothing arrives for three times as long, the connection is given up. */
 const keepaliveMs = 10_000;
-/** The same if requests wait and none is answered: the connection may live on although its SFTP has stopped. */
+/** The same if requests wait without a response: the connection may live on although its SFTP has stopped. */
 const answerMs = 300_000;
 
 /** A field of the format of OpenSSH: its length, then its bytes. */
@@ -101,8 +101,8 @@ function fingerprint(key: Buffer): string {
 
 class WrongHostKey extends Error {}
 
-/** The answers that a connection owes. */
-class Answers {
+/** The responses that a connection owes. */
+class Responses {
   /** Rejects when the connection is gone, or has not answered for long. */
   readonly #lost: Promise<never>;
   #giveUp: () => void = () => undefined;
@@ -123,12 +123,12 @@ class Answers {
     this.#lost.catch(() => undefined);
   }
 
-  /** An answer, or the end of the connection: the library lets it wait for ever. */
-  async of<T>(answer: Promise<T>): Promise<T> {
-    answer.catch(() => undefined);
+  /** A response, or the end of the connection: the library lets it wait for ever. */
+  async of<T>(response: Promise<T>): Promise<T> {
+    response.catch(() => undefined);
     this.#watch(1);
     try {
-      return await Promise.race([answer, this.#lost]);
+      return await Promise.race([response, this.#lost]);
     } finally {
       this.#watch(-1);
     }
@@ -148,12 +148,12 @@ export class SftpSession {
   readonly host: string;
   /** The key that the server has shown. */
   readonly shown: string;
-  readonly #answers: Answers;
+  readonly #responses: Responses;
 
-  private constructor(client: Client, sftp: SFTPWrapper, answers: Answers, names: { host: string; shown: string }) {
+  private constructor(client: Client, sftp: SFTPWrapper, responses: Responses, names: { host: string; shown: string }) {
     this.client = client;
     this.sftp = sftp;
-    this.#answers = answers;
+    this.#responses = responses;
     this.host = names.host;
     this.shown = names.shown;
   }
@@ -213,21 +213,21 @@ export class SftpSession {
     client.on('keyboard-interactive', (_name, _instructions, _lang, prompts, finish) =>
       finish(prompts.map(() => password ?? '')),
     );
-    const answers = new Answers(client, host, login.answerMs ?? answerMs);
+    const responses = new Responses(client, host, login.answerMs ?? answerMs);
     const abort = () => client.destroy();
     login.signal.addEventListener('abort', abort);
     client.on('close', () => login.signal.removeEventListener('abort', abort));
     try {
       const ready = new Promise<void>((resolve) => client.once('ready', resolve));
       client.connect(config);
-      await answers.of(ready);
+      await responses.of(ready);
       client.setNoDelay(true);
       const opened = new Promise<SFTPWrapper>((resolve, reject) =>
         client.sftp((error, sftp) =>
           error ? reject(loadRefused(`${host} has no SFTP`, { cause: error })) : resolve(sftp),
         ),
       );
-      return new SftpSession(client, await answers.of(opened), answers, { host, shown });
+      return new SftpSession(client, await responses.of(opened), responses, { host, shown });
     } catch (error) {
       client.destroy();
       login.signal.throwIfAborted();
@@ -240,7 +240,7 @@ export class SftpSession {
 
   /** One call, which ends when the connection does. */
   call<T = void>(start: (done: (error: Error | null | undefined, value?: T) => void) => void): Promise<T> {
-    return this.#answers.of(
+    return this.#responses.of(
       new Promise<T>((resolve, reject) => {
         start((error, value) => (error ? reject(error) : resolve(value as T)));
       }),

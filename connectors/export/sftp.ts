@@ -218,7 +218,7 @@ export class SftpStore implements Store {
     const shown = this.#root === '' ? '/' : this.#root;
     if (code === missing)
       return loadRefused(`the server has no folder for "${name}" below ${shown}`, {
-        hint: 'check the path in `url`; a folder in `file` must be there if the server lets nobody make it',
+        hint: 'check the path in `url`; a folder in `file` must be there if the server lets no client make it',
         cause: error,
       });
     if (code === denied)

@@ -93,7 +93,7 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
       expect.stringContaining('upload: direct'),
     ]);
     expect(await inbox()).toEqual([]);
-    // What was never there, nobody has taken away.
+    // No partner can have taken the file.
     expect((await place.deliver(options)).error?.code).toBe('destination_permission');
     expect((await place.deliver({ ...options, upload: 'direct' })).status).toBe('ok');
     expect(await inbox()).toEqual(['members_1.csv']);
@@ -126,7 +126,7 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
     ['to rename over a name', 'posix-rename', true],
     ['to rename over a name, and to remove', 'posix-rename,remove', false],
     ['every rename', 'rename,posix-rename', false],
-  ])('replaces its own file, or leaves it whole, where a server forbids %s', async (_, requests, isReplaced) => {
+  ])('replaces its own file, or leaves it whole, if a server forbids %s', async (_, requests, isReplaced) => {
     const options = { ...(await start(`-P ${requests}`)), file: 'list.csv' };
     await place.deliver({ ...options, upload: 'direct' });
     await place.stream.commit([insert('c', 3)]);
