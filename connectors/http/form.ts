@@ -175,7 +175,7 @@ function rendered(record: OutgoingRecord, parts: Parts): Rendered {
     : parts.body === undefined
       ? ''
       : bodyText(parts.body, row, parts.format);
-  // Not of the same row: what it has read would stay until the response.
+  // Not of the same row: its values would stay until the response.
   const values = () => [
     parts.body?.value(TemplateRow.of(record, parts.columns)),
     ...[url, ...Object.values(headers), compared],

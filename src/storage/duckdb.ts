@@ -75,7 +75,7 @@ export class Session {
     }
   }
 
-  /** The texts of a query's one column, some at a time: what a chunk gives out stays in memory until its end. */
+  /** The texts of a query's one column, some at a time: those of a chunk stay in memory until its end. */
   async *texts(sql: string): AsyncGenerator<readonly string[]> {
     for await (const chunk of this.chunks(sql)) {
       const { rowCount } = chunk;
@@ -84,7 +84,7 @@ export class Session {
           .getColumnVector(0)
           .slice(from, Math.min(slicedRows, rowCount - from))
           .toArray() as string[];
-      // Frees the texts: megabytes of which the garbage collector knows nothing.
+      // Frees the texts: megabytes that the garbage collector does not count.
       chunk.reset();
     }
   }

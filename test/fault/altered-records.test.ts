@@ -47,7 +47,7 @@ async function runAndShow() {
   return code === 3 ? { code: 0, stdout: await ids() } : { code: code === 0 ? 1 : code, stdout };
 }
 
-/** What was handed over is not handed over again, whatever else. */
+/** Files that were handed over are not handed over again, whatever else. */
 async function pushAndList() {
   const { code, stdout } = await space.cdsync(['push', 'job.json', '--destination', 'out', '--json']);
   return { code, stdout: code === 0 ? (await listed(storage())).filter((path) => /^out\//.test(path)).join() : stdout };

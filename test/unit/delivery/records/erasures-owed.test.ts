@@ -125,7 +125,7 @@ it('a delete that the receiver refuses is owed in each delivery until it is take
   await forget('a');
   receiver.refused = new Set(['a']);
   expect(await deliver()).toMatchObject({ status: 'partial', error: { code: 'values_refused' } });
-  for (let night = 0; night < 2; night += 1)
+  for (let time = 0; time < 2; time += 1)
     expect(await deliver()).toMatchObject({ status: 'partial', refused: 1, error: { code: 'removal_owed' } });
   receiver.refused = new Set();
   expect(await deliver()).toMatchObject({ status: 'ok', refused: 0 });
