@@ -114,6 +114,8 @@ export interface JobSummary {
     readonly streams: readonly string[];
     /** What its connector says of erased rows. */
     readonly erasure?: string | undefined;
+    /** False if, as it is configured, it sends no deletes. */
+    readonly sendsDeletes: boolean;
   }[];
 }
 

@@ -278,10 +278,11 @@ function jobSummaries(jobs: PlainMap, { connectors }: Schemas): JobSummary[] {
     const streams = listed.flatMap(({ name, source }) =>
       typeof name === 'string' ? [{ name, source: String(source) }] : [],
     );
-    const destinations = destinationsOf(job).flatMap(({ name, connector, streams: own }) => {
+    const destinations = destinationsOf(job).flatMap(({ name, connector, streams: own, mode, delete: form }) => {
       if (typeof name !== 'string') return [];
-      const erasure = connectors.get(String(connector))?.erasure;
-      return [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name), erasure }];
+      const { erasure, kind } = connectors.get(String(connector)) ?? {};
+      const sendsDeletes = kind !== 'records' || !(mode === 'upsert' || form === 'skip');
+      return [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name), erasure, sendsDeletes }];
     });
     return { name, streams, destinations };
   });

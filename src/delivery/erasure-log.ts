@@ -68,7 +68,7 @@ function erasureStatus(decision: Decision, all: readonly Decision[], owedSince: 
       history: rowsOf(name)?.history ?? 0,
     })),
     destinations,
-    done: erased !== undefined && !isOwed && destinations.every(({ done_at }) => done_at !== null),
+    done: erased !== undefined && !isOwed && destinations.every(({ done_at, untold }) => done_at !== null || untold),
   };
 }
 
@@ -135,7 +135,7 @@ async function noteCarriedOut(layout: JobLayout, nowMs: number): Promise<void> {
   const done: { erasure: number; place: ErasurePlace }[] = [];
   for (const { number, destinations } of erasures)
     for (const { done_at, removed: _, ...place } of destinations) {
-      if (done_at !== null) continue;
+      if (done_at !== null || place.untold) continue;
       const state = (await readDeliveryState(layout, place.destination)).streams[place.stream];
       if ((state?.erased ?? 0) >= number && state?.owes !== true) done.push({ erasure: number, place });
     }

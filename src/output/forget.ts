@@ -23,7 +23,10 @@ function proof({ searched, remains, also_in: others, keys }: ForgetResult, isEve
 /** Where the keys stay, and why. It is the last line, so it must be true of everything. */
 function waitingLine({ destinations, in_clear: files, remains }: ForgetResult): string {
   const waiting = [...new Set(destinations.filter(({ status }) => status === 'waiting').map(({ name }) => name))];
-  const gone = [...new Set(destinations.filter(({ status }) => status !== 'waiting').map(({ name }) => name))];
+  const gone = [...new Set(destinations.filter(({ status }) => status === 'not_configured').map(({ name }) => name))];
+  const untold = [
+    ...new Set(destinations.filter(({ status }) => status === 'sends_no_deletes').map(({ name }) => name)),
+  ];
   const words: string[] = [];
   if (waiting.length > 0) {
     const private_ =
@@ -34,6 +37,8 @@ function waitingLine({ destinations, in_clear: files, remains }: ForgetResult): 
   }
   if (gone.length > 0)
     words.push(`${gone.join(', ')} may have the rows for good, because the configuration no longer has it`);
+  if (untold.length > 0)
+    words.push(`${untold.join(', ')} may have the rows for good, because no deletes are sent there`);
   if (remains.length > 0) words.push(`${formatCounted(remains.length, 'file')} above with a trace`);
   return words.length === 0
     ? 'nothing waits: every place of this job is done'
@@ -105,7 +110,9 @@ export function placesLines({
     `job ${job}:${lines.length === 0 ? ' nothing' : ''}`,
     ...lines,
     ...places.map(({ name, stream, status, delivered_at: at, outbox, rejects }) => {
-      const gone = status === 'waiting' ? '' : ' (no longer configured)';
+      const gone = { waiting: '', not_configured: ' (no longer configured)', sends_no_deletes: ' (gets no deletes)' }[
+        status
+      ];
       const delivered = at === null ? 'nothing delivered yet' : `may have it, delivered ${at}`;
       const more = [
         outbox > 0 ? `${formatCounted(outbox, 'record')} ${outbox === 1 ? 'waits' : 'wait'}` : '',
@@ -127,7 +134,8 @@ function erasureLines({ at, user, reason, keys, everywhere, storage, streams, de
   return [
     `  ${at} by ${user}: ${formatCounted(keys, 'key')}${everywhere ? ', everywhere' : ''}${reason === null ? '' : `, because: ${reason}`}`,
     `    ${of.join(', ')}: ${storage.done_at === null ? 'cut short: forget again' : `erased ${storage.done_at}`}`,
-    ...destinations.map(({ destination, stream, configured, done_at: done, removed }) => {
+    ...destinations.map(({ destination, stream, configured, untold, done_at: done, removed }) => {
+      if (untold) return `    destination ${destination}, ${stream}: gets no deletes: erase the person there yourself`;
       const waits = configured ? 'waits for cdsync push' : 'not configured: delete it there, then cdsync state remove';
       return `    destination ${destination}, ${stream}: ${done === null ? waits : `${removed ? 'taken out' : 'erased'} ${done}`}`;
     }),

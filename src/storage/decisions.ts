@@ -15,6 +15,8 @@ const placeSchema = z.object({
   stream: z.string(),
   /** Whether the configuration had the destination, so that a delivery will erase the rows. */
   configured: z.boolean(),
+  /** It gets no deletes, so that the person must be erased there by hand. */
+  untold: z.literal(true).optional(),
 });
 
 /** A stream at a destination that had rows of erased people. */

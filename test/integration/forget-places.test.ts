@@ -152,3 +152,25 @@ describe('the key of an erased person', () => {
     expect(await space.runWell(name)).toMatchObject({ destinations: [{ status: 'ok', rows: 1 }] });
   });
 });
+
+it.each([
+  ['its mode sends none', { mode: 'upsert', delete: undefined }],
+  ['its form says so', { delete: 'skip' }],
+])('a receiver that gets no deletes because %s is never said to be done', async (_, options) => {
+  const name = `untold_${'mode' in options ? 'mode' : 'form'}`;
+  await serve([key, ...others]);
+  await space.configure(name, [made], { job: { destinations: [{ ...hook(), ...options }] } });
+  await space.runWell(name);
+  const { stdout } = await space.cdsync(['forget', `${name}.json`, 'made', key, '--yes']);
+  expect(stdout).toContain('hook may have the rows for good, because no deletes are sent there');
+  await serve(others);
+  await space.runWell(name);
+  const { code, job } = await status(name);
+  expect([code, job?.erasures[0]?.destinations]).toEqual([
+    0,
+    [{ destination: 'hook', stream: 'made', configured: true, untold: true, done_at: null, removed: false }],
+  ]);
+  expect((await space.cdsync(['forget', `${name}.json`, '--status'])).stdout).toContain(
+    'destination hook, made: gets no deletes: erase the person there yourself',
+  );
+});

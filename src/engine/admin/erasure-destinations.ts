@@ -8,20 +8,27 @@ export interface Receiver {
   readonly streams: readonly string[];
   /** Where its connector may leave copies of erased rows. */
   readonly erasure?: string | undefined;
+  /** Default: true. */
+  readonly sendsDeletes?: boolean;
 }
 
 /** A stream at a destination that may have rows of erased people. */
 export interface ErasureDestination {
   name: string;
   stream: string;
-  /** `waiting`: the next delivery erases the rows. `not_configured`: nothing does, because the configuration no longer has it. */
-  status: 'waiting' | 'not_configured';
+  /**
+   * `waiting`: the next delivery erases the rows. `not_configured`: nothing does, because the configuration no longer has it.
+   * `sends_no_deletes`: nothing does, because it is configured so.
+   */
+  status: 'waiting' | 'not_configured' | 'sends_no_deletes';
   /** Where copies may stay; null if nothing is known of that. */
   remains: string | null;
 }
 
 const left =
   'the configuration no longer delivers the stream there: delete the rows yourself, or configure it again and push';
+
+const untold = 'as it is configured, no deletes are sent there: erase the person there yourself';
 
 /** Destinations that something was delivered to and that the configuration no longer has for a stream. */
 async function unconfigured(layout: JobLayout, receivers: readonly Receiver[]): Promise<ErasureDestination[]> {
@@ -42,8 +49,13 @@ export async function erasureDestinations(
   receivers: readonly Receiver[],
   streams: readonly string[],
 ): Promise<ErasureDestination[]> {
-  const configured = receivers.flatMap(({ name, streams: delivered, erasure = null }) =>
-    delivered.map((stream): ErasureDestination => ({ name, stream, status: 'waiting', remains: erasure })),
+  const configured = receivers.flatMap(({ name, streams: delivered, erasure = null, sendsDeletes = true }) =>
+    delivered.map(
+      (stream): ErasureDestination =>
+        sendsDeletes
+          ? { name, stream, status: 'waiting', remains: erasure }
+          : { name, stream, status: 'sends_no_deletes', remains: untold },
+    ),
   );
   const all = [...configured, ...(await unconfigured(layout, receivers))];
   return all.filter(({ stream }) => streams.includes(stream));

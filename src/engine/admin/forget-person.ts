@@ -196,12 +196,13 @@ async function noteErasure({ clock }: StorageEngine, task: ErasureTask): Promise
       places: places.map(({ name, stream, status }) => ({
         destination: name,
         stream,
-        configured: status === 'waiting',
+        configured: status !== 'not_configured',
+        ...(status === 'sends_no_deletes' ? { untold: true as const } : {}),
       })),
     },
   ]);
   for (const { state, keys } of targets) {
-    const awaited = places.some(({ stream, status }) => stream === state.stream && status === 'waiting');
+    const awaited = places.some(({ stream, status }) => stream === state.stream && status !== 'not_configured');
     await addErasure(layout, state.stream, awaited ? keys : null, erasure);
   }
   return erasure;

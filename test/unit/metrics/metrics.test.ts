@@ -22,7 +22,7 @@ afterEach(() => rm(folder, { recursive: true }));
 /** A job with these streams, delivered to `warehouse`. */
 function jobOf(name: string, streams = ['members']): JobSummary {
   const named = streams.map((each) => ({ name: each, source: 'index_profiles' }));
-  return { name, streams: named, destinations: [{ name: 'warehouse', streams }] };
+  return { name, streams: named, destinations: [{ name: 'warehouse', streams, sendsDeletes: true }] };
 }
 
 /** Stores the samples of a run that ends, and writes the text file, as a run does. */
