@@ -8,6 +8,7 @@ import {
   type FilePlace,
   type HandedOver,
   type HandOver,
+  type TemporaryPlace,
   type WrittenFile,
 } from '../../src/sdk/index.js';
 import { companionNames, type ExportOptions, rendered, temporaryName } from './names.js';
@@ -33,7 +34,6 @@ export interface PutTask {
   readonly temporary: string | undefined;
   /** Whether a file of this name may be replaced. */
   readonly replaces: boolean;
-  readonly isUploaded: boolean;
   uploaded(): Promise<void>;
   /** Called before an error, if nothing of this try can be under the name. */
   refused(): Promise<void>;
@@ -109,7 +109,7 @@ export class ExportPlace implements FilePlace {
           replaceable: [],
           isTried,
           isOwn,
-          isUploaded: false,
+          uploadedTo: undefined,
           uploaded: async () => {},
           refused: async () => {},
         })) && isReadBack;
@@ -145,6 +145,7 @@ export class ExportPlace implements FilePlace {
       replaceable,
       isTried,
       isOwn = false,
+      uploadedTo,
       ...rest
     }: Omit<HandOver, 'file' | 'path' | 'properties' | 'companions'> & { readonly isOwn?: boolean },
   ): Promise<boolean> {
@@ -161,17 +162,13 @@ export class ExportPlace implements FilePlace {
         await rest.refused();
         throw fileExists(file.name);
       }
-    } else if (rest.isUploaded && isTried && (await this.#wasTaken(file))) return true;
+    } else if (isTried && (await this.#wasTaken(file, uploadedTo))) return true;
+    const temporary = temporaryName(this.#options, file.name);
     // From here on the whole bytes of the earlier try go: if this one fails, no partner has taken them.
-    if (rest.isUploaded) await rest.refused();
-    const task = {
-      local,
-      name: file.name,
-      file,
-      temporary: temporaryName(this.#options, file.name),
-      replaces,
-      ...rest,
-    };
+    if (uploadedTo !== undefined) await rest.refused();
+    if (uploadedTo?.place === this.#address && uploadedTo.name !== temporary) await this.#store.remove(uploadedTo.name);
+    const to = { name: temporary ?? file.name, place: this.#address };
+    const task = { local, name: file.name, file, temporary, replaces, ...rest, uploaded: () => rest.uploaded(to) };
     const put = await this.#store.put(task);
     if (put !== 'taken') return put === 'put';
     // The refusal may be of a second try, after the response to a first and successful one was lost.
@@ -182,9 +179,17 @@ export class ExportPlace implements FilePlace {
   }
 
   /** Whether a file that was whole under its temporary name is gone under both: it was renamed, and taken away. */
-  async #wasTaken({ name }: WrittenFile): Promise<boolean> {
-    const temporary = temporaryName(this.#options, name);
-    return temporary !== undefined && (await this.#store.find(temporary)) === undefined;
+  async #wasTaken({ name }: WrittenFile, uploadedTo: TemporaryPlace | undefined): Promise<boolean> {
+    if (uploadedTo === undefined || uploadedTo.place !== this.#address || uploadedTo.name === name) return false;
+    return (await this.#store.find(uploadedTo.name)) === undefined;
+  }
+
+  get #address(): string {
+    const { url, path } = this.#options;
+    return createHash('sha256')
+      .update(url ?? path ?? '')
+      .digest('hex')
+      .slice(0, 16);
   }
 
   async remove(name: string): Promise<boolean> {

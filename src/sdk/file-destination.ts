@@ -84,6 +84,13 @@ export interface Made {
 /** A file that cdsync has handed over, or may have. */
 export type WrittenFile = Pick<MadeFile, 'name' | 'bytes' | 'sha256'>;
 
+/** Where a file is before it has its name. */
+export interface TemporaryPlace {
+  readonly name: string;
+  /** A digest of the place's address. */
+  readonly place: string;
+}
+
 export interface HandOver {
   readonly file: MadeFile;
   /** Its bytes. */
@@ -95,10 +102,10 @@ export interface HandOver {
   readonly companions: readonly string[];
   /** Whether an earlier try may have written it. */
   readonly isTried: boolean;
-  /** Whether an earlier try had all bytes under the temporary name. */
-  readonly isUploaded: boolean;
+  /** Where an earlier try had all bytes under a temporary name. */
+  readonly uploadedTo: TemporaryPlace | undefined;
   /** Call it when all bytes are under the temporary name, before it is renamed. */
-  uploaded(): Promise<void>;
+  uploaded(to: TemporaryPlace): Promise<void>;
   /** Call it before the bytes under the temporary name go, and before an error that leaves nothing of this try under the name: a file there is of others. */
   refused(): Promise<void>;
 }

@@ -105,6 +105,7 @@ export type {
   HandOver,
   Made,
   MadeFile,
+  TemporaryPlace,
   WrittenFile,
 } from './file-destination.js';
 export {

@@ -217,7 +217,7 @@ export class FileDelivery {
       const files: Made['files'][number][] = [];
       for (const part of due) files.push(...(await this.#make(plan, rows, part)));
       await syncFolder(folder);
-      const planned = files.map((file) => ({ ...file, is_tried: false, is_uploaded: false, is_sent: false }));
+      const planned = files.map((file) => ({ ...file, is_tried: false, uploaded_to: null, is_sent: false }));
       const filled = { ...plan, files: planned };
       await writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan: filled });
       return filled;
@@ -325,7 +325,7 @@ export class FileDelivery {
     for (const file of files) {
       if (file.is_sent) continue;
       context.signal.throwIfAborted();
-      const { isTried, isUploaded } = { isTried: file.is_tried, isUploaded: file.is_uploaded };
+      const { is_tried: isTried, uploaded_to: uploadedTo } = file;
       file.is_tried = true;
       if (!isTried) await note();
       const known = (await readExportState(this.#kept)).files;
@@ -335,18 +335,18 @@ export class FileDelivery {
           path: join(plannedFolder(this.#kept), file.local),
           properties: this.#properties(plan),
           isTried,
-          isUploaded,
+          uploadedTo: uploadedTo ?? undefined,
         },
         companions: known.flatMap((other) => other.companions),
         replaceable: [...known, ...plan.former].filter(({ name }) => name === file.name),
-        uploaded: async () => {
-          file.is_uploaded = true;
+        uploaded: async (to) => {
+          file.uploaded_to = to;
           await note();
         },
         // Else the next try would take a file that is nowhere for one that was fetched and, if cdsync may not list the place, the
         // file of others for a torn one of cdsync.
         refused: async () => {
-          Object.assign(file, { is_tried: isTried, is_uploaded: false });
+          Object.assign(file, { is_tried: isTried, uploaded_to: null });
           await note();
         },
       });

@@ -14,8 +14,8 @@ const madeSchema = knownSchema.extend({
   clear_sha256: z.string(),
   /** Whether a try to hand it over has begun: the place may have it. */
   is_tried: z.boolean(),
-  /** Whether all bytes were there under the temporary name. */
-  is_uploaded: z.boolean(),
+  /** Where all bytes were under a temporary name; null if they were not. */
+  uploaded_to: z.object({ name: storedPath, place: z.string() }).nullable().default(null),
   is_sent: z.boolean(),
 });
 export type PlannedFile = z.infer<typeof madeSchema>;

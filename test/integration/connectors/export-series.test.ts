@@ -39,9 +39,9 @@ function killedAt(step: Step | undefined): FileConnector {
       return {
         async handOver(task: HandOver) {
           isAt('before');
-          const uploaded = async () => {
+          const uploaded: HandOver['uploaded'] = async (to) => {
             isAt('uploaded');
-            await task.uploaded();
+            await task.uploaded(to);
             isAt('noted');
           };
           const handed = await opened.handOver({ ...task, uploaded });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ it.each([
     const put = store.put({
       ...{ local: join(folder, 'local'), name: 'list.csv', temporary: '.list.csv.part', replaces },
       file: { name: 'list.csv', bytes: 4, sha256: '', md5: '' },
-      ...{ isTried: false, isUploaded: false, refused: async () => undefined },
+      ...{ isTried: false, refused: async () => undefined },
       uploaded: () => writeFile(join(place, 'list.csv'), 'of another writer\n'),
     });
     expect(await put).toBe(outcome);
@@ -44,7 +45,7 @@ it('writes through no link that has the temporary name, and over no file that ge
   const task = {
     ...{ local: join(folder, 'local'), name: 'list.csv', replaces: false },
     file: { name: 'list.csv', bytes: 4, sha256: '', md5: '' },
-    ...{ isTried: false, isUploaded: false, refused: async () => undefined, uploaded: async () => undefined },
+    ...{ isTried: false, refused: async () => undefined, uploaded: async () => undefined },
   };
   expect(await store.put({ ...task, temporary: '.list.csv.part' })).toBe('put');
   await writeFile(join(place, 'list.csv'), 'of another writer\n');
@@ -53,20 +54,51 @@ it('writes through no link that has the temporary name, and over no file that ge
   expect([await text(other), await text(join(place, 'list.csv'))]).toEqual(Array(2).fill('of another writer\n'));
 });
 
+/** The address of a folder, as the state of an export has it. */
+const addressOf = (place: string) => createHash('sha256').update(place).digest('hex').slice(0, 16);
+
+interface Earlier {
+  /** The folder of the earlier try, and its temporary name. */
+  readonly at: string;
+  readonly name: string;
+  readonly local?: string;
+}
+
+/** A second try to hand over a file whose bytes were whole under a temporary name. */
+function again(place: string, { at, name, local = join(folder, 'local') }: Earlier) {
+  const options = z.parse(map(exportOptions), { path: place, file: 'list.csv' }) as unknown as ExportOptions;
+  const steps: string[] = [];
+  const handed = new ExportPlace(new FolderStore(place, 0o640), options, folder).handOver({
+    file: { name: 'list.csv', local: '1', rows: 1, bytes: 4, sha256: '', clear_sha256: '' },
+    properties: { job: 'job', stream: 'members', run_id: 'run', at: 0, sequence: 1, day_sequence: 1 },
+    ...{ path: local, replaceable: [], companions: [], isTried: true, uploadedTo: { name, place: addressOf(at) } },
+    uploaded: async ({ name }) => void steps.push(`uploaded as ${name}`),
+    refused: async () => void steps.push('refused'),
+  });
+  return { handed, steps };
+}
+
 it('does not count bytes as whole under the temporary name once they are written again', async () => {
   const place = join(folder, 'place');
   await mkdir(place);
   await writeFile(join(place, '.list.csv.part'), 'new\n');
-  const written = { path: place, file: 'list.csv' };
-  const options = z.parse(map(exportOptions), written) as unknown as ExportOptions;
-  const steps: string[] = [];
-  const handOver = new ExportPlace(new FolderStore(place, 0o640), options, folder).handOver({
-    file: { name: 'list.csv', local: '1', rows: 1, bytes: 4, sha256: '', clear_sha256: '' },
-    properties: { job: 'job', stream: 'members', run_id: 'run', at: 0, sequence: 1, day_sequence: 1 },
-    ...{ path: join(folder, 'none'), replaceable: [], companions: [], isTried: true, isUploaded: true },
-    uploaded: async () => void steps.push('uploaded'),
-    refused: async () => void steps.push('refused'),
-  });
-  await expect(handOver).rejects.toThrow();
+  const { handed, steps } = again(place, { at: place, name: '.list.csv.part', local: join(folder, 'none') });
+  await expect(handed).rejects.toThrow();
   expect([steps, await readdir(place)]).toEqual([['refused'], []]);
+});
+
+it.each([
+  ['is gone under both names: it was taken', '.list.csv.part', 'place', []],
+  ['is gone under a temporary name of then: it was taken', 'old.tmp', 'place', []],
+  ['waits under a temporary name of then', 'left.tmp', 'place', ['list.csv']],
+  ['went to another place then', '.list.csv.part', 'other', ['list.csv']],
+])('a file that %s', async (_, name, at, expected) => {
+  const place = join(folder, 'place');
+  await mkdir(place);
+  await writeFile(join(place, 'left.tmp'), 'new\n');
+  const { handed, steps } = again(place, { at: join(folder, at), name });
+  await handed;
+  const left = name === 'left.tmp' ? [] : ['left.tmp'];
+  expect(await readdir(place)).toEqual([...left, ...expected]);
+  expect(steps).toEqual(expected.length === 0 ? [] : ['refused', 'uploaded as .list.csv.part']);
 });
