@@ -1,7 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quoteIdentifier } from '../core/sql.js';
 import { isNested, parseColumnType } from '../sdk/column-type.js';
-import { DuckDBInstance } from '../sdk/duckdb/node-api.js';
+import { openInstance } from '../sdk/duckdb/node-api.js';
 import { jsonText } from '../sdk/json-text.js';
 import type { ComparedRow } from './harness.js';
 
@@ -23,7 +23,7 @@ function comparedSql(columns: readonly { readonly name: string; readonly type: s
 
 /** Runs `work` on a DuckDB in memory. */
 export async function inMemory<T>(work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-  const instance = await DuckDBInstance.create(':memory:', { threads: '2', temp_directory: '' });
+  const instance = await openInstance(':memory:', { threads: '2', temp_directory: '' });
   const connection = await instance.connect();
   try {
     await connection.run("SET TimeZone = 'UTC'");

@@ -13,7 +13,7 @@ import type {
 import { CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
-import { DuckDBInstance, JsonDuckDBValueConverter, StatementType } from '../sdk/duckdb/node-api.js';
+import { type DuckDBInstance, JsonDuckDBValueConverter, openInstance, StatementType } from '../sdk/duckdb/node-api.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
@@ -163,7 +163,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   const { memoryMb, processMb = memoryMb, threads, allowFiles = false, showsValues = false } = options;
   let instance: DuckDBInstance;
   try {
-    instance = await DuckDBInstance.create(path, {
+    instance = await openInstance(path, {
       access_mode: 'READ_ONLY',
       memory_limit: `${planMemory({ memoryMb, threads }).duckdb.other.memoryMb}MB`,
       threads: String(threads),

@@ -4,8 +4,16 @@ import { CdsyncError, interrupted } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { databaseError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
-import { DuckDBDataChunk, DuckDBInstance, LIST, listValue, UBIGINT, VARCHAR } from '../sdk/duckdb/node-api.js';
-import { keepMarks, wordsOf } from '../sdk/duckdb/private-parts.js';
+import {
+  DuckDBDataChunk,
+  type DuckDBInstance,
+  LIST,
+  listValue,
+  openInstance,
+  UBIGINT,
+  VARCHAR,
+} from '../sdk/duckdb/node-api.js';
+import { wordsOf } from '../sdk/duckdb/private-parts.js';
 import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { type Compression, compressionSettings } from './compression.js';
 import { type DuckdbLimits, type MemoryNeeds, type Phase, planMemory, type Resources } from './memory-plan.js';
@@ -222,8 +230,7 @@ export class Database {
   /** @param resources the resources of the process; DuckDB gets its part of it */
   static async open(resources: Resources): Promise<Database> {
     const { memoryMb, threads } = planMemory(resources).duckdb.other;
-    keepMarks();
-    const instance = await DuckDBInstance.create(':memory:', {
+    const instance = await openInstance(':memory:', {
       memory_limit: `${memoryMb}MB`,
       threads: String(threads),
       // By default, DuckDB would spill into a folder in the working directory, and a crash would leave rows there.

@@ -33,6 +33,12 @@ describe('cdsync query', () => {
     expect(whole.stderr.trimEnd().split('\n').at(-1)).toMatch(/^correct the SQL; the tables: /);
   });
 
+  it.each(['json', 'csv', 'table', 'markdown'])('keeps a U+FEFF at the start of a text: %s', async (format) => {
+    const words = ['query', 'nightly.json', "select chr(65279) || 'a' as x, chr(65279) || repeat('b', 20) as y"];
+    const { stdout } = await space.cdsync([...words, '--format', format]);
+    expect(stdout.match(/(?:\ufeff|\\ufeff)(?=a|b{20})/g)).toHaveLength(2);
+  });
+
   it('writes no file', async () => {
     const before = await readdir(space.folder);
     const { code } = await space.cdsync(['query', 'nightly.json', "copy members to 'taken.csv'"]);

@@ -21,8 +21,8 @@ export async function connectDuckdb(
   prepare: (connection: DuckDBConnection) => Promise<void> = async () => {},
 ): Promise<ConnectedDuckdb> {
   // Loaded late: reading a configuration needs no DuckDB.
-  const { DuckDBInstance } = await import('../duckdb/node-api.js');
-  const instance = await (isShared ? DuckDBInstance.fromCache(path, settings) : DuckDBInstance.create(path, settings));
+  const { openInstance } = await import('../duckdb/node-api.js');
+  const instance = await openInstance(path, settings, isShared);
   try {
     const connection = await instance.connect();
     await connection.run("SET TimeZone = 'UTC'");
