@@ -55,7 +55,7 @@ const globalSetup = [temporary, 'test/fixtures/build.ts'];
 
 export default defineConfig({
   test: {
-    setupFiles: ['test/fixtures/property-seed.ts'],
+    setupFiles: ['test/fixtures/property-seed.ts', 'test/fixtures/no-noted-secrets.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: Number(process.env.CDSYNC_TEST_WORKERS ?? 2),
