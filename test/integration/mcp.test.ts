@@ -1,16 +1,13 @@
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
-import { setTimeout } from 'node:timers/promises';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { limits } from '../../src/mcp/bounded-answer.js';
+import { connectMcp } from '../fixtures/mcp-client.js';
 import { ended, Workspace } from '../fixtures/workspace.js';
 
-const program = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
 const secretText = 'not-a-number-canary@example.test';
 
 let space: Workspace;
@@ -19,15 +16,7 @@ const clients: (() => Promise<void>)[] = [];
 const strayOutput: Error[] = [];
 
 async function connect(words: readonly string[] = [], command = ['mcp', 'job.json']): Promise<Client> {
-  const transport = new StdioClientTransport({
-    command: process.execPath,
-    args: [program, ...command, ...words],
-    cwd: space.folder,
-    env: { PATH: process.env.PATH ?? '', HOME: space.folder },
-    stderr: 'ignore',
-  });
-  const client = new Client({ name: 'test', version: '1' });
-  await client.connect(transport);
+  const client = await connectMcp(space, [...command, ...words]);
   client.onerror = (error) => strayOutput.push(error);
   clients.push(() => client.close());
   return client;
@@ -350,56 +339,6 @@ it('ends when the client closes its input, with nothing but the protocol on stan
     .split('\n')
     .map((line) => (JSON.parse(line) as { jsonrpc: string; id: number }).id);
   expect([code, ids]).toEqual([0, [1, 2]]);
-});
-
-describe('a client that goes away in the middle of a query', () => {
-  const long = 'select count(*) from range(100000000) a, range(10000) b where hash(a.range * b.range) % 7 = 1';
-  const folders = async () => [
-    ...(await readdir(join(space.jobFolder('job'), '.cdsync', 'locks'))),
-    ...(await readdir(join(space.jobFolder('job'), '.cdsync', 'queries')).catch(() => [])),
-    ...(await readdir(space.folder)),
-  ];
-
-  it.each(['input', 'output', 'both', 'SIGTERM', 'SIGKILL'] as const)(
-    'leaves no process and no file: %s',
-    async (what) => {
-      const before = await folders();
-      const child = space.spawn(['mcp', 'job.json', '--show-values'], { TMPDIR: space.folder }, { stdin: 'pipe' });
-      const result = ended(child);
-      child.stdin?.on('error', () => undefined);
-      const send = (message: object) => child.stdin?.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
-      const clientInfo = { name: 't', version: '1' };
-      send({ id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo } });
-      send({ method: 'notifications/initialized' });
-      await once(child.stdout as Readable, 'data');
-      for (const id of [2, 3]) send({ id, method: 'tools/call', params: { name: 'query', arguments: { sql: long } } });
-      await setTimeout(500);
-      const run = space.run('job', ['--full']);
-      if (what === 'input' || what === 'both') child.stdin?.end();
-      if (what === 'output' || what === 'both') child.stdout?.destroy();
-      if (what.startsWith('SIG')) child.kill(what as NodeJS.Signals);
-      // Only the next result shows that no one reads the output.
-      if (what === 'output') send({ id: 4, method: 'tools/list' });
-      const began = performance.now();
-      expect((await result).code).toBe(what === 'SIGKILL' ? null : 0);
-      expect(performance.now() - began).toBeLessThan(8_000);
-      expect((await run).code).toBe(0);
-      expect((await folders()).sort()).toEqual(before.sort());
-    },
-    60_000,
-  );
-
-  it('and closes by the SDK does not disturb a run', async () => {
-    const client = await connect(['--show-values']);
-    const calls = [1, 2, 3].map(() => ask(client, 'query', { sql: long }).catch((error: Error) => error));
-    const run = space.run('job', ['--full']);
-    await setTimeout(300);
-    const began = performance.now();
-    await client.close();
-    expect(performance.now() - began).toBeLessThan(1_900);
-    for (const call of calls) expect(await call).toBeInstanceOf(Error);
-    expect((await run).code).toBe(0);
-  }, 60_000);
 });
 
 it('is started by the configurations of clients that the page has', async () => {
