@@ -20,8 +20,7 @@ it('a list with a lost, altered or moved line is an error', () => {
     } catch {
       continue;
     }
-    expect(read.map((each) => ({ ...contents[0], ...each })).length, `bit ${bit}`).toBe(contents.length);
-    expect(JSON.stringify(read)).toContain('"reason":"é"');
+    expect(read, `bit ${bit}`).toEqual(contents);
   }
 });
 
