@@ -1,5 +1,5 @@
+import type yargs from 'yargs';
 import type { Argv } from 'yargs';
-import yargs from 'yargs';
 import { type CommandPlace, shellWord } from '../core/command-hints.js';
 import { asCdsyncError, interrupted } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
@@ -18,9 +18,12 @@ import {
   Output,
   usageError,
 } from './output.js';
+import { loadYargs } from './yargs.js';
 
-function parserOf(words: readonly string[]): Argv<CommonArguments> {
-  const parser = yargs(words)
+type Yargs = typeof yargs;
+
+function parserOf(words: readonly string[], create: Yargs): Argv<CommonArguments> {
+  const parser = create(words)
     .scriptName('cdsync')
     .detectLocale(false)
     .usage(
@@ -54,8 +57,8 @@ function optionsOf(parser: unknown): string[] {
   return Object.keys((parser as { getOptions(): { key: Record<string, unknown> } }).getOptions().key);
 }
 
-function strictParser(words: readonly string[]): Argv<CommonArguments> {
-  const parser = parserOf(marked(words));
+function strictParser(words: readonly string[], create: Yargs): Argv<CommonArguments> {
+  const parser = parserOf(marked(words), create);
   parser
     .command(commands)
     .middleware((args) => {
@@ -218,7 +221,7 @@ export async function runCommandLine(written: readonly string[]): Promise<void> 
   endAtSignal(() => void endInterrupted(words, output));
   try {
     if (words[0] === '__complete') return await answerShell(words.slice(1), commands);
-    const parser = strictParser(words);
+    const parser = strictParser(words, await loadYargs());
     if (written[0] === 'help' && commandIn(words) === undefined && !(words[0] ?? '').startsWith('-'))
       throw unknownCommand(words[0] as string, commands.map(nameOf));
     if (words.length === 0) output.notice(`${await parser.getHelp()}\n`);
