@@ -12,7 +12,7 @@ import type { TablePlan } from './plan.js';
 import type { TableRecord } from './record.js';
 
 /** The text by which a column's value is compared with the one at the destination. */
-export function comparedText(column: DeliveredColumn): string {
+function comparedText(column: DeliveredColumn): string {
   // Where JSON is handed over as text, a destination may have kept that text.
   if (column.mapping.as === 'JSON') return `(${handedOver(column)})::VARCHAR`;
   return canonicalText(column.value, column.type);
@@ -39,7 +39,7 @@ function sumsSql(indexes: readonly number[], each: boolean, digest: Digest | und
 }
 
 /** Figures of rows, added up over pieces. */
-export class Total {
+class Total {
   rows = 0;
   sum = 0n;
   readonly each = new Map<number, bigint>();

@@ -58,7 +58,7 @@ function refuseChanged(before: Definition | undefined, now: Definition): void {
 const dayMs = 86_400_000;
 
 /** A digest of all that decides the content of a stream's parts. A reading with another one is not resumed. */
-export function fingerprint(
+function fingerprint(
   context: RunContext,
   config: StreamConfig,
   { source, rules }: { source: Source | undefined; rules: ColumnRules },
