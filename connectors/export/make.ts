@@ -56,10 +56,11 @@ export class FileMaker {
   }
 
   async #parquet(partRows: number): Promise<void> {
-    const { query, columns, rows, run, folder, op } = this.#task;
+    const { query, order, columns, rows, run, folder, op } = this.#task;
     for (let from = 0; from === 0 || from < rows; from += partRows) {
       const path = join(folder, `${op ?? 'rows'}-body`);
-      const limited = Number.isFinite(partRows) ? `SELECT * FROM (${query}) LIMIT ${partRows} OFFSET ${from}` : query;
+      const part = `SELECT * FROM (${query}) ORDER BY ${order} LIMIT ${partRows} OFFSET ${from}`;
+      const limited = { query: Number.isFinite(partRows) ? part : query, order };
       await run(copySql(limited, columns, this.#options, path));
       const count = Math.min(partRows, rows - from);
       await this.#write(bytesOf(path), [], this.#name(), () => count, this.#isPlain ? path : undefined);
@@ -68,14 +69,14 @@ export class FileMaker {
   }
 
   async #text(): Promise<void> {
-    const { query, columns, run, folder, op } = this.#task;
+    const { columns, run, folder, op } = this.#task;
     const { split } = this.#options;
     const path = join(folder, `${op ?? 'rows'}-body`);
     // It counts the written rows: rows that a file cannot hold are not in it.
     const above = this.#isWhole ? this.#above(0) : undefined;
-    const written = await run(copySql(query, columns, this.#options, path, above));
+    const written = await run(copySql(this.#task, columns, this.#options, path, above));
     if (above !== undefined && written > 0) return this.#write(bytesOf(path), [], this.#name(), () => written, path);
-    if (above !== undefined) await run(copySql(query, columns, this.#options, path));
+    if (above !== undefined) await run(copySql(this.#task, columns, this.#options, path));
     const source = bytesOf(path);
     if (split === undefined || written === 0) {
       await this.#part(source, { rows: () => written, total: written });

@@ -34,10 +34,12 @@ export interface FilePolicy {
   mapColumn(column: StreamColumn): ColumnMapping;
 }
 
-/** The rows of a file, in a total order, and what makes bytes of them. */
+/** The rows of a file, and what makes bytes of them. */
 export interface FileTask {
-  /** SQL: the columns `c0`, `c1` … in the order of {@link columns}. */
+  /** SQL: the columns `c0`, `c1` … in the order of {@link columns}, then those of {@link order}. Its rows have no order. */
   readonly query: string;
+  /** SQL of the columns that the rows are to be sorted by: a total order, because with ties the bytes depend on the number of threads. */
+  readonly order: string;
   readonly columns: readonly StreamColumn[];
   readonly properties: FileFacts;
   readonly op?: FileOp | undefined;

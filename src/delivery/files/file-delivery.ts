@@ -292,7 +292,7 @@ export class FileDelivery {
     const make = (looksForNul: boolean) =>
       connector.make(options as never, {
         ...{
-          query: rows.query(part.op, looksForNul),
+          ...{ query: rows.query(part.op, looksForNul), order: rows.order },
           columns: rows.columns,
           properties: this.#properties(plan),
           op: part.op,

@@ -52,7 +52,8 @@ export class FileRows {
   readonly columns: readonly DeliveredColumn[];
   readonly #handover: ExportColumns;
   readonly #rows: string;
-  readonly #order: string;
+  /** SQL of the key: a total order. */
+  readonly order: string;
 
   /** @param rows SQL of rows, each key once, with `_op` and the stream's columns */
   constructor(feed: Feed, policy: FilePolicy, sources: readonly SourceColumn[], rows: string) {
@@ -75,15 +76,15 @@ export class FileRows {
       ...{ needsKey: policy.content === 'changes' || refusesRow, keyBytes: undefined },
     };
     this.#rows = rows;
-    this.#order = keys.map(({ name }) => quoteIdentifier(name)).join(', ');
+    this.order = keys.map(({ name }) => quoteIdentifier(name)).join(', ');
   }
 
-  /** SQL of the rows in a total order: with ties, the bytes of a file would depend on the number of threads. */
+  /** SQL of the rows, in no order. */
   query(op: FileOp | undefined, looksForNul: boolean): string {
-    const names = this.columns.map((_, index) => `c${index}`).join(', ');
+    const names = this.columns.map((_, index) => `c${index}`);
     const task = { query: this.#rows, search: { nul: looksForNul }, late: [] };
     const where = op === undefined ? '' : ` WHERE ${quoteIdentifier(internalName('op'))} = '${opNames[op]}'`;
-    return `SELECT ${names} FROM (${exportSql(this.#handover, task)})${where} ORDER BY ${this.#order}`;
+    return `SELECT ${[...names, this.order].join(', ')} FROM (${exportSql(this.#handover, task)})${where}`;
   }
 
   /** The values that the files cannot hold. @throws {CdsyncError} `values_refused` if the job says `on_reject: fail` */

@@ -40,10 +40,10 @@ const properties = {
 async function made(options: object, columns: Readonly<Record<string, string>>, rows: readonly string[], where = '') {
   const names = Object.keys(columns);
   const values = names.map((name, at) => `c${at}::${columns[name]} AS c${at}`);
-  const query = `SELECT ${values.join(', ')} FROM (VALUES ${rows.map((row, at) => `(${at}, ${row})`).join(', ')}) AS t(nr, ${names.map((_, at) => `c${at}`).join(', ')}) ${where} ORDER BY nr`;
+  const query = `SELECT ${values.join(', ')}, nr FROM (VALUES ${rows.map((row, at) => `(${at}, ${row})`).join(', ')}) AS t(nr, ${names.map((_, at) => `c${at}`).join(', ')}) ${where}`;
   const parsed = z.parse(map(exportOptions), { path: folder, file: 'list.csv', ...options });
   const { files, holdsNul } = await new FileMaker(parsed, {
-    ...{ query, properties, rows: rows.length, folder, signal: new AbortController().signal },
+    ...{ query, order: 'nr', properties, rows: rows.length, folder, signal: new AbortController().signal },
     columns: names.map((name) => ({
       name,
       type: parseColumnType(columns[name] as string),
