@@ -3,9 +3,9 @@ import { open, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
 import { type FileTask, loadRefused, type Made, type MadeFile, printable, vendorLibrary } from '../../src/sdk/index.js';
 import { encodes, framed, Measured, recordParts } from './bytes.js';
+import { gzips } from './gzip.js';
 import { lostLetter } from './letters.js';
 import { clearName, type ExportOptions, fileName, rendered } from './names.js';
 import { copySql, headerLine, isDelimited, lineEnd } from './text.js';
@@ -180,7 +180,7 @@ export class FileMaker {
     const inner = clearName(this.#options, name);
     const steps: (Transform | Step)[] = clear === made ? [...frame] : [...frame, clear];
     if (isDelimited(this.#options)) steps.unshift(this.#watchingNul());
-    if (compress === 'gzip') steps.push(createGzip({ level: compressionLevel, chunkSize: 1 << 18 }));
+    if (compress === 'gzip') steps.push((source) => gzips(source, compressionLevel));
     if (compress === 'zip') steps.push(await zipOf(inner, properties.at));
     if (encrypt !== undefined) {
       const { encrypts } = await import('./pgp.js');
