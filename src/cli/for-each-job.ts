@@ -11,6 +11,7 @@ import { recentReports } from '../storage/reports.js';
 import type { JobsArguments } from './arguments.js';
 import type { Interruption } from './interruption.js';
 import { asksForSeveral, inJob } from './load.js';
+import { nextStep } from './next-step.js';
 import { type Ending, exitCodeOf, failureDocument, type Output, usageError } from './output.js';
 
 /** How the work on one job ended: its exit code, and the reasons for the next step. */
@@ -313,9 +314,4 @@ function selectJobs(jobs: readonly JobConfig[], narrowing: JobSelection): readon
     code: 'destination_not_found',
     hint: 'add one under `destinations:`; docs/destinations.md has examples',
   });
-}
-
-/** Loaded late: few commands fail. */
-async function nextStep(ending: Ending): Promise<string> {
-  return (await import('./next-step.js')).nextStep(ending);
 }

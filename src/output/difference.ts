@@ -5,13 +5,10 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { nameHint, nearest } from '../core/suggestions.js';
 import type { HeldFiles } from '../engine/admin/held-files.js';
 import { beforeHistory } from '../sdk/duckdb/errors.js';
+import { comparable } from '../snapshot/large-rows.js';
+import { hasKeys, largeSides, type Queried, type Sides, type StoredState, sidesOf } from './compared-rows.js';
 import { csvLine } from './row-formats.js';
 import { table } from './table.js';
-
-/** A published snapshot, queried with SQL. */
-interface Queried {
-  rows(sql: string): Promise<Record<string, unknown>[]>;
-}
 
 interface DifferenceRequest {
   readonly stream: string;
@@ -54,11 +51,6 @@ export interface StreamDifference {
 
 /** Reads the changes of a stream's columns by a run. */
 type ReadSchemaChanges = (runId: string) => Promise<readonly SchemaChange[]>;
-
-interface StoredState {
-  readonly key: string[];
-  readonly columns: { name: string }[];
-}
 
 export async function stateOf(published: Queried, stream: string): Promise<StoredState> {
   const states = await published.rows('SELECT stream, state FROM private.streams');
@@ -121,19 +113,15 @@ function compared(names: readonly string[], { op, key, from }: { op: string; key
 }
 
 /** SQL that joins the two snapshots by key, with what happened to each row. */
-function joined(stream: string, { key, columns }: StoredState, from: string | null, to: string): string {
+function joined({ key, columns }: StoredState, { from, to }: Sides): string {
   const names = columns.map(({ name }) => quoteIdentifier(name));
-  const as = (at: string | null) =>
-    at === null
-      ? `(SELECT * FROM ${quoteIdentifier(stream)} WHERE false)`
-      : `(SELECT ${names.join(', ')} FROM ${quoteIdentifier(`${stream}_as_of`)}(${sqlText(at)}))`;
   const keys = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
   const shown = key.map((name) => `coalesce(a.${quoteIdentifier(name)}, b.${quoteIdentifier(name)})::VARCHAR`);
   const first = quoteIdentifier(key[0] as string);
   return compared(names, {
     op: `CASE WHEN a.${first} IS NULL THEN 'insert' WHEN b.${first} IS NULL THEN 'delete' ELSE 'update' END`,
     key: shown.join(', '),
-    from: `${as(from)} AS a FULL OUTER JOIN ${as(to)} AS b ON ${keys.join(' AND ')}`,
+    from: `${from} AS a FULL OUTER JOIN ${to} AS b ON ${keys.join(' AND ')}`,
   });
 }
 
@@ -152,11 +140,13 @@ export async function differenceOf(
   const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', 'WHERE sequence IS NOT NULL');
   const { from, to } = spanOf(moments, runs, request);
   const names = state.columns.map(({ name }) => name);
-  const found = await differing(published, { joined: joined(stream, state, from, to), names, request }).catch(
-    (error: unknown) => {
-      throw tooEarly(error, stream) ?? error;
-    },
-  );
+  const span = { stream, from, to };
+  const shown = names.map(quoteIdentifier).join(', ');
+  const source = async (keys?: readonly string[]) =>
+    joined(state, state.large_texts ? await largeSides(published, state, span, keys) : sidesOf(span, shown));
+  const found = await differing(published, { source, names, request }).catch((error: unknown) => {
+    throw tooEarly(error, stream) ?? error;
+  });
   const between = moments.filter(({ committedAt }) => (from === null || committedAt > from) && committedAt <= to);
   const changes: SchemaChange[] = [];
   if (from !== null) for (const { runId } of between) changes.push(...(await readSchemaChanges(runId)));
@@ -182,11 +172,12 @@ function tooEarly(thrown: unknown, stream: string): CdsyncError | undefined {
 async function differing(
   { rows: ask }: Queried,
   {
-    joined: source,
+    source,
     names,
     request: { stream, column, limit, showValues },
   }: {
-    readonly joined: string;
+    /** SQL of {@link compared}: of rows with these keys, with their values; or of all rows, whose values need only be comparable. */
+    readonly source: (keys?: readonly string[]) => string | Promise<string>;
     readonly names: readonly string[];
     readonly request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>;
   },
@@ -201,7 +192,8 @@ async function differing(
   // The change that deletes a row has its last values.
   const where =
     column === undefined ? `op <> 'update' OR ${differs.join(' OR ')}` : `op = 'update' AND d${names.indexOf(column)}`;
-  const chosen = `(SELECT * FROM (${source}) WHERE ${where})`;
+  const chosenOf = (joined: string) => `(SELECT * FROM (${joined}) WHERE ${where})`;
+  const chosen = chosenOf(await source());
   const counts = differs.map((flag) => `count(*) FILTER (op = 'update' AND ${flag}) AS ${flag}`);
   const [row = {}] = await ask(
     `SELECT count(*) FILTER (op = 'insert') AS inserted, count(*) FILTER (op = 'update') AS updated,
@@ -210,8 +202,13 @@ async function differing(
   const changed = names
     .map((name, index) => [name, Number(row[`d${index}`] ?? 0)] as const)
     .filter(([name, count]) => count > 0 && (column === undefined || name === column));
-  const found = await ask(`SELECT * FROM ${chosen} ORDER BY op, key LIMIT ${limit}`);
-  const numbers = showValues ? await numberColumns(ask, source) : new Set<string>();
+  let found = await ask(`SELECT op, key, ${differs.join(', ')} FROM ${chosen} ORDER BY op, key LIMIT ${limit}`);
+  let numbers: ReadonlySet<string> = new Set();
+  if (showValues) {
+    const exact = await source(found.map(({ key }) => String(key)));
+    found = await ask(`SELECT * FROM ${chosenOf(exact)} ORDER BY op, key LIMIT ${limit}`);
+    numbers = await numberColumns(ask, exact);
+  }
   return {
     inserted: Number(row.inserted ?? 0),
     updated: Number(row.updated ?? 0),
@@ -241,7 +238,7 @@ function exactNumber(value: unknown): unknown {
  * @throws {CdsyncError} `usage` for an unknown column
  */
 export async function heldDifferenceOf(
-  source: Queried,
+  ask: Queried,
   { held: { run_id: runId, key }, changes, before, rejects }: HeldFiles,
   request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>,
   readSchemaChanges: ReadSchemaChanges,
@@ -256,24 +253,35 @@ export async function heldDifferenceOf(
     rejects: rejects.slice(0, request.limit),
   };
   if (changes === undefined) return { ...at, inserted: 0, updated: 0, deleted: 0, columns: {}, rows: [] };
-  const columnsOf = async (sql: string) =>
-    (await source.rows(`DESCRIBE SELECT * FROM ${sql}`)).map(({ column_name }) => String(column_name));
-  const names = (await columnsOf(changes)).filter((name) => !['_op', '_run_id', '_synced_at'].includes(name));
-  const known = before === undefined ? [] : await columnsOf(before);
-  const quoted = names.map((name) => quoteIdentifier(name));
-  const old = names.map((name) => {
-    const value = known.includes(name) ? quoteIdentifier(name) : 'NULL';
-    return `${value} AS ${quoteIdentifier(name)}`;
-  });
-  const nothing = `(SELECT * FROM ${changes} WHERE false)`;
-  const previous = before === undefined ? nothing : `(SELECT ${old.join(', ')} FROM ${before})`;
+  const columnsOf = async (sql: string) => {
+    const described = await ask.rows(`DESCRIBE SELECT * FROM ${sql}`);
+    return new Map(described.map(({ column_name: name, column_type: type }) => [String(name), String(type)]));
+  };
+  const columns = await columnsOf(changes);
+  const names = [...columns.keys()].filter((name) => !['_op', '_run_id', '_synced_at'].includes(name));
+  const known = before === undefined ? new Map<string, string>() : await columnsOf(before);
   const on = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
-  const joinedRows = compared(quoted, {
-    op: 'b._op',
-    key: key.map((name) => `b.${quoteIdentifier(name)}::VARCHAR`).join(', '),
-    from: `${changes} AS b LEFT JOIN ${previous} AS a ON ${on.join(' AND ')}`,
-  });
-  return { ...at, ...(await differing(source, { joined: joinedRows, names, request })) };
+  const source = (keys?: readonly string[]) => {
+    // Large texts of all rows would be in memory together.
+    const comparing = (name: string) =>
+      keys === undefined && !key.includes(name) && [undefined, columns.get(name)].includes(known.get(name));
+    const shown = names.map((name) => {
+      const value = quoteIdentifier(name);
+      return `${comparing(name) ? comparable(columns.get(name) ?? '', value) : value} AS ${value}`;
+    });
+    const only = keys === undefined ? 'true' : hasKeys(key, keys);
+    const old = names.map((name, index) => (known.has(name) ? shown[index] : `NULL AS ${quoteIdentifier(name)}`));
+    const previous =
+      before === undefined
+        ? `(SELECT ${names.map(quoteIdentifier).join(', ')} FROM ${changes} WHERE false)`
+        : `(SELECT ${old.join(', ')} FROM ${before} WHERE ${only})`;
+    return compared(names.map(quoteIdentifier), {
+      op: 'b._op',
+      key: key.map((name) => `b.${quoteIdentifier(name)}::VARCHAR`).join(', '),
+      from: `(SELECT _op, ${shown.join(', ')} FROM ${changes} WHERE ${only}) AS b LEFT JOIN ${previous} AS a ON ${on.join(' AND ')}`,
+    });
+  };
+  return { ...at, ...(await differing(ask, { source, names, request })) };
 }
 
 function changedRow(

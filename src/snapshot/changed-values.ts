@@ -1,15 +1,14 @@
-import type { StoredColumn } from '../columns/columns.js';
+import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { rowKey, wideColumns } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
 import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, tableBefore } from './apply.js';
+import { comparable, rowBytesOf, rowsTogether, vectorRows } from './large-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
-/** Rows that DuckDB scans together. To read one of them costs as much as to read all. */
-const blockRows = 2_048;
-/** The most such blocks to read: fewer updated rows are all compared, and of more a sample. */
+/** The most blocks of rows that DuckDB scans together to read: fewer updated rows are all compared, and of more a sample. */
 const mostBlocks = 12;
 /** The least columns of a wide table, and the share of them, that one statement compares: a count for each of 5,000 took 10 GB. */
 const leastTogether = 200;
@@ -26,7 +25,12 @@ export interface ChangedValues {
 }
 
 /** The places of the updated rows in a table: all blocks with such rows, or some at even distances. */
-async function chosenBlocks({ session }: SnapshotStore, table: string, { key }: ApplyTask, { changed }: WorkTables) {
+async function chosenBlocks(
+  { session }: SnapshotStore,
+  { table, blockRows }: { table: string; blockRows: number },
+  { key }: ApplyTask,
+  { changed }: WorkTables,
+) {
   const updated = `SELECT key FROM ${changed} WHERE op = 'update'`;
   const rows = await session.rows(
     `SELECT rowid // ${blockRows} AS _cdsync_block FROM ${table} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
@@ -53,7 +57,10 @@ export async function changedValues(
   const { updated } = difference;
   if (previous === undefined || updated === 0 || changes.length === 0) return undefined;
   const table = tableBefore(task, tables);
-  const blocks = await chosenBlocks(store, table, task, tables);
+  const isLarge = previous.large_texts === true || rowsTogether(task.recordBytes) < vectorRows;
+  // To read one row of a vector costs as much as to read all, unless each is large.
+  const blockRows = isLarge ? rowsTogether(await rowBytesOf(store.session, task.previousFiles ?? [])) : vectorRows;
+  const blocks = await chosenBlocks(store, { table, blockRows }, task, tables);
   if (blocks.length === 0) return undefined;
   const key = rowKey(task.key);
   const files = fileTexts(changes.map(({ path }) => path));
@@ -61,10 +68,13 @@ export async function changedValues(
   const places = blocks.map((block) => `rowid BETWEEN ${block * blockRows} AND ${(block + 1) * blockRows - 1}`);
   const old = `FROM ${table}
      WHERE (${places.join(' OR ')}) AND ${key} IN (SELECT key FROM ${tables.changed} WHERE op = 'update')`;
+  const shown = (list: readonly StoredColumn[], widened: string, from: string) =>
+    isLarge ? `SELECT ${comparables(list, task.key)} FROM (SELECT ${widened} ${from})` : `SELECT ${widened} ${from}`;
   const found = new Map<string, number>();
   let compared = 0;
   for (const some of columnGroups(columns, task.key)) {
-    const now = `SELECT ${widen(some, some, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
+    const now = shown(some, widen(some, some, 'table'), `FROM read_parquet(${files}) WHERE _op = 'update'`);
+    const before = shown(some, widen(previous.columns, some, 'table'), old);
     const counts = some.map(({ name }, index) => {
       const column = quoteIdentifier(name);
       return `count(*) FILTER (_cdsync_n.${column} IS DISTINCT FROM _cdsync_o.${column}) AS c${index}`;
@@ -72,12 +82,21 @@ export async function changedValues(
     const [row] = await store.session.rows(
       `SELECT count(*) AS compared, ${counts.join(', ')}
        FROM (SELECT *, ${key} AS ${keyColumn} FROM (${now})) AS _cdsync_n
-       JOIN (SELECT ${key} AS ${keyColumn}, ${widen(previous.columns, some, 'table')} ${old}) AS _cdsync_o USING (${keyColumn})`,
+       JOIN (SELECT *, ${key} AS ${keyColumn} FROM (${before})) AS _cdsync_o USING (${keyColumn})`,
     );
     compared = Number(row?.compared ?? 0);
     for (const [index, { name }] of some.entries()) found.set(name, Number(row?.[`c${index}`] ?? 0));
   }
   return { updated, compared, columns: found };
+}
+
+/** SQL for the columns of the key as they are, and of the others what is enough to compare them. */
+function comparables(columns: readonly StoredColumn[], key: readonly string[]): string {
+  const shown = ColumnSet.restore(columns).list.map(({ name, type }) => {
+    const value = quoteIdentifier(name);
+    return `${key.includes(name) ? value : comparable(type, value)} AS ${value}`;
+  });
+  return shown.join(', ');
 }
 
 /** The columns of a wide table some at a time, each time with those of the key. */

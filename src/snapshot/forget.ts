@@ -8,6 +8,7 @@ import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
 import { nextCommitTime, recordCommitTime } from './history.js';
+import { rowBytesOf, slicesOf, storedRowBytes } from './large-rows.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -130,13 +131,18 @@ interface HeldTexts {
 /** Which of the texts a stream's rows, changes and history have. */
 export async function heldTexts(
   { session }: SnapshotStore,
-  { stream, columns, large_texts: areLarge }: Pick<StreamState, 'stream' | 'columns' | 'large_texts'>,
+  state: Pick<StreamState, 'stream' | 'columns' | 'large_texts'>,
   texts: readonly string[],
 ): Promise<HeldTexts> {
+  const { stream, columns, large_texts: areLarge } = state;
   const hasNumber = texts.some((text) => /^[-+0-9.:TZe ]+$/.test(text));
   const list = ColumnSet.restore(columns).list.filter(({ type }) => hasNumber || isText(type) || isNested(type));
   if (list.length === 0) return { whole: new Set(), parts: new Set() };
-  const tables = [storeTable(stream), changesTable(stream), beforeTable(stream)];
+  const sources: string[] = [];
+  for (const table of [storeTable(stream), changesTable(stream), beforeTable(stream)]) {
+    const rowBytes = texts.length === 0 ? 0 : await storedRowBytes(session, table, state);
+    for (const slice of await slicesOf(session, { table, rowBytes })) sources.push(`${table} WHERE ${slice}`);
+  }
   const whole = new Set<string>();
   const parts = new Set<string>();
   for (let from = 0; from < texts.length; from += textsAtOnce) {
@@ -149,18 +155,21 @@ export async function heldTexts(
         forms(text).map((form) => `coalesce(contains(${textOf(column)}, ${sqlText(form)}), false)`),
       ),
     );
-    const where = areLarge === true ? ` WHERE ${hits.join(' OR ')}` : '';
-    const rows = tables.map((table) => `SELECT ${row} AS row FROM ${table}${where}`).join(' UNION ALL ');
     const isIn = (someForms: readonly string[]) =>
       someForms.map((form) => `contains(row, ${sqlText(form)})`).join(' OR ');
     const tests = some.map((text, index) => {
       const whole = isIn([`${separator}${text}${separator}`, JSON.stringify(text)]);
       return `max(CASE WHEN NOT (${isIn(forms(text))}) THEN 0 WHEN ${whole} THEN 2 ELSE 1 END) AS text_${index}`;
     });
-    const [held] = await session.rows(`SELECT ${tests.join(', ')} FROM (${rows})`);
+    const held = some.map(() => 0);
+    for (const from of sources) {
+      const where = areLarge === true ? ` AND (${hits.join(' OR ')})` : '';
+      const [found] = await session.rows(`SELECT ${tests.join(', ')} FROM (SELECT ${row} AS row FROM ${from}${where})`);
+      for (const index of held.keys()) held[index] = Math.max(held[index] ?? 0, Number(found?.[`text_${index}`] ?? 0));
+    }
     for (const [index, text] of some.entries()) {
-      if (held?.[`text_${index}`] === 2) whole.add(text);
-      else if (held?.[`text_${index}`] === 1) parts.add(text);
+      if (held[index] === 2) whole.add(text);
+      else if (held[index] === 1) parts.add(text);
     }
   }
   return { whole, parts };
@@ -196,6 +205,7 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
     } = await writeParquet(store.session, query, target, {
       compression,
       keepsZeroSigns: holdNegativeZero(state.columns),
+      rowBytes: await rowBytesOf(store.session, [source]),
     });
     if (left > 0 || state.snapshot.length === 1) files.push({ ...common, rows: left, bytes, sha256 });
   }

@@ -6,10 +6,11 @@ import { sha256OfFile, statOrUndefined, syncFolder } from '../core/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, type ParquetForm, writeParquet } from '../storage/parquet.js';
 import { type Feed, type FeedChanges, filesOf, readFeed, withColumns, withoutRepeats, writeFeed } from './feed.js';
+import { slicesOf, storedRowBytes } from './large-rows.js';
 import { changesOfRun } from './rewrite-changes.js';
 import { newFile } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { storeTable } from './store-tables.js';
+import { changesTable, storeTable } from './store-tables.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 
 interface RestoreOptions {
@@ -74,16 +75,22 @@ async function restoreStream(
   const lacksChanges = await someLack(layout, stream, state.changes, thorough);
   if (!lacksRows && !lacksChanges) return undefined;
   const selected = widen(columns, columns, 'file');
-  const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
+  const formOf = (rowBytes: number) => ({ compression, keepsZeroSigns: holdNegativeZero(columns), rowBytes });
   let { snapshot, changes } = state;
   if (lacksRows) {
     const path = `snapshot/${runId}/00001.parquet`;
-    const query = `SELECT ${selected} FROM ${storeTable(stream)}`;
+    const table = storeTable(stream);
+    const rowBytes = await storedRowBytes(store.session, table, state);
+    const slices = await slicesOf(store.session, { table, rowBytes });
+    const query = slices.map((slice) => `SELECT ${selected} FROM ${table} WHERE ${slice}`).join(' UNION ALL ');
+    const form = formOf(rowBytes);
     snapshot = [await rewriteFromStore(store, layout, query, { name: `${stream}.parquet`, path, form })];
   }
   if (lacksChanges) {
     const path = `changes/${runId}/00001.parquet`;
-    const query = changesOfRun(stream, columns, runId);
+    const rowBytes = await storedRowBytes(store.session, changesTable(stream), state);
+    const query = await changesOfRun(store.session, { stream, columns, runId, rowBytes });
+    const form = formOf(rowBytes);
     const file = await rewriteFromStore(store, layout, query, { name: `${stream}.changes.parquet`, path, form });
     // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
     changes = file.rows < state.changes.reduce((sum, { rows }) => sum + rows, 0) ? [] : [file];
@@ -137,9 +144,11 @@ async function restored(
   { run_id: runId, rows }: FeedChanges,
 ): Promise<CommittedFile | undefined> {
   const { stream, columns } = state;
-  const query = changesOfRun(stream, columns, runId);
-  if (rows === 0 || (await store.session.number(`SELECT count(*) FROM (${query})`)) !== rows) return undefined;
-  const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
+  if (rows === 0) return undefined;
+  const rowBytes = await storedRowBytes(store.session, changesTable(stream), state);
+  const query = await changesOfRun(store.session, { stream, columns, runId, rowBytes });
+  if ((await store.session.number(`SELECT count(*) FROM (${query})`)) !== rows) return undefined;
+  const form = { compression, keepsZeroSigns: holdNegativeZero(columns), rowBytes };
   const path = `changes/${runId}/00001.parquet`;
   return rewriteFromStore(store, layout, query, { name: `${stream}.${runId}.parquet`, path, form });
 }

@@ -3,18 +3,35 @@ import { join } from 'node:path';
 import { holdNegativeZero, type StoredColumn } from '../columns/columns.js';
 import { widen } from '../columns/widen.js';
 import { sqlText } from '../core/sql.js';
+import type { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
 import { readFeed } from './feed.js';
 import { runsWithChanges } from './history.js';
+import { rowBytesOf, slicesOf } from './large-rows.js';
 import { newFile, snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { changesTable } from './store-tables.js';
 import type { RewrittenChanges, StreamState } from './stream-state.js';
 
 /** SQL for the changes of one run, as their file has them. */
-export function changesOfRun(stream: string, columns: readonly StoredColumn[], runId: string): string {
-  return `SELECT _op, _run_id, _synced_at, ${widen(columns, columns, 'file')} FROM ${changesTable(stream)} WHERE _run_id = ${sqlText(runId)}`;
+export async function changesOfRun(
+  session: Session,
+  { stream, columns, runId, rowBytes }: ChangesOfRun,
+): Promise<string> {
+  const table = changesTable(stream);
+  const where = `_run_id = ${sqlText(runId)}`;
+  const slices = await slicesOf(session, { table, rowBytes, where });
+  const select = `SELECT _op, _run_id, _synced_at, ${widen(columns, columns, 'file')} FROM ${table} WHERE ${where}`;
+  return slices.map((slice) => `${select} AND ${slice}`).join(' UNION ALL ');
+}
+
+interface ChangesOfRun {
+  readonly stream: string;
+  readonly columns: readonly StoredColumn[];
+  readonly runId: string;
+  /** Of {@link rowBytesOf}. */
+  readonly rowBytes: number;
 }
 
 interface RewriteTask {
@@ -48,16 +65,21 @@ export async function rewriteChanges(store: SnapshotStore, task: RewriteTask): P
   const gone = feed.changes[lastGone];
   const since = gone ?? { sequence: feed.complete_since, run_id: feed.complete_since_run };
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
+  const files = [...feed.snapshot.map(({ path }) => path), ...feed.changes.flatMap((commit) => commit.files)];
+  const rowBytes = await rowBytesOf(
+    store.session,
+    files.map((path) => join(layout.stream(state.stream), path)),
+  );
+  const form = { compression, keepsZeroSigns: holdNegativeZero(columns), rowBytes };
   const commits: RewrittenChanges['commits'] = [];
   for (const { run_id, sequence, synced_at } of feed.changes.slice(lastGone + 1)) {
-    const rows = changesOfRun(state.stream, columns, run_id);
+    const rows = await changesOfRun(store.session, { stream: state.stream, columns, runId: run_id, rowBytes });
     const written = await writeParquet(store.session, rows, join(folder, `changes-${run_id}.parquet`), form);
-    const files =
+    const kept =
       written.rows === 0
         ? []
         : [await newFile(layout, written, `changes/${run_id}/${snapshotFileName(runId, 0, false)}`)];
-    commits.push({ run_id, sequence, synced_at, files });
+    commits.push({ run_id, sequence, synced_at, files: kept });
   }
   return { since: { sequence: since.sequence, run_id: since.run_id }, commits };
 }

@@ -20,6 +20,7 @@ import {
   isComplete,
   previousRows,
 } from './diff.js';
+import { rowBytesOf } from './large-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { storeTable } from './store-tables.js';
 import type { WorkTables } from './unify-parts.js';
@@ -87,7 +88,9 @@ export async function writeSnapshotFiles(
 ): Promise<SnapshotFiles> {
   const { previous, columns, difference, read, folder, compression, recordBytes } = task;
   if (previous === undefined || isComplete(task)) return { files: read, addition: undefined, again: undefined };
-  const form = { compression, keepsZeroSigns: holdNegativeZero(columns), rowBytes: recordBytes };
+  // A reading of few small records may meet a snapshot of large rows.
+  const storedBytes = await rowBytesOf(store.session, task.previousFiles ?? []);
+  const form = { compression, keepsZeroSigns: holdNegativeZero(columns), rowBytes: Math.max(recordBytes, storedBytes) };
   const { inserted, updated, deleted, refreshed } = difference;
   const onlyCame = updated + deleted + refreshed === 0;
   if (onlyCame && inserted === 0 && !changesDefinition(task)) return { files: read, addition: [], again: undefined };

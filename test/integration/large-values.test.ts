@@ -144,4 +144,26 @@ it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with 
     await within(['run', 'many_large.json', '--quiet', ...words], mostMb);
     expect(await stored()).toEqual(expected(seeds));
   }
+  // Two versions of each, in three tables.
+  await within(['forget', 'many_large.json', 'made', 'p100', '--yes'], 1250);
+  expect(await stored()).toEqual(expected(() => 2).filter((row) => !row.endsWith(' p100')));
 }, 400_000);
+
+it('compares versions of texts that do not fit in memory together', async () => {
+  const overrides = { service: { base_url: list.url }, job: { guards: { max_changed: 'off' } } };
+  const path = await space.configure('versions', [{ ...own, page_size: 5 }], overrides);
+  const config = JSON.parse(await readFile(path, 'utf8'));
+  const limit = (memory: number) => writeFile(path, JSON.stringify({ ...config, resources: { memory_mb: memory } }));
+  const note = (seed: number, at: number) => `${seed} ${at} `.padEnd(megabyte, 'x');
+  await limit(1200);
+  for (const seed of [0, 1]) {
+    list.records = Array.from({ length: 60 }, (_, at) => record(at, { note: note(seed, at) }));
+    expect(await space.run('versions')).toMatchObject({ code: 0 });
+  }
+  await limit(128);
+  const found = JSON.parse((await space.cdsync(['diff', 'versions.json', 'made', '--json', '--limit', '1'])).stdout);
+  expect(found).toMatchObject({ inserted: 0, updated: 60, deleted: 0, columns: { note: 60 } });
+  const values = await space.cdsync(['diff', 'versions.json', 'made', '--json', '--limit', '1', '--show-values']);
+  const change = { column: 'note', before: note(0, 0), after: note(1, 0) };
+  expect(JSON.parse(values.stdout).rows).toEqual([{ op: 'update', key: 'p0', columns: [change] }]);
+}, 120_000);

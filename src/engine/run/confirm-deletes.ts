@@ -10,6 +10,7 @@ import type { ReadResult } from '../../extract/read-result.js';
 import { copyTrimmed } from '../../extract/scan/json-bytes.js';
 import type { ConcurrencyController } from '../../rate-limit/concurrency.js';
 import { previousRows } from '../../snapshot/diff.js';
+import { rowBytesOf } from '../../snapshot/large-rows.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
@@ -84,7 +85,9 @@ export async function withKeptRows(
   const { path, keysPath } = partFiles(join(folder, 'parts'), number);
   const rows = `SELECT * FROM ${previousRows({ stream, previousFiles })} WHERE ${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}::VARCHAR[]))`;
   const query = `SELECT ${widen(columns, columns, 'file')} FROM (${rows})`;
-  const file = await writeParquet(session, query, path, { compression, keepsZeroSigns: previousFiles !== undefined });
+  const rowBytes = await rowBytesOf(session, previousFiles ?? []);
+  const form = { compression, keepsZeroSigns: previousFiles !== undefined, rowBytes };
+  const file = await writeParquet(session, query, path, form);
   await writeKeys(session, { number, path, columns: ColumnSet.restore(columns).list, key }, keysPath);
   const part = {
     ...file,

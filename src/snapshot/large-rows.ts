@@ -1,0 +1,90 @@
+import { existsSync } from 'node:fs';
+import { ColumnSet } from '../columns/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import { fileTexts, quoteIdentifier } from '../core/sql.js';
+import type { StreamState } from './stream-state.js';
+
+/** What gives the rows of a query. */
+interface Asked {
+  rows(sql: string): Promise<Record<string, unknown>[]>;
+}
+
+async function numberOf(session: Asked, sql: string): Promise<number> {
+  const [row = {}] = await session.rows(sql);
+  return Number(Object.values(row)[0] ?? 0);
+}
+
+/** DuckDB reads this number of a table's rows together, whatever their size. */
+export const vectorRows = 2048;
+
+/** A slice of a table has about this many bytes. */
+const sliceBytes = 32_000_000;
+
+/**
+ * Bytes of a row in the row group with the largest ones, on average.
+ * @param paths of Parquet files; those that are gone count as empty
+ * @returns 0 without rows
+ */
+export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<number> {
+  const present = paths.filter((path) => existsSync(path));
+  if (present.length === 0) return Promise.resolve(0);
+  return numberOf(
+    session,
+    `SELECT max(bytes / rows) FROM (SELECT sum(total_uncompressed_size) AS bytes, any_value(row_group_num_rows) AS rows
+       FROM parquet_metadata(${fileTexts(present)}) WHERE row_group_num_rows > 0 GROUP BY file_name, row_group_id)`,
+  );
+}
+
+/** How many rows of that many bytes to read together. */
+export function rowsTogether(rowBytes: number): number {
+  return Math.min(vectorRows, Math.max(1, Math.floor(sliceBytes / Math.max(1, rowBytes))));
+}
+
+/** SQL for a value that can stand for a column's where two rows are compared: few bytes of a text, however large, or of what has some. */
+export function comparable(type: string, value: string): string {
+  return /VARCHAR|JSON/.test(type) ? `hash(${value})` : value;
+}
+
+/** For rows of which one vector does not fit in memory. */
+const hugeRowBytes = 4_000_000;
+
+/** Bytes of a stored row among its neighbours, roughly: from the table, for a stream whose files are gone. 0 if the stream has no large texts. */
+export async function storedRowBytes(
+  session: Asked,
+  table: string,
+  { columns, large_texts: areLarge }: Pick<StreamState, 'columns' | 'large_texts'>,
+): Promise<number> {
+  if (areLarge !== true) return 0;
+  const lengths = ColumnSet.restore(columns).list.flatMap(({ name, type }) =>
+    /VARCHAR|JSON/.test(type) ? [`coalesce(strlen(${quoteIdentifier(name)}::VARCHAR), 0)`] : [],
+  );
+  if (lengths.length === 0) return 0;
+  const ofVectors = `SELECT avg(${lengths.join(' + ')}) AS bytes FROM ${table} GROUP BY rowid // ${vectorRows}`;
+  return numberOf(session, `SELECT max(bytes) FROM (${ofVectors})`).catch((error: unknown) => {
+    if (error instanceof CdsyncError && error.code === 'memory_exceeded') return hugeRowBytes;
+    throw error;
+  });
+}
+
+/**
+ * SQL conditions that divide a table into slices of few bytes, in the order of its rows: with each, DuckDB reads only those rows. One
+ * without effect if the rows are small.
+ * @param rowBytes of {@link rowBytesOf}
+ * @param where which rows are wanted
+ */
+export async function slicesOf(
+  session: Asked,
+  { table, rowBytes, where = 'true' }: { readonly table: string; readonly rowBytes: number; readonly where?: string },
+): Promise<string[]> {
+  const together = rowsTogether(rowBytes);
+  if (together >= vectorRows) return ['true'];
+  const [span] = await session.rows(
+    `SELECT min(rowid)::DOUBLE AS first, max(rowid)::DOUBLE AS last FROM ${table} WHERE ${where}`,
+  );
+  if (span?.first == null) return ['false'];
+  const [first, last] = [Number(span.first), Number(span.last)];
+  const slices: string[] = [];
+  for (let from = first; from <= last; from += together)
+    slices.push(`rowid BETWEEN ${from} AND ${Math.min(last, from + together - 1)}`);
+  return slices;
+}
