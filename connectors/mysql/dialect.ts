@@ -27,7 +27,7 @@ const lockWaitTimeout = 1205;
 const stageName = identifier('_cdsync_stage');
 
 /** Backslashes escape in MySQL. */
-export function literal(text: string): string {
+function literal(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 

@@ -87,7 +87,9 @@ const remedies: Readonly<Record<number, string>> = {
   1062: ofTheTable,
   1263: withoutValue,
   1364: withoutValue,
+  1451: ofTheTable,
   1452: ofTheTable,
+  3730: ofTheTable,
   3819: ofTheTable,
   4025: ofTheTable,
 };

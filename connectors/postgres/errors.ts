@@ -79,6 +79,26 @@ export function dataReason({ code = '', constraint }: ServerError): string {
   return constraint === undefined ? words : `${words} (${constraint})`;
 }
 
+/** The remedy for a refused statement, if there is one. */
+function statementRemedy(code: string, message: string): string | undefined {
+  if (code === '2BP01')
+    return 'views, foreign keys or other objects need it: drop them first, and make them again afterwards';
+  if (code === '25006')
+    return 'transactions are read-only there: name the primary server in the URL, or ALTER ROLE … SET default_transaction_read_only = off';
+  if (code === '57014' && message.includes('statement timeout'))
+    return 'give the user more time: ALTER ROLE … SET statement_timeout = 0';
+  return undefined;
+}
+
+/** The statement by which an owner gives a missing permission. */
+function permissionRemedy(message: string, rights: Rights): string {
+  // Policies hide rows, and the right to the table is there.
+  const secured = /row-level security policy for table "(.*)"$/.exec(message)?.[1];
+  if (secured === undefined) return `an owner can grant it: ${grant(message, rights)};`;
+  const table = `${quoteIdentifier(rights.schema)}.${quoteIdentifier(secured)}`;
+  return `an owner can let this user see and write all rows: CREATE POLICY cdsync ON ${table} TO ${quoteIdentifier(rights.user)} USING (true);`;
+}
+
 /** Any failure of PostgreSQL as an error of cdsync. It keeps the server's message unless that holds values of rows. */
 export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
@@ -87,7 +107,7 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (code === '3D000') return errors.login('create the database, or correct the URL');
   if (code.startsWith('28')) return errors.login('check user and password of the URL');
   if (noTls.test(message) || untrusted.test(code)) return errors.encryption(postgresEncryptionHint);
-  if (code === '42501') return errors.permission(`an owner can grant it: ${grant(message, rights)};`);
+  if (code === '42501') return errors.permission(permissionRemedy(message, rights));
   if (code === '54000' && message.startsWith('row is too big'))
     return loadRefused(`PostgreSQL cannot hold a row of the stream: ${message}`, { hint: tooWide, cause: thrown });
   if (/^(22|23|54)/.test(code)) {
@@ -97,5 +117,5 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   }
   const isGone =
     goneCodes.has(code) || /terminated unexpectedly|not queryable|timeout expired|Connection ended/i.test(message);
-  return isGone || passing.test(code) ? errors.gone() : errors.statement();
+  return isGone || passing.test(code) ? errors.gone() : errors.statement(statementRemedy(code, message));
 }

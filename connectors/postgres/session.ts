@@ -58,7 +58,7 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     return orClose(session, async () => {
       await session.#classified(client.connect());
       await session.run(
-        `SET TIME ZONE 'UTC'; SET lock_timeout = ${lockMs}; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on`,
+        `SET TIME ZONE 'UTC'; SET lock_timeout = ${lockMs}; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET quote_all_identifiers = off`,
       );
       return session;
     });

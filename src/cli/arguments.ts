@@ -1,4 +1,4 @@
-import type { ArgumentsCamelCase, Argv } from 'yargs';
+import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import { printable } from '../core/printable.js';
 import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, usageError } from './output.js';
 
@@ -6,6 +6,11 @@ import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, us
 export interface Command<Before, After> {
   builder(parser: Argv<Before>): Argv<After>;
   handler(args: ArgumentsCamelCase<After>): void | Promise<void>;
+}
+
+/** The name of a command out of its usage: `run` of `run [config]`. */
+export function nameOf({ command }: CommandModule): string {
+  return String(command).split(' ')[0] ?? '';
 }
 
 /** Options of the commands that work on one job of a configuration. */

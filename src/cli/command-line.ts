@@ -1,13 +1,11 @@
+import type yargs from 'yargs';
 import type { Argv } from 'yargs';
-import yargs from 'yargs';
 import { type CommandPlace, shellWord } from '../core/command-hints.js';
 import { asCdsyncError, interrupted } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
-import { commonOptions } from './arguments.js';
+import { commonOptions, nameOf } from './arguments.js';
 import { commands } from './commands.js';
-import { answerShell, nameOf } from './complete-words.js';
 import { closeResources, endAtSignal } from './interruption.js';
-import { argumentErrors, unknownCommand } from './invalid-arguments.js';
 import {
   CommandFailure,
   type CommonArguments,
@@ -18,9 +16,12 @@ import {
   Output,
   usageError,
 } from './output.js';
+import { loadYargs } from './yargs.js';
 
-function parserOf(words: readonly string[]): Argv<CommonArguments> {
-  const parser = yargs(words)
+type Yargs = typeof yargs;
+
+function parserOf(words: readonly string[], create: Yargs): Argv<CommonArguments> {
+  const parser = create(words)
     .scriptName('cdsync')
     .detectLocale(false)
     .usage(
@@ -54,8 +55,8 @@ function optionsOf(parser: unknown): string[] {
   return Object.keys((parser as { getOptions(): { key: Record<string, unknown> } }).getOptions().key);
 }
 
-function strictParser(words: readonly string[]): Argv<CommonArguments> {
-  const parser = parserOf(marked(words));
+function strictParser(words: readonly string[], create: Yargs): Argv<CommonArguments> {
+  const parser = parserOf(marked(words), create);
   parser
     .command(commands)
     .middleware((args) => {
@@ -81,7 +82,7 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
     .fail((message, error) => {
       // A command threw the error. For a wrong word, yargs gives only a message.
       if (error !== undefined) throw error;
-      throw argumentErrors(message ?? 'wrong usage', { words, command: commandIn(words), options: optionsOf(parser) });
+      throw new WrongWords(message ?? 'wrong usage', optionsOf(parser));
     });
   return parser;
 }
@@ -91,10 +92,24 @@ function asksForHelp(words: readonly string[]): boolean {
   return words.some((word) => /^(--help|-\w*h)/.test(word));
 }
 
-/** Turns the errors that yargs itself throws for a wrong word into usage errors. */
-function asUsageError(thrown: unknown, words: readonly string[]): unknown {
+/** Words that yargs does not take. */
+class WrongWords extends Error {
+  /** The options of the command. */
+  readonly options: readonly string[];
+
+  constructor(message: string, options: readonly string[]) {
+    super(message);
+    this.options = options;
+  }
+}
+
+/** Turns refused words, and the errors that yargs itself throws for a wrong word, into usage errors. */
+async function asUsageError(thrown: unknown, words: readonly string[]): Promise<unknown> {
   const isOfYargs = thrown instanceof Error && thrown.name === 'YError';
-  return isOfYargs ? argumentErrors(thrown.message, { words, command: commandIn(words), options: [] }) : thrown;
+  if (!isOfYargs && !(thrown instanceof WrongWords)) return thrown;
+  const { argumentErrors } = await import('./invalid-arguments.js');
+  const options = thrown instanceof WrongWords ? thrown.options : [];
+  return argumentErrors(thrown.message, { words, command: commandIn(words), options });
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
@@ -217,15 +232,16 @@ export async function runCommandLine(written: readonly string[]): Promise<void> 
   output.at(placeOf(words, common));
   endAtSignal(() => void endInterrupted(words, output));
   try {
-    if (words[0] === '__complete') return await answerShell(words.slice(1), commands);
-    const parser = strictParser(words);
+    if (words[0] === '__complete')
+      return await (await import('./complete-words.js')).answerShell(words.slice(1), commands);
+    const parser = strictParser(words, await loadYargs());
     if (written[0] === 'help' && commandIn(words) === undefined && !(words[0] ?? '').startsWith('-'))
-      throw unknownCommand(words[0] as string, commands.map(nameOf));
+      throw (await import('./invalid-arguments.js')).unknownCommand(words[0] as string, commands.map(nameOf));
     if (words.length === 0) output.notice(`${await parser.getHelp()}\n`);
     await parser.parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
-    const error = asCdsyncError(failure?.cause ?? asUsageError(thrown, words));
+    const error = asCdsyncError(failure?.cause ?? (await asUsageError(thrown, words)));
     const code = exitCodeOf(error);
     if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Argv, CommandModule } from 'yargs';
-import { commonOptions } from './arguments.js';
+import { commonOptions, nameOf } from './arguments.js';
 import { writeData } from './standard-streams.js';
 
 /** An option or a positional, as a command declares it for yargs. */
@@ -23,11 +23,6 @@ interface CommandSpec {
 /** `choices`, or those that the description lists: yargs does not check choices of options with a dash in their name. */
 function choicesOf({ choices, describe = '' }: Declared): readonly string[] {
   return choices ?? /\[choices: ([^\]]+)\]/.exec(describe)?.[1]?.split(', ') ?? [];
-}
-
-/** The name of a command out of its usage: `run` of `run [config]`. */
-export function nameOf({ command }: CommandModule): string {
-  return String(command).split(' ')[0] ?? '';
 }
 
 /**

@@ -11,7 +11,6 @@ import { recentReports } from '../storage/reports.js';
 import type { JobsArguments } from './arguments.js';
 import type { Interruption } from './interruption.js';
 import { asksForSeveral, inJob } from './load.js';
-import { nextStep } from './next-step.js';
 import { type Ending, exitCodeOf, failureDocument, type Output, usageError } from './output.js';
 
 /** How the work on one job ended: its exit code, and the reasons for the next step. */
@@ -314,4 +313,9 @@ function selectJobs(jobs: readonly JobConfig[], narrowing: JobSelection): readon
     code: 'destination_not_found',
     hint: 'add one under `destinations:`; docs/destinations.md has examples',
   });
+}
+
+/** Loaded late: few commands fail. */
+async function nextStep(ending: Ending): Promise<string> {
+  return (await import('./next-step.js')).nextStep(ending);
 }

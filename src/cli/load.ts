@@ -1,5 +1,4 @@
 import type { Config, JobConfig, JobSummary, LocalConfig } from '../config/config.js';
-import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import { type Needs, type ParseOptions, secretsOf } from '../config/parse.js';
 import { CdsyncError } from '../core/errors.js';
@@ -26,7 +25,9 @@ export const defaultFile = 'cdsync.yaml';
 
 /** The variables that a configuration may name. */
 export async function environment({ envFile }: CommonArguments): Promise<Record<string, string | undefined>> {
-  return envFile === undefined ? process.env : { ...process.env, ...(await readEnvFile(envFile)) };
+  if (envFile === undefined) return process.env;
+  const { readEnvFile } = await import('../config/env-file.js');
+  return { ...process.env, ...(await readEnvFile(envFile)) };
 }
 
 /** The same for the reader of a configuration, with the file that gave them. */

@@ -23,7 +23,7 @@ const personal = new Set(['principal_name', 'principal_email']);
  * A run as the service gave it; fields that name a person only if `showValues`. Never the `data` of an error: no one knows
  * the service's texts there.
  */
-export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
+function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
   return JSON.parse(JSON.stringify(run), (name, value: unknown) => {
     if (name === 'error' && typeof value === 'object' && value !== null) return { ...value, data: undefined };
     if (showValues) return value;
@@ -37,16 +37,7 @@ function word(value: unknown): string {
 }
 
 /** A workflow run for people, with its tasks if the service sent them. */
-export function workflowLines({
-  id,
-  state,
-  type,
-  name,
-  created_at,
-  ended_at,
-  error,
-  task_instances,
-}: WorkflowRun): string[] {
+function workflowLines({ id, state, type, name, created_at, ended_at, error, task_instances }: WorkflowRun): string[] {
   const about = [type, name].filter(Boolean).map(word).join(' ');
   const lines = [
     `run ${word(id)}: ${word(state)}${about === '' ? '' : ` (${about})`}`,

@@ -5,7 +5,6 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Config, LocalConfig } from './config.js';
 import { decodeText } from './decode-text.js';
-import { isOpenToAll } from './env-file.js';
 import { builtInConnectors, loadConnectors } from './load-connectors.js';
 import { type Linted, type LintOptions, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
 import { ConfigError, openToAll, shownPath } from './problem.js';
@@ -58,7 +57,9 @@ export async function lintFile(path: string, options: LintOptions): Promise<Lint
 }
 
 async function envFileWarnings({ envFile, cwd = process.cwd() }: Pick<ParseOptions, 'envFile' | 'cwd'>) {
-  if (envFile === undefined || !(await isOpenToAll(envFile))) return [];
+  if (envFile === undefined) return [];
+  const { isOpenToAll } = await import('./env-file.js');
+  if (!(await isOpenToAll(envFile))) return [];
   return [openToAll(shownPath(resolve(envFile), cwd))];
 }
 

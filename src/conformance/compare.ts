@@ -92,7 +92,7 @@ function sameJson(a: string, b: string): boolean {
 }
 
 /** Whether two values of {@link ComparedRow}s are the same. */
-export function sameValue(a: string | null | undefined, b: string | null | undefined): boolean {
+function sameValue(a: string | null | undefined, b: string | null | undefined): boolean {
   if ((a ?? null) === (b ?? null)) return true;
   if (a == null || b == null) return false;
   const number = /^-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?$/;

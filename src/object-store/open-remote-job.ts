@@ -92,7 +92,7 @@ interface BucketTask {
 }
 
 /** The job's folder in the bucket, as messages name it. */
-export function placeOf({ bucket, job }: Pick<BucketTask, 'bucket' | 'job'>): string {
+function placeOf({ bucket, job }: Pick<BucketTask, 'bucket' | 'job'>): string {
   return `${bucket.url.replace(/(?<!\/)\/+$/, '')}/${job}`;
 }
 

@@ -77,7 +77,7 @@ function memberOf({ tag, value }: DuckDBUnionValue, type: DuckDBType): JsonValue
 }
 
 /** A value as text in a cell: nested ones as JSON, a union as the value that it holds, NULL as nothing. */
-export function textOf(value: DuckDBValue, type: DuckDBType): string {
+function textOf(value: DuckDBValue, type: DuckDBType): string {
   const json = value instanceof DuckDBUnionValue ? memberOf(value, type) : jsonOf(value, type);
   if (json === null) return '';
   if (Object.is(json, -0)) return '-0.0';

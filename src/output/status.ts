@@ -2,14 +2,9 @@ import { type Deprecation, deprecationLine } from '../core/deprecation.js';
 import { asCdsyncError } from '../core/errors.js';
 import { type Failure, failuresOf } from '../core/failures.js';
 import { formatAge, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
-import {
-  type DestinationStatus,
-  destinationStatuses,
-  lagWords,
-  type Unconfigured,
-  unconfiguredIn,
-} from '../delivery/destination-status.js';
+import { destinationStatuses, type Unconfigured, unconfiguredIn } from '../delivery/destination-status.js';
 import { erasureLog } from '../delivery/erasure-log.js';
+import { type DestinationStatus, lagWords } from '../delivery/lag-words.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 import { readManifest } from '../snapshot/manifest.js';
 import { damagedHeld, heldStreams, heldUnreadable, readHeld } from '../storage/held.js';

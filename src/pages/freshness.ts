@@ -1,6 +1,6 @@
 import { formatDuration } from '../core/quantities.js';
 import type { DestinationReport } from '../core/run-report.js';
-import { type DestinationStatus, lagWords } from '../delivery/destination-status.js';
+import { type DestinationStatus, lagWords } from '../delivery/lag-words.js';
 import type { PastRun } from '../storage/reports.js';
 import type { ColumnFigures } from './column-figures.js';
 import { moment, statusWords } from './format.js';

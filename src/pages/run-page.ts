@@ -2,7 +2,7 @@ import { type CommandPlace, completed } from '../core/command-hints.js';
 import { apiNames } from '../core/deprecation.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { JobReport } from '../core/run-report.js';
-import type { DestinationStatus } from '../delivery/destination-status.js';
+import type { DestinationStatus } from '../delivery/lag-words.js';
 import { runBudget, usedLimits } from '../notify/run-figures.js';
 import type { PastRun } from '../storage/reports.js';
 import { changesSection, firstLoadSection, isFirstRun } from './changes.js';

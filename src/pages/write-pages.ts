@@ -1,7 +1,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { writeFileAtomically } from '../core/durable.js';
 import { runIdPattern } from '../core/run-report.js';
-import { type DestinationStatus, destinationStatuses } from '../delivery/destination-status.js';
+import type { DestinationStatus } from '../delivery/lag-words.js';
 import { readHeld } from '../storage/held.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type PastRun, pastRuns, readPastRun } from '../storage/reports.js';
@@ -38,21 +38,24 @@ async function stillHeld(layout: JobLayout, { report }: PastRun): Promise<Set<st
   return held;
 }
 
+async function statusesOf({ layout, destinations }: PagesTask): Promise<readonly DestinationStatus[] | undefined> {
+  if (destinations.length === 0) return [];
+  const { destinationStatuses } = await import('../delivery/destination-status.js');
+  return destinationStatuses(layout, destinations).catch(() => undefined);
+}
+
 /** The page about a run, from stored files; undefined if there is no report of the run that can be read. */
 export async function makeRunPage(task: PagesTask, runId: string): Promise<string | undefined> {
-  const { layout, file, destinations, now } = task;
+  const { layout, file, now } = task;
   const run = await readPastRun(layout, runId);
   if (run === undefined) return undefined;
   const past = await pastRuns(layout, comparedRuns, runId);
   const before = past.filter(({ report }) => report.run_id !== runId).slice(0, comparedRuns - 1);
-  const statuses: readonly DestinationStatus[] | undefined = await destinationStatuses(layout, destinations).catch(
-    () => undefined,
-  );
   return runPage({
     past: [run, ...before],
     figures: await readColumnFigures(layout, runId),
     held: await stillHeld(layout, run),
-    destinations: statuses,
+    destinations: await statusesOf(task),
     place: { config: file, envFile: run.report.env_file, jobs: [layout.job] },
     now,
   });

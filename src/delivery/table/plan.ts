@@ -5,7 +5,7 @@ import type { FoundTable, StateKey, TableChange, TableState, TargetTable, Write 
 import type { Erasure } from '../../storage/erasures.js';
 import type { StreamTask } from '../delivery.js';
 import { TargetNames } from '../target-names.js';
-import { keyChanged, type NextMap, nextMap } from './column-map.js';
+import { beginAgain, keyChanged, type NextMap, nextMap } from './column-map.js';
 import {
   type DeliveredColumn,
   declaredTarget,
@@ -202,10 +202,13 @@ export function planTable(input: PlanInput): TablePlan {
   const isReload = decision.action === 'reload';
   const absent = absentRows(decision, request.destination);
   const clear = isNew ? [] : [...clearedColumns(next, decision, columns, isAppend), ...(isReload ? own.left : [])];
-  if (!isAppend && absent !== 'delete') assertKeyKept(clear, table, feed.stream);
+  const change = changeOf(input, planned, next, decision);
+  if (!isNew && !isAppend && absent !== 'delete') {
+    assertKeyKept(clear, table, feed.stream);
+    if (found !== undefined && found.rows > 0) assertKeyThere(change, table, feed.stream);
+  }
   return {
-    ...{ decision, record: known, state, found, next, table, columns: ordered, absent, clear, leftOut },
-    change: changeOf(input, planned, next, decision),
+    ...{ decision, record: known, state, found, next, table, columns: ordered, absent, clear, leftOut, change },
     write: isNew ? 'fill' : isAppend ? 'append' : 'merge',
     isEverything: isReload || isNew,
     since: decision.action === 'increment' ? (record?.sequence ?? state.legacy?.sequence ?? 0) : undefined,
@@ -222,6 +225,17 @@ function assertKeyKept(clear: readonly string[], { name, key }: TargetTable, str
       `key column "${column}" of table "${name}" has another rule now, and rows that stay have old keys`,
       stream,
     );
+}
+
+/** Rows that stay although the table has lost their key would stand beside the same rows with a key. @throws {CdsyncError} `table_altered` */
+function assertKeyThere({ add }: TableChange, { name, key }: TargetTable, stream: string): void {
+  const column = key.find((each) => add.some((added) => added.name === each));
+  if (column !== undefined)
+    throw new CdsyncError(`table "${name}" has no column "${column}", which is the key of its rows`, {
+      code: 'table_altered',
+      stream,
+      hint: `if it was renamed, rename it back; or ${beginAgain}`,
+    });
 }
 
 function nextGeneration(record: TableRecord | undefined, { action, copyOf }: Decision, next: NextMap): number {

@@ -12,7 +12,7 @@ import type { TablePlan } from './plan.js';
 import type { TableRecord } from './record.js';
 
 /** The text by which a column's value is compared with the one at the destination. */
-export function comparedText(column: DeliveredColumn): string {
+function comparedText(column: DeliveredColumn): string {
   // Where JSON is handed over as text, a destination may have kept that text.
   if (column.mapping.as === 'JSON') return `(${handedOver(column)})::VARCHAR`;
   return canonicalText(column.value, column.type);
@@ -39,7 +39,7 @@ function sumsSql(indexes: readonly number[], each: boolean, digest: Digest | und
 }
 
 /** Figures of rows, added up over pieces. */
-export class Total {
+class Total {
   rows = 0;
   sum = 0n;
   readonly each = new Map<number, bigint>();
@@ -54,12 +54,19 @@ export class Total {
   }
 }
 
-function differs({ stream, table, isRolledBack }: ReadBackTask, what: string): CdsyncError {
+/** The question if more rows than were sent have the keys of these. */
+const doubled = 'has another program added rows with the same key, which a primary key forbids?';
+
+function differs(
+  { stream, table, isRolledBack }: ReadBackTask,
+  what: string,
+  question = 'does a trigger, a generated column or another program change it?',
+): CdsyncError {
   const outcome = isRolledBack ? 'Nothing of this load was kept' : 'The next delivery loads the rows again';
   return new CdsyncError(`table "${table}" is not as it was written: ${what}`, {
     code: 'delivery_differs',
     stream,
-    hint: `does a trigger, a generated column or another program change it? ${outcome}. verify: none leaves out the comparison`,
+    hint: `${question} ${outcome}. verify: none leaves out the comparison`,
   });
 }
 
@@ -110,7 +117,11 @@ export function readBackOf(task: ReadBackTask): ReadBack {
       const [expected, found] = [settled(sums), settled(rows)];
       const wanted = live();
       if (found.rows !== expected.rows)
-        throw differs(task, `it has ${formatCounted(found.rows, 'row')}, and ${formatCount(expected.rows)} were sent`);
+        throw differs(
+          task,
+          `it has ${formatCounted(found.rows, 'row')}, and ${formatCount(expected.rows)} were sent`,
+          found.rows > expected.rows && all.some(({ isKey }) => isKey) ? doubled : undefined,
+        );
       if (found.left > 0) throw differs(task, `it still has ${formatCounted(found.left, 'deleted row')}`);
       if (wanted !== undefined && found.live !== undefined && found.live !== wanted)
         throw differs(task, `it has ${formatCounted(found.live, 'row')}, the snapshot ${formatCount(wanted)}`);

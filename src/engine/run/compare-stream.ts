@@ -26,7 +26,7 @@ import { planMemory } from '../../storage/memory-plan.js';
 import { type ParquetFile, writeParquet } from '../../storage/parquet.js';
 import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
-import { type ConfirmTask, confirmDeletes, withKeptRows } from './confirm-deletes.js';
+import type { ConfirmTask } from './confirm-deletes.js';
 import { enforceContract } from './enforce-contract.js';
 import { type ForgottenKeys, forgottenKeys } from './forgotten-keys.js';
 import type { Definition } from './open-stream.js';
@@ -153,7 +153,13 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     stream: config.name,
     before: previous?.columns,
     read: keeping
-      ? await withKeptRows(store, received, { previous, keys: kept, previousFiles: wholeFiles, folder, compression })
+      ? await (await import('./confirm-deletes.js')).withKeptRows(store, received, {
+          previous,
+          keys: kept,
+          previousFiles: wholeFiles,
+          folder,
+          compression,
+        })
       : received,
     key: reader.key,
     folder,
@@ -271,6 +277,7 @@ async function confirmByKey(
   const keys = candidates.filter(isAskable);
   const { client, signal } = context;
   const atOnce = client.atOnce(config.reads.group ?? 'profile');
+  const { confirmDeletes } = await import('./confirm-deletes.js');
   const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter: reader.live });
   // Nearly always all of them are deleted. While the service responds, the commit is prepared for that case.
   const change = { ...compared.diffed, difference: compared.difference };

@@ -18,7 +18,7 @@ import { adoptUnfinished, findUnfinished, type RunIdentity, type UnfinishedStrea
 import { refuseOtherSalts, rulesOf } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 import { chosenSplit } from './choose-split.js';
-import { type QueryInputs, QueryReader } from './query-reader.js';
+import type { QueryInputs } from './query-reader.js';
 import type { StoredKeys } from './recover.js';
 import { dateStepMs, readableUntil } from './service-time.js';
 import type { StreamReader } from './stream-reader.js';
@@ -58,7 +58,7 @@ function refuseChanged(before: Definition | undefined, now: Definition): void {
 const dayMs = 86_400_000;
 
 /** A digest of all that decides the content of a stream's parts. A reading with another one is not resumed. */
-export function fingerprint(
+function fingerprint(
   context: RunContext,
   config: StreamConfig,
   { source, rules }: { source: Source | undefined; rules: ColumnRules },
@@ -225,6 +225,7 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
   const folder = layout.streamRun(run.runId, config.name);
   const { compression } = job.parquet;
   if (source === undefined) {
+    const { QueryReader } = await import('./query-reader.js');
     const mayStand = !context.full && !context.rekey && task.refusal === undefined;
     return new QueryReader({
       config,

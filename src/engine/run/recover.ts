@@ -1,10 +1,8 @@
 import type { StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
-import { inferColumnFormats } from '../../snapshot/infer-text-formats.js';
 import { restoreEarlierChanges, restoreFiles } from '../../snapshot/restore-files.js';
 import { distinctValues, SnapshotStore, type StoreState, storedRows } from '../../snapshot/snapshot-store.js';
-import { splitCandidates } from '../../snapshot/split-candidates.js';
 import { storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { isWorthSplitting, type Split } from '../../sources/splits.js';
@@ -76,12 +74,12 @@ type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' 
   Partial<Pick<RunContext, 'config'>>;
 
 /** How a stream's list could be split, by its last snapshot; none if it has too few pages. */
-export function possibleSplits(
+export async function possibleSplits(
   session: Session,
   config: StreamConfig,
   state: StreamState,
   pageSize: number,
-): Promise<readonly Split[]> | readonly Split[] {
+): Promise<readonly Split[]> {
   const { columns, reads } = config;
   if (!isWorthSplitting(state.rows, reads.pageSize ?? pageSize)) return [];
   // Partition values are journaled as they are, so a column with a rule is not used, even if the snapshot still has its text.
@@ -90,19 +88,24 @@ export function possibleSplits(
     reads.filter.has(field) ||
     writtenRule(config, { place: 'attribute', field }) !== undefined ||
     [field, `attributes.${field}`].some((name) => ruled.includes(name.toLowerCase()));
+  const { splitCandidates } = await import('../../snapshot/split-candidates.js');
   return splitCandidates(session, state, hides);
 }
 
-function columnsToBeginWith(
+async function columnsToBeginWith(
   store: SnapshotStore,
   config: StreamConfig,
   state: StreamState,
-): Promise<readonly StoredColumn[]> | readonly StoredColumn[] {
+): Promise<readonly StoredColumn[]> {
   const infersFormat = textRulesOf(config);
+  if (infersFormat === undefined) return state.columns;
+  const { inferColumnFormats } = await import('../../snapshot/infer-text-formats.js');
   const isQuery = config.reads.open === undefined;
-  return infersFormat === undefined
-    ? state.columns
-    : inferColumnFormats(store, state, (column) => (isQuery || column.declared === undefined) && infersFormat(column));
+  return inferColumnFormats(
+    store,
+    state,
+    (column) => (isQuery || column.declared === undefined) && infersFormat(column),
+  );
 }
 
 /** Reads the state of a store, or of its published copy, before a run. Without `config`, it looks for no splits. */

@@ -72,7 +72,7 @@ export interface DiskNeed {
 /** The most bytes of a stream in staging files: batches that are written, wait, or are converted. */
 const maxStaged = 48e6;
 /** A row in a part's keys file, compressed: its key, hash and place. */
-export const keyBytes = 30;
+const keyBytes = 30;
 /** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its staged record. */
 const tableFactor = 0.4;
 /** Growth of the store by a stream that changes, however few its rows are: DuckDB writes whole blocks for each table and column. */

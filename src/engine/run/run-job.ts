@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
 import { formatDuration, inSeconds } from '../../core/quantities.js';
@@ -14,8 +15,6 @@ import { createRun, discardRun, discardStreams, type RunIdentity, streamsIn } fr
 import { prepareStorage, runFolders } from '../../storage/storage.js';
 import { keepReport, reportJob } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
-import { beforeRun } from '../workflow/before-run.js';
-import { forgetStarted } from '../workflow/started-workflows.js';
 import { type Committed, commitAndPublish, publishHeld } from './commit-and-publish.js';
 import type { OpenedStream } from './open-stream.js';
 import { type PreviousState, recover } from './recover.js';
@@ -206,7 +205,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
   try {
     await unlessInterrupted(context.signal, async () => {
       await requireSpace(context, chosenStreams(context), before);
-      await beforeRun(context, streams);
+      if (job.before.length > 0) await (await import('../workflow/before-run.js')).beforeRun(context, streams);
       await session.until(context.signal, async () => stages[0]?.open(before, session));
     });
     const run = await beginRun(context, lock, streams, before);
@@ -222,7 +221,8 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     // If the commit is not published, the next run publishes the files in this folder.
     if (!isUnpublished)
       await cleanUp(context, { runId: run.runId, isInterrupted, streams: streams.map(({ end }) => end) });
-    if (!isInterrupted) await forgetStarted(layout);
+    if (!isInterrupted && existsSync(layout.startedWorkflows))
+      await (await import('../workflow/started-workflows.js')).forgetStarted(layout);
     const counted = committed === undefined ? [] : streams.filter(({ commit }) => commit !== undefined);
     await settleApprovals(
       layout,

@@ -66,7 +66,6 @@ export async function beforeRun(
   streams: readonly { readonly outcome: StreamOutcome }[],
 ): Promise<void> {
   const { before } = context.job;
-  if (before.length === 0) return;
   if (await resumesRun(context)) {
     context.notice('this run resumes an interrupted one: its workflows are not started again (--full starts them)');
     return;

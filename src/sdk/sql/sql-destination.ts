@@ -13,7 +13,7 @@ import type {
   TargetColumn,
 } from '../load.js';
 import type { FoundColumns, MergeTask, SqlDialect, SqlSession, Stage } from './dialect.js';
-import { dropLeftovers } from './leftovers.js';
+import { dropLeftovers, dropTable } from './leftovers.js';
 import { countRows, deleteRows, fillTable, loadColumn, RowWriter } from './row-writer.js';
 import {
   addedColumnLists,
@@ -175,7 +175,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const { session, dialect } = this;
     const isAnnounced = this.#isStepwise || (dialect.commit === 'transaction' && this.#hasDdl(load));
     const found = isAnnounced ? await writeRecord(this.#store, load.state, load.before, load.intent) : load.before;
-    if (dialect.commit !== 'transaction_with_ddl') await this.#change(load);
+    if (dialect.commit !== 'transaction_with_ddl') await this.#change(load, found);
     // Where a stamp is DDL, it would commit the rows before their record.
     const isStamped = dialect.commit === 'transaction' && dialect.stamps === 'reload';
     const shape = isStamped ? await this.#stamp(load) : undefined;
@@ -275,9 +275,9 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     for (const sql of statements) await this.session.run(sql);
   }
 
-  async #change({ table, change }: Load): Promise<void> {
+  async #change({ table, change, state, before }: Load, announced?: StateRow): Promise<void> {
     const { dialect } = this;
-    if (change.drop) await this.session.run(`DROP TABLE IF EXISTS ${dialect.table(table.name)}`);
+    if (change.drop) await dropTable(this.#store, table.name, { state, before, announced });
     if (change.create) await this.#runAll(dialect.create(table));
     if (change.add.length > 0) await this.#runAll(dialect.add(table, change.add));
     for (const column of change.widen)

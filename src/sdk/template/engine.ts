@@ -93,7 +93,7 @@ export function parseTemplate(text: string, write?: (value: TemplateValue) => st
 }
 
 /** The reason why a rendering failed. It has no value: messages of the engine may quote one. */
-export function failureOf(error: unknown): TemplateFailure {
+function failureOf(error: unknown): TemplateFailure {
   let cause = error;
   for (let at = error; at instanceof Error; at = (at as { originalError?: unknown }).originalError) cause = at;
   if (cause instanceof TemplateFailure) return cause;

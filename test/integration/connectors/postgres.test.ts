@@ -39,8 +39,11 @@ describe('postgres', () => {
     const url = server.url().replace('owner:owner-secret', 'loader:loader-secret');
     const subject = await TestTarget.open({ connector: postgres, place: placeOf({ url, schema: 'cdp' }) });
     try {
-      for (const query of [rows(100), `SELECT *, 'new' AS note FROM (${rows(50)})`, rows(20)])
+      for (const query of [rows(100), `SELECT *, 'new' AS note FROM (${rows(50)})`, rows(20)]) {
         expect((await subject.run(query)).destinations[0]).toMatchObject({ status: 'ok', error: null });
+        // A setting that other programs may need: PostgreSQL then describes types in quotes.
+        await server.query('ALTER ROLE loader SET quote_all_identifiers = on');
+      }
       subject.destination = { mode: 'replace' };
       expect((await subject.run(rows(21))).destinations[0]).toMatchObject({ status: 'ok', action: 'reload' });
       const may = "has_table_privilege('analysts', 'cdp.people', 'SELECT')";

@@ -40,3 +40,20 @@ describe('a constraint of the user that a row does not meet', () => {
     });
   });
 });
+
+it.each([
+  ['2BP01', 'cannot drop table s.people because other objects depend on it', 'drop them first'],
+  ['25006', 'cannot execute DROP TABLE in a read-only transaction', 'name the primary server'],
+  ['57014', 'canceling statement due to statement timeout', 'statement_timeout = 0'],
+])('a statement that PostgreSQL refuses has a remedy: %s', (code, message, remedy) => {
+  expect(postgresError({ code, message }, rights).hint).toContain(remedy);
+});
+
+it('rows that a policy hides are no right that is missing', () => {
+  const message = 'new row violates row-level security policy for table "people"';
+  const { code, hint } = postgresError({ code: '42501', message }, rights);
+  expect([code, hint]).toEqual([
+    'destination_permission',
+    'an owner can let this user see and write all rows: CREATE POLICY cdsync ON "s"."people" TO "u" USING (true);',
+  ]);
+});

@@ -10,13 +10,12 @@ import {
   writeRejects,
 } from '../../../src/delivery/delivery-state.js';
 import {
-  type DestinationStatus,
   destinationStatuses,
   eraseFromDestination,
   forgetDestination,
-  lagWords,
 } from '../../../src/delivery/destination-status.js';
 import { DeliveryInput } from '../../../src/delivery/input.js';
+import { type DestinationStatus, lagWords } from '../../../src/delivery/lag-words.js';
 import { Outbox } from '../../../src/delivery/records/outbox.js';
 import { movePosition, readPosition } from '../../../src/delivery/records/position.js';
 import { writeFeed } from '../../../src/snapshot/feed.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PieceData } from '../../../src/delivery/load-data.js';
+import type { DeliveredColumn } from '../../../src/delivery/table/columns.js';
 import { readBackOf } from '../../../src/delivery/table/read-back.js';
 
 describe('rows that are not as they were written', () => {
@@ -35,6 +36,19 @@ describe('rows that are not as they were written', () => {
       hint: expect.stringContaining(outcome),
     });
   });
+});
+
+it('the hint asks for rows with the same key if there are more than were sent', async () => {
+  const data = {
+    async *expected() {
+      yield { n: 2, s: '0' };
+    },
+  } as unknown as PieceData;
+  const columns = [{ name: '_synced_at', isKey: true } as unknown as DeliveredColumn];
+  const task = { stream: 'people', table: 'people', columns, data, live: () => undefined, isRolledBack: true };
+  const found = { rows: 3, sum: '0', sums: async () => new Map(), left: 0, differing: [], live: undefined };
+  const checked = readBackOf(task).check([], async () => found);
+  await expect(checked).rejects.toMatchObject({ hint: expect.stringContaining('rows with the same key') });
 });
 
 it('both sides are summed at the same time, and an error of either waits for the other', async () => {

@@ -283,6 +283,27 @@ describe('a delivery to a table', () => {
     }
   });
 
+  it.each([
+    ['upsert', 'hard', 'refused'],
+    ['mirror', 'soft', 'refused'],
+    ['mirror', 'hard', 'ok'],
+  ] as const)('never has rows beside their copies without a key: %s, %s deletes', async (mode, deletes, status) => {
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await deliver({ mode, deletes });
+    await ask(
+      'CREATE TABLE other AS SELECT * EXCLUDE (id), id AS pk FROM members; DROP TABLE members; ALTER TABLE other RENAME TO members',
+    );
+    await ask("COMMENT ON TABLE members IS '[cdsync x]'");
+    const delivered = await deliver({ mode, deletes });
+    expect(delivered.status === 'ok' ? 'ok' : delivered.action).toBe(status);
+    if (status === 'ok') return expect(await rows()).toEqual(['a 1']);
+    expect(delivered.error).toMatchObject({
+      code: 'table_altered',
+      message: expect.stringContaining('no column "id"'),
+    });
+    expect(await ask('SELECT pk, n::INTEGER AS n FROM members')).toEqual([{ pk: 'a', n: 1 }]);
+  });
+
   it('counts the generations of a table that is recreated on', async () => {
     await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
     await deliver();

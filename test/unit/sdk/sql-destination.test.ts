@@ -3,10 +3,12 @@ import {
   duckdbDialect,
   type FoundColumns,
   type Load,
+  loadRefused,
   SqlDestination,
   type SqlDialect,
   type SqlRow,
   type SqlSession,
+  unavailable,
 } from '../../../src/sdk/index.js';
 
 /** Notes every statement. Each change reports one row, each query one row of zeros. */
@@ -114,6 +116,36 @@ describe('a load in a database whose DDL commits at once', () => {
     const changed = statements.findIndex((sql) => /^(CREATE|ALTER|DROP) TABLE .*"people"/.test(sql));
     expect(intent).toBeGreaterThanOrEqual(0);
     expect(changed).toBeGreaterThan(intent);
+  });
+
+  /** The statements of a load that makes its table again, which is refused. */
+  async function recreated(before: Load['before'], refused: Error): Promise<string[]> {
+    const session = new NotingSession();
+    const run = session.run.bind(session);
+    session.run = async (sql) => {
+      const count = await run(sql);
+      if (sql.startsWith('DROP TABLE IF EXISTS "cdp"."people"')) throw refused;
+      return count;
+    };
+    const change = { drop: true, create: true, add: [], widen: [] };
+    const destination = new Noting({ ...duckdbDialect('cdp'), commit: 'transaction' }, session);
+    await expect(destination.load(loadOf({ change, before }))).rejects.toBe(refused);
+    return session.statements;
+  }
+
+  it.each([
+    ['with a record', loadOf().before, 'SET "version" = 5, "record" = \'before\''],
+    ['without one', undefined, 'DELETE FROM "cdp"."_cdsync_state" WHERE "destination" = \'target\''],
+  ])('takes the intent back if the server refuses to drop the table: one %s', async (_, before, undone) => {
+    const statements = await recreated(before, loadRefused('a view needs it'));
+    const at = (part: string) => statements.findIndex((sql) => sql.includes(part));
+    expect(at("'intent'")).toBeGreaterThanOrEqual(0);
+    expect(at(undone)).toBeGreaterThan(at('DROP TABLE IF EXISTS "cdp"."people"'));
+  });
+
+  it('keeps the intent if the connection is lost while the table is dropped', async () => {
+    const statements = await recreated(loadOf().before, unavailable('it has gone away'));
+    expect(statements.filter((sql) => sql.includes("'before'"))).toEqual([]);
   });
 
   it('neither announces nor stamps an increment', async () => {

@@ -168,16 +168,19 @@ describe.each(['UTC', 'Asia/Tokyo', 'America/New_York'])(
 
     it('the mix of tiers, for exactly the runs whose rows are kept', async () => {
       const rows = await ask(8);
-      const shown = new Set(rows.map(({ sequence }) => Number(sequence)));
+      const shown = new Set(rows.map(({ finished_at }) => String(finished_at)));
       expect(shown.size).toBeGreaterThanOrEqual(keptDays - 1);
       expect(shown.size).toBeLessThanOrEqual(keptDays + 1);
-      for (const sequence of shown) {
-        const { members } = past[sequence - 1] as PastRun;
+      for (const finishedAt of shown) {
+        const ended = past.find(({ run }) => Date.parse(run.finishedAt) === Date.parse(finishedAt));
+        const { members } = ended as PastRun;
         const expected = tiers.flatMap((tier) => {
           const count = [...members.values()].filter((one) => one === tier).length;
           return count === 0 ? [] : [[tier, count]];
         });
-        const mix = rows.filter((row) => row.sequence === sequence).map(({ tier, members: count }) => [tier, count]);
+        const mix = rows
+          .filter((row) => String(row.finished_at) === finishedAt)
+          .map(({ tier, members: count }) => [tier, count]);
         expect(mix).toEqual(expected.sort());
       }
     });
