@@ -5,11 +5,20 @@ type Parts = Pick<typeof Undici, 'buildConnector' | 'errors' | 'Pool'>;
 
 const load = createRequire(import.meta.url);
 
+/** HTTP/2, which no connection of cdsync speaks, is a tenth of the client's time to load: it is loaded when a client calls it. */
+function loadLate(path: string): void {
+  const file = load.resolve(path);
+  const use = (...args: unknown[]) => {
+    delete load.cache[file];
+    return load(file)(...args);
+  };
+  load.cache[file] ??= { exports: use } as NodeJS.Module;
+}
+
 /** The package's index loads all of it (fetch, WebSocket, caches, mocks): 0.06 s of CPU time more at each start. */
 function parts(): Parts {
   try {
-    // As the package's index does.
-    Object.assign(load('undici/lib/dispatcher/dispatcher.js').prototype, load('undici/lib/api/index.js'));
+    loadLate('undici/lib/dispatcher/client-h2.js');
     return {
       buildConnector: load('undici/lib/core/connect.js'),
       errors: load('undici/lib/core/errors.js'),
@@ -23,4 +32,13 @@ function parts(): Parts {
 
 /** The parts of undici that cdsync uses. */
 export const { buildConnector, errors, Pool } = parts();
+
+/** The class with its `request`, which the client of the service does not use. */
+export function poolWithRequest(): typeof Undici.Pool {
+  // As the package's index does.
+  if (!('request' in Pool.prototype))
+    Object.assign(load('undici/lib/dispatcher/dispatcher.js').prototype, load('undici/lib/api/index.js'));
+  return Pool;
+}
+
 export type Pool = Undici.Pool;

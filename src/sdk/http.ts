@@ -107,7 +107,8 @@ export class HttpConnections {
     this.#limits = limits(silenceMs === 0 ? 0 : Math.min(silenceMs ?? firstSilenceMs, firstSilenceMs));
     this.#open = async () => {
       // Not before the first request: commands that send none start sooner.
-      const { buildConnector, Pool } = await import('../core/undici.js');
+      const { buildConnector, poolWithRequest } = await import('../core/undici.js');
+      const Pool = poolWithRequest();
       const way = proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect));
       return new Pool(server.origin, { connections, connect: way, ...limits(silenceMs) });
     };
