@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import { readStateFile, type StateFile, writeStateFile } from '../core/durable.js';
 import type { JobLayout } from './layout.js';
 
 const acceptedSchema = z.object({ guard: z.string(), of: z.string(), measure: z.number() });
@@ -28,8 +28,14 @@ function pathOf(layout: JobLayout): string {
   return join(layout.private, 'approved.json');
 }
 
+const file: StateFile<Approvals> = {
+  schema,
+  hint: 'remove it; what was approved is held once more, and approved once more: cdsync approve',
+};
+
+/** @throws {CdsyncError} `state_unreadable`: without it, what was approved would be held again without a word */
 async function read(layout: JobLayout): Promise<Approvals> {
-  return (await readStateIfUsable(pathOf(layout), schema)) ?? { version: 1, streams: [], accepted: {} };
+  return (await readStateFile(pathOf(layout), file)) ?? { version: 1, streams: [], accepted: {} };
 }
 
 async function change(layout: JobLayout, next: (before: Approvals) => Omit<Approvals, 'version'>): Promise<void> {
@@ -38,7 +44,7 @@ async function change(layout: JobLayout, next: (before: Approvals) => Omit<Appro
   if (JSON.stringify(after) !== JSON.stringify(before)) await writeStateFile(pathOf(layout), after);
 }
 
-/** The approvals that concern a stream. */
+/** The approvals that concern a stream. @throws {CdsyncError} `state_unreadable` */
 export async function approvedFor(
   layout: JobLayout,
   stream: string,

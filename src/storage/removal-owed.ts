@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { lstat, rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
 import type { JobLayout } from './layout.js';
@@ -7,7 +7,9 @@ const fileSchema = z.object({ version: z.literal(1), since: z.string() });
 
 /** Since when erased or hidden values must leave the files of a job (ISO 8601, UTC); undefined: none has to. */
 export async function removalOwedSince({ remoteFiles, removal }: JobLayout): Promise<string | undefined> {
-  return remoteFiles?.removalOwed?.since ?? (await readStateIfUsable(removal, fileSchema))?.since;
+  const noted = remoteFiles?.removalOwed?.since ?? (await readStateIfUsable(removal, fileSchema))?.since;
+  // A damaged note still says that something must leave.
+  return noted ?? (await lstat(removal).catch(() => undefined))?.mtime.toISOString();
 }
 
 /** Notes that old files of a folder have values that were erased or hidden. A bucket notes it in the state of the job. */
@@ -18,5 +20,5 @@ export async function oweRemoval(layout: JobLayout, now: number): Promise<void> 
 
 /** Notes that no file of the folder has them any more. */
 export async function removalDone({ removal }: JobLayout): Promise<void> {
-  await rm(removal, { force: true });
+  await rm(removal, { recursive: true, force: true });
 }

@@ -9,7 +9,7 @@ import { type ReadResult, renewKeys } from '../../extract/read-result.js';
 import { mergedStatus } from '../../notify/result.js';
 import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { addAccepted } from '../../storage/approvals.js';
+import { addAccepted, approvedFor } from '../../storage/approvals.js';
 import { recordDecisions } from '../../storage/decisions.js';
 import { type DamagedHeld, damagedHeld, type HeldStream, heldStreams, heldUnreadable } from '../../storage/held.js';
 import { withJobLock } from '../../storage/job-lock.js';
@@ -189,6 +189,8 @@ async function approveLocked(
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
   const approved = held.map(({ stream }) => stream);
+  // Before the commit, after which the approval could not be noted.
+  for (const stream of approved) await approvedFor(layout, stream);
   await noteDecision(context, 'approve', runId, approved);
   const { compared, sequence, unpublished } = await commitHeld(context, held, { run, before });
   const results = compared.map(({ commit, changedValues: changed }, index) => {

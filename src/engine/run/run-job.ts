@@ -224,10 +224,8 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     if (!isInterrupted && existsSync(layout.startedWorkflows))
       await (await import('../workflow/started-workflows.js')).forgetStarted(layout);
     const counted = committed === undefined ? [] : streams.filter(({ commit }) => commit !== undefined);
-    await settleApprovals(
-      layout,
-      Object.fromEntries(counted.map(({ name, outcome }) => [name, outcome.remarks ?? []])),
-    );
+    const settled = Object.fromEntries(counted.map(({ name, outcome }) => [name, outcome.remarks ?? []]));
+    if (counted.length > 0) await settleApprovals(layout, settled);
     await keepFigures(context, run.runId, isInterrupted ? [] : streams);
     progress.phase = 'done';
     return reportJob({

@@ -7,7 +7,8 @@ import {
   type StartWorkflowRequest,
   type WorkflowRun,
 } from '../../api/management-api.js';
-import { readStateIfUsable, writeStateFile } from '../../core/durable.js';
+import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
+import { CdsyncError } from '../../core/errors.js';
 import { fullTime } from '../../core/quantities.js';
 import type { JobLayout } from '../../storage/layout.js';
 import type { RunContext } from '../run-context.js';
@@ -37,9 +38,14 @@ type WorkflowsFile = z.infer<typeof fileSchema>;
 
 type Place = Pick<RunContext, 'layout' | 'clock' | 'job' | 'full'>;
 
-/** Empty if the file cannot be read: then the run starts its workflows as usual. */
+const workflowsFile: StateFile<WorkflowsFile> = {
+  schema: fileSchema,
+  hint: 'see whether a workflow that this job has started still runs, then remove the file: the next run starts its workflows',
+};
+
+/** @throws {CdsyncError} `state_unreadable`: a workflow that runs could be started a second time */
 async function readFile(layout: JobLayout): Promise<WorkflowsFile> {
-  const found = await readStateIfUsable(layout.startedWorkflows, fileSchema);
+  const found = await readStateFile(layout.startedWorkflows, workflowsFile);
   return found ?? { version: 1, runs: [], attempts: [], marks: [] };
 }
 
@@ -132,9 +138,11 @@ export async function startRecordOf(place: Place, step: number, request: StartWo
   };
 }
 
-/** Call it when a run ends normally: the next one starts its workflows again. Starts with an unknown result stay. */
+/** Call it when a run ends normally: the next one starts its workflows again. Starts with an unknown result stay, and a damaged file. */
 export async function forgetStarted(layout: JobLayout): Promise<void> {
-  await change(layout, () => ({ runs: [] }));
+  await change(layout, () => ({ runs: [] })).catch((error: unknown) => {
+    if (!(error instanceof CdsyncError && error.code === 'state_unreadable')) throw error;
+  });
 }
 
 /**

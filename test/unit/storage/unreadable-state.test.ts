@@ -1,0 +1,52 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { forgetStarted, rememberStarted } from '../../../src/engine/workflow/started-workflows.js';
+import { addFollowing, approvedFor } from '../../../src/storage/approvals.js';
+import { JobLayout } from '../../../src/storage/layout.js';
+import { oweRemoval, removalDone, removalOwedSince } from '../../../src/storage/removal-owed.js';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-unreadable-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function layoutOf(job: string): Promise<JobLayout> {
+  const layout = new JobLayout(folder, job);
+  await mkdir(layout.private, { recursive: true });
+  return layout;
+}
+
+const unreadable = { code: 'state_unreadable', hint: expect.stringContaining('remove') };
+
+it('damaged approvals are told: as none, what was approved would be held again', async () => {
+  const layout = await layoutOf('approvals');
+  await addFollowing(layout, ['members']);
+  expect(await approvedFor(layout, 'members')).toMatchObject({ follows: true });
+  await writeFile(join(layout.private, 'approved.json'), '{"version":1,"streams":[');
+  await expect(approvedFor(layout, 'members')).rejects.toMatchObject(unreadable);
+  await expect(addFollowing(layout, ['others'])).rejects.toMatchObject(unreadable);
+});
+
+it.each(['a text', 'a folder'])('a note that erased values must leave the files counts also as %s', async (what) => {
+  const layout = await layoutOf(what.replace(' ', '_'));
+  expect(await removalOwedSince(layout)).toBeUndefined();
+  if (what === 'a text') await oweRemoval(layout, 0);
+  if (what === 'a text') await writeFile(layout.removal, 'damaged');
+  else await mkdir(layout.removal);
+  expect(await removalOwedSince(layout)).toMatch(/^20\d\d-/);
+  await removalDone(layout);
+  expect(await removalOwedSince(layout)).toBeUndefined();
+});
+
+it('a damaged list of started workflows is told: as none, one that runs would be started again', async () => {
+  const layout = await layoutOf('workflows');
+  const remember = () =>
+    rememberStarted({ layout, clock: { now: () => 0 } as never }, 0, { configId: 'c' } as never, { id: 'r' } as never);
+  await remember();
+  await writeFile(layout.startedWorkflows, '{}');
+  await expect(remember()).rejects.toMatchObject(unreadable);
+  await forgetStarted(layout);
+});
