@@ -231,6 +231,68 @@ describe('the next column map', () => {
   });
 });
 
+describe('an increment is not enough', () => {
+  const first = next(undefined, [wanted('score', 'BIGINT'), wanted('none', 'BIGINT', { isDropped: true })]);
+
+  it.each([
+    ['a column is one too many', { isDropped: true }, '"score" is one column too many', ['score']],
+    ['its tracking changes', { isTracked: false }, '`track` of "score"', []],
+    ['its name changes', { as: 'points' }, 'name of "score"', ['score']],
+    ['its rule changes', { rule: 'other' }, 'rule of "score"', ['score']],
+  ])('if %s', (_, change, why, clear) => {
+    const after = next(recorded(first), [
+      wanted('score', 'BIGINT', change),
+      wanted('none', 'BIGINT', { isDropped: true }),
+    ]);
+    expect([after.why, after.clear]).toEqual([[why], clear]);
+  });
+
+  it('but for a dropped column it is, whether the column leaves the stream or stays', () => {
+    for (const columns of [[], [wanted('none', 'VARCHAR', { isDropped: true, isTracked: false })]])
+      expect(next(recorded(first), [wanted('score', 'BIGINT'), ...columns]).why).toEqual([]);
+  });
+});
+
+it('a column that once had integers beyond 2^53 never becomes one of doubles', () => {
+  const long = next(undefined, [wanted('n', 'BIGINT', { isSafe: false })]);
+  const short = next(recorded(long), [wanted('n', 'BIGINT')]);
+  expect(next(recorded(short), [wanted('n', 'DOUBLE')])).toMatchObject({ widen: [], add: [{ name: 'n__text' }] });
+});
+
+it('members that become doubles are safe only if no integer was beyond 2^53, whichever member it is', () => {
+  const [from, to] = ['STRUCT("a" BIGINT, "b" VARCHAR)', 'STRUCT("a" DOUBLE, "b" VARCHAR)'];
+  const types = { holds: (one: ColumnType, other: ColumnType) => one === other, widens: () => true };
+  const placed = (isSafe: boolean) =>
+    next(recorded(next(undefined, [wanted('o', from, { isSafe })])), [wanted('o', to)], { types }).widen;
+  expect([placed(true).length, placed(false).length]).toEqual([1, 0]);
+});
+
+it('a delivery that was cut short has widened its columns already', () => {
+  const first = recorded(next(undefined, [wanted('n', 'BIGINT')]));
+  const pending = { load: '1:cut', fresh: false, added: [], widened: [['n', 'DOUBLE']], since: '' };
+  const after = next({ ...first, pending } as unknown as Before, [wanted('n', 'DOUBLE')]);
+  expect([after.widen, target(after, 'n')?.kind]).toEqual([[], 'DOUBLE']);
+});
+
+it('a table that is taken over gives its columns to those of their name and type, and to a key of any type', () => {
+  const asked: unknown[] = [];
+  const claims: MapTask['claims'] = (name, { kind }, isKey) =>
+    asked.push([name, kind, isKey]) > 0 && name !== 'n__text';
+  const taken = next(undefined, [wanted('n', 'BIGINT')], { claims });
+  expect([taken.add, asked]).toEqual([
+    [],
+    [
+      ['id', 'text', true],
+      ['n', 'int64', false],
+    ],
+  ]);
+  const other = next(recorded(taken), [wanted('n', 'VARCHAR')], {
+    claims,
+    types: { holds: (one, to) => one === to, widens: () => false },
+  });
+  expect([other.add, asked.at(-1)]).toEqual([[{ name: 'n__text', kind: 'VARCHAR' }], ['n__text', 'text', false]]);
+});
+
 describe('a column whose type changes', () => {
   const names = ['BOOLEAN', 'BIGINT', 'HUGEINT', 'DOUBLE', 'DECIMAL(10,2)', 'DECIMAL(30,0)', 'VARCHAR', 'JSON', 'DATE'];
   const all = [...names, 'TIMESTAMP WITH TIME ZONE', 'BIGINT[]', 'DOUBLE[]', 'STRUCT("a" BIGINT)'];
