@@ -16,7 +16,7 @@ import {
   type TargetTable,
 } from '../../src/sdk/index.js';
 import { errnoOf } from './errors.js';
-import { columnDefinition, identifier } from './types.js';
+import { columnDefinition, identifier, isNarrower } from './types.js';
 
 /** If others lock a table or a row for longer than this, the load is repeated. */
 export const lockSeconds = 60;
@@ -140,6 +140,7 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
       create: [`CREATE TEMPORARY TABLE ${stageName} ${definition(table, stagedColumns(columns))}`],
       drop: [`DROP TEMPORARY TABLE IF EXISTS ${stageName}`],
     }),
+    isNarrower,
     merge: (task) => merge(dialect, task),
     briefly: {
       begin: `SET SESSION lock_wait_timeout = ${briefSeconds}`,

@@ -55,6 +55,13 @@ export function isTypeOf(found: string, mapped: string): boolean {
   return plain === mapped || (mapped === 'json' && plain === 'longtext');
 }
 
+/** Whether a person has given a column a type in which some values of the mapped type are too large or too long. */
+export function isNarrower(found: string, mapped: string): boolean {
+  if (mapped === 'bigint') return /^(tiny|small|medium)?int\b/.test(found);
+  if (mapped === 'longtext') return !found.startsWith('longtext collate utf8mb4') && /^\w*(char|text)\b/.test(found);
+  return mapped.startsWith('decimal') && found.startsWith('decimal') && found !== mapped;
+}
+
 /** Most bytes of an InnoDB key, all of its columns together. */
 const keyBytes = 3072;
 /** Most bytes of a key column other than a text: a decimal of 39 digits. */

@@ -6,6 +6,7 @@ import {
   sqlText,
   stagedColumns,
 } from '../../src/sdk/index.js';
+import { isNarrower } from './types.js';
 
 /** The same texts as `canonicalText`; jsonb has its own layout, so it is compared with the staged value. */
 const canonical = canonicalTexts((column) => `${column}::text`, {
@@ -50,6 +51,7 @@ export function postgresDialect(schema: string): SqlDialect {
       create: [`CREATE TEMP TABLE _cdsync_stage (${definitions({ identifier }, stagedColumns(columns))})`],
       drop: ['DROP TABLE IF EXISTS pg_temp._cdsync_stage'],
     }),
+    isNarrower,
     afterStage: (stage) => [`ANALYZE ${stage}`],
     // Not with the table: one sort is cheaper than a million inserts into an index.
     afterFill: ({ name, key, isKeyed }) =>

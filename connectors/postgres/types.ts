@@ -14,3 +14,10 @@ export const mapColumn = mapsColumns({
   date: 'date',
   json: { type: 'jsonb', as: 'JSON', limits },
 });
+
+/** Whether a person has given a column a type in which some values of the mapped type are too large or too long. */
+export function isNarrower(found: string, mapped: string): boolean {
+  if (mapped === 'bigint') return found === 'smallint' || found === 'integer';
+  if (mapped === 'text') return found.startsWith('character varying(');
+  return mapped.startsWith('numeric') && found.startsWith('numeric(') && found !== mapped;
+}

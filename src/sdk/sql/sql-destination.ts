@@ -32,7 +32,7 @@ import {
   tableState,
   writeRecord,
 } from './state-rows.js';
-import { deleteUpdateInsert, isLive, withDefaults } from './statements.js';
+import { deleteUpdateInsert, isLive, stageOf, withDefaults } from './statements.js';
 import { sumRows } from './sum-rows.js';
 import { tryFunctions } from './try-functions.js';
 
@@ -155,7 +155,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
       // Before the intent, which names this load in place of the one that was cut short.
       const undone = await this.#undo(load);
       const isFilled = load.write.type === 'fill' && this.dialect.stagesAll !== true;
-      const stage = isFilled ? undefined : this.dialect.stage(load.table, load.data.columns);
+      const stage = isFilled ? undefined : stageOf(this.dialect, load, this.#found.get(load.table.name));
       let committed: Committed;
       try {
         this.#left = [...this.#left, ...(stage?.drop ?? [])];

@@ -1,6 +1,6 @@
 import type { ColumnType } from '../column-type.js';
 import type { Load, LoadColumn, TableColumn, TargetTable } from '../load.js';
-import type { Change, MergeTask, SqlDialect } from './dialect.js';
+import type { Change, FoundColumns, MergeTask, SqlDialect, Stage } from './dialect.js';
 
 /** Names in quotes, separated by commas. @param prefix such as an alias and a point */
 export function nameList(dialect: SqlDialect, names: readonly string[], prefix = ''): string {
@@ -15,6 +15,21 @@ export function definitions({ identifier }: Pick<SqlDialect, 'identifier'>, colu
 /** The columns of a table for staged rows. */
 export function stagedColumns(columns: readonly LoadColumn[]): TableColumn[] {
   return columns.map(({ name, targetType: type }) => ({ name, type }));
+}
+
+/**
+ * The stage of a load. If a person has narrowed a column of the table, the staged one is as narrow: so the server names each value
+ * that it cannot hold, and does not refuse all rows.
+ */
+export function stageOf(dialect: SqlDialect, { table, data, change }: Load, found: FoundColumns | undefined): Stage {
+  const types = new Map((change.create ? [] : (found?.columns ?? [])).map(({ name, type }) => [name, type]));
+  for (const name of [...table.key, ...change.widen.map((column) => column.name)]) types.delete(name);
+  const columns = data.columns.map((column) => {
+    const type = types.get(column.name);
+    const isNarrower = type !== undefined && dialect.isNarrower?.(type, column.targetType) === true;
+    return isNarrower ? { ...column, targetType: type } : column;
+  });
+  return dialect.stage(table, columns);
 }
 
 /** A dialect with the usual statements for all that it leaves out. */

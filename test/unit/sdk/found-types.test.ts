@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import duckdb from '../../../connectors/duckdb/index.js';
+import { isNarrower as isNarrowerMysql } from '../../../connectors/mysql/types.js';
 import postgres from '../../../connectors/postgres/index.js';
+import { isNarrower as isNarrowerPostgres } from '../../../connectors/postgres/types.js';
 import { quoteIdentifier } from '../../../src/core/sql.js';
 import { declaredTypeOf } from '../../../src/delivery/table/found-type.js';
 import { isSameDuckdbType, parseColumnType } from '../../../src/sdk/column-type.js';
@@ -61,3 +63,29 @@ it('a type that a person chose is known if the destination has it for one of the
     ...[undefined, undefined],
   ]);
 });
+
+it.each([
+  ['postgres', isNarrowerPostgres, 'integer', 'bigint', true],
+  ['postgres', isNarrowerPostgres, 'bigint', 'bigint', false],
+  ['postgres', isNarrowerPostgres, 'numeric', 'bigint', false],
+  ['postgres', isNarrowerPostgres, 'character varying(3)', 'text', true],
+  ['postgres', isNarrowerPostgres, 'uuid', 'text', false],
+  ['postgres', isNarrowerPostgres, 'numeric(5,2)', 'numeric(9,2)', true],
+  ['postgres', isNarrowerPostgres, 'numeric(9,2)', 'numeric(9,2)', false],
+  ['postgres', isNarrowerPostgres, 'integer', 'double precision', false],
+  ['mysql', isNarrowerMysql, 'smallint(6)', 'bigint', true],
+  ['mysql', isNarrowerMysql, 'int', 'bigint', true],
+  ['mysql', isNarrowerMysql, 'bigint(20)', 'bigint', false],
+  ['mysql', isNarrowerMysql, 'varchar(3) collate utf8mb4_nopad_bin', 'longtext', true],
+  ['mysql', isNarrowerMysql, 'longtext collate utf8mb3_general_ci', 'longtext', true],
+  ['mysql', isNarrowerMysql, 'longtext collate utf8mb4_nopad_bin', 'longtext', false],
+  ['mysql', isNarrowerMysql, 'longtext collate utf8mb4_bin', 'json', false],
+  ['mysql', isNarrowerMysql, 'decimal(5,2)', 'decimal(9,2)', true],
+  ['mysql', isNarrowerMysql, 'decimal(9,2)', 'decimal(9,2)', false],
+  ['mysql', isNarrowerMysql, 'int', 'double', false],
+] as const)(
+  '%s: a column altered by a person is narrower, and its values are written alike: %o %s for %s: %s',
+  (_, isNarrower, found, mapped, is) => {
+    expect(isNarrower(found, mapped)).toBe(is);
+  },
+);

@@ -148,6 +148,35 @@ describe('a load in a database whose DDL commits at once', () => {
     expect(statements.filter((sql) => sql.includes("'before'"))).toEqual([]);
   });
 
+  it.each([
+    ['a column that a person has narrowed', {}, 'VARCHAR(3)'],
+    [
+      'not one that this load widens',
+      { change: { drop: false, create: false, add: [], widen: [{ ...id, name: 'n' }] } },
+      'VARCHAR',
+    ],
+    ['not one of a table that is made again', { change: { drop: true, create: true, add: [], widen: [] } }, 'VARCHAR'],
+  ])(
+    'stages in the type of the table, so that the server names each value that it cannot hold: %s',
+    async (_, load, type) => {
+      class Narrowed extends Noting {
+        protected override async find(): Promise<FoundColumns> {
+          const columns = ['id', 'n'].map((name) => ({ name, type: 'VARCHAR(3)' }));
+          return { columns, comment: null };
+        }
+      }
+      const session = new NotingSession();
+      const isNarrower: SqlDialect['isNarrower'] = (found, mapped) => found === 'VARCHAR(3)' && mapped === 'VARCHAR';
+      const destination = new Narrowed({ ...duckdbDialect('cdp'), isNarrower }, session);
+      const { data } = loadOf();
+      const columns = ['id', 'n'].map((name) => ({ ...data.columns[0], name })) as unknown as typeof data.columns;
+      await destination.describe('people');
+      await destination.load(loadOf({ ...load, data: { ...data, columns } }));
+      const staged = session.statements.find((sql) => /^CREATE .*_cdsync_stage/.test(sql));
+      expect(staged).toContain(`("id" VARCHAR, "n" ${type})`);
+    },
+  );
+
   it('neither announces nor stamps an increment', async () => {
     const statements = await statementsOf(loadOf());
     expect(statements.filter((sql) => /intent|COMMENT/.test(sql))).toEqual([]);
