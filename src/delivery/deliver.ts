@@ -113,7 +113,8 @@ class Delivering {
     // A stream that has no feed, or a broken one, says so itself.
     const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream).catch(() => undefined)));
     const leaves = feeds.reduce((sum, feed) => sum + (feed === undefined ? 0 : countLeaves(feed.columns)), 0);
-    const asked = { leaves, destinations, hasOwn: 'memory_mb' in this.#request.destination.connector.options };
+    const { options, kind } = this.#request.destination.connector;
+    const asked = { leaves, destinations, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
     const share = deliveryShare(resources, asked);
     return memory.within(share.takenMb, async () => {
       this.#memoryMb = share.connectorMb;

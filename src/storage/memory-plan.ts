@@ -193,11 +193,15 @@ const deliveredMbPerLeaf = 1;
 /** A row with more leaves than this is delivered by one thread, because each thread has its own values. */
 const leavesOfThreads = 100;
 
+/** In MB, for each thread that sorts rows of files on disk. With 80 for each of two, DuckDB fails; with 240 for both, it does not. */
+const sortingMbPerThread = 150;
+
 /**
  * The share of a stream's delivery.
  * @param leaves of the stream's columns
  * @param destinations that are loaded in parallel if their shares allow it
  * @param hasOwn whether the connector has a separate DuckDB
+ * @param sorts whether all rows are sorted
  */
 export function deliveryShare(
   resources: Resources,
@@ -205,17 +209,19 @@ export function deliveryShare(
     leaves,
     destinations,
     hasOwn,
-  }: { readonly leaves: number; readonly destinations: number; readonly hasOwn: boolean },
+    sorts = false,
+  }: { readonly leaves: number; readonly destinations: number; readonly hasOwn: boolean; readonly sorts?: boolean },
 ): DeliveryShare {
   const { deliveriesMb } = planMemory(resources);
   const instances = hasOwn ? 2 : 1;
   const needed = Math.min(deliveriesMb, leastMb) + leaves * deliveredMbPerLeaf;
   const share = Math.max(needed, Math.floor(deliveriesMb / destinations / instances));
   const limit = Math.max(needed, Math.floor(share * countedShare));
+  const most = sorts ? Math.floor(limit / sortingMbPerThread) : resources.threads;
   return {
     takenMb: Math.min(deliveriesMb, share * instances),
     ownMb: Math.ceil(limit / countedShare),
     connectorMb: limit,
-    threads: leaves > leavesOfThreads ? 1 : resources.threads,
+    threads: leaves > leavesOfThreads ? 1 : Math.max(1, Math.min(resources.threads, most)),
   };
 }

@@ -110,6 +110,12 @@ describe('memory_mb is one figure', () => {
     expect(share(3, 5000, true)).toEqual([568, 5128, 1]);
   });
 
+  test('and rows are sorted by as many threads as have the memory for it', () => {
+    const threads = (memoryMb: number) =>
+      deliveryShare({ memoryMb, threads: 4 }, { destinations: 1, leaves: 30, hasOwn: false, sorts: true }).threads;
+    expect([128, 256, 512, 768, 1200].map(threads)).toEqual([1, 1, 1, 3, 4]);
+  });
+
   test('and the limits grow with tables of more than 500 columns', () => {
     const limits = (widestColumns: number) =>
       Object.values(planMemory({ memoryMb: 768, threads: 3 }, { widestColumns }).duckdb).map(
