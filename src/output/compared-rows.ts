@@ -1,6 +1,6 @@
 import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
-import { comparable, slicesOf, storedRowBytes } from '../snapshot/large-rows.js';
+import { comparable, rangesOf, storedRowBytes } from '../snapshot/large-rows.js';
 
 /** A published snapshot, queried with SQL. */
 export interface Queried {
@@ -44,7 +44,7 @@ export function hasKeys(key: readonly string[], keys: readonly string[]): string
 /**
  * The rows of a stream with large texts that may differ, as temporary tables. The views of its past hold each version of each text in
  * memory: here they give keys and runs, and the tables give the rows, a few at a time.
- * @param keys texts of keys: only their rows, with all values. Left out, all rows that may differ, with what is enough to compare them
+ * @param keys texts of keys: only their rows, with all values. Left out, all rows that may differ, with hashes of texts
  */
 export async function largeSides(
   published: Queried,
@@ -81,13 +81,13 @@ export async function largeSides(
   for (const [table, condition] of sources) {
     const where = `${condition} AND (${id}) IN (SELECT (${id}) FROM _cdsync_wanted)`;
     const rowBytes = await storedRowBytes(published, table, state);
-    const slices = await slicesOf(published, { table, rowBytes, where });
-    for (const slice of slices) {
+    const ranges = await rangesOf(published, { table, rowBytes, where });
+    for (const range of ranges) {
       const part = `_cdsync_part_${parts.length}`;
-      // One statement would keep the texts of all slices until its end.
+      // One statement would keep the texts of all ranges until its end.
       await published.rows(
         `CREATE OR REPLACE TEMP TABLE ${part} AS SELECT _cdsync_side, ${values}
-         FROM (SELECT * FROM ${table} WHERE ${slice} AND ${condition}) JOIN _cdsync_wanted USING (${id})`,
+         FROM (SELECT * FROM ${table} WHERE ${range} AND ${condition}) JOIN _cdsync_wanted USING (${id})`,
       );
       parts.push(`FROM ${part}`);
     }

@@ -90,7 +90,7 @@ export async function changedValues(
   return { updated, compared, columns: found };
 }
 
-/** SQL for the columns of the key as they are, and of the others what is enough to compare them. */
+/** SQL for the columns of the key as they are, and for values that replace those of the others in a comparison. */
 function comparables(columns: readonly StoredColumn[], key: readonly string[]): string {
   const shown = ColumnSet.restore(columns).list.map(({ name, type }) => {
     const value = quoteIdentifier(name);

@@ -123,7 +123,7 @@ const smallBlockBytes = 16_384;
 /**
  * Opens the store, and gives it small blocks if its tables have many columns, for DuckDB takes a block for each column while it writes: 5,000
  * columns of one table took 1.5 GB with the usual ones. 20 tables of 33 columns took 820 MB for a few changes, and take 330 MB and a
- * quarter less CPU time; a large table takes up to a tenth more of it. Of a store of many tables, only what is attached takes memory.
+ * quarter less CPU time; a large table takes up to a tenth more of it. Of a store of many tables, only attached files take memory.
  * @param widths the columns of each stream
  */
 export async function openFitted(

@@ -8,7 +8,7 @@ import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
 import { nextCommitTime, recordCommitTime } from './history.js';
-import { rowBytesOf, slicesOf, storedRowBytes } from './large-rows.js';
+import { rangesOf, rowBytesOf, storedRowBytes } from './large-rows.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -141,7 +141,7 @@ export async function heldTexts(
   const sources: string[] = [];
   for (const table of [storeTable(stream), changesTable(stream), beforeTable(stream)]) {
     const rowBytes = texts.length === 0 ? 0 : await storedRowBytes(session, table, state);
-    for (const slice of await slicesOf(session, { table, rowBytes })) sources.push(`${table} WHERE ${slice}`);
+    for (const range of await rangesOf(session, { table, rowBytes })) sources.push(`${table} WHERE ${range}`);
   }
   const whole = new Set<string>();
   const parts = new Set<string>();

@@ -17,8 +17,8 @@ async function numberOf(session: Asked, sql: string): Promise<number> {
 /** DuckDB reads this number of a table's rows together, whatever their size. */
 export const vectorRows = 2048;
 
-/** A slice of a table has about this many bytes. */
-const sliceBytes = 32_000_000;
+/** A range of a table has about this many bytes. */
+const rangeBytes = 32_000_000;
 
 /**
  * Bytes of a row in the row group with the largest ones, on average.
@@ -37,15 +37,15 @@ export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<nu
 
 /** How many rows of that many bytes to read together. */
 export function rowsTogether(rowBytes: number): number {
-  return Math.min(vectorRows, Math.max(1, Math.floor(sliceBytes / Math.max(1, rowBytes))));
+  return Math.min(vectorRows, Math.max(1, Math.floor(rangeBytes / Math.max(1, rowBytes))));
 }
 
-/** SQL for a value that can stand for a column's where two rows are compared: few bytes of a text, however large, or of what has some. */
+/** SQL for a value that replaces a column's where two rows are compared: of texts, and of lists and objects with texts, a hash. */
 export function comparable(type: string, value: string): string {
   return /VARCHAR|JSON/.test(type) ? `hash(${value})` : value;
 }
 
-/** For rows of which one vector does not fit in memory. */
+/** For rows that do not fit in memory, 2,048 of them together. */
 const hugeRowBytes = 4_000_000;
 
 /** Bytes of a stored row among its neighbours, roughly: from the table, for a stream whose files are gone. 0 if the stream has no large texts. */
@@ -67,12 +67,12 @@ export async function storedRowBytes(
 }
 
 /**
- * SQL conditions that divide a table into slices of few bytes, in the order of its rows: with each, DuckDB reads only those rows. One
+ * SQL conditions that divide a table into record ranges of few bytes, in the order of its rows: with each, DuckDB reads only those rows. One
  * without effect if the rows are small.
  * @param rowBytes of {@link rowBytesOf}
  * @param where which rows are wanted
  */
-export async function slicesOf(
+export async function rangesOf(
   session: Asked,
   { table, rowBytes, where = 'true' }: { readonly table: string; readonly rowBytes: number; readonly where?: string },
 ): Promise<string[]> {
@@ -83,8 +83,8 @@ export async function slicesOf(
   );
   if (span?.first == null) return ['false'];
   const [first, last] = [Number(span.first), Number(span.last)];
-  const slices: string[] = [];
+  const ranges: string[] = [];
   for (let from = first; from <= last; from += together)
-    slices.push(`rowid BETWEEN ${from} AND ${Math.min(last, from + together - 1)}`);
-  return slices;
+    ranges.push(`rowid BETWEEN ${from} AND ${Math.min(last, from + together - 1)}`);
+  return ranges;
 }

@@ -6,7 +6,7 @@ import { sha256OfFile, statOrUndefined, syncFolder } from '../core/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, type ParquetForm, writeParquet } from '../storage/parquet.js';
 import { type Feed, type FeedChanges, filesOf, readFeed, withColumns, withoutRepeats, writeFeed } from './feed.js';
-import { slicesOf, storedRowBytes } from './large-rows.js';
+import { rangesOf, storedRowBytes } from './large-rows.js';
 import { changesOfRun } from './rewrite-changes.js';
 import { newFile } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -81,8 +81,8 @@ async function restoreStream(
     const path = `snapshot/${runId}/00001.parquet`;
     const table = storeTable(stream);
     const rowBytes = await storedRowBytes(store.session, table, state);
-    const slices = await slicesOf(store.session, { table, rowBytes });
-    const query = slices.map((slice) => `SELECT ${selected} FROM ${table} WHERE ${slice}`).join(' UNION ALL ');
+    const ranges = await rangesOf(store.session, { table, rowBytes });
+    const query = ranges.map((range) => `SELECT ${selected} FROM ${table} WHERE ${range}`).join(' UNION ALL ');
     const form = formOf(rowBytes);
     snapshot = [await rewriteFromStore(store, layout, query, { name: `${stream}.parquet`, path, form })];
   }

@@ -8,7 +8,7 @@ import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
 import { readFeed } from './feed.js';
 import { runsWithChanges } from './history.js';
-import { rowBytesOf, slicesOf } from './large-rows.js';
+import { rangesOf, rowBytesOf } from './large-rows.js';
 import { newFile, snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { changesTable } from './store-tables.js';
@@ -21,9 +21,9 @@ export async function changesOfRun(
 ): Promise<string> {
   const table = changesTable(stream);
   const where = `_run_id = ${sqlText(runId)}`;
-  const slices = await slicesOf(session, { table, rowBytes, where });
+  const ranges = await rangesOf(session, { table, rowBytes, where });
   const select = `SELECT _op, _run_id, _synced_at, ${widen(columns, columns, 'file')} FROM ${table} WHERE ${where}`;
-  return slices.map((slice) => `${select} AND ${slice}`).join(' UNION ALL ');
+  return ranges.map((range) => `${select} AND ${range}`).join(' UNION ALL ');
 }
 
 interface ChangesOfRun {

@@ -30,10 +30,10 @@ function pathOf(layout: JobLayout): string {
 
 const file: StateFile<Approvals> = {
   schema,
-  hint: 'remove it; what was approved is held once more, and approved once more: cdsync approve',
+  hint: 'remove it; approved changes that break a limit again are then held again: cdsync approve',
 };
 
-/** @throws {CdsyncError} `state_unreadable`: without it, what was approved would be held again without a word */
+/** @throws {CdsyncError} `state_unreadable`: taken for none, it would hold approved changes again without a word */
 async function read(layout: JobLayout): Promise<Approvals> {
   return (await readStateFile(pathOf(layout), file)) ?? { version: 1, streams: [], accepted: {} };
 }

@@ -21,7 +21,7 @@ async function layoutOf(job: string): Promise<JobLayout> {
 
 const unreadable = { code: 'state_unreadable', hint: expect.stringContaining('remove') };
 
-it('damaged approvals are told: as none, what was approved would be held again', async () => {
+it('damaged approvals are an error: taken for none, they would hold approved changes again', async () => {
   const layout = await layoutOf('approvals');
   await addFollowing(layout, ['members']);
   expect(await approvedFor(layout, 'members')).toMatchObject({ follows: true });
@@ -41,7 +41,7 @@ it.each(['a text', 'a folder'])('a note that erased values must leave the files 
   expect(await removalOwedSince(layout)).toBeUndefined();
 });
 
-it('a damaged list of started workflows is told: as none, one that runs would be started again', async () => {
+it('a damaged list of started workflows is an error: taken for an empty one, it would start one a second time', async () => {
   const layout = await layoutOf('workflows');
   const remember = () =>
     rememberStarted({ layout, clock: { now: () => 0 } as never }, 0, { configId: 'c' } as never, { id: 'r' } as never);
