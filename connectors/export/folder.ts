@@ -17,6 +17,7 @@ import {
 import type { FoundFile, PutTask, Store } from './place.js';
 
 type SystemError = NodeJS.ErrnoException;
+const isFolder = ['a folder has the name of the file, or its temporary name', 'correct `file` or `temporary`'] as const;
 const noLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
 /** A folder of this machine, or one that is mounted. */
@@ -127,7 +128,8 @@ export class FolderStore implements Store {
         ENAMETOOLONG: ['a name is too long for that folder', 'shorten `file`'],
         ENOTDIR: [`${this.#root} is not a folder, or a part of the name is a file`, 'correct `path` or `file`'],
         EEXIST: [`${this.#root} is not a folder`, 'correct `path`'],
-        EISDIR: ['a folder has the name of the file', 'correct `file`'],
+        EISDIR: isFolder,
+        ERR_FS_EISDIR: isFolder,
       };
       const [message, hint] = reasons[code] ?? [`a file in ${this.#root} could not be written (${code})`, undefined];
       throw loadRefused(message, { hint, cause: error });

@@ -54,6 +54,16 @@ it('writes through no link that has the temporary name, and over no file that ge
   expect([await text(other), await text(join(place, 'list.csv'))]).toEqual(Array(2).fill('of another writer\n'));
 });
 
+it.each(['list.csv', '.list.csv.part'])('says that a folder has the name %s', async (name) => {
+  await mkdir(join(folder, 'place', name), { recursive: true });
+  const put = new FolderStore(join(folder, 'place'), 0o640).put({
+    ...{ local: join(folder, 'local'), name: 'list.csv', temporary: '.list.csv.part', replaces: true },
+    file: { name: 'list.csv', bytes: 4, sha256: '', md5: '' },
+    ...{ isTried: false, refused: async () => undefined, uploaded: async () => undefined },
+  });
+  await expect(put).rejects.toThrow('a folder has the name of the file, or its temporary name');
+});
+
 /** The address of a folder, as the state of an export has it. */
 const addressOf = (place: string) => createHash('sha256').update(place).digest('hex').slice(0, 16);
 
