@@ -48,7 +48,7 @@ it.each([
   expect(removesValues({ erase: [], clear: [], empty: [], isReload: false, ...parts } as unknown as Load)).toBe(is);
 });
 
-it('a merge updates only rows that differ if it has all rows, and none of a table that is only its key', () => {
+it('a merge updates only rows that differ if it has all rows, and changes no table that is only its key', () => {
   const dialect = { identifier: (name: string) => name } as unknown as SqlDialect;
   const of = (names: readonly string[], isReload: boolean) => {
     const columns = names.map((name) => ({ name, kind: { kind: 'text' } }));
