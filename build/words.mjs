@@ -61,6 +61,8 @@ const rules = {
     /\b(?:Division|Ledger\w*|MeetingPlace|OwnerRole|MemberRole|SharingRole|Sharers?|sharers|LedgerAway|Claim)\b/g,
     'lease table, participant',
   ],
+  limits: [/\b(?:most|least|fewest|longest(?!First)|shortest(?!Float))[A-Z]\w*/g, 'max…, min…'],
+  refuse: [/\brefuse(?!All\b|Removals\b)[A-Z]\w*/g, 'assert…, which throws, or check…, which returns findings'],
   night: [/\bnights?\b/gi, 'run, incremental run'],
   room: [/\brooms?\b/gi, 'folder, memory'],
 };
@@ -71,7 +73,7 @@ const scopes = {
   docs: { roots: ['docs', 'connectors', 'README.md', 'CONTRIBUTING.md', 'SECURITY.md'], ending: /\.md$/ },
 };
 const baseline = join(import.meta.dirname, 'words.json');
-const mostLines = 400;
+const maxLines = 400;
 
 function filesOf(path, ending) {
   if (!existsSync(path)) return [];
@@ -92,7 +94,7 @@ function wordCounts(texts) {
 
 /** Files of `src` and `connectors` that are too long, and exports whose name is in no other file. */
 function structure(code, tests) {
-  const long = [...code].filter(([, text]) => text.split('\n').length > mostLines + 1).map(([file]) => file);
+  const long = [...code].filter(([, text]) => text.split('\n').length > maxLines + 1).map(([file]) => file);
   const words = new Map();
   for (const [file, text] of [...code, ...tests])
     for (const word of new Set(text.match(/[A-Za-z_$][\w$]*/g) ?? []))
@@ -123,7 +125,7 @@ function print(files) {
             const line = text.slice(0, match.index).split('\n').length;
             process.stdout.write(`${file}:${line}: ${name}: ${match[0]}\n`);
           }
-  for (const file of long) process.stdout.write(`${file}: above ${mostLines} lines\n`);
+  for (const file of long) process.stdout.write(`${file}: above ${maxLines} lines\n`);
   for (const each of unused) process.stdout.write(`${each}: imported nowhere\n`);
 }
 

@@ -96,7 +96,7 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
       };
     },
     // One MERGE does everything: a query is billed by the bytes that it reads.
-    merge: (task) => [{ sql: mergeSql(dialect, task, absentClauses(task)), counts: 'balance' }],
+    merge: (task) => [{ sql: mergeSql(dialect, task, absentClauses(task)), rowEffect: 'balance' }],
     comment: (name, text) => [`ALTER TABLE ${identifier(name)} SET OPTIONS (description = ${literal(text)})`],
   };
   return dialect;

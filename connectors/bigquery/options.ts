@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Finding, option, path, secret, verbatim } from '../../src/sdk/index.js';
+import { type OptionProblem, option, path, secret, verbatim } from '../../src/sdk/index.js';
 
 export const bigqueryOptions = {
   project: option(z.string().regex(/^[a-z][a-z0-9.:-]*[a-z0-9]$/), {
@@ -29,7 +29,7 @@ export const bigqueryOptions = {
 };
 
 /** Rules between the options. */
-export function checkOptions(value: unknown): readonly Finding[] {
+export function checkOptions(value: unknown): readonly OptionProblem[] {
   const options = value as Partial<Record<keyof typeof bigqueryOptions, unknown>>;
   if (options.key_file === undefined || options.credentials === undefined) return [];
   return [{ path: ['credentials'], message: 'there is also a `key_file`: give only one of the two' }];

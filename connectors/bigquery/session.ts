@@ -149,7 +149,7 @@ export class Session implements SqlSession {
     return Number(insertedRowCount) + Number(updatedRowCount) + Number(deletedRowCount);
   }
 
-  async balance(query: string): Promise<number> {
+  async netRowChange(query: string): Promise<number> {
     const { insertedRowCount = 0, deletedRowCount = 0 } = await this.#changed(query);
     return Number(insertedRowCount) - Number(deletedRowCount);
   }
@@ -183,7 +183,7 @@ export class Session implements SqlSession {
     for (const { session } of stages) {
       // It may have ended.
       const id = String(session).replaceAll('"', '');
-      await this.tidy(`CALL BQ.ABORT_SESSION(${literal(id)})`).catch(() => undefined);
+      await this.cleanUp(`CALL BQ.ABORT_SESSION(${literal(id)})`).catch(() => undefined);
     }
     this.#left = stages.map(({ name }) => String(name));
   }
@@ -231,10 +231,10 @@ export class Session implements SqlSession {
 
   /** Also after a stop. */
   async rollback(): Promise<void> {
-    await this.tidy('ROLLBACK TRANSACTION');
+    await this.cleanUp('ROLLBACK TRANSACTION');
   }
 
-  async tidy(query: string): Promise<number> {
+  async cleanUp(query: string): Promise<number> {
     await this.#query(query, (job) => job.getQueryResults());
     return 0;
   }
@@ -246,6 +246,6 @@ export class Session implements SqlSession {
   }
 
   async close(): Promise<void> {
-    if (this.#session !== undefined) await this.tidy('CALL BQ.ABORT_SESSION()').catch(() => undefined);
+    if (this.#session !== undefined) await this.cleanUp('CALL BQ.ABORT_SESSION()').catch(() => undefined);
   }
 }

@@ -1,4 +1,9 @@
-import { type DestinationCheck, type DestinationContext, describeTables, type Lack } from '../../src/sdk/index.js';
+import {
+  type DestinationCheck,
+  type DestinationContext,
+  describeTables,
+  type MissingRight,
+} from '../../src/sdk/index.js';
 import { grantHint, neededRights } from './errors.js';
 import { clickhouseSession, openClickhouse } from './load.js';
 import type { clickhouseOptions } from './options.js';
@@ -18,7 +23,7 @@ export async function checkClickhouse(
 ): Promise<DestinationCheck> {
   const { database, username: user } = context.options;
   const session = clickhouseSession(context);
-  const lacks: Lack[] = [];
+  const lacks: MissingRight[] = [];
   try {
     const [about] = await session.rows('SELECT version() AS version');
     const missing: string[] = [];

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import {
+  assertHttps,
   type DestinationContext,
   type FoundColumns,
   type Load,
   loadRefused,
   notATable,
   orClose,
-  refuseHttp,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -50,7 +50,7 @@ class ClickhouseDestination extends SqlDestination<Session> {
   }
 
   override async load(load: Load): Promise<void> {
-    this.#refuseEngine(load);
+    this.#assertEngine(load);
     await this.session.stopOthers();
     await super.load(load);
   }
@@ -63,7 +63,7 @@ class ClickhouseDestination extends SqlDestination<Session> {
   }
 
   /** A log in a table that keeps one row of each key would lose rows. Any other table is replaced by a reload. */
-  #refuseEngine({ table: { name, isKeyed }, change }: Load): void {
+  #assertEngine({ table: { name, isKeyed }, change }: Load): void {
     if (isKeyed || change.create || !this.#keepLast.has(name)) return;
     throw loadRefused(`table "${name}" keeps one row of each key; mode append needs a table that keeps all rows`, {
       hint: 'give the stream another table with `table:`',
@@ -78,7 +78,7 @@ export function clickhouseSession({
   job,
   signal,
 }: DestinationContext<typeof clickhouseOptions>): Session {
-  refuseHttp(new URL(options.url), options.password !== undefined && 'the password and all rows', options.allowHttp);
+  assertHttps(new URL(options.url), options.password !== undefined && 'the password and all rows', options.allowHttp);
   return new Session(options, `cdsync-${job}-${destination}`, signal);
 }
 

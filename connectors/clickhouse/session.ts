@@ -130,7 +130,7 @@ export class Session implements SqlSession {
     return 0;
   }
 
-  async tidy(query: string): Promise<number> {
+  async cleanUp(query: string): Promise<number> {
     await this.#command(query, { abort_signal: never });
     return 0;
   }

@@ -1,6 +1,7 @@
 import { chmod, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import {
+  assertNoFalseFunctions,
   CdsyncError,
   connectDuckdb,
   type DestinationContext,
@@ -10,7 +11,6 @@ import {
   makeFolders,
   memoryLimit,
   quoteIdentifier,
-  refuseFalseFunctions,
   SqlDestination,
   sqlText,
   type TableDestination,
@@ -47,7 +47,7 @@ export async function openDuckdb(context: DestinationContext<typeof duckdbOption
     const isAbsent = isNew && isReadOnly;
     const database = isAbsent ? { path: ':memory:' } : { path, isShared: true };
     const connected = await connectDuckdb(database, async (opened) => {
-      await refuseFalseFunctions(opened, path);
+      await assertNoFalseFunctions(opened, path);
       await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);

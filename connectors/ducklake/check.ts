@@ -4,7 +4,7 @@ import {
   type DestinationContext,
   describeTables,
   isThere,
-  type Lack,
+  type MissingRight,
   orClose,
   quoteIdentifier,
   sqlText,
@@ -21,7 +21,7 @@ const needed = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
 interface PostgresFindings {
   readonly hasLake: boolean;
-  readonly lacks: readonly Lack[];
+  readonly lacks: readonly MissingRight[];
 }
 
 /** Asks PostgreSQL itself: DuckLake reports missing rights only when it writes. */
@@ -41,11 +41,11 @@ async function lookAtPostgres(session: LakeSession, context: Context): Promise<P
   const [row = {}] = await session.rows(`SELECT * FROM postgres_query('asked', ${sqlText(query)})`);
   await session.run('DETACH asked');
   const grantee = `TO ${quoteIdentifier(String(row.who))}`;
-  const grant = (message: string, statement: string): Lack => ({
+  const grant = (message: string, statement: string): MissingRight => ({
     message,
     hint: `an owner can grant it: ${statement};`,
   });
-  const lacks: Lack[] = [];
+  const lacks: MissingRight[] = [];
   const on = quoteIdentifier(schema);
   if (Number(row.schemas) === 0 && row.creates !== true)
     lacks.push(
@@ -69,7 +69,7 @@ async function lookAtPostgres(session: LakeSession, context: Context): Promise<P
 }
 
 /** Describes the tables, and looks whether the folder of the lake's files may be written. */
-async function lookAtLake(context: Context, tables: readonly string[]): Promise<Lack[]> {
+async function lookAtLake(context: Context, tables: readonly string[]): Promise<MissingRight[]> {
   const session = await openLake(context, 'look');
   const [row] = await orClose(session, () => session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`));
   await describeTables(Promise.resolve(new DucklakeDestination(session, context)), tables);
@@ -84,7 +84,7 @@ export async function checkLake(context: Context, tables: readonly string[]): Pr
   const data = dataPlace(options);
   const place = `${catalogPlace(options)}, schema ${options.schema}`;
   const session = await openBare(context);
-  const lacks: Lack[] = [];
+  const lacks: MissingRight[] = [];
   let hasLake: boolean;
   try {
     if (catalog.type === 'postgres') {

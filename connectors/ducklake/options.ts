@@ -2,9 +2,9 @@ import { z } from 'zod';
 import {
   choice,
   extensionsOption,
-  type Finding,
   map,
   memoryOption,
+  type OptionProblem,
   option,
   passwordOption,
   path,
@@ -85,10 +85,10 @@ const ofStores = Object.keys(s3Options);
 const ofPostgres = ['catalog_schema', 'password', 'tls'];
 
 /** Rules between the options. */
-export function checkDucklake(value: unknown): Finding[] {
+export function checkDucklake(value: unknown): OptionProblem[] {
   const options = value as Readonly<Record<string, unknown>>;
   const has = (key: string) => options[key] !== undefined;
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('data_path') && has('data_url'))
     refuse(['data_url'], 'give `data_path` or `data_url`, not both: it says where the files go');

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import type { DuckDBConnection } from '@duckdb/node-api';
 import {
+  assertNoDefinitions,
   type ConnectedDuckdb,
   connectDuckdb,
   type DestinationContext,
@@ -15,7 +16,6 @@ import {
   memoryLimit,
   orClose,
   redactor,
-  refuseDefinitions,
   Secret,
   s3Server,
   sqlText,
@@ -146,7 +146,7 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
     return reader.currentRowCount > 0;
   };
   if (catalog.type === 'duckdb' && !isNewFile && !(await isAttached()))
-    await refuseDefinitions(connection, catalog.file);
+    await assertNoDefinitions(connection, catalog.file);
   if (purpose !== 'create' || !isNewFile) {
     try {
       await attaches(purpose === 'create' ? 'use' : purpose);
@@ -166,7 +166,7 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
   if (catalog.type !== 'postgres' && isNewFile) await chmod(catalog.file, 0o600);
 }
 
-async function refuseOtherData(session: LakeSession, options: DucklakeOptions): Promise<void> {
+async function assertSameData(session: LakeSession, options: DucklakeOptions): Promise<void> {
   const wanted = dataPlace(options);
   const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
   const found = String(row?.data_path);
@@ -188,7 +188,7 @@ export async function openLake(context: Context, purpose: Purpose): Promise<Lake
     const session = new LakeSession(duckdb, shown);
     await orClose(session, async () => {
       await attachInTurn(duckdb.connection, context, purpose);
-      await refuseOtherData(session, context.options);
+      await assertSameData(session, context.options);
     });
     return session;
   } catch (error) {

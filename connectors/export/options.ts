@@ -2,9 +2,9 @@ import { z } from 'zod';
 import {
   choice,
   duration,
-  type Finding,
   flag,
   map,
+  type OptionProblem,
   objectStoreOptions,
   objectStoreRules,
   option,
@@ -261,7 +261,7 @@ const nameFacts = ['stream', 'job', 'run_id', 'date', 'time', 'sequence', 'day_s
 const markFacts = [...nameFacts.filter((name) => name !== 'part' && name !== 'op'), 'file'];
 const sizeFacts = ['rows', 'bytes', 'sha256', 'md5'];
 
-function unknownNames(written: unknown, at: (string | number)[], allowed: readonly string[]): Finding[] {
+function unknownNames(written: unknown, at: (string | number)[], allowed: readonly string[]): OptionProblem[] {
   if (typeof written !== 'string') return [];
   let columns: TextTemplate['columns'];
   try {
@@ -285,11 +285,11 @@ const onlyFor: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Rules between the options. */
-export function checkExport(value: unknown): Finding[] {
+export function checkExport(value: unknown): OptionProblem[] {
   const options = value as Raw;
   const has = (key: string) => options[key] !== undefined;
-  const findings: Finding[] = [];
-  const refuse = (where: (string | number)[], message: string, rest: Partial<Finding> = {}) =>
+  const findings: OptionProblem[] = [];
+  const refuse = (where: (string | number)[], message: string, rest: Partial<OptionProblem> = {}) =>
     findings.push({ path: where, message, ...rest });
   if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
   const scheme = /^(\w+):/.exec(String(options.url ?? ''))?.[1] ?? '';

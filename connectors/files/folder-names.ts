@@ -8,17 +8,17 @@ import {
 } from '../../src/sdk/index.js';
 
 /** Most bytes of one name in the file systems and stores in use, and of all folders of a row: a key of S3 has 1,024. */
-const longestName = 255;
-const longestNames = 700;
+const maxNameLength = 255;
+const maxNamesLength = 700;
 /** At most this number of such values is taken out of a file at once: the file is written again for each lot. */
 const maxAtOnce = 10_000;
 
 const noValue = '__HIVE_DEFAULT_PARTITION__';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are among those to escape.
-const difficult = /[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g;
+const reserved = /[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g;
 
 function hiveText(text: string): string {
-  return text.replace(difficult, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
+  return text.replace(reserved, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
 }
 
 /** The folders of a partition, in Hive's form: `country=DE/`. */
@@ -30,7 +30,7 @@ export function partitionPath(partition: Readonly<Record<string, string | null>>
 
 /** SQL for the bytes of a folder's name: each difficult character takes three. */
 function nameBytes(column: string): string {
-  const escaped = `regexp_replace(${quoteIdentifier(column)}::VARCHAR, ${sqlText(`[^${difficult.source.slice(1, -1)}]`)}, '', 'g')`;
+  const escaped = `regexp_replace(${quoteIdentifier(column)}::VARCHAR, ${sqlText(`[^${reserved.source.slice(1, -1)}]`)}, '', 'g')`;
   const value = `coalesce(strlen(${quoteIdentifier(column)}::VARCHAR) + 2 * strlen(${escaped}), ${noValue.length})`;
   return `(${Buffer.byteLength(hiveText(column)) + 1} + ${value})`;
 }
@@ -44,13 +44,13 @@ function refusals(columns: readonly string[]): { column: string; reason: string;
       { column, reason: `readers take the folder ${noValue} for NULL`, when: `${value} = ${sqlText(noValue)}` },
       {
         column,
-        reason: `the folder's name would be longer than ${longestName} bytes`,
-        when: `${nameBytes(column)} > ${longestName}`,
+        reason: `the folder's name would be longer than ${maxNameLength} bytes`,
+        when: `${nameBytes(column)} > ${maxNameLength}`,
       },
     ];
   });
-  const all = `${columns.map(nameBytes).join(' + ')} + ${columns.length} > ${longestNames}`;
-  const reason = `the names of its folders would be longer than ${longestNames} bytes`;
+  const all = `${columns.map(nameBytes).join(' + ')} + ${columns.length} > ${maxNamesLength}`;
+  const reason = `the names of its folders would be longer than ${maxNamesLength} bytes`;
   return [...each, { column: columns.at(-1) ?? '', reason, when: all }];
 }
 

@@ -29,7 +29,7 @@ export interface ReadTask {
 }
 
 /** In bytes; DuckDB allocates buffers of this size. */
-const longestRow = 16 * 1024 * 1024;
+const maxRowBytes = 16 * 1024 * 1024;
 
 /** Names that no column of the rows has: DuckDB takes a column for the table of the same name. */
 function ownNames({ columns, layout }: ReadTask): { readonly file: string; readonly f: string; readonly p: string } {
@@ -113,7 +113,7 @@ function exactLines(paths: string, file: string, columns: readonly TableColumn[]
   });
   return `(SELECT ${[...values, quoteIdentifier(file)].join(', ')} FROM (SELECT ${quoteIdentifier(file)},
     from_json(${exact.marked('json')}, ${sqlText(JSON.stringify(structure))}) AS r
-    FROM read_json_objects(${paths}, format = 'newline_delimited', maximum_object_size = ${longestRow}, filename = '${file}')))`;
+    FROM read_json_objects(${paths}, format = 'newline_delimited', maximum_object_size = ${maxRowBytes}, filename = '${file}')))`;
 }
 
 function sourceOf(task: ReadTask): string {
@@ -128,11 +128,11 @@ function sourceOf(task: ReadTask): string {
   if (format === 'jsonl') {
     const types = own.map(({ name, type }) => `${sqlText(name)}: ${sqlText(type)}`).join(', ');
     return `read_json(${paths}, format = 'newline_delimited', columns = {${types}}, hive_partitioning = false,
-      maximum_object_size = ${longestRow}, filename = '${file}')`;
+      maximum_object_size = ${maxRowBytes}, filename = '${file}')`;
   }
   return `read_csv(${paths}, header = true, all_varchar = true, union_by_name = true, delim = ',', quote = '"', escape = '"',
     nullstr = '', allow_quoted_nulls = false, comment = '', skip = 0, parallel = false, hive_partitioning = false,
-    max_line_size = ${longestRow}, buffer_size = ${2 * longestRow}, filename = '${file}')`;
+    max_line_size = ${maxRowBytes}, buffer_size = ${2 * maxRowBytes}, filename = '${file}')`;
 }
 
 /** SQL for a table of each file's path with its values of the partition columns. */

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import {
   choice,
-  type Finding,
   memoryOption,
+  type OptionProblem,
   objectStoreOptions,
   objectStoreRules,
   option,
@@ -57,10 +57,10 @@ export const filesOptions = {
 export type FilesShape = typeof filesOptions;
 
 /** Rules between the options. */
-export function checkFiles(value: unknown): Finding[] {
+export function checkFiles(value: unknown): OptionProblem[] {
   const options = value as Readonly<Record<string, unknown>>;
   const has = (key: string) => options[key] !== undefined;
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
   if (has('csv_formulas') && options.format !== 'csv') refuse(['csv_formulas'], 'only `format: csv` has it');

@@ -9,7 +9,7 @@ import type { FileStore } from './store.js';
 
 /** Most rows in one file that is written from a table. */
 const rowsInFile = 1_000_000;
-const mostPartitions = 10_000;
+const maxPartitions = 10_000;
 /** Most files on their way to the store at the same time. */
 const filesAtOnce = 8;
 
@@ -117,7 +117,7 @@ export class SetWriter {
       `SELECT ${[...values, 'min(rowid) AS "_from"', 'max(rowid) AS "_to"', 'count(*) AS "_count"'].join(', ')}
        FROM ${name} GROUP BY ${values.length === 0 ? '()' : 'ALL'} ORDER BY "_from"`,
     );
-    if (groups.length > mostPartitions) throw tooManyPartitions(partitionBy);
+    if (groups.length > maxPartitions) throw tooManyPartitions(partitionBy);
     return groups.flatMap(({ _from, _to, _count, ...partition }) => {
       if (Number(_count) === 0) return [];
       const [first, last] = [Number(_from), Number(_to)];
@@ -141,7 +141,7 @@ function cut(first: number, last: number): Range[] {
 function tooManyPartitions(columns: readonly string[]): Error {
   const names = columns.map((name) => `"${name}"`).join(', ');
   const hint = 'give `partition_by` columns with fewer values';
-  return loadRefused(`${names} would make more than ${mostPartitions} folders`, { hint });
+  return loadRefused(`${names} would make more than ${maxPartitions} folders`, { hint });
 }
 
 /** SQL for the order that {@link SetWriter.writeTable} needs. */

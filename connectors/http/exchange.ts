@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import {
+  assertHttps,
   basicLogin,
   CdsyncError,
   callAfter,
@@ -9,7 +10,6 @@ import {
   loadRefused,
   NoResponse,
   type OptionValues,
-  refuseHttp,
   tlsRefused,
   untrusted,
 } from '../../src/sdk/index.js';
@@ -90,7 +90,7 @@ export class Exchange {
     let pool = this.#pools.get(target.origin);
     if (pool === undefined) {
       const isSecret = this.#hasLogin || target.username !== '' || target.search !== '';
-      refuseHttp(target, isSecret && 'the login, the headers or the query of the URL', this.#options.allowHttp);
+      assertHttps(target, isSecret && 'the login, the headers or the query of the URL', this.#options.allowHttp);
       const limits = { connectMs: this.#options.timeout, silenceMs: 0, maxBytes: maxResponseBytes };
       pool = new HttpConnections(target, { connections: this.#options.parallel, ...this.#tls, ...limits });
       this.#pools.set(target.origin, pool);

@@ -1,6 +1,6 @@
 import {
   BodyTemplate,
-  type Finding,
+  type OptionProblem,
   type OptionValues,
   type OutgoingRecord,
   type Secret,
@@ -33,7 +33,7 @@ export interface Form {
   readonly hasUrlTemplate: boolean;
   /** @throws {TemplateFailure} */
   render(record: OutgoingRecord): Rendered;
-  columns(stream: StreamColumns): Finding[];
+  columns(stream: StreamColumns): OptionProblem[];
 }
 
 /** What one record becomes. */

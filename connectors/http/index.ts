@@ -1,7 +1,7 @@
 import {
   CdsyncError,
   type DestinationContext,
-  type Finding,
+  type OptionProblem,
   recordConnector,
   TemplateRow,
   TextTemplate,
@@ -35,7 +35,7 @@ export default recordConnector({
   capabilities: { batchRecords: 10_000, batchBytes: 16_000_000, batchesAtOnce: 64 },
 
   checkColumns: (options, stream) => {
-    const found: Finding[] = Object.values(compileForms(options)).flatMap((form) =>
+    const found: OptionProblem[] = Object.values(compileForms(options)).flatMap((form) =>
       form === 'skip' ? [] : form.columns(stream),
     );
     return [
@@ -78,7 +78,7 @@ export default recordConnector({
   open: async (context) => (await opened(context)).destination,
 
   async planRequests(context, rows, records) {
-    const [{ destination, exchange }, { shortestMs }, { withQuery }] = await Promise.all([
+    const [{ destination, exchange }, { minMs }, { withQuery }] = await Promise.all([
       opened(context),
       import('./rate.js'),
       import('./exchange.js'),
@@ -95,7 +95,7 @@ export default recordConnector({
     await exchange.close();
     return {
       kinds: kinds.map(({ records: _, ...kind }) => kind),
-      seconds: shortestMs(limitsOf(options), sum('requests'), sum('records')) / 1000,
+      seconds: minMs(limitsOf(options), sum('requests'), sum('records')) / 1000,
       first: first.map((request) => ({
         ...request,
         url: withQuery(request.url, query),

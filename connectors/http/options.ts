@@ -2,10 +2,10 @@ import { z } from 'zod';
 import {
   choice,
   duration,
-  type Finding,
   flag,
   map,
   type OptionInfo,
+  type OptionProblem,
   option,
   path,
   Secret,
@@ -163,7 +163,7 @@ export const httpOptions = {
 
 export type HttpShape = typeof httpOptions;
 
-function shortKey(value: unknown): Finding[] {
+function shortKey(value: unknown): OptionProblem[] {
   const written = value instanceof Secret ? value.reveal() : String(value);
   const isShort = written.startsWith('whsec_') && Buffer.from(written.slice(6), 'base64').length < 24;
   return isShort ? [{ path: [], message: 'the key after whsec_ has fewer than 24 bytes' }] : [];
@@ -176,7 +176,7 @@ const isMap = (value: unknown): value is Raw => typeof value === 'object' && val
 export const httpRules: Pick<OptionInfo, 'check'> = {
   check(value) {
     const written = value as Raw;
-    const findings: Finding[] = [];
+    const findings: OptionProblem[] = [];
     if (written.mode === 'upsert' && isMap(written.delete))
       findings.push({
         path: ['delete'],

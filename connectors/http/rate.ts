@@ -144,9 +144,9 @@ export class Rate {
 }
 
 /** The shortest time in which some requests and records can be sent. */
-export function shortestMs(limits: readonly RateLimit[], requests: number, records: number): number {
-  const times = limits.map(({ requests: mostRequests, records: mostRecords, per }) => {
-    const windows = mostRequests === undefined ? records / (mostRecords ?? 1) : requests / mostRequests;
+export function minMs(limits: readonly RateLimit[], requests: number, records: number): number {
+  const times = limits.map(({ requests: maxRequests, records: maxRecords, per }) => {
+    const windows = maxRequests === undefined ? records / (maxRecords ?? 1) : requests / maxRequests;
     return Math.max(0, Math.ceil(windows) - 1) * per;
   });
   return Math.max(0, ...times);

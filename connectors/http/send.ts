@@ -210,7 +210,7 @@ export class HttpDestination implements RecordDestination {
     this.#failedInRow = 0;
     if (verdict.type === 'refused') {
       if (items.length > 1) return this.#halves(items, results, signal);
-      if (!verdict.mayPassLast) this.#refuseAlone(verdict.reason);
+      if (!verdict.mayPassLast) this.#failAlone(verdict.reason);
       return note(verdict);
     }
     const unnamed = items.filter((item, index) => {
@@ -253,7 +253,7 @@ export class HttpDestination implements RecordDestination {
     return most;
   }
 
-  #refuseAlone(reason: string): void {
+  #failAlone(reason: string): void {
     this.#refusedAlone += 1;
     if (this.#passed > 0 || this.#refusedAlone < maxRefusedAtFirst) return;
     throw new CdsyncError(`the first ${maxRefusedAtFirst} records were all refused: ${reason}`, {

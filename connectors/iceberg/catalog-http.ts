@@ -1,10 +1,10 @@
 import {
+  assertHttps,
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
   NoResponse,
   printable,
-  refuseHttp,
   tlsRefused,
   unavailable,
   untrusted,
@@ -29,7 +29,7 @@ export class CatalogHttp {
     { hasSecret, allowHttp, signal }: { hasSecret: boolean; allowHttp: boolean; signal: AbortSignal },
   ) {
     const target = new URL(url);
-    refuseHttp(target, hasSecret && 'the token of the catalog', allowHttp);
+    assertHttps(target, hasSecret && 'the token of the catalog', allowHttp);
     this.host = target.host;
     this.#path = target.pathname.replace(/(?<!\/)\/+$/, '');
     this.#signal = signal;

@@ -1,4 +1,4 @@
-import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import type { DestinationCheck, DestinationContext, MissingRight } from '../../src/sdk/index.js';
 import { openCatalog } from './load.js';
 import type { IcebergShape } from './options.js';
 import { IcebergSession, tableOf } from './session.js';
@@ -17,7 +17,7 @@ export async function checkIceberg(
       if (!(await catalog.hasNamespace())) {
         if (createNamespace) return { reached: `${place}, which the first load creates`, lacks: [], untried };
         const hint = 'create it there, or let cdsync do it: create_namespace: true';
-        const lack: Lack = { message: `there is no namespace ${namespace}`, hint };
+        const lack: MissingRight = { message: `there is no namespace ${namespace}`, hint };
         return { reached: `Iceberg catalog at ${catalog.host}`, lacks: [lack] };
       }
       for (const table of tables) {

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import {
   choice,
   extensionsOption,
-  type Finding,
   flag,
   memoryOption,
+  type OptionProblem,
   option,
   s3Options,
   secret,
@@ -109,10 +109,10 @@ export type IcebergShape = typeof icebergOptions;
 const ofStore = ['endpoint', 'region', 'session_token', 'path_style'];
 
 /** Rules between the options. */
-export function checkIceberg(value: unknown): Finding[] {
+export function checkIceberg(value: unknown): OptionProblem[] {
   const options = value as Readonly<Record<string, unknown>>;
   const has = (key: string) => options[key] !== undefined;
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('token') && has('client_id')) refuse([], 'give `token`, or `client_id` and `client_secret`, not both');
   if (has('client_id') !== has('client_secret')) refuse([], 'give both `client_id` and `client_secret`, or neither');

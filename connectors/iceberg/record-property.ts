@@ -5,7 +5,7 @@ import { currentSnapshotId, type TableMetadata } from './table-metadata.js';
 const recordPrefix = 'cdsync.record.';
 
 /** Catalogs on Hive keep at most 4,000 bytes of a property. */
-const longestValue = 3900;
+const maxValueLength = 3900;
 
 type Properties = NonNullable<TableMetadata['properties']>;
 
@@ -23,9 +23,9 @@ function textOf(version: number, record: string): string {
 export function recordProperties(key: StateKey, version: number, record: string): Properties {
   const text = textOf(version, record);
   const pieces: [string, string][] = [];
-  for (let from = 0; from < text.length; from += longestValue) {
+  for (let from = 0; from < text.length; from += maxValueLength) {
     const number = pieces.length === 0 ? '' : `.${pieces.length + 1}`;
-    pieces.push([`${nameOf(key)}${number}`, text.slice(from, from + longestValue)]);
+    pieces.push([`${nameOf(key)}${number}`, text.slice(from, from + maxValueLength)]);
   }
   return Object.fromEntries(pieces);
 }

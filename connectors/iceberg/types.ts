@@ -83,7 +83,7 @@ export function mapColumn(type: ColumnType): ColumnMapping {
 }
 
 /** Most bytes that the name of a file or folder may have. */
-const longestName = 255;
+const maxNameLength = 255;
 
 /**
  * {@link mapColumn} for tables that are partitioned by the values of some columns. Engines name folders after such values, and write
@@ -97,7 +97,7 @@ export function mapPartitioned(
   return (type, { name }) => {
     const mapping = mapColumn(type);
     if (mapping.type !== 'string' || !all.has(name.toLowerCase())) return mapping;
-    const left = longestName - encodeURIComponent(name).length - 1;
+    const left = maxNameLength - encodeURIComponent(name).length - 1;
     return { ...mapping, limits: { maxBytes: Math.max(1, Math.floor(left / 3)) } };
   };
 }

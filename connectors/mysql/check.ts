@@ -1,4 +1,9 @@
-import { type DestinationCheck, type DestinationContext, describeTables, type Lack } from '../../src/sdk/index.js';
+import {
+  type DestinationCheck,
+  type DestinationContext,
+  describeTables,
+  type MissingRight,
+} from '../../src/sdk/index.js';
 import { localInfile, needed, permissionLack } from './errors.js';
 import { openMysql } from './load.js';
 import type { mysqlOptions } from './options.js';
@@ -46,7 +51,7 @@ export async function checkMysql(
     );
     const grants = (await session.rows('SHOW GRANTS')).map((row) => String(Object.values(row)[0]));
     const granted = grantedOn(session.database, grants);
-    const lacks: Lack[] = [];
+    const lacks: MissingRight[] = [];
     const missing = granted?.has('ALL PRIVILEGES')
       ? []
       : needed.split(', ').filter((name) => granted?.has(name) === false);

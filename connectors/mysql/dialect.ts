@@ -60,7 +60,7 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
   const changes: Change[] = [
     {
       sql: `DELETE ${t} FROM ${target} AS ${t} JOIN ${stage} AS ${s} ON ${same} WHERE ${isOp(dialect, s, 'delete')}`,
-      counts: -1,
+      rowEffect: -1,
     },
   ];
   if (set.length > 0)
@@ -68,14 +68,14 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
       sql: `UPDATE ${target} AS ${t} JOIN ${stage} AS ${s} ON ${same}
         SET ${set.map(([name, value]) => `${t}.${name} = ${value}`).join(', ')}
         WHERE ${isOp(dialect, s, 'upsert')}${write.isReload ? ` AND ${differs}` : ''}`,
-      counts: 0,
+      rowEffect: 0,
     });
   // Not ON DUPLICATE KEY: that also reacts to any other unique index of the table.
   changes.push({
     sql: `INSERT INTO ${target} (${nameList(dialect, names)}) SELECT ${nameList(dialect, names, `${s}.`)}
       FROM ${stage} AS ${s} LEFT JOIN ${target} AS ${t} ON ${same}
       WHERE ${isOp(dialect, s, 'upsert')} AND ${t}.${identifier(table.key[0] as string)} IS NULL`,
-    counts: 1,
+    rowEffect: 1,
   });
   const absent = absentChanges(dialect, task, {
     remove: `DELETE ${t} FROM ${missing} WHERE ${s}._op IS NULL`,

@@ -1,7 +1,7 @@
 import {
   CdsyncError,
   connectionLost,
-  type Lack,
+  type MissingRight,
   serverErrors,
   unavailable,
   untrusted,
@@ -36,7 +36,7 @@ function grant({ user, database }: Rights): string {
 }
 
 /** The finding of a check for missing privileges. */
-export function permissionLack(privileges: string, rights: Rights): Lack {
+export function permissionLack(privileges: string, rights: Rights): MissingRight {
   return {
     message: `${rights.user} lacks ${privileges} on database ${rights.database}`,
     hint: `an administrator can grant it: ${grant(rights)}`,

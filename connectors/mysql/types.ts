@@ -1,7 +1,7 @@
 import { type ColumnType, mapsColumns, widensDecimal, widensInteger } from '../../src/sdk/index.js';
 
 /** The most digits after the decimal point in MySQL; MariaDB allows more. */
-const mostDigits = 30;
+const maxDigits = 30;
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
 const number = '-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?';
@@ -33,7 +33,7 @@ export const mapColumnWithin = (packetBytes?: number, hasOwnJson = false) => {
     int64: 'bigint',
     int128: 'decimal(39,0)',
     decimal: ({ precision, scale }) =>
-      scale > mostDigits ? { type: 'longtext', as: 'VARCHAR' } : `decimal(${precision},${scale})`,
+      scale > maxDigits ? { type: 'longtext', as: 'VARCHAR' } : `decimal(${precision},${scale})`,
     double: 'double',
     text: { type: 'longtext', limits },
     timestamp: { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } },

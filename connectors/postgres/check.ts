@@ -2,8 +2,8 @@ import {
   type DestinationCheck,
   type DestinationContext,
   describeTables,
-  type Lack,
   loadsTable,
+  type MissingRight,
   quoteIdentifier,
   stateTable,
 } from '../../src/sdk/index.js';
@@ -29,14 +29,14 @@ const tables = `SELECT c.relname AS name, c.relkind IN ('r', 'p') AS is_table,
   array_to_string(array(SELECT p FROM unnest($2::text[]) AS p WHERE NOT has_table_privilege(c.oid, p)), ', ') AS lacks
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($3::text[])`;
 
-function lacking(what: string, statement: string): Lack {
+function lacking(what: string, statement: string): MissingRight {
   return { message: what, hint: `an owner can grant it: ${statement};` };
 }
 
-function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rights: Rights): Lack[] {
+function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rights: Rights): MissingRight[] {
   const { user, database, schema } = rights;
   const to = `TO ${quoteIdentifier(user)}`;
-  const lacks: Lack[] = [];
+  const lacks: MissingRight[] = [];
   const onDatabase = `ON DATABASE ${quoteIdentifier(database)} ${to}`;
   if (row.replica === true)
     lacks.push({ message: 'the server is a replica, and takes no loads', hint: 'name its primary in the URL' });

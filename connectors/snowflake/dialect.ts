@@ -37,7 +37,7 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
     remove: `DELETE FROM ${target} WHERE ${isAbsent}`,
     update: (set, which) => `UPDATE ${target} SET ${set} WHERE ${which}${isAbsent}`,
   });
-  return [{ sql: mergeSql(dialect, task), counts: 'balance' }, ...absent];
+  return [{ sql: mergeSql(dialect, task), rowEffect: 'balance' }, ...absent];
 }
 
 /**

@@ -137,7 +137,7 @@ export class Session implements SqlSession {
     return (await this.#checked(sql)).changed;
   }
 
-  async balance(sql: string): Promise<number> {
+  async netRowChange(sql: string): Promise<number> {
     const [counts] = await this.rows(sql);
     return Number(counts?.['number of rows inserted'] ?? 0) - Number(counts?.['number of rows deleted'] ?? 0);
   }

@@ -6,7 +6,7 @@ export const text = `VARCHAR(${textBytes})`;
 
 /** The days that DATE and TIMESTAMP hold reliably: Snowflake advises against years before 1582. */
 const days = { first: '1582-01-01', last: '9999-12-31' };
-const mostDigits = 37;
+const maxDigits = 37;
 
 /** Types are spelled as in `DESCRIBE TABLE`. */
 export const mapColumn = mapsColumns({
@@ -15,7 +15,7 @@ export const mapColumn = mapsColumns({
   // DuckDB writes 128-bit integers into Parquet as doubles, but decimals with all digits.
   int128: { type: 'NUMBER(38,0)', as: 'DECIMAL(38,0)' },
   decimal: ({ precision, scale }) =>
-    scale > mostDigits ? { type: text, as: 'VARCHAR' } : `NUMBER(${precision},${scale})`,
+    scale > maxDigits ? { type: text, as: 'VARCHAR' } : `NUMBER(${precision},${scale})`,
   double: 'FLOAT',
   timestamp: { type: 'TIMESTAMP_TZ(6)', limits: { days } },
   date: { type: 'DATE', limits: { days } },
@@ -25,5 +25,5 @@ export const mapColumn = mapsColumns({
 
 /** A number may only become longer, with as many digits behind the point. */
 export function widens(declared: ColumnType, now: ColumnType): boolean {
-  return widensDecimal(declared, now) && declared.kind === 'decimal' && declared.scale <= mostDigits;
+  return widensDecimal(declared, now) && declared.kind === 'decimal' && declared.scale <= maxDigits;
 }

@@ -1,10 +1,10 @@
 import {
   abortAfter,
+  assertHttps,
   CdsyncError,
   HttpConnections,
   type HttpResponse,
   loadRefused,
-  refuseHttp,
   type Secret,
   silenceMs,
   sleep,
@@ -60,7 +60,7 @@ interface TrinoPatience {
 }
 
 const usual: TrinoPatience = { busyMs: 60_000, silenceMs, lostResponses: 5, pauseMs: 100 };
-const longestPauseMs = 2000;
+const maxPauseMs = 2000;
 const connectMs = 10_000;
 
 /** The headers of every request, without those of the login: https://trino.io/docs/current/develop/client-protocol.html */
@@ -91,7 +91,7 @@ function authorization({ username, password, token }: TrinoLogin): Record<string
  */
 export function openTrino(login: TrinoLogin, allowHttp: boolean): TrinoSession {
   const hasSecret = login.password !== undefined || login.token !== undefined;
-  refuseHttp(new URL(login.url), hasSecret && 'the login and all rows', allowHttp);
+  assertHttps(new URL(login.url), hasSecret && 'the login and all rows', allowHttp);
   return new TrinoSession(login);
 }
 
@@ -214,7 +214,7 @@ export class TrinoSession {
   }
 
   async #pause(ms: number): Promise<void> {
-    await sleep(Math.min(ms, longestPauseMs), this.#stopping.signal).catch(() => {
+    await sleep(Math.min(ms, maxPauseMs), this.#stopping.signal).catch(() => {
       throw unavailable('the load was stopped');
     });
   }

@@ -3,7 +3,7 @@ import { sleep, sqlText, unavailable } from '../../src/sdk/index.js';
 import type { TrinoSession } from './client.js';
 import { trinoFailureName } from './client-error.js';
 
-const longestPauseMs = 1000;
+const maxPauseMs = 1000;
 /** A killed statement ends within seconds. */
 const patienceMs = 120_000;
 
@@ -26,7 +26,7 @@ export async function endOthers(
   const running = `SELECT query_id FROM system.runtime.queries WHERE starts_with(source, ${sqlText(all)})
     AND source <> ${sqlText(own)} AND state NOT IN ('FINISHED', 'FAILED')`;
   const until = Date.now() + patienceMs;
-  for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+  for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
     const found = await session.rows(running);
     if (found.length === 0) return;
     if (Date.now() > until) throw unavailable('a statement of an earlier delivery still runs in Trino');

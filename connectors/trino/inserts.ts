@@ -16,7 +16,7 @@ export class Inserts {
   readonly #trino: TrinoSession;
   readonly #target: string;
   readonly #columns: readonly LoadColumn[];
-  readonly #mostChars: number;
+  readonly #maxChars: number;
   #rows: string[] = [];
   #chars = 0;
 
@@ -27,7 +27,7 @@ export class Inserts {
     this.#columns = columns;
     // The statement names each column in its frame a few times.
     const frame = columns.reduce((sum, { name, targetType }) => sum + 4 * name.length + 4 * targetType.length + 80, 0);
-    this.#mostChars = Math.max(statementChars - statementFrame - frame, 1000);
+    this.#maxChars = Math.max(statementChars - statementFrame - frame, 1000);
   }
 
   /** Takes in a file. Values that no statement can hold are refused. */
@@ -49,8 +49,8 @@ export class Inserts {
       index += 1;
       if (index < from) continue;
       const text = rowText(row, this.#columns);
-      if (text.length > this.#mostChars) return { row: index, column: this.#columns[longest(row)]?.name };
-      if (this.#chars + text.length > this.#mostChars) await this.flush();
+      if (text.length > this.#maxChars) return { row: index, column: this.#columns[longest(row)]?.name };
+      if (this.#chars + text.length > this.#maxChars) await this.flush();
       this.#rows.push(text);
       this.#chars += text.length + 1;
     }

@@ -53,7 +53,7 @@ export class Session implements SqlSession {
     this.trino.stop();
   }
 
-  async tidy(sql: string): Promise<number> {
+  async cleanUp(sql: string): Promise<number> {
     await this.trino.tidy(sql);
     return 0;
   }

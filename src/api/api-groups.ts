@@ -33,13 +33,13 @@ export class ApiGroups {
     const { budget, service } = this.#options;
     let allowance = this.#allowances.get(group);
     if (allowance === undefined) {
-      allowance = budget.allowance(accountOf(service, group), service.rateLimits[group]);
+      allowance = budget.limiterFor(accountOf(service, group), service.rateLimits[group]);
       this.#allowances.set(group, allowance);
     }
     return allowance;
   }
 
-  atOnce(group: ApiGroup): ConcurrencyController {
+  concurrency(group: ApiGroup): ConcurrencyController {
     let found = this.#atOnce.get(group);
     if (found === undefined) {
       const { service, bodyBytes, clock } = this.#options;
@@ -62,7 +62,7 @@ export class ApiGroups {
         random,
         contact: this.#contact,
         notice,
-        onEnd: () => this.atOnce(group).restart(),
+        onEnd: () => this.concurrency(group).restart(),
         onAsked: (ms) => this.allowance(group).pause(ms),
       });
       this.#availability.set(group, found);

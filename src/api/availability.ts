@@ -5,14 +5,14 @@ import { Outage, type OutageView, outageError, singleError } from './outage.js';
 import {
   type AttemptFailure,
   connectPatienceMs,
-  mostUnreadable,
+  maxUnreadable,
+  type RequestAttempts,
   type RetryOptions,
   singlePauseMs,
-  type Trial,
 } from './retry.js';
 
 /** This many failures in a row are an outage, however many requests are under way. */
-const mostInRow = 4;
+const maxConsecutive = 4;
 /** Shorter outages than this share of the patience do not count as flapping: a request fails now and then. */
 const briefShare = 1 / 30;
 
@@ -35,7 +35,7 @@ interface AvailabilityOptions extends RetryOptions {
 }
 
 interface Waiting {
-  readonly trial: Trial;
+  readonly trial: RequestAttempts;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -58,7 +58,7 @@ export class Availability {
   #row = 0;
   #rowBeganAt = 0;
   #outage: Outage | undefined;
-  #prober: Trial | undefined;
+  #prober: RequestAttempts | undefined;
   #timer: AbortController | undefined;
   /** The outages that are over, as far back as they matter for flapping. */
   #over: { readonly from: number; readonly to: number }[] = [];
@@ -74,15 +74,15 @@ export class Availability {
   }
 
   /** Whether a request must wait although it has passed: an outage has begun since. */
-  holds(trial: Trial): boolean {
+  mustWait(trial: RequestAttempts): boolean {
     return this.#outage !== undefined && this.#prober !== trial;
   }
 
   /** The signal of a request. One that probes also ends together with the patience. */
-  probeSignal(trial: Trial, signal: AbortSignal): AbortSignal {
+  probeSignal(trial: RequestAttempts, signal: AbortSignal): AbortSignal {
     const outage = this.#outage;
     if (outage === undefined || this.#prober !== trial) return signal;
-    const ms = Math.max(1_000, this.#left(outage, this.#now));
+    const ms = Math.max(1_000, this.#remainingPatienceMs(outage, this.#now));
     return AbortSignal.any([signal, abortAfter(ms)]);
   }
 
@@ -91,9 +91,9 @@ export class Availability {
    * @throws {ServiceError} `service_unavailable` if the patience is spent
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
-  pass(trial: Trial, signal: AbortSignal): Promise<void> | undefined {
+  waitUntilAvailable(trial: RequestAttempts, signal: AbortSignal): Promise<void> | undefined {
     if (signal.aborted) throw interrupted(signal.reason);
-    if (!this.holds(trial)) return undefined;
+    if (!this.mustWait(trial)) return undefined;
     let release = () => {};
     return new Promise<void>((resolve, reject) => {
       const waiting: Waiting = { trial, resolve, reject };
@@ -107,8 +107,8 @@ export class Availability {
     }).finally(() => release());
   }
 
-  /** An attempt begins. Call {@link succeeded}, {@link failed} or {@link left} when it ends. */
-  begins(trial: Trial): void {
+  /** An attempt begins. Call {@link succeeded}, {@link failed} or {@link attemptAbandoned} when it ends. */
+  attemptStarted(trial: RequestAttempts): void {
     trial.begin(this.#now);
     this.#underWay += 1;
   }
@@ -120,13 +120,13 @@ export class Availability {
   }
 
   /** The attempt ended without a result, for example because of an interruption. */
-  left(trial: Trial): void {
+  attemptAbandoned(trial: RequestAttempts): void {
     this.#underWay -= 1;
-    this.gaveUp(trial);
+    this.releaseProbe(trial);
   }
 
   /** The request will not be sent again: another one probes in its place. */
-  gaveUp(trial: Trial): void {
+  releaseProbe(trial: RequestAttempts): void {
     if (this.#prober !== trial) return;
     this.#prober = undefined;
     this.#arm();
@@ -134,10 +134,10 @@ export class Availability {
 
   /**
    * The attempt failed.
-   * @returns milliseconds to wait before {@link pass}
+   * @returns milliseconds to wait before {@link waitUntilAvailable}
    * @throws the error of the request if it has failed for good
    */
-  failed(trial: Trial, failure: AttemptFailure): number {
+  failed(trial: RequestAttempts, failure: AttemptFailure): number {
     const now = this.#now;
     const underWay = this.#underWay;
     this.#underWay -= 1;
@@ -145,17 +145,17 @@ export class Availability {
     if (failure.again === 'at_once') return 0;
     if (failure.again === 'never') {
       if (failure.shows === 'away') this.#note(trial, failure, { underWay, now });
-      this.gaveUp(trial);
+      this.releaseProbe(trial);
       throw failure.toError(trial.attempts);
     }
     // It had failed before the last success: then it is no sign that an outage begins.
     const isAlone = trial.failedAt !== undefined && trial.failedAt < this.#succeededAt;
     if (trial.failedAt === undefined) {
-      trial.failedAt = trial.triedAt;
+      trial.failedAt = trial.lastAttemptAt;
       trial.outageMs = this.#outageMs(now);
     }
     if (this.#outage !== undefined || !isAlone) this.#note(trial, failure, { underWay, now });
-    if (this.#outage === undefined) return this.#alonePause(trial, failure, now);
+    if (this.#outage === undefined) return this.#singleRequestDelay(trial, failure, now);
     if (this.#outage.spent !== undefined) throw this.#outage.spent();
     return 0;
   }
@@ -188,17 +188,21 @@ export class Availability {
   }
 
   /** Counts a failure as a sign that an outage lasts, or, with enough of them in a row, that one begins. */
-  #note(trial: Trial, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
+  #note(trial: RequestAttempts, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
     if (this.#prober === trial) this.#probeFailed(trial, failure, now);
     else if (failure.shows !== 'away') return;
     else if (this.#outage !== undefined) this.#outage.failed(failure, trial.attempts);
     else this.#countInRow(trial, failure, { underWay, now });
   }
 
-  #countInRow(trial: Trial, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
-    this.#rowBeganAt = this.#row === 0 ? trial.triedAt : Math.min(this.#rowBeganAt, trial.triedAt);
+  #countInRow(
+    trial: RequestAttempts,
+    failure: AttemptFailure,
+    { underWay, now }: { underWay: number; now: number },
+  ): void {
+    this.#rowBeganAt = this.#row === 0 ? trial.lastAttemptAt : Math.min(this.#rowBeganAt, trial.lastAttemptAt);
     this.#row += 1;
-    if (this.#row < Math.min(mostInRow, underWay)) return;
+    if (this.#row < Math.min(maxConsecutive, underWay)) return;
     const { name, clock, notice } = this.#options;
     const since = Math.max(this.#succeededAt, this.#rowBeganAt);
     this.#outage = new Outage({ name, clock, notice, since, requests: this.#row - 1 });
@@ -206,7 +210,7 @@ export class Availability {
     this.#pause(this.#outage, failure, now);
   }
 
-  #probeFailed(trial: Trial, failure: AttemptFailure, now: number): void {
+  #probeFailed(trial: RequestAttempts, failure: AttemptFailure, now: number): void {
     const outage = this.#outage;
     if (outage === undefined) return;
     this.#prober = undefined;
@@ -217,7 +221,7 @@ export class Availability {
 
   /** Sets the time of the next probe, or ends the waiting if the patience is spent. */
   #pause(outage: Outage, failure: AttemptFailure, now: number): void {
-    const left = this.#left(outage, now);
+    const left = this.#remainingPatienceMs(outage, now);
     const pause = outage.nextPause(this.#options, failure.waitMs);
     if (left <= 0 || failure.waitMs > left) {
       outage.nextAt = now + pause;
@@ -242,7 +246,7 @@ export class Availability {
   }
 
   /** The rest of the patience. */
-  #left(outage: Outage, now: number): number {
+  #remainingPatienceMs(outage: Outage, now: number): number {
     const { patienceMs, contact } = this.#options;
     const most = !contact.made && outage.last?.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
     return Math.min(most - (now - outage.since), patienceMs - this.#awayWithin(2 * patienceMs, now));
@@ -263,12 +267,12 @@ export class Availability {
     return this.#overMs + (this.#outage === undefined ? 0 : now - this.#outage.since);
   }
 
-  #alonePause(trial: Trial, failure: AttemptFailure, now: number): number {
+  #singleRequestDelay(trial: RequestAttempts, failure: AttemptFailure, now: number): number {
     const { patienceMs, contact } = this.#options;
     const most = !contact.made && failure.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
     const sinceMs = now - (trial.failedAt ?? now);
     const left = most - (sinceMs - (this.#outageMs(now) - trial.outageMs));
-    const isUnreadable = failure.isUnreadable && trial.attempts >= mostUnreadable;
+    const isUnreadable = failure.isUnreadable && trial.attempts >= maxUnreadable;
     if (left <= 0 || failure.waitMs > left || isUnreadable)
       throw singleError(failure, trial, { sinceMs, leftMs: left, timeOfDay: this.#options.clock.now() });
     return Math.max(failure.waitMs, Math.min(left, singlePauseMs(trial.attempts, this.#options)));
@@ -312,7 +316,7 @@ export class Availability {
   }
 }
 
-function isBefore(one: Trial, other: Trial): boolean {
+function isBefore(one: RequestAttempts, other: RequestAttempts): boolean {
   if (one.probedAt !== other.probedAt) return one.probedAt < other.probedAt;
   return (one.failedAt ?? Number.POSITIVE_INFINITY) < (other.failedAt ?? Number.POSITIVE_INFINITY);
 }

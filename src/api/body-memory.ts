@@ -26,7 +26,7 @@ function processorWatch(): () => boolean {
 
 /**
  * The memory for bodies of responses: those that are being read or inflated, and those that wait to be taken in. A body that
- * finds no memory waits, and its connection with it; while one waits, no new request should begin ({@link calm}).
+ * finds no memory waits, and its connection with it; while one waits, no new request should begin ({@link whenMemoryIsFree}).
  *
  * Nothing waits for ever: of the bodies that are not yet complete, the first one need not wait for the others, only
  * for whole bodies, which others take in without any request. So the bodies take `bytes`, and twice as much at the very
@@ -68,7 +68,7 @@ export class BodyMemory {
   }
 
   /** Undefined if no body waits for memory; otherwise a promise that resolves when there is memory for all. */
-  get calm(): Promise<void> | undefined {
+  get whenMemoryIsFree(): Promise<void> | undefined {
     if (this.#waiting === 0) return undefined;
     if (this.#calm === undefined) {
       let resolve = () => {};

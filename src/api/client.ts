@@ -11,12 +11,12 @@ import { BodyMemory } from './body-memory.js';
 import { Deprecations } from './deprecations.js';
 import { openTokenSource } from './oauth-token.js';
 import type { OutageView } from './outage.js';
-import type { Clearance, PendingRequest, SendOptions } from './pending-request.js';
+import type { PendingRequest, SendOptions, SendPermission } from './pending-request.js';
 import { isIdempotent, isRead, type Operation, PathSpellings, RequestHeaders, requestTarget } from './request.js';
 import type { ResponseBody } from './response-body.js';
 import { ResponseCheck, requireJsonObject } from './response-check.js';
 import type { ServiceResponse } from './response-reader.js';
-import { AttemptFailure, failedExchange, RetryAfterNotices, Trial } from './retry.js';
+import { AttemptFailure, failedExchange, RequestAttempts, RetryAfterNotices } from './retry.js';
 import { MalformedBodyError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 import { oauthTransport, Transport, type WireRequest } from './transport.js';
@@ -24,7 +24,7 @@ import { TransportError, WithheldError } from './transport-error.js';
 
 export type { SendOptions } from './pending-request.js';
 export type { Operation, RequestCounts } from './request.js';
-export { Trial } from './retry.js';
+export { RequestAttempts } from './retry.js';
 export { MalformedBodyError, ServiceError } from './service-error.js';
 
 export interface ServiceClientOptions {
@@ -37,7 +37,7 @@ export interface ServiceClientOptions {
   /** The same for all clients that send under one limit. The client leaves it open. */
   readonly budget: Budget;
   /** The longest patience, for commands whose user waits; the configuration may have less. */
-  readonly mostPatienceMs?: number | undefined;
+  readonly maxPatienceMs?: number | undefined;
   /** The memory for bodies that are read or wait to be used; by default that of `memory_mb: 768`. */
   readonly bodyBytes?: number;
 }
@@ -48,7 +48,7 @@ export type Decode<T> = (body: Buffer, head: Pick<ServiceResponse, 'status' | 'h
 /** The mean pause before a second new token is asked for: keys may be changing. */
 const tokenPauseMs = 2_000;
 /** New tokens for one request after refused ones. */
-const mostNewTokens = 2;
+const maxNewTokens = 2;
 
 /**
  * The client of one service and tenant. Every request of cdsync goes through {@link ServiceClient.send}, which keeps to the
@@ -82,7 +82,7 @@ export class ServiceClient {
     this.#transport = new Transport(service, this.#memory);
     this.#oauthTransport = oauthTransport(service, this.#transport, this.#memory);
     const notice = onNotice ?? (() => undefined);
-    const patienceMs = Math.min(service.retry.patienceMs, options.mostPatienceMs ?? Number.POSITIVE_INFINITY);
+    const patienceMs = Math.min(service.retry.patienceMs, options.maxPatienceMs ?? Number.POSITIVE_INFINITY);
     this.#retry = { ...service.retry, patienceMs };
     this.#random = random;
     this.#waitNotices = new RetryAfterNotices(notice, clock);
@@ -151,9 +151,9 @@ export class ServiceClient {
       version: this.#headers.versionOf(operation),
       allowance: this.#groups.allowance(operation.group),
       respelled: false,
-      trial: options.trial ?? new Trial(),
+      trial: options.trial ?? new RequestAttempts(),
       availability: this.#groups.availability(operation.group),
-      atOnce: this.atOnce(operation.group),
+      concurrency: this.concurrency(operation.group),
       refusedTokens: 0,
     };
     try {
@@ -165,7 +165,7 @@ export class ServiceClient {
         if (delay.ms > 0) await sleepUntilAborted(this.#clock, delay.ms, signal);
       }
     } finally {
-      pending.availability.gaveUp(pending.trial);
+      pending.availability.releaseProbe(pending.trial);
     }
   }
 
@@ -181,7 +181,7 @@ export class ServiceClient {
         return { value };
       } catch (thrown) {
         if (thrown instanceof AttemptFailure) return { ms: this.#failed(pending, thrown) };
-        availability.left(trial);
+        availability.attemptAbandoned(trial);
         // Its permit has lapsed: it asks for another one.
         if (!(thrown instanceof WithheldError)) throw thrown;
       } finally {
@@ -200,29 +200,30 @@ export class ServiceClient {
    * Waits until the request may be sent: no outage, not too many under way, memory for its body, a permit, a token. If an outage
    * begins while it waits for one of them, it begins again.
    */
-  async #enter(pending: PendingRequest<unknown>): Promise<Clearance | { readonly failure: AttemptFailure }> {
-    const { availability, trial, atOnce, allowance, signal } = pending;
+  async #enter(pending: PendingRequest<unknown>): Promise<SendPermission | { readonly failure: AttemptFailure }> {
+    const { availability, trial, concurrency, allowance, signal } = pending;
     for (;;) {
-      await availability.pass(trial, signal);
-      await atOnce.acquire(signal);
+      await availability.waitUntilAvailable(trial, signal);
+      await concurrency.acquire(signal);
       let permit: Permit | undefined;
       let isCleared = false;
       try {
         // While bodies wait for memory, another request would only hold its connection.
-        for (let calm = this.#memory.calm; calm !== undefined; calm = this.#memory.calm) await abortable(calm, signal);
-        if (availability.holds(trial)) continue;
+        for (let calm = this.#memory.whenMemoryIsFree; calm !== undefined; calm = this.#memory.whenMemoryIsFree)
+          await abortable(calm, signal);
+        if (availability.mustWait(trial)) continue;
         permit = await allowance.acquire(signal);
-        if (availability.holds(trial)) continue;
-        availability.begins(trial);
+        if (availability.mustWait(trial)) continue;
+        availability.attemptStarted(trial);
         const token = await this.#token(pending);
         if (token instanceof AttemptFailure) return { failure: token };
-        isCleared = !availability.holds(trial);
-        if (isCleared) return { permit, token, leave: () => atOnce.release() };
-        availability.left(trial);
+        isCleared = !availability.mustWait(trial);
+        if (isCleared) return { permit, token, leave: () => concurrency.release() };
+        availability.attemptAbandoned(trial);
       } finally {
         if (!isCleared) {
           permit?.cancelled();
-          atOnce.release();
+          concurrency.release();
         }
       }
     }
@@ -244,8 +245,8 @@ export class ServiceClient {
   }
 
   /** How many requests of a group should be under way at once. Callers that send several keep to it. */
-  atOnce(group: ApiGroup): ConcurrencyController {
-    return this.#groups.atOnce(group);
+  concurrency(group: ApiGroup): ConcurrencyController {
+    return this.#groups.concurrency(group);
   }
 
   /** Ends all connections; every request that is under way or waits ends as `interrupted`. */
@@ -274,12 +275,12 @@ export class ServiceClient {
       return await this.#tokens.obtain(signal);
     } catch (error) {
       if (error instanceof AttemptFailure) return error;
-      availability.left(trial);
+      availability.attemptAbandoned(trial);
       throw error;
     }
   }
 
-  async #attempt<T>(pending: PendingRequest<T>, { permit, token }: Clearance): Promise<T> {
+  async #attempt<T>(pending: PendingRequest<T>, { permit, token }: SendPermission): Promise<T> {
     const { meter, availability, trial } = pending;
     const signal = availability.probeSignal(trial, pending.signal);
     let sent = false;
@@ -311,7 +312,7 @@ export class ServiceClient {
       response.body.dispose();
       throw await this.#refusal(pending, response, token);
     }
-    pending.atOnce.answered(this.#clock.monotonic() - sentAt, response.body.bytes.length);
+    pending.concurrency.answered(this.#clock.monotonic() - sentAt, response.body.bytes.length);
     return this.#decode(pending, response);
   }
 
@@ -345,8 +346,8 @@ export class ServiceClient {
       return pending.isOptional || isOwn ? failure.ofOptional(pending.trial.attempts) : failure;
     }
     pending.refusedTokens += 1;
-    if (pending.refusedTokens > mostNewTokens) return failure;
-    if (pending.refusedTokens === mostNewTokens)
+    if (pending.refusedTokens > maxNewTokens) return failure;
+    if (pending.refusedTokens === maxNewTokens)
       await sleepUntilAborted(this.#clock, tokenPauseMs * (0.5 + this.#random()), signal);
     return (await this.#tokens.renew(token, signal)) ? failure.andAgain('at_once') : failure;
   }

@@ -27,7 +27,7 @@ const renewBeforeMs = 60_000;
 const renewBeforeShare = 0.2;
 /** The wait after a failed renewal while the old token is still valid; it doubles with each further one, up to the longest. */
 const holdOffMs = 1_000;
-const longestHoldOffMs = 30_000;
+const maxHoldOffMs = 30_000;
 
 interface IssuedToken {
   readonly token: string;
@@ -72,7 +72,7 @@ class OauthToken implements TokenSource {
     if (now >= kept.renewAt && now >= this.#holdOffUntil) {
       this.#renewOnce().catch(() => {
         this.#holdOffUntil = this.#clock.monotonic() + this.#holdOffMs;
-        this.#holdOffMs = Math.min(longestHoldOffMs, this.#holdOffMs * 2);
+        this.#holdOffMs = Math.min(maxHoldOffMs, this.#holdOffMs * 2);
       });
     }
     return kept.secret.reveal();

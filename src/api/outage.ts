@@ -1,6 +1,6 @@
 import { type Clock, callEvery } from '../core/clock.js';
 import { formatCounted, formatDuration } from '../core/quantities.js';
-import { type AttemptFailure, outagePauseMs, type RetryOptions, type Trial } from './retry.js';
+import { type AttemptFailure, outagePauseMs, type RequestAttempts, type RetryOptions } from './retry.js';
 import { ServiceError } from './service-error.js';
 
 /** How often a notice says that an outage lasts. */
@@ -89,7 +89,7 @@ export class Outage {
     this.close();
     if (this.#noticedAt === undefined) return;
     this.#notice(
-      `the ${this.name} answers again, after ${formatDuration(now - this.since)} and ${formatCounted(this.requests, 'failed request')}`,
+      `the ${this.name} responds again, after ${formatDuration(now - this.since)} and ${formatCounted(this.requests, 'failed request')}`,
     );
   }
 
@@ -161,7 +161,7 @@ function askedHint({ waitMs }: AttemptFailure, leftMs: number): string | undefin
 /** The error of a request that kept failing while others succeeded. */
 export function singleError(
   failure: AttemptFailure,
-  { attempts }: Trial,
+  { attempts }: RequestAttempts,
   { sinceMs, leftMs, timeOfDay }: { readonly sinceMs: number; readonly leftMs: number; readonly timeOfDay: number },
 ): Error {
   const cause = failure.toError(attempts);

@@ -3,7 +3,7 @@ import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import type { Availability } from './availability.js';
 import type { Operation, RequestCounts } from './request.js';
 import type { ServiceResponse } from './response-reader.js';
-import type { Trial } from './retry.js';
+import type { RequestAttempts } from './retry.js';
 
 export interface SendOptions {
   readonly signal: AbortSignal;
@@ -13,7 +13,7 @@ export interface SendOptions {
   /** Statuses that may be about this request alone, such as one for too large a page: they too are trusted after few attempts. */
   readonly ownFailures?: ReadonlySet<number> | undefined;
   /** Of an earlier request for the same records: whether it failed alone, and since when, counts for this one too. */
-  readonly trial?: Trial;
+  readonly trial?: RequestAttempts;
 }
 
 /** One call of `ServiceClient.send`, over all its attempts. */
@@ -26,15 +26,15 @@ export interface PendingRequest<T> extends SendOptions {
   readonly allowance: RateLimiter;
   /** Whether a redirect to the other spelling of the path was followed; that happens once a call. */
   respelled: boolean;
-  readonly trial: Trial;
+  readonly trial: RequestAttempts;
   readonly availability: Availability;
-  readonly atOnce: ConcurrencyController;
+  readonly concurrency: ConcurrencyController;
   /** Tokens that were refused in a row. */
   refusedTokens: number;
 }
 
 /** Everything that one attempt sends. */
-export interface Clearance {
+export interface SendPermission {
   readonly permit: Permit;
   readonly token: string;
   /** Ends what counts against the requests under way. */

@@ -13,7 +13,7 @@ const smallest = 64 * 1024;
 const nothing = Buffer.alloc(0);
 
 /** No more memory than this waits for the next body. */
-const mostIdle = 16 * 1024 * 1024;
+const maxIdleBytes = 16 * 1024 * 1024;
 
 /**
  * Buffers for bodies, used again and again: memory outside of V8's heap drives its garbage collection, so a new buffer for
@@ -46,7 +46,7 @@ export class BufferPool {
     const buffer = this.#lent.get(memory);
     if (buffer === undefined) return;
     this.#lent.delete(memory);
-    if (this.#idleBytes + buffer.length > mostIdle) return;
+    if (this.#idleBytes + buffer.length > maxIdleBytes) return;
     this.#idle.push(buffer);
     this.#idleBytes += buffer.length;
   }

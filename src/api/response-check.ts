@@ -4,7 +4,7 @@ import { redactor, Secret } from '../core/secret.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import type { Operation } from './request.js';
 import type { ServiceResponse } from './response-reader.js';
-import { type Again, AttemptFailure, type Shows } from './retry.js';
+import { AttemptFailure, type RetryWhen, type ServiceState } from './retry.js';
 import { isRetryableStatus, MalformedBodyError, redirectError, ServiceError, statusError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 
@@ -144,12 +144,12 @@ export class ResponseCheck {
 }
 
 /** A 401 is about the token, and a 429 about the budget: neither shows that the service can work. */
-export function shownBy(status: number): Shows {
+export function shownBy(status: number): ServiceState {
   if (status === 401 || status === 429) return 'nothing';
   return isRetryableStatus(status) ? 'away' : 'alive';
 }
 
-function againAfter(status: number, idempotent: boolean, group: ApiGroup): Again {
+function againAfter(status: number, idempotent: boolean, group: ApiGroup): RetryWhen {
   if (status === 429) return 'when_allowed';
   // A 503 means that the service did not take the event (published notes, Real-time API), so it may be sent again. For the
   // start of a workflow no such note is published.

@@ -10,7 +10,7 @@ export type RetryOptions = ServiceOptions['retry'];
 /** Before any request has succeeded, a connection that cannot be made has this long: the address is probably wrong. */
 export const connectPatienceMs = 20_000;
 /** A response that cannot be read is asked for this often while others can be read. */
-export const mostUnreadable = 8;
+export const maxUnreadable = 8;
 
 /** A request that its sender can do without is sent this often if the service responds to it with a status such as 504. */
 const maxOptionalAttempts = 3;
@@ -45,14 +45,14 @@ export function outagePauseMs(
  * - `later`: after a pause, for as long as `retry.patience` allows.
  * - `when_allowed`: the same for a 429, to which the budget reacts too.
  */
-export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
+export type RetryWhen = 'never' | 'at_once' | 'later' | 'when_allowed';
 
 /** A failure as a sign of the service's state: that it is away, that it responds, or neither (a 401, a 429). */
-export type Shows = 'away' | 'alive' | 'nothing';
+export type ServiceState = 'away' | 'alive' | 'nothing';
 
 interface AttemptFailureDetails {
-  readonly again: Again;
-  readonly shows: Shows;
+  readonly again: RetryWhen;
+  readonly shows: ServiceState;
   /** In a few words, for notices: `503`, `no connection`. */
   readonly reason: string;
   /** There was no connection, or what answered was not the service: before the first success, the address may be wrong. */
@@ -65,8 +65,8 @@ interface AttemptFailureDetails {
 
 /** One failed attempt, with the error that it becomes if it is the last; never leaves the client. */
 export class AttemptFailure extends Error {
-  readonly again: Again;
-  readonly shows: Shows;
+  readonly again: RetryWhen;
+  readonly shows: ServiceState;
   readonly reason: string;
   readonly isUnconnected: boolean;
   readonly isUnreadable: boolean;
@@ -92,7 +92,7 @@ export class AttemptFailure extends Error {
   }
 
   /** The same failure with another time for the next attempt. */
-  andAgain(again: Again): AttemptFailure {
+  andAgain(again: RetryWhen): AttemptFailure {
     return new AttemptFailure(this.toError, { again, shows: this.shows, reason: this.reason });
   }
 }
@@ -127,11 +127,11 @@ export function failedExchange(
 }
 
 /** One request over all its attempts. */
-export class Trial {
+export class RequestAttempts {
   /** Attempts so far, the present one included. */
   attempts = 0;
   /** When the present attempt began. */
-  triedAt = 0;
+  lastAttemptAt = 0;
   /** When an attempt failed first; undefined: none has. */
   failedAt: number | undefined;
   /** When it was last sent to find out whether the service is back. */
@@ -141,12 +141,12 @@ export class Trial {
 
   begin(now: number): void {
     this.attempts += 1;
-    this.triedAt = now;
+    this.lastAttemptAt = now;
   }
 }
 
 /** Shorter waits are not worth a line. */
-const shortestMs = 5_000;
+const minMs = 5_000;
 /** Requests that were under way together are refused one after the other, and each response asks to wait. */
 const sameWithinMs = 2_000;
 
@@ -164,7 +164,7 @@ export class RetryAfterNotices {
   /** @param ms how long the service asked to wait @param status of its response */
   begins(ms: number, status: number): void {
     const until = this.#clock.monotonic() + ms;
-    if (ms <= shortestMs || until <= this.#noticedUntil + sameWithinMs) return;
+    if (ms <= minMs || until <= this.#noticedUntil + sameWithinMs) return;
     this.#noticedUntil = until;
     this.#notice(`waiting ${formatDuration(ms)}: the service asked for it (${status})`);
   }

@@ -150,9 +150,9 @@ const wordings: Record<Exclude<TransportErrorReason, 'closed'>, Wording> = {
   },
   too_large: {
     code: 'response_too_large',
-    says: (_, { mostBytes }) => `got an answer of more than ${formatBytes(mostBytes)}`,
-    hint: (_, __, { mostBytes }) =>
-      mostBytes < maxBodyBytes
+    says: (_, { maxBytes }) => `got an answer of more than ${formatBytes(maxBytes)}`,
+    hint: (_, __, { maxBytes }) =>
+      maxBytes < maxBodyBytes
         ? 'ask for fewer records (`page_size`), or raise `resources.memory_mb`: one answer may have a quarter of it'
         : 'ask for fewer records (`page_size`)',
   },

@@ -45,12 +45,12 @@ export class TransportError extends Error {
   /** The code of Node or undici, for messages: `ECONNREFUSED`. */
   readonly systemCode: string | undefined;
   /** Of `too_large`: the most bytes that a body may have. */
-  readonly mostBytes: number;
+  readonly maxBytes: number;
 
-  constructor(reason: TransportErrorReason, cause: unknown, mostBytes = 0) {
+  constructor(reason: TransportErrorReason, cause: unknown, maxBytes = 0) {
     super(reason, { cause });
     this.reason = reason;
-    this.mostBytes = mostBytes;
+    this.maxBytes = maxBytes;
     this.systemCode = codeOf(cause);
   }
 }

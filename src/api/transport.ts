@@ -15,7 +15,7 @@ import { TransportError } from './transport-error.js';
 
 const inflate = promisify(gunzip);
 /** Zlib needs at least this much in one go. */
-const leastChunk = 64 * 1024;
+const minChunk = 64 * 1024;
 
 /**
  * Inflates a gzip body in its place. Memory is taken first: for the size that the end of the body states (RFC 1952, section
@@ -32,7 +32,7 @@ async function inflateBody(body: Buffer, place: BodyAllocation, signal: AbortSig
     if (whole !== undefined) return whole;
   }
   await place.reserve(place.most, signal);
-  const whole = await inflatedWithin(body, most, leastChunk);
+  const whole = await inflatedWithin(body, most, minChunk);
   if (whole === undefined) throw new TransportError('too_large', undefined, place.most);
   return whole;
 }
@@ -40,7 +40,7 @@ async function inflateBody(body: Buffer, place: BodyAllocation, signal: AbortSig
 /** Undefined if the body has more than `most` bytes. */
 async function inflatedWithin(body: Buffer, most: number, chunk: number): Promise<Buffer | undefined> {
   try {
-    return await inflate(body, { maxOutputLength: most, chunkSize: Math.max(leastChunk, chunk) });
+    return await inflate(body, { maxOutputLength: most, chunkSize: Math.max(minChunk, chunk) });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return undefined;
     throw new TransportError('torn', error);

@@ -67,8 +67,8 @@ function strictParser(words: readonly string[], create: Yargs): Argv<CommonArgum
     })
     .demandCommand(1, 'no command was given')
     .strict()
-    .check((args, options) => refuseRepeated(args, options as unknown as { array: readonly string[] }))
-    .check((_, options) => refuseValues(words, options as unknown as { boolean: readonly string[] }))
+    .check((args, options) => assertNotRepeated(args, options as unknown as { array: readonly string[] }))
+    .check((_, options) => assertNoValues(words, options as unknown as { boolean: readonly string[] }))
     .recommendCommands()
     .version(packageVersion())
     .alias('v', 'version')
@@ -113,7 +113,7 @@ async function asUsageError(thrown: unknown, words: readonly string[]): Promise<
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
-function refuseRepeated(args: Readonly<Record<string, unknown>>, { array }: { array: readonly string[] }): true {
+function assertNotRepeated(args: Readonly<Record<string, unknown>>, { array }: { array: readonly string[] }): true {
   const repeated = Object.keys(args).find((name) => Array.isArray(args[name]) && name !== '_' && !array.includes(name));
   if (repeated === undefined) return true;
   const flag = repeated.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -121,7 +121,7 @@ function refuseRepeated(args: Readonly<Record<string, unknown>>, { array }: { ar
 }
 
 /** Refuses a value after a switch: `--full=maybe`. @throws {CdsyncError} `usage` */
-function refuseValues(words: readonly string[], { boolean }: { boolean: readonly string[] }): true {
+function assertNoValues(words: readonly string[], { boolean }: { boolean: readonly string[] }): true {
   for (const word of words.slice(0, words.indexOf('--') < 0 ? undefined : words.indexOf('--'))) {
     const [, name = '', value = ''] = /^--([\w-]+)=(.*)$/s.exec(word) ?? [];
     if (name === '' || !boolean.includes(name) || value === 'true' || value === 'false') continue;

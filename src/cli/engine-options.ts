@@ -6,7 +6,7 @@ import { closeAtEnd } from './interruption.js';
 import type { Output } from './output.js';
 
 /** A command whose user waits for its response gives up this soon if the service is away. */
-const mostPatienceMs = 20_000;
+const maxPatienceMs = 20_000;
 
 let budget: Budget | undefined;
 
@@ -39,5 +39,5 @@ export function engineOptions(
 
 /** The same for a command whose user waits for its response. */
 export function inquiryOptions(...args: Parameters<typeof engineOptions>): EngineOptions {
-  return { ...engineOptions(...args), mostPatienceMs };
+  return { ...engineOptions(...args), maxPatienceMs };
 }

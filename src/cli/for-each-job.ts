@@ -255,7 +255,7 @@ interface SelectedJob extends Pick<JobSelection, 'streams' | 'destinations'> {
 const isByTime = ({ reads }: StreamConfig) => reads.windows !== undefined;
 
 /** @throws {CdsyncError} if no job has one of the names */
-function refuseUnknown(what: 'stream' | 'destination', named: readonly string[], known: readonly string[]): void {
+function assertKnown(what: 'stream' | 'destination', named: readonly string[], known: readonly string[]): void {
   const unknown = named.find((name) => !known.includes(name));
   if (unknown === undefined) return;
   throw new CdsyncError(`none of these jobs has a ${what} "${unknown}"`, {
@@ -291,12 +291,12 @@ function selectedPart(
 function selectJobs(jobs: readonly JobConfig[], narrowing: JobSelection): readonly SelectedJob[] {
   const all = <T>(of: (job: JobConfig) => readonly T[]) => jobs.flatMap(of);
   const { streams = [], destinations = [] } = narrowing;
-  refuseUnknown(
+  assertKnown(
     'stream',
     streams,
     all((job) => job.streams.map(({ name }) => name)),
   );
-  refuseUnknown(
+  assertKnown(
     'destination',
     destinations,
     all((job) => job.destinations.map(({ name }) => name)),

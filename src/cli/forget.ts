@@ -141,7 +141,7 @@ function foreignLines(names: readonly string[]): string[] {
 /** Looks for the people in every job. @throws {CdsyncError} `key_not_found` */
 async function lookEverywhere(task: Task, words: Words) {
   const { lookForPeople } = await import('../engine/admin/look-for-person.js');
-  const { refuseAbsent } = await import('../engine/admin/forget-person.js');
+  const { assertPresent } = await import('../engine/admin/forget-person.js');
   const searches: { job: JobConfig; search: NonNullable<Awaited<ReturnType<typeof lookForPeople>>> }[] = [];
   for (const job of task.jobs) {
     const request = await requestFor(task, job, words);
@@ -155,7 +155,7 @@ async function lookEverywhere(task: Task, words: Words) {
       places.destinations.some(({ outbox, rejects }) => outbox + rejects > 0),
   );
   if (!task.args.evenIfAbsent && !waits)
-    refuseAbsent(
+    assertPresent(
       words,
       searches.flatMap(({ search }) => [...search.found]),
     );

@@ -87,7 +87,7 @@ async function lookup(args: LookupArguments): Promise<void> {
     const options = engineOptions(stop, output, service);
     await withExplorer(service, options, async ({ client, signal }) => {
       const { enrich, method } = args;
-      const task = { client, signal, collection, enrich, method, atOnce: client.atOnce('realtime') };
+      const task = { client, signal, collection, enrich, method, atOnce: client.concurrency('realtime') };
       await print(task, asked, output);
     });
   } finally {

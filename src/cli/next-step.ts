@@ -9,7 +9,7 @@ const restoreFormat = 'write {"format":1} into .cdsync/format.json, if no newer 
 const restoreStore = 'restore the store, as docs/recovery.md says, then: cdsync verify';
 
 /** The most streams whose reports are read for their age. */
-const mostStreams = 10;
+const maxStreams = 10;
 
 const ofRuns = new Set([
   'approve',
@@ -77,7 +77,7 @@ function shownAge(ms: number): string {
 /** How old the last good snapshot is: that of the streams that the failure is about, and of several the oldest. */
 async function lastGood({ storage = '', job = '', streams, isOneOfSeveral }: Ending): Promise<string | undefined> {
   const layout = new JobLayout(storage, job);
-  const asked = streams?.slice(0, mostStreams) ?? [undefined];
+  const asked = streams?.slice(0, maxStreams) ?? [undefined];
   const runs = await Promise.all(asked.map(async (stream) => ({ stream, run: await lastGoodRun(layout, stream) })));
   const [oldest] = runs.sort((a, b) => (a.run?.startedAt ?? 0) - (b.run?.startedAt ?? 0));
   if (oldest === undefined) return undefined;

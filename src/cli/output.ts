@@ -13,7 +13,7 @@ export type LogFormat = (typeof logFormats)[number];
 type LogLevel = 'debug' | 'info' | 'warning' | 'error';
 
 /** The most failures, and names of streams of one, that --quiet shows. */
-const mostFailures = 10;
+const maxFailures = 10;
 
 /** The variable that replaces --log-format. */
 export const logFormatVariable = 'CDSYNC_LOG_FORMAT';
@@ -184,11 +184,11 @@ export class Output {
   /** With --quiet, each failure of a job as one line, up to a number. @param isAlone whether the command has no other job */
   failures(all: readonly Failure[], job: string, isAlone: boolean): void {
     if (!this.#arguments.quiet) return;
-    for (const { streams, destination, error, isHeld } of all.slice(0, mostFailures)) {
+    for (const { streams, destination, error, isHeld } of all.slice(0, maxFailures)) {
       const { code, message, request_id: requestId } = error;
       const known = error.hint ?? (destination === undefined ? errorType(code).next : undefined);
       const hint = known && this.hint(known, job);
-      const names = formatNames(streams, mostFailures);
+      const names = formatNames(streams, maxFailures);
       if (this.logsJson) {
         const details = { stream: names, destination, code, message, hint, request_id: requestId };
         this.#log({ level: 'error', event: 'error', ...details });
@@ -198,7 +198,7 @@ export class Output {
       const line = `${[...place, isHeld ? 'held' : 'failed', message].join(': ')} [${code}]${hint ? `; ${hint}` : ''}`;
       this.#text(line.replaceAll(/\s*[\r\n]+\s*/g, ' '));
     }
-    const more = all.length - mostFailures;
+    const more = all.length - maxFailures;
     if (more > 0) this.#line(`and ${more} more`, { level: 'error', event: 'error' });
   }
 
@@ -273,7 +273,7 @@ export interface Ending {
   readonly held?: string | undefined;
   /** A stream that it holds. */
   readonly heldStream?: string | undefined;
-  /** What mends the files that `verify` found wrong. */
+  /** The command that repairs the files that `verify` found damaged. */
   readonly remedy?: 'full' | 'move' | 'move and full' | 'backup' | 'format';
   /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;

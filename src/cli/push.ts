@@ -60,14 +60,14 @@ async function push(args: PushArguments, output: Output): Promise<number> {
   return forEachJob(task, {
     ...reportPrinter(output),
     work: (job, chosen) => {
-      refuseUndelivered(job, chosen);
+      assertDelivered(job, chosen);
       return pushShown({ ...args, job, ...chosen }, output, { config, stop });
     },
   });
 }
 
 /** @throws {CdsyncError} `stream_not_found` for a stream of the job that none of the destinations gets */
-export function refuseUndelivered(
+export function assertDelivered(
   { streams: known, destinations }: JobConfig,
   chosen: Parameters<JobCommand<unknown>['work']>[1],
 ): void {
@@ -102,7 +102,7 @@ async function planning(
   const hide = redactor([...ofVariables, ...ofOptions], '***');
   return {
     work: (job, chosen) => {
-      refuseUndelivered(job, chosen);
+      assertDelivered(job, chosen);
       return readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
         withDelivery(config, { ...options, place }, (engine) =>
           planPush(

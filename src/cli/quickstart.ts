@@ -31,7 +31,7 @@ interface Listening extends LocalLogin {
   readonly control_token: string;
 }
 
-const mostProfiles = 10_000_000;
+const maxProfiles = 10_000_000;
 
 /** `cdsync quickstart`: a local service, a job, and two days of it; once more, another day. */
 export const quickstartCommand: Command<CommonArguments, QuickstartArguments> = {
@@ -40,7 +40,7 @@ export const quickstartCommand: Command<CommonArguments, QuickstartArguments> = 
       .positional('folder', { type: 'string', default: '.', describe: 'where to write configuration and data' })
       .option(
         'profiles',
-        wholeNumber('profiles', `profiles of the local service [default: ${defaultProfiles}]`, [100, mostProfiles]),
+        wholeNumber('profiles', `profiles of the local service [default: ${defaultProfiles}]`, [100, maxProfiles]),
       )
       .epilogue('Needs no account and no network. Run it again: another day passes. It never overwrites a file.'),
   handler: async (args) => {

@@ -67,7 +67,7 @@ interface StartArguments extends WorkflowArguments {
 
 /** Workflows run for hours; the service itself warns after about a day. */
 const defaultDeadlineMs = 86_400_000;
-const longestDeadlineMs = 7 * 86_400_000;
+const maxDeadlineMs = 7 * 86_400_000;
 
 /** Hints for errors of the service, if the command knows more than its client. */
 const hints: Readonly<Record<string, string>> = {
@@ -127,7 +127,7 @@ async function deadlineOf({ wait, deadline }: StartArguments): Promise<number> {
   if (!wait) throw usageError('--deadline is for --wait', 'add --wait, or leave it out');
   const { parseDurationMs } = await import('../core/quantities.js');
   const ms = parseDurationMs(deadline);
-  if (ms !== undefined && ms >= 1_000 && ms <= longestDeadlineMs) return ms;
+  if (ms !== undefined && ms >= 1_000 && ms <= maxDeadlineMs) return ms;
   throw usageError('--deadline is no duration from 1s to 7d', 'for example: --deadline 90m');
 }
 

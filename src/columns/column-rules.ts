@@ -135,7 +135,7 @@ export class ColumnRules implements ColumnOptions {
   /** The columns at the start of a reading, before masks: those of the last snapshot, or the declared ones. */
   begin(declared: readonly DeclaredColumn[], before: readonly StoredColumn[] | undefined): ColumnSet {
     const set = new ColumnSet(before === undefined ? declared : [], this);
-    for (const column of before ?? []) set.remember(this.#unmasked(column));
+    for (const column of before ?? []) set.restore(this.#unmasked(column));
     return set;
   }
 

@@ -210,7 +210,7 @@ export class ColumnSet {
   }
 
   /** The column of a field; adds it if the set does not have it. */
-  obtain(place: ColumnOrigin, field: string): Column {
+  columnFor(place: ColumnOrigin, field: string): Column {
     const known = this.get(place, field);
     if (known !== undefined) return known;
     const declared = this.#options?.type(place, field);
@@ -218,7 +218,7 @@ export class ColumnSet {
   }
 
   /** Adds a column of the last snapshot. It keeps its name, unless a rule renames it, or its old name was given by a rule. */
-  remember({ place, field, name, shape, declared, former, text }: StoredColumn): void {
+  restore({ place, field, name, shape, declared, former, text }: StoredColumn): void {
     const wanted = this.#options?.name(place, field);
     const isOwn = name === columnName(field, new Set()) || name === columnName(field, new Set([field.toLowerCase()]));
     const kept = wanted ?? (isOwn ? this.#free(name, place, field) : this.#name(place, field));

@@ -1,5 +1,5 @@
 import { type DoubleStyle, doubleStyles } from './double-text.js';
-import { fewDigits, mostDigits } from './text-format-bytes.js';
+import { fewDigits, maxDigits } from './text-format-bytes.js';
 
 /** The code of a column whose texts have no common format. It stays text. */
 export const plainText = 'VARCHAR';
@@ -48,7 +48,7 @@ export function isNumber(name: string): boolean {
 export function similarNames(name: string): string[] {
   if (name.endsWith('INT')) return ['BIGINT', 'HUGEINT'];
   const decimal = decimalOf(name);
-  if (decimal !== undefined) return [fewDigits, mostDigits].map((digits) => `DECIMAL(${digits},${decimal.places})`);
+  if (decimal !== undefined) return [fewDigits, maxDigits].map((digits) => `DECIMAL(${digits},${decimal.places})`);
   return name.startsWith('DOUBLE') ? [] : [name];
 }
 
@@ -57,7 +57,7 @@ function commonName(one: string, other: string): string | undefined {
   if (one === other) return one;
   if (one.endsWith('INT') && other.endsWith('INT')) return 'HUGEINT';
   const [a, b] = [decimalOf(one), decimalOf(other)];
-  return a !== undefined && a.places === b?.places ? `DECIMAL(${mostDigits},${a.places})` : undefined;
+  return a !== undefined && a.places === b?.places ? `DECIMAL(${maxDigits},${a.places})` : undefined;
 }
 
 /** The name of a format of doubles. If both styles match, no text is a whole number, and the first style is as good as the other. */

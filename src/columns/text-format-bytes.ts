@@ -5,7 +5,7 @@ const nine = 0x39;
 export const minusSign = 0x2d;
 export const decimalPoint = 0x2e;
 /** The most digits of an integer or a decimal, limited by DECIMAL(38, …). */
-export const mostDigits = 38;
+export const maxDigits = 38;
 /** Decimals of up to this many digits are stored in eight bytes. */
 export const fewDigits = 18;
 /** The years that ClickHouse holds, so that no destination rejects a typed value whose text it accepts. */
@@ -40,7 +40,7 @@ function isWithinInt64(bytes: Uint8Array, from: number, to: number, bound: strin
 export function matchesInteger(bytes: Uint8Array, from: number, to: number, isHuge: boolean): boolean {
   const isNegative = bytes[from] === minusSign;
   const first = isNegative ? from + 1 : from;
-  if (to - first > mostDigits || !isWhole(bytes, first, to)) return false;
+  if (to - first > maxDigits || !isWhole(bytes, first, to)) return false;
   if (isNegative && bytes[first] === zero) return false;
   return isHuge || isWithinInt64(bytes, first, to, isNegative ? longest.negative : longest.positive);
 }

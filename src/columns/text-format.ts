@@ -6,7 +6,7 @@ import {
   matchesDecimal,
   matchesInteger,
   matchesTemplate,
-  mostDigits,
+  maxDigits,
   parseTemplate,
   years,
 } from './text-format-bytes.js';
@@ -39,7 +39,7 @@ function filled(text: string): string {
 }
 
 /** Numbers with more decimal places stay text. */
-const mostPlaces = 15;
+const maxPlaces = 15;
 function integerFormat(name: 'BIGINT' | 'HUGEINT'): TextFormat {
   const isHuge = name === 'HUGEINT';
   const fileType = isHuge ? 'DECIMAL(38,0)' : name;
@@ -79,13 +79,13 @@ function doubleFormat(style: DoubleStyle): TextFormat {
   };
 }
 
-const truths = [
+const booleanWords = [
   ['true', 'false'],
   ['True', 'False'],
   ['TRUE', 'FALSE'],
 ] as const;
 
-function booleanFormat([yes, no]: (typeof truths)[number]): TextFormat {
+function booleanFormat([yes, no]: (typeof booleanWords)[number]): TextFormat {
   // By their length, from 4 on.
   const words = [yes, no].map((word) => Buffer.from(word));
   const isPlain = yes === 'true';
@@ -146,7 +146,7 @@ function made(name: string): TextFormat | undefined {
   const format = rest.join(' ');
   if (type === 'DOUBLE') return format === '5' || format === '5.0' ? doubleFormat(format) : undefined;
   if (type !== 'BOOLEAN') return [...dates, ...times].includes(format) ? momentFormat(format) : undefined;
-  const words = truths.find(([yes]) => yes === format);
+  const words = booleanWords.find(([yes]) => yes === format);
   return words && booleanFormat(words);
 }
 
@@ -195,12 +195,12 @@ function formatLike(text: string): string | undefined {
 function formatNameOf(text: string, bytes: Uint8Array, styles: readonly DoubleStyle[]): string | undefined {
   const fits = (name: string) => formatNamed(name).fits(bytes, 0, bytes.length);
   if (/^-?\d+$/.test(text)) return ['BIGINT', 'HUGEINT'].find(fits);
-  const places = /^-?\d+\.(\d+)$/.exec(text)?.[1]?.length ?? mostPlaces + 1;
-  const decimals = places > mostPlaces ? [] : [fewDigits, mostDigits].map((digits) => `DECIMAL(${digits},${places})`);
+  const places = /^-?\d+\.(\d+)$/.exec(text)?.[1]?.length ?? maxPlaces + 1;
+  const decimals = places > maxPlaces ? [] : [fewDigits, maxDigits].map((digits) => `DECIMAL(${digits},${places})`);
   const decimal = decimals.find(fits);
   if (decimal !== undefined) return decimal;
   if (styles.length > 0) return doubleName(styles);
-  const words = truths.find((each) => (each as readonly string[]).includes(text));
+  const words = booleanWords.find((each) => (each as readonly string[]).includes(text));
   if (words !== undefined) return `BOOLEAN ${words[0]}`;
   const format = formatLike(text);
   if (format === undefined) return undefined;
@@ -211,7 +211,7 @@ function formatNameOf(text: string, bytes: Uint8Array, styles: readonly DoubleSt
 /** The code of one text; {@link plainText} if no typed value gives it back. */
 export function inferTextFormat(text: string): string {
   if (text === '') return writeTextCode({ name: undefined, styles: [], hasEmpty: true });
-  if (text.length > mostDigits + mostPlaces) return plainText;
+  if (text.length > maxDigits + maxPlaces) return plainText;
   const bytes = Buffer.from(text);
   const styles = doubleStyles.filter((style) => matchesDouble(bytes, 0, bytes.length, style));
   const name = formatNameOf(text, bytes, styles);
@@ -223,7 +223,7 @@ export function textMismatchSql(text: string, form: TextFormat): string {
   const { name, type, format } = form;
   const style = doubleStyles.find((each) => name === doubleName([each]));
   if (style !== undefined) return doubleMismatchSql(text, style);
-  const words = truths.find(([yes]) => name === `BOOLEAN ${yes}`);
+  const words = booleanWords.find(([yes]) => name === `BOOLEAN ${yes}`);
   if (words !== undefined) return `${text} NOT IN (${words.map(sqlText).join(', ')})`;
   if (type === 'BIGINT') return `coalesce(TRY_CAST(${text} AS BIGINT)::VARCHAR <> ${text}, true)`;
   const shaped = `regexp_full_match(${text}, ${sqlText(sqlPattern(form))})`;
@@ -246,6 +246,6 @@ function sqlPattern({ name, format }: TextFormat): string {
     return parseTemplate(format).bytes.toString().replace(/[.+]/g, '\\$&').replace(/d/g, '[0-9]');
   }
   const [, digits, places] = /^DECIMAL\((\d+),(\d+)\)$/.exec(name) ?? [];
-  if (digits === undefined) return `-?(0|[1-9][0-9]{0,${mostDigits - 1}})`;
+  if (digits === undefined) return `-?(0|[1-9][0-9]{0,${maxDigits - 1}})`;
   return `-?(0|[1-9][0-9]{0,${Number(digits) - Number(places) - 1}})\\.[0-9]{${places}}`;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Secret } from '../core/secret.js';
 import { rowNumberColumns } from '../core/sql.js';
-import { choice, type Finding, flag, map, option, withKeys } from '../sdk/option.js';
+import { choice, flag, map, type OptionProblem, option, withKeys } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;
@@ -118,13 +118,13 @@ type Rule = Readonly<
   Partial<Record<'drop' | 'hash' | 'normalize' | 'salt' | 'mask' | 'type' | 'rename' | 'track', unknown>>
 >;
 
-function contradictions(value: unknown): Finding[] {
+function contradictions(value: unknown): OptionProblem[] {
   const { drop, hash, normalize, salt, mask, type } = value as Rule;
   const others = Object.keys(value as object).filter((key) => key !== 'drop');
   if (Object.keys(value as object).length === 0)
     return [{ path: [], message: 'an empty rule hides nothing: write drop: true, hash: true or another' }];
   if (drop === true && others[0] !== undefined) return [{ path: [others[0]], message: 'the column is dropped' }];
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   if (hash === true && salt === undefined)
     findings.push({ path: ['hash'], message: 'a hash needs a salt: salt: ${NAME}', missing: 'salt' });
   for (const [key, setting] of Object.entries({ normalize, salt })) {
@@ -139,7 +139,7 @@ function contradictions(value: unknown): Finding[] {
   return findings;
 }
 
-function sameNames(value: unknown): Finding[] {
+function sameNames(value: unknown): OptionProblem[] {
   const { '*': others } = value as Record<string, Rule | undefined>;
   if (others !== undefined && others.drop !== true)
     return [{ path: ['*'], message: 'all other columns can only be dropped: "*": { drop: true }' }];
@@ -217,7 +217,7 @@ function isNamedTwice(
 }
 
 /** Rules that the source of a stream does not allow. */
-export function unsuitableRules(source: RuledSource, stream: unknown): Finding[] {
+export function unsuitableRules(source: RuledSource, stream: unknown): OptionProblem[] {
   const { columns: rules, ...options } = stream as { columns?: Record<string, Rule> } & Record<string, unknown>;
   const key = 'option' in source.key ? options[source.key.option] : source.key;
   return Object.entries(rules ?? {}).flatMap(([column, rule = {}]) => {
@@ -249,7 +249,7 @@ export const contract = option(
   { description: 'What happens when columns or types change.' },
 ).prefault({});
 
-/** What becomes of texts, for one stream or for all streams of a job. */
+/** How text is typed, for one stream or for all streams of a job. */
 export const strings = choice(['keep', 'infer'], {
   description:
     'How text is stored: `keep` keeps it as text; `infer` makes a column integer, decimal, double, boolean, date or timestamp if every one of its texts can be given back exactly; an empty text is NULL there. A later text that does not fit makes the column text again, with every earlier text unchanged. Default: `keep`.',

@@ -111,13 +111,13 @@ export function checkStreamNames(
       if (!known.includes(stream)) {
         const [near] = nearest(stream, known, 1);
         const message = `job "${job}" has no stream "${stream}"`;
-        findings.refuseAt(here, { message, nearest: near, allowed: known.join(', ') });
+        findings.reportAt(here, { message, nearest: near, allowed: known.join(', ') });
       } else if (streams.indexOf(stream) < index) {
-        findings.refuseAt(here, { message: `stream "${stream}" is named twice` });
+        findings.reportAt(here, { message: `stream "${stream}" is named twice` });
       }
     }
     if (streams.length < 2 || typeof table !== 'string' || table.includes('{stream}')) continue;
-    findings.refuseAt([...path, 'table'], {
+    findings.reportAt([...path, 'table'], {
       message: `${streams.length} streams would go to one table`,
       allowed: 'a name that holds {stream}',
     });
@@ -139,13 +139,13 @@ export function destinationConfigs(
 ): DestinationConfig[] {
   const above = ['jobs', job.name, 'destinations'];
   if (parts.length > 0 && !job.publishes) {
-    findings.refuseAt(above, { message: 'a destination needs published files: parquet.enabled or publish.duckdb' });
+    findings.reportAt(above, { message: 'a destination needs published files: parquet.enabled or publish.duckdb' });
   }
   return parts.map((part, index) => {
     const path = [...above, index];
     const config = destination(part, job, (below, placeholder) => findings.placeOf([...path, ...below], placeholder));
     for (const finding of config.connector.checkStreams?.(config.options as never, job.streams) ?? [])
-      findings.refuseAt([...path, ...finding.path], { message: finding.message });
+      findings.reportAt([...path, ...finding.path], { message: finding.message });
     checkPaths(config, job.jobFolders, path, findings);
     if (config.connector.kind !== 'records') checkPlace(config, job.name, path, taken, findings);
     return config;
@@ -163,7 +163,7 @@ function checkPaths(
     const own = jobFolders.find((folder) => written === folder || written.startsWith(folder + sep));
     if (own === undefined) continue;
     const message = `${own} is the folder of a job: a destination may not write there`;
-    findings.refuseAt([...path, ...key], { message, allowed: 'a path outside of it' });
+    findings.reportAt([...path, ...key], { message, allowed: 'a path outside of it' });
   }
 }
 
@@ -183,7 +183,7 @@ function checkPlace(
     // Tables of one connector in one file differ by their names, below.
     if (other.connector === connector) continue;
     const message = `${other.writer} already writes the file ${file}`;
-    findings.refuseAt(path, { message, allowed: 'a file of its own' });
+    findings.reportAt(path, { message, allowed: 'a file of its own' });
     return;
   }
   const isFile = connector.kind === 'files';
@@ -195,7 +195,7 @@ function checkPlace(
     const other = taken.get(key)?.writer;
     taken.set(key, taken.get(key) ?? { writer, connector });
     if (other === undefined) continue;
-    findings.refuseAt(path, {
+    findings.reportAt(path, {
       message: isFile
         ? `${other} already writes files of the same name to this place, such as "${target}": name {{ stream }} or another folder`
         : `${other} already writes table "${target}" of the same place`,

@@ -1,6 +1,15 @@
 import { z } from 'zod';
 import type { Connector, Mode } from '../sdk/destination.js';
-import { choice, durationOrNever, type Finding, flag, map, type OptionInfo, option, text } from '../sdk/option.js';
+import {
+  choice,
+  durationOrNever,
+  flag,
+  map,
+  type OptionInfo,
+  type OptionProblem,
+  option,
+  text,
+} from '../sdk/option.js';
 import { select } from './column-options.js';
 import { nameRule, nameSchema, repeatedNames, streamNameSchema } from './names.js';
 
@@ -27,7 +36,7 @@ const columnRule = map({
   rename: text({ description: 'Name of the column in the destination.', example: 'postcode' }).optional(),
 });
 
-function contradicting(value: unknown): Finding[] {
+function contradicting(value: unknown): OptionProblem[] {
   return Object.entries(value as Record<string, { drop?: unknown; rename?: unknown } | undefined>).flatMap(
     ([column, rule]) =>
       rule?.drop === true && rule.rename !== undefined

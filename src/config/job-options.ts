@@ -1,6 +1,16 @@
 import { z } from 'zod';
 import { fullTime, momentForm } from '../core/quantities.js';
-import { choice, duration, type Finding, flag, map, type OptionInfo, option, verbatim, whole } from '../sdk/option.js';
+import {
+  choice,
+  duration,
+  flag,
+  map,
+  type OptionInfo,
+  type OptionProblem,
+  option,
+  verbatim,
+  whole,
+} from '../sdk/option.js';
 import type { OptionsOf, SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources, type sources } from '../sources/sources.js';
 import { columns, contract, select, strings, unsuitableRules } from './column-options.js';
@@ -125,7 +135,7 @@ function rangeBound(info: OptionInfo) {
 }
 
 /** A range without its beginning is none; `range_from` alone means that one day. */
-function endlessRange(step: unknown): Finding[] {
+function endlessRange(step: unknown): OptionProblem[] {
   const { range_from: from, range_to: to } = step as Record<string, unknown>;
   if (from !== undefined || to === undefined) return [];
   return [{ path: [], message: 'range_from is missing: range_to is only its end' }];

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { builtIn } from '../../connectors/built-in.js';
 import type { Connector } from '../sdk/destination.js';
 
-/** A connector that a configuration names by a file or a package, or the reason why it is no connector. */
+/** A connector that a configuration names by a file or a package, or the reason why it is not a connector. */
 export type LoadedConnector = Connector | { readonly failure: string; readonly isMissing?: boolean };
 
 function isConnector(value: unknown): value is Connector {
@@ -89,7 +89,10 @@ export async function loadConnectors(
   for (const word of words) {
     try {
       const found = (await importConnector(word, configFile)) as { default?: unknown };
-      loaded.set(word, isConnector(found.default) ? found.default : { failure: 'its default export is no connector' });
+      loaded.set(
+        word,
+        isConnector(found.default) ? found.default : { failure: 'its default export is not a connector' },
+      );
     } catch (error) {
       loaded.set(word, failureOf(word, error));
     }

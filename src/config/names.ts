@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { printable } from '../core/printable.js';
-import type { Finding } from '../sdk/option.js';
+import type { OptionProblem } from '../sdk/option.js';
 
 /** The name of a job, a stream or a destination. cdsync's own views and macros use the endings and the double underscore. */
 export const namePattern = /^(?!.*__)(?!.*_(?:as_of|history|changes|previous)$)[a-z][a-z0-9_]{0,47}$/;
@@ -39,7 +39,7 @@ export const streamNameSchema = z.string().regex(new RegExp(`(?!^cdsync$)${nameP
 /** A check that no two entries of a list have one name. @param list its key */
 export const repeatedNames =
   (list: string) =>
-  (entries: unknown): Finding[] => {
+  (entries: unknown): OptionProblem[] => {
     if (!Array.isArray(entries)) return [];
     const names = entries.map((entry) => (entry as { name?: unknown } | undefined)?.name);
     return names.flatMap((name, index) => {

@@ -4,10 +4,10 @@ import { isThisMachine } from '../sdk/encryption.js';
 import {
   choice,
   duration,
-  type Finding,
   flag,
   map,
   type OptionInfo,
+  type OptionProblem,
   option,
   path,
   secret,
@@ -72,9 +72,9 @@ const email = map({
 });
 
 /** Rules between the keys of a receiver. */
-function receiverRules(value: unknown): Finding[] {
+function receiverRules(value: unknown): OptionProblem[] {
   const { on, webhook, ping, format } = value as Record<string, unknown>;
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   if (format !== undefined && webhook === undefined)
     findings.push({ path: ['format'], message: 'only a webhook has a format' });
   for (const [index, event] of Array.isArray(on) && ping !== undefined ? on.entries() : []) {

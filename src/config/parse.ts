@@ -31,7 +31,7 @@ export interface Needs {
   readonly job?: string | readonly string[] | undefined;
   /** The destinations of the jobs. Default false: {@link JobConfig.destinations} is then empty. */
   readonly destinations?: boolean;
-  /** What happens when a run is over (`notify`, `metrics`, `after`). Default false: the jobs then have none of it. */
+  /** What happens when a run is over (`notify`, `metrics`, `after`). Default false: these are left out. */
   readonly outcome?: boolean;
 }
 
@@ -89,10 +89,10 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   const jobs = inheritingJobs(plain);
   const parts = partsOf(plain, jobs, options.needs ?? {}, findings);
   if (options.needs?.service === false) forgetUnsetSalts(parts.jobs as PlainMap);
-  refuseDeferred(parts, findings);
-  refuseNameless(jobs, findings);
+  checkDeferred(parts, findings);
+  checkNames(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
-  refuseUnknownJob(jobs, options.needs?.job);
+  assertKnownJob(jobs, options.needs?.job);
   const about = { file: absolute, jobSummaries: jobSummaries(jobs, schemas), secretVariables, secrets: files.secrets };
   const config = build(parts, about, { ...schemas, env: options.env }, findings);
   noteSecrets(secretsOf(config));
@@ -134,7 +134,7 @@ export function lintConfig(text: string, file: string, options: LintOptions): Li
   const isAbsent = ({ problem }: UnresolvedVariable) => problem.unset !== undefined || problem.isUnread === true;
   findings.problems.push(...deferred.filter((each) => !isAbsent(each)).map(({ problem }) => problem));
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
-  refuseUnknownJob(jobs, options.job);
+  assertKnownJob(jobs, options.job);
   const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
   const linted = { unset, jobs: lintedJobs(jobs, namesOf(options.job), findings) };
   if (deferred.length > 0) return { ...linted, warnings: findings.warnings };
@@ -199,11 +199,11 @@ function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {
 function chooseJobs(jobs: PlainMap, needs: Needs, findings: ConfigProblems): PlainMap {
   if (needs.jobs === false) return {};
   if (Object.keys(jobs).length === 0 && !findings.hasProblemBelow(['jobs'])) {
-    findings.refuseAt(['jobs'], { message: 'missing', allowed: 'a map of at least one job' });
+    findings.reportAt(['jobs'], { message: 'missing', allowed: 'a map of at least one job' });
   }
   for (const [name, job] of Object.entries(jobs)) {
     if (!isPlainMap(job) || job.streams !== undefined || findings.hasProblemBelow(['jobs', name])) continue;
-    findings.refuseAt(['jobs', name, 'streams'], { message: 'missing', allowed: 'a list of at least one stream' });
+    findings.reportAt(['jobs', name, 'streams'], { message: 'missing', allowed: 'a list of at least one stream' });
   }
   const wanted = namesOf(needs.job);
   const chosen = Object.entries(jobs).filter(([name]) => wanted === undefined || wanted.includes(name));
@@ -239,7 +239,7 @@ function deferredIn(value: unknown): UnresolvedVariable[] {
   return isPlainMap(value) ? Object.values(value).flatMap(deferredIn) : [];
 }
 
-function refuseDeferred(value: unknown, findings: ConfigProblems): void {
+function checkDeferred(value: unknown, findings: ConfigProblems): void {
   findings.problems.push(...deferredIn(value).map(({ problem }) => problem));
 }
 
@@ -248,11 +248,11 @@ function destinationsOf(job: unknown): PlainMap[] {
 }
 
 /** Every command needs the names of streams and destinations, so their variables must be set. */
-function refuseNameless(jobs: PlainMap, findings: ConfigProblems): void {
+function checkNames(jobs: PlainMap, findings: ConfigProblems): void {
   for (const job of Object.values(jobs)) {
     const streams = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
-    for (const stream of streams) refuseDeferred(isPlainMap(stream) ? stream.name : stream, findings);
-    for (const destination of destinationsOf(job)) refuseDeferred(destination.name, findings);
+    for (const stream of streams) checkDeferred(isPlainMap(stream) ? stream.name : stream, findings);
+    for (const destination of destinationsOf(job)) checkDeferred(destination.name, findings);
   }
 }
 
@@ -260,7 +260,7 @@ function namesOf(job: Needs['job']): readonly string[] | undefined {
   return typeof job === 'string' ? [job] : job;
 }
 
-function refuseUnknownJob(jobs: PlainMap, job: Needs['job']): void {
+function assertKnownJob(jobs: PlainMap, job: Needs['job']): void {
   const wanted = namesOf(job)?.find((name) => !Object.hasOwn(jobs, name));
   if (wanted === undefined) return;
   const names = Object.keys(jobs);
@@ -297,7 +297,7 @@ function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findi
   const result = z.safeParse(schema, value);
   if (result.success) return result.data;
   for (const issue of result.error.issues) {
-    findings.refuseAt([...path, ...(issue.path as (string | number)[])], { message: 'this value is not allowed' });
+    findings.reportAt([...path, ...(issue.path as (string | number)[])], { message: 'this value is not allowed' });
   }
   throw new ConfigError(findings.problems, { cause: result.error });
 }
@@ -330,7 +330,7 @@ function build(
   });
   // DuckDB would write the log of the store to another place, and never find it again.
   if (storage.includes('?'))
-    findings.refuseAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });
+    findings.reportAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   const local: Omit<LocalConfig, 'warnings'> = {
     ...about,

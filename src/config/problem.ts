@@ -159,7 +159,7 @@ export class ConfigProblems {
   }
 
   /** Refuses a part by its path alone; if the file does not have it, the message shows the nearest part above it. */
-  refuseAt(path: Path, fault: ProblemDetails, placeholder?: number): void {
+  reportAt(path: Path, fault: ProblemDetails, placeholder?: number): void {
     this.refuse(this.site(path, placeholder), fault);
   }
 

@@ -80,7 +80,7 @@ export class YamlSchemaReader {
       // A problem of the whole may be caused by a problem in a part of it.
       if (missing !== undefined && this.#findings.hasProblemBelow([...site.path, missing])) continue;
       if (path.length === 0 && this.#findings.hasProblemBelow(site.path)) continue;
-      this.#findings.refuseAt([...site.path, ...path], { message, code }, placeholder);
+      this.#findings.reportAt([...site.path, ...path], { message, code }, placeholder);
     }
   }
 

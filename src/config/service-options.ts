@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { budgetOptions } from '../rate-limit/budget-options.js';
-import { duration, type Finding, flag, map, option, secret, text, whole } from '../sdk/option.js';
+import { duration, flag, map, type OptionProblem, option, secret, text, whole } from '../sdk/option.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -155,7 +155,7 @@ export function isReadableOnTheWay(url: string): boolean {
 }
 
 /** Addresses of `service:` that would carry tokens in plain text. */
-export function plainAddresses(service: unknown): Finding[] {
+export function plainAddresses(service: unknown): OptionProblem[] {
   const part = service as Readonly<Record<string, unknown>>;
   if (part.allow_http === true) return [];
   return Object.entries({ base_url: 'tokens and profiles', oauth_token_url: 'credentials' }).flatMap(([key, what]) => {

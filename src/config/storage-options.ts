@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { S3Options } from '../sdk/index.js';
-import { checkPath, duration, type Finding, flag, map, option, path } from '../sdk/option.js';
+import { checkPath, duration, flag, map, type OptionProblem, option, path } from '../sdk/option.js';
 import { s3Options, s3Rules } from '../sdk/s3/index.js';
 
 const bucket = map({
@@ -28,16 +28,16 @@ const bucket = map({
   }).prefault(false),
 });
 
-const shortestSilence = 5;
+const minSilenceSeconds = 5;
 
-function bucketRules(value: unknown): Finding[] {
+function bucketRules(value: unknown): OptionProblem[] {
   const options = value as Readonly<Record<string, unknown>>;
   const findings = s3Rules(options);
   const { takeover_after: silence } = options;
   if (typeof silence === 'string' && /^\d+(\.\d+)?\s*(ms|s)$/.test(silence)) {
     const seconds = Number.parseFloat(silence) / (silence.endsWith('ms') ? 1000 : 1);
-    if (seconds < shortestSilence)
-      findings.push({ path: ['takeover_after'], message: `must be at least ${shortestSilence}s` });
+    if (seconds < minSilenceSeconds)
+      findings.push({ path: ['takeover_after'], message: `must be at least ${minSilenceSeconds}s` });
   }
   return findings;
 }

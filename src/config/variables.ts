@@ -7,7 +7,7 @@ import { Secret } from '../core/secret.js';
 type FileReading = { readonly text: string; readonly isReadableByAll: boolean } | { readonly fault: string };
 
 /** No secret is larger; a private key has some 4 kB. */
-const mostBytes = 65_536;
+const maxBytes = 65_536;
 
 const words: Readonly<Record<string, string>> = {
   ENOENT: 'does not exist',
@@ -24,8 +24,8 @@ function read(path: string): FileReading {
   try {
     const stats = fstatSync(file);
     if (stats.isDirectory()) return { fault: 'is a folder' };
-    if (!stats.isFile()) return { fault: 'is no file' };
-    if (stats.size > mostBytes) return { fault: `has more than ${mostBytes} bytes` };
+    if (!stats.isFile()) return { fault: 'is not a file' };
+    if (stats.size > maxBytes) return { fault: `has more than ${maxBytes} bytes` };
     const bytes = readFileSync(file);
     if (!isUtf8(bytes)) return { fault: 'is not UTF-8' };
     // Editors may put U+FEFF, a mark of the encoding, at the start.
@@ -134,7 +134,7 @@ export function expand(source: string, { env, files, literal = (value) => value 
     if (path !== undefined) return textOf(path);
     const parts = close === '}' ? body.exec(inside as string) : null;
     if (parts === null) {
-      faults.push(close === '}' ? 'this is no variable' : 'a variable is not closed by "}"');
+      faults.push(close === '}' ? 'this is not a variable' : 'a variable is not closed by "}"');
       return '';
     }
     const [, name, fallback] = parts as unknown as [string, string, string | undefined];

@@ -85,7 +85,7 @@ export interface YamlDocument {
 const maxLength = 1 << 20;
 const maxDepth = 64;
 
-// In our own words, for the parser's messages quote the text, which may be a secret.
+// Not the parser's messages, because these quote the text, which may be a secret.
 const words: Partial<Record<YAMLError['code'], string>> = {
   ALIAS_PROPS: 'an alias (*name) takes no anchor and no tag',
   BAD_ALIAS: 'this is no name for an anchor or an alias',

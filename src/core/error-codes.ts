@@ -229,7 +229,7 @@ export type ErrorCode = keyof typeof errorCodes;
 
 export const allErrorCodes = Object.keys(errorCodes) as ErrorCode[];
 
-/** The properties of a code; none of one that only a connector from outside has. */
+/** The properties of a code; undefined for codes of external connectors. */
 export function errorType(code: string): ErrorType {
   return Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode] : {};
 }

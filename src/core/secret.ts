@@ -49,23 +49,23 @@ export function decodedLogin(part: string): string {
 }
 
 /** A shorter text is not looked for: it would match by chance. */
-const leastLetters = 4;
+const minLetters = 4;
 /** The same for a part of a secret that could be a word. */
-const leastOfParts = 8;
+const minPartLetters = 8;
 const nameOfSecret = /key|secret|token|password|passwd|pwd|passphrase|credential|signature/i;
 
 /** Parts of a URL that a message may quote: its login, and of one for HTTP its path with the query, where webhooks have their token. */
 function partsOfUrl(value: string): string[] {
   if (!/^\w+:\/\//.test(value) || !URL.canParse(value)) return [];
   const { protocol, username, password, pathname, search, searchParams } = new URL(value);
-  const login = password === '' && username.length >= leastOfParts ? [username] : [password];
+  const login = password === '' && username.length >= minPartLetters ? [username] : [password];
   if (!/^https?:$/.test(protocol)) return [...login, ...login.map(decodedLogin)];
   const ofQuery = [...searchParams.values(), `${pathname}${search}`, search.slice(1)];
   const path = pathname.split('/').filter((name) => name.length >= 16);
   return [
     ...login,
     ...login.map(decodedLogin),
-    ...[...ofQuery, ...path].filter(({ length }) => length >= leastOfParts),
+    ...[...ofQuery, ...path].filter(({ length }) => length >= minPartLetters),
   ];
 }
 
@@ -90,7 +90,7 @@ function partsOfHeaders(value: string): string[] {
   const headers = value.split(',').map((header) => /^\s*[\w.-]+\s*=\s*(.*?)\s*$/s.exec(header)?.[1]);
   if (headers.includes(undefined)) return [];
   const texts = headers.flatMap((text = '') => [text, decodedLogin(text)]);
-  return texts.flatMap((text) => [text, ...text.split(/\s+/)]).filter(({ length }) => length >= leastOfParts);
+  return texts.flatMap((text) => [text, ...text.split(/\s+/)]).filter(({ length }) => length >= minPartLetters);
 }
 
 /** Lines of a key file, and keys, tokens and passwords of JSON credentials and connection strings. */
@@ -102,7 +102,7 @@ function partsOfDocument(value: string): string[] {
   try {
     const members = Object.entries(JSON.parse(value) as object).filter(([name]) => nameOfSecret.test(name));
     return members.flatMap(([, text]) =>
-      typeof text === 'string' && text.length >= leastOfParts && !/^https?:/.test(text)
+      typeof text === 'string' && text.length >= minPartLetters && !/^https?:/.test(text)
         ? [text, ...partsOfDocument(text)]
         : [],
     );
@@ -114,7 +114,7 @@ function partsOfDocument(value: string): string[] {
 /** The text in base64, alone or amid others, as in `Authorization: Basic`: the letters that only its own bytes decide. */
 function inBase64(text: string): string[] {
   const bytes = Buffer.from(text);
-  if (bytes.length < leastOfParts) return [];
+  if (bytes.length < minPartLetters) return [];
   return [0, 1, 2].flatMap((before) => {
     const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
     const own = encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
@@ -123,7 +123,7 @@ function inBase64(text: string): string[] {
 }
 
 function inHex(text: string): string[] {
-  const digits = text.length < leastOfParts ? '' : Buffer.from(text).toString('hex');
+  const digits = text.length < minPartLetters ? '' : Buffer.from(text).toString('hex');
   return digits === '' ? [] : [digits, digits.toUpperCase()];
 }
 
@@ -163,14 +163,14 @@ export function redactor(secrets: Iterable<Secret>, as = shown): (text: string) 
   for (const secret of secrets) {
     const value = secret.reveal();
     for (const part of [value, ...partsOfUrl(value), ...partsOfDocument(value), ...partsOfHeaders(value)])
-      if (part.length >= leastLetters) parts.add(part);
+      if (part.length >= minLetters) parts.add(part);
   }
   const longestFirst = [...parts].sort((a, b) => b.length - a.length);
   const literal = [...new Set(longestFirst.flatMap(spellings))];
   const escaped = longestFirst
     .filter((part) => /[^\w.~-]/.test(part))
     .map((part) => unescaped(Buffer.from(part)).bytes)
-    .filter(({ length }) => length >= leastLetters);
+    .filter(({ length }) => length >= minLetters);
   return (text) => {
     const rest = escaped.length === 0 ? text : replaceEscaped(text, escaped, as);
     return literal.reduce((words, each) => words.replaceAll(each, as), rest);

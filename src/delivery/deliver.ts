@@ -38,7 +38,7 @@ export function isRefusal({ code }: CdsyncError): boolean {
 
 const attempts = 5;
 const firstDelayMs = 1_000;
-const longestDelayMs = 30_000;
+const maxDelayMs = 30_000;
 /** How long an interrupted delivery may take to ask the destination for its state. */
 const askingMs = 10_000;
 
@@ -260,7 +260,7 @@ class Delivering {
         const isLast = attempt === attempts || isSilent || error instanceof AwayForLong;
         if (signal.aborted || error.kind !== 'retryable' || isLast) throw error;
         progress.phase = 'retrying';
-        const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), longestDelayMs);
+        const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), maxDelayMs);
         notice(
           `destination ${this.#request.destination.name}: ${error.message}; next attempt in ${Math.round(delay / 1000)} s`,
         );

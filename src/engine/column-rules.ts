@@ -121,7 +121,7 @@ export function configurationDigest(config: StreamConfig, salts: Salts): string 
 }
 
 /** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */
-export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColumn[] | undefined): void {
+export function assertSameSalts(rules: ColumnRules, before: readonly StoredColumn[] | undefined): void {
   const changed = (before ?? []).filter(({ place, field, rule }) => {
     const now = rules.of(place, field)?.hash;
     return rule?.hash !== undefined && now !== undefined && rule.hash.salt !== now.salt;

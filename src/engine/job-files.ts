@@ -3,7 +3,7 @@ import type { CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run-report.js';
 import type { FileSet } from '../object-store/required-files.js';
 import { JobLayout } from '../storage/layout.js';
-import { refuseUntrustedLinks } from '../storage/untrusted-links.js';
+import { assertNoUntrustedLinks } from '../storage/untrusted-links.js';
 
 /** The bucket of a job that a command works on. */
 export interface RemoteJobHandle {
@@ -45,7 +45,7 @@ export async function readJobFiles<T>(task: JobFilesTask, work: (place: JobFiles
   const { config, job } = task;
   const { bucket, storage } = config;
   const reading = async (layout: JobLayout) => {
-    await refuseUntrustedLinks(layout, { isReader: true });
+    await assertNoUntrustedLinks(layout, { isReader: true });
     return work({ layout });
   };
   if (bucket === undefined) return reading(new JobLayout(storage, job));

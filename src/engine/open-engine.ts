@@ -70,7 +70,7 @@ export interface EngineOptions {
   readonly failed?: RunContext['failed'];
   readonly showsValues?: RunContext['showsValues'];
   /** The longest wait for a service that is away; shorter if a user waits for the command. */
-  readonly mostPatienceMs?: number | undefined;
+  readonly maxPatienceMs?: number | undefined;
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
   /** The files of one job, if they are in a bucket. Default: the folder of each job. */
@@ -120,7 +120,7 @@ export async function withEngine<T>(
     onNotice: notice,
     budget,
     bodyBytes: plan.bodyBytes,
-    mostPatienceMs: options.mostPatienceMs,
+    maxPatienceMs: options.maxPatienceMs,
   });
   try {
     return await work({

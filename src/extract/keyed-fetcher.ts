@@ -4,7 +4,6 @@ import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
 import type { KeyedRequest } from '../sources/source.js';
 import {
-  askSized,
   CycleDetector,
   countRecords,
   cutOrRetry,
@@ -16,6 +15,7 @@ import {
   type PageFetcher,
   pageOf,
   type RefusedKey,
+  requestWithSmallerPages,
   saysVersion,
   withFields,
 } from './page-fetcher.js';
@@ -25,7 +25,7 @@ import { cutPageExactly } from './scan/page-cutter.js';
 /** More pages than the records of one key can have. */
 const maxPages = 1000;
 /** Once records of this size have come, the page ends. Most chunks of keys are one page. */
-const mostPageBytes = 8_000_000;
+const maxPageBytes = 8_000_000;
 
 /** Statuses that may be about one id: one that is too long, or has characters that the service does not take. */
 const keyRefusals = new Set([400, 410, 413, 414, 422, 431]);
@@ -78,7 +78,7 @@ export class KeyedFetcher implements PageFetcher {
     let next = Number(token ?? 0);
     let bytes = 0;
     const ask = async (request: KeyedRequest): Promise<Asked> => {
-      if (bytes >= mostPageBytes) return [];
+      if (bytes >= maxPageBytes) return [];
       // Requests begin in their order.
       next += 1;
       const records = await this.#ask(request, signal);
@@ -158,7 +158,7 @@ export class KeyedFetcher implements PageFetcher {
     let token: string | null = null;
     do {
       const asked: string | null = token;
-      const response: KeyedResponse = await askSized({
+      const response: KeyedResponse = await requestWithSmallerPages({
         pageSize,
         takesLimit: isPage,
         isFirst: asked === null,

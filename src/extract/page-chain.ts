@@ -69,7 +69,7 @@ export class PageChain {
   #guard = new CycleDetector();
   #attempt: number;
   #pages: number;
-  #fruitless = 0;
+  #pagesWithoutNewKey = 0;
   /** Journaled with each cursor: a list without an end must also end if every run reads only some of its pages. */
   #empty: number;
   /** Bodies of pages that were fetched, and are not yet in the sink. */
@@ -109,13 +109,13 @@ export class PageChain {
       }
       const next = page.nextToken;
       if (next !== null) {
-        this.#refuseCircle(next);
+        this.#assertNoLoop(next);
         pending = this.#fetch(next);
         // The next round awaits it and meets its failure. Until then it must not count as unhandled.
         pending.catch(() => undefined);
       }
       try {
-        await this.#takeIn(page);
+        await this.#receive(page);
       } catch (error) {
         if (!(error instanceof MalformedPageError)) throw error;
         // It must not take the memory that this page needs once more.
@@ -150,14 +150,14 @@ export class PageChain {
     }
     this.#attempt += 1;
     this.#pages = 0;
-    this.#fruitless = 0;
+    this.#pagesWithoutNewKey = 0;
     this.#empty = 0;
     this.#guard = new CycleDetector();
     await this.#context.sink.restart(this.#attempt);
     return page;
   }
 
-  #refuseCircle(token: string): void {
+  #assertNoLoop(token: string): void {
     if (!this.#guard.repeats(token)) return;
     throw this.#failure(
       'page_loop',
@@ -169,9 +169,9 @@ export class PageChain {
   }
 
   /** @throws {MalformedPageError} then the page is still held */
-  async #takeIn(page: PageBytes): Promise<void> {
+  async #receive(page: PageBytes): Promise<void> {
     try {
-      await this.#passOn(page);
+      await this.#write(page);
       this.#dispose(page, 'reuse');
     } catch (error) {
       if (!(error instanceof MalformedPageError)) this.#dispose(page);
@@ -186,7 +186,7 @@ export class PageChain {
   }
 
   /** Hands the page to the sink, and ends the chain if the sink found a fault. */
-  async #passOn(page: PageBytes): Promise<void> {
+  async #write(page: PageBytes): Promise<void> {
     const taken = await this.#context.sink.take(page, {
       token: page.nextToken,
       issued_at: page.issuedAt,
@@ -197,20 +197,20 @@ export class PageChain {
       ...(this.#task.start.partition_keys === undefined ? {} : { partition_keys: this.#task.start.partition_keys }),
     });
     this.#pages += 1;
-    if (taken.records === 0) return this.#refuseEndless();
+    if (taken.records === 0) return this.#assertEnds();
     this.#empty = 0;
-    this.#fruitless = taken.hasNew ? 0 : this.#fruitless + 1;
-    if (this.#fruitless < (this.#task.distrustsTokens ? 1 : maxPagesWithoutNewKey)) return;
+    this.#pagesWithoutNewKey = taken.hasNew ? 0 : this.#pagesWithoutNewKey + 1;
+    if (this.#pagesWithoutNewKey < (this.#task.distrustsTokens ? 1 : maxPagesWithoutNewKey)) return;
     throw this.#failure(
       'page_loop',
-      `${this.#fruitless === 1 ? 'a page' : `${this.#fruitless} pages in a row`} brought no new record`,
+      `${this.#pagesWithoutNewKey === 1 ? 'a page' : `${this.#pagesWithoutNewKey} pages in a row`} brought no new record`,
       {
         hint: 'the service repeats its pages; report it to the service',
       },
     );
   }
 
-  #refuseEndless(): void {
+  #assertEnds(): void {
     this.#empty += 1;
     if (this.#empty < maxEmptyPages) return;
     throw this.#failure('page_loop', `${formatCount(this.#empty)} pages in a row came without a record`, {
@@ -223,7 +223,7 @@ export class PageChain {
     let failure = error;
     const exact = cutAgain(first);
     if (exact !== undefined) {
-      await this.#takeIn(exact);
+      await this.#receive(exact);
       return exact;
     }
     this.#dispose(first);
@@ -231,7 +231,7 @@ export class PageChain {
       this.#context.meter.retries += 1;
       const page = await this.#fetch(token);
       try {
-        await this.#takeIn(page);
+        await this.#receive(page);
         return page;
       } catch (again) {
         if (!(again instanceof MalformedPageError)) throw again;

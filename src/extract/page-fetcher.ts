@@ -1,10 +1,10 @@
 import {
   MalformedBodyError,
+  RequestAttempts,
   type RequestCounts,
   type SendOptions,
   type ServiceClient,
   ServiceError,
-  Trial,
 } from '../api/client.js';
 import type { Operation } from '../api/request.js';
 import type { ResponseBody } from '../api/response-body.js';
@@ -129,12 +129,18 @@ interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
  * something else: its version, its filter, an outage. Only the smallest page shows which, so it is requested next; after an outage, the
  * size is tried once more.
  */
-export async function askSized<T>({ pageSize, takesLimit, isFirst, send, drop }: PageSizing<T>): Promise<T> {
+export async function requestWithSmallerPages<T>({
+  pageSize,
+  takesLimit,
+  isFirst,
+  send,
+  drop,
+}: PageSizing<T>): Promise<T> {
   let isProven = false;
   for (;;) {
     const { limit } = pageSize;
     const mayShrink = takesLimit && limit > minPageSize;
-    const trial = new Trial();
+    const trial = new RequestAttempts();
     // Other partitions may prove the size before this request ends.
     const ownFailures = isFirst && mayShrink && limit > (pageSize.accepted ?? 0) ? sizeFailures : undefined;
     try {
@@ -223,7 +229,7 @@ export class ListFetcher implements PageFetcher {
 
   async fetch(token: string | null): Promise<PageBytes> {
     const { client, meter, signal, pageSize, clock } = this.#context;
-    const page = await askSized({
+    const page = await requestWithSmallerPages({
       pageSize,
       takesLimit: this.#takesLimit,
       isFirst: token === null,

@@ -76,7 +76,7 @@ export class PartWriter {
   #batch: Batch | undefined;
   #seen: ReturnType<typeof columnsNow>;
   #number: number;
-  #turn: Promise<unknown> = Promise.resolve();
+  #lastWrite: Promise<unknown> = Promise.resolve();
   #journaled: Promise<unknown> = Promise.resolve();
   readonly #pending = new Set<Promise<unknown>>();
   #cancelTimer = () => {};
@@ -108,7 +108,7 @@ export class PartWriter {
     await batch.stagingFile.append(page);
     this.#rememberColumns();
     this.#count(batch, page, partition, cursor);
-    if (batch.stagingFile.bytes + batch.rejectedBytes >= partBytes * this.#breadth) await this.#seal();
+    if (batch.stagingFile.bytes + batch.rejectedBytes >= partBytes * this.#openChains) await this.#seal();
   }
 
   #noteHashes(batch: Batch, { raw, hitRuns }: LookedUpPage, partition: string, { attempt }: PartitionCursor): void {
@@ -142,7 +142,7 @@ export class PartWriter {
   }
 
   /** The same; and the staging files are closed until the next page. */
-  rest(): Promise<void> {
+  drain(): Promise<void> {
     return this.#inTurn(() =>
       this.#orFail(async () => {
         await this.#seal();
@@ -155,7 +155,7 @@ export class PartWriter {
   /** Closes the staging files. Pages that were not flushed are dropped. */
   async close(): Promise<void> {
     this.#cancelTimer();
-    await this.#turn.catch(() => undefined);
+    await this.#lastWrite.catch(() => undefined);
     await Promise.allSettled(this.#pending);
     await this.#closeFiles();
   }
@@ -165,11 +165,11 @@ export class PartWriter {
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(() => {
+    const result = this.#lastWrite.then(() => {
       if (this.#failure !== undefined) throw this.#failure;
       return work();
     });
-    this.#turn = result.catch(() => undefined);
+    this.#lastWrite = result.catch(() => undefined);
     return result;
   }
 
@@ -197,7 +197,7 @@ export class PartWriter {
       raw: undefined,
       counters: this.#options.counters(),
     };
-    const wait = (firstPartsMs[this.#number] ?? partMs) * this.#breadth;
+    const wait = (firstPartsMs[this.#number] ?? partMs) * this.#openChains;
     this.#cancelTimer = callAfter(wait, () => {
       this.#inTurn(() => this.#orFail(() => this.#seal())).catch(() => undefined);
     });
@@ -211,7 +211,7 @@ export class PartWriter {
   }
 
   /** Each column of a file takes longer than the values of a few rows: with many columns, parts are larger and later by this factor. */
-  get #breadth(): number {
+  get #openChains(): number {
     return Math.min(10, Math.max(1, this.#options.columns.list.length / wideColumns));
   }
 

@@ -8,7 +8,7 @@ import { type ExactValue, parseExact, writeExact } from './scan/exact-json.js';
 import { copyTrimmed, maxDepth, skipSpace, skipValue, strictText } from './scan/json-bytes.js';
 
 /** If the first responses, this many, return nothing that pages lack, the service has no details to give. */
-const mostFruitless = 3;
+const maxFruitlessResponses = 3;
 
 /** The last snapshot's records of a list whose pages leave out details. */
 export interface StoredRecords {
@@ -83,7 +83,7 @@ export class RecordDetails {
 
   async #try(key: string, context: FetchContext): Promise<Buffer | undefined> {
     const { details } = this.#options.source;
-    if (details === undefined || (!this.#isFruitful && this.#fruitless >= mostFruitless)) return undefined;
+    if (details === undefined || (!this.#isFruitful && this.#fruitless >= maxFruitlessResponses)) return undefined;
     try {
       const body = await this.#send(details.one(key), key, context);
       this.#count(body);

@@ -386,13 +386,13 @@ export class ServiceReader {
   async #checkpointed(work: () => Promise<void>): Promise<void> {
     try {
       await this.#options.database.use('reading', {}, work);
-      await this.#sink.rest();
+      await this.#sink.drain();
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= this.#options.stream;
       // The first error is the one to report. If the checkpoint fails too, a later run only reads more again.
       await this.#sink.flush().catch(() => undefined);
-      await this.#sink.spent(this.counters()).catch(() => undefined);
+      await this.#sink.recordRequests(this.counters()).catch(() => undefined);
       if (!error.resumable) await this.#sink.fail(error.code).catch(() => undefined);
       throw error;
     }

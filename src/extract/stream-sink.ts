@@ -197,13 +197,13 @@ export class StreamSink {
   /**
    * The same; and memory and staging files are released until the next page. A later chain need not know the keys of those before.
    */
-  async rest(): Promise<void> {
-    await this.#writer.rest();
+  async drain(): Promise<void> {
+    await this.#writer.drain();
     this.#seen = new BloomFilter();
   }
 
   /** Notes the requests so far in the journal: parts do not need all of them. */
-  spent({ requests, retries, throttled, bytes, milliseconds }: Counters): Promise<void> {
+  recordRequests({ requests, retries, throttled, bytes, milliseconds }: Counters): Promise<void> {
     return this.#writer.note({ type: 'spent', counters: { requests, retries, throttled, bytes, milliseconds } });
   }
 

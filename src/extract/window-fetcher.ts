@@ -16,9 +16,9 @@ import { copyTrimmed } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 
 /** The response for a window this short counts as complete, whatever else it has. */
-const shortestMs = 1_000;
-/** This many halvings of one window prove no service complete. */
-const mostHalvings = 500;
+const minMs = 1_000;
+/** After this many halvings of one window the list counts as incomplete. */
+const maxHalvings = 500;
 
 /** How much later than {@link WindowedSource.certainMs} ago a refused window begins when it is asked for again: clocks differ. */
 const margins = [60_000, 3_600_000];
@@ -78,7 +78,7 @@ class WholeWindowFetcher implements PageFetcher {
     const asked = await Promise.all(halves.map((half) => this.#ask(half)));
     if (provesWhole(response, asked)) return [response];
     this.#halvings += 1;
-    if (this.#halvings > mostHalvings) throw this.#endless();
+    if (this.#halvings > maxHalvings) throw this.#endless();
     const parts: WindowResponse[] = [];
     for (const [index, half] of halves.entries())
       parts.push(...(await this.#proved(half, asked[index] as WindowResponse)));
@@ -121,7 +121,7 @@ export function windowFetcher(context: FetchContext, source: WindowedSource, win
 
 function halvesOf({ from, to }: Window): Window[] {
   const [first, last] = [Date.parse(from), Date.parse(to)];
-  if (last - first <= shortestMs) return [];
+  if (last - first <= minMs) return [];
   const middle = new Date(Math.floor((first + last) / 2)).toISOString();
   return [
     { from, to: middle },

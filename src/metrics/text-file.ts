@@ -58,7 +58,10 @@ function jobsIn(text: string): string[] {
  * figures in the storage folder.
  * @throws {CdsyncError} `metrics_shared`
  */
-async function refuseForeign(path: string, { storage, jobSummaries }: Pick<LocalConfig, 'storage' | 'jobSummaries'>) {
+async function assertNotForeign(
+  path: string,
+  { storage, jobSummaries }: Pick<LocalConfig, 'storage' | 'jobSummaries'>,
+) {
   const present = await readFile(path, 'utf8').catch(() => '');
   const owner = ownerOf(present);
   if (owner === storage) return;
@@ -74,7 +77,7 @@ async function refuseForeign(path: string, { storage, jobSummaries }: Pick<Local
 }
 
 /** How often the file is written again because another job has changed its figures at the same time. */
-const mostRounds = 5;
+const maxRounds = 5;
 
 /**
  * Writes the file that all jobs of a configuration may share: their figures together. Several processes may do so at once: each
@@ -87,7 +90,7 @@ export async function writeTextFile(
   path: string,
   own: { readonly job: string; readonly kept: StoredSamples },
 ): Promise<void> {
-  await refuseForeign(path, { storage, jobSummaries });
+  await assertNotForeign(path, { storage, jobSummaries });
   const compose = async () => {
     const all: Sample[] = [];
     for (const { name } of jobSummaries) {
@@ -98,7 +101,7 @@ export async function writeTextFile(
   };
   if ((await statOrUndefined(dirname(path))) === undefined) await makeFolder(dirname(path), 0o755);
   let text = await compose();
-  for (let round = 0; round < mostRounds; round += 1) {
+  for (let round = 0; round < maxRounds; round += 1) {
     await writeFileAtomically(path, text, fileMode);
     const now = await compose();
     if (now === text) return;

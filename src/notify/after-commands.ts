@@ -7,8 +7,8 @@ import { formatDuration } from '../core/quantities.js';
 import { mayRetryResult, type RunResult } from './result.js';
 
 /** The most lines of one command that are shown, and the most characters of one line. */
-const mostLines = 500;
-const mostCharacters = 4_000;
+const maxLines = 500;
+const maxCharacters = 4_000;
 /** How long a command may take to stop after the signal. */
 const graceMs = 5_000;
 /** How long processes that a command leaves in the background may keep its output open. */
@@ -176,9 +176,8 @@ function shownLines(show: (line: string) => void): (output: Readable | null) => 
   let lines = 0;
   const line = (text: string) => {
     lines += 1;
-    if (lines <= mostLines)
-      show(text.length > mostCharacters ? `${text.slice(0, mostCharacters).toWellFormed()}…` : text);
-    else if (lines === mostLines + 1) show(`(more than ${mostLines} lines: the rest is not shown)`);
+    if (lines <= maxLines) show(text.length > maxCharacters ? `${text.slice(0, maxCharacters).toWellFormed()}…` : text);
+    else if (lines === maxLines + 1) show(`(more than ${maxLines} lines: the rest is not shown)`);
   };
   return (output) => {
     if (output === null) return;
@@ -188,7 +187,7 @@ function shownLines(show: (line: string) => void): (output: Readable | null) => 
     output.setEncoding('utf8').on('data', (text: string) => {
       const whole = `${rest}${text}`.split('\n');
       // A line may never end: one character more than is shown says that there was more.
-      rest = (whole.pop() ?? '').slice(0, mostCharacters + 1);
+      rest = (whole.pop() ?? '').slice(0, maxCharacters + 1);
       for (const each of whole) line(each.replace(/\r$/, ''));
     });
     output.on('close', () => {

@@ -3,7 +3,7 @@ import type { StreamReport } from '../core/run-report.js';
 import type { RunResult } from './result.js';
 
 /** With fewer past runs, nothing is compared. */
-const leastRuns = 7;
+const minRuns = 7;
 /** How many runs of the past are looked at. */
 export const comparedRuns = 30;
 /** How many spreads away from the median a figure is unusual. Figures are compared by their ratios: they grow and shrink by factors. */
@@ -70,7 +70,7 @@ function ratio(of: number, to: number): number {
  * and the figure's own least distances explain. Few numbers know little of their spread, so they must be exceeded by more.
  */
 function isFar(value: number, past: readonly number[], { factor, distance, onlyMore }: Figure): boolean {
-  if (past.length < leastRuns) return false;
+  if (past.length < minRuns) return false;
   const middle = median(past);
   const isMore = value > middle;
   if (!isMore && onlyMore) return false;
@@ -78,7 +78,7 @@ function isFar(value: number, past: readonly number[], { factor, distance, onlyM
   if (isMore ? value <= edge : value >= edge) return false;
   const away = Math.abs(ratio(value, middle));
   const spread = normalSpread * median(past.map((each) => Math.abs(ratio(each, middle))));
-  const reach = spreads * spread * (1 + leastRuns / past.length);
+  const reach = spreads * spread * (1 + minRuns / past.length);
   // A new record alone is nothing: it must also be well beyond the last one.
   const beyond = Math.abs(ratio(value, edge)) > Math.abs(ratio(edge, middle)) / 4;
   return beyond && away > Math.max(reach, Math.log(factor)) && Math.abs(value - middle) > distance(middle);

@@ -91,7 +91,7 @@ function untried({ destinations }: RunResult, open: readonly OpenFailure[]): Ope
 
 /**
  * How a job is after a run or a delivery that did not try all destinations: a delivery that failed before has not succeeded since.
- * So a `run --no-push` and a `push` that fails are one failure, and not ok and failed by turns.
+ * So a `run --no-push` and a `push` that fails are one failure, not alternately ok and failed.
  */
 function withOpenFailures(result: RunResult, open: readonly OpenFailure[]): RunResult {
   const left = untried(result, open);
@@ -108,7 +108,7 @@ function openFailuresAfter(result: RunResult, open: readonly OpenFailure[]): Ope
 }
 
 /** The most messages that wait for one receiver. The newest stay. */
-const mostWaiting = 5;
+const maxWaiting = 5;
 
 /** What one receiver gets after a run. */
 export interface ChannelUpdate {
@@ -135,7 +135,7 @@ function channelUpdate(
     // A health check wants the present state, not an old one: it forgets, so that the next run is news.
     if (waiting.length > 0 && receiver.ping !== undefined) return { facts: known.facts, waiting: [] };
     const next = nextEventKeys(body.status as RunResult['status'], keys, known.facts);
-    return { facts: next, waiting: waiting.slice(-mostWaiting) };
+    return { facts: next, waiting: waiting.slice(-maxWaiting) };
   };
   return { key, messages, after };
 }

@@ -50,8 +50,8 @@ export class Notifier {
       notify.map(async (receiver, index) => {
         if (!receiver.on.includes('started')) return;
         // Late news of a beginning helps no one: it is not kept.
-        const outlook = 'and gets no more about this start';
-        await this.#try(receiver, index, message, { outlook, signal: this.#stopStart.signal });
+        const consequence = 'and gets no more about this start';
+        await this.#try(receiver, index, message, { consequence, signal: this.#stopStart.signal });
       }),
     );
   }
@@ -83,10 +83,10 @@ export class Notifier {
   /** @returns the receiver's key and its new state */
   async #send({ key, messages, after }: ChannelUpdate, index: number): Promise<[string, ChannelState]> {
     const receiver = this.#options.notify[index] as NotifyOptions;
-    const outlook =
+    const consequence =
       receiver.ping === undefined ? 'and is notified with the next run' : 'and is notified of the next run';
     for (const [sent, message] of messages.entries())
-      if (!(await this.#try(receiver, index, message, { outlook, signal: this.#stop.signal })))
+      if (!(await this.#try(receiver, index, message, { consequence, signal: this.#stop.signal })))
         return [key, after(sent)];
     return [key, after(messages.length)];
   }
@@ -96,14 +96,14 @@ export class Notifier {
     receiver: NotifyOptions,
     index: number,
     message: Message,
-    { outlook, signal }: { readonly outlook: string; readonly signal: AbortSignal },
+    { consequence, signal }: { readonly consequence: string; readonly signal: AbortSignal },
   ): Promise<boolean> {
     const { http, notice } = this.#options;
     try {
       await deliver(receiver, message, { http, signal });
       return true;
     } catch (error) {
-      notice(`warning: ${channelName(receiver, index)} was not reached, ${outlook}: ${reasonOf(error)}`);
+      notice(`warning: ${channelName(receiver, index)} was not reached, ${consequence}: ${reasonOf(error)}`);
       return false;
     }
   }

@@ -12,10 +12,10 @@ const headBytes = 12_288;
 export const blockBytes = 262_144;
 
 /** If the objects that have pieces of a file are this many, or this many times its length, it is put as a whole again. */
-const mostObjects = 64;
-const mostWaste = 2;
+const maxObjects = 64;
+const maxWaste = 2;
 /** The blocks are put together in memory. */
-const mostPacked = 256 * 1024 * 1024;
+const maxPacked = 256 * 1024 * 1024;
 
 /** Where block `index` of a file of `size` bytes is. */
 export function blockAt(index: number, size: number): { readonly from: number; readonly bytes: number } {
@@ -109,9 +109,9 @@ export function patchOf(before: { blocks: Blocks; pieces: ObjectParts }, current
   const kept = objects.reduce((sum, { bytes }) => sum + bytes, 0);
   if (
     packed * 2 > current.bytes ||
-    packed > mostPacked ||
-    objects.length >= mostObjects ||
-    kept + packed > current.bytes * mostWaste
+    packed > maxPacked ||
+    objects.length >= maxObjects ||
+    kept + packed > current.bytes * maxWaste
   )
     return undefined;
   const ranges = joined(

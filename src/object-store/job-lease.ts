@@ -51,7 +51,7 @@ export function describeOwner({ owner }: Work, ageMs: number | undefined): strin
 }
 
 /** The longest time between two renewals. */
-const longestRenewalMs = 60_000;
+const maxRenewalMs = 60_000;
 
 export interface VersionedObject<T> {
   readonly value: T;
@@ -140,7 +140,7 @@ export class JobLease {
 
   /** The time between two renewals, in milliseconds. */
   get renewalMs(): number {
-    return Math.min(longestRenewalMs, this.#task.silenceMs / 3);
+    return Math.min(maxRenewalMs, this.#task.silenceMs / 3);
   }
 
   /** The files of an unfinished run, as of the last renewal. */

@@ -78,7 +78,7 @@ function withoutLost(
 }
 
 /** A clock that differs by more would name runs wrongly, and be refused by some stores. */
-const mostClockMs = 15 * 60_000;
+const maxClockMs = 15 * 60_000;
 
 interface BucketTask {
   readonly bucket: BucketOptions;
@@ -131,11 +131,7 @@ function isEmptyJob(state: State | undefined, work: Work | undefined): boolean {
 }
 
 /** Rejects the cache of another place, and a bucket whose state is older than the cache. */
-async function refuseMismatch(
-  { cache, place }: Opened,
-  state: State | undefined,
-  work: Work | undefined,
-): Promise<void> {
+async function assertMatch({ cache, place }: Opened, state: State | undefined, work: Work | undefined): Promise<void> {
   const { manifest } = cache;
   if (!cache.hasManifest || manifest.place !== place) {
     const { files } = await cache.files();
@@ -241,10 +237,10 @@ async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: Re
   const { cache, place } = opened;
   const last = await readLease(opened);
   const { clockAheadMs: ahead = 0 } = opened.store;
-  if (Math.abs(ahead) > mostClockMs) throw clockOff(place, ahead);
+  if (Math.abs(ahead) > maxClockMs) throw clockOff(place, ahead);
   const found = await readStateOf(opened);
   opened.objects.setCopies(found?.value.shown ?? {});
-  await refuseMismatch(opened, found?.value, last?.value);
+  await assertMatch(opened, found?.value, last?.value);
   const isNewest = await isNewestHere(opened, found?.value, last?.value);
   const lease = await JobLease.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
   const listed = findLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
@@ -271,7 +267,7 @@ async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: Re
     throw job.gone.aborted ? job.gone.reason : error;
   } finally {
     // If that cannot be noted, the next run ends as this one.
-    await job.leave().catch(() => undefined);
+    await job.release().catch(() => undefined);
     await release?.();
   }
 }
@@ -283,7 +279,7 @@ export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRem
     const last = await readLease(opened);
     const found = await readStateOf(opened);
     opened.objects.setCopies(found?.value.shown ?? {});
-    await refuseMismatch(opened, found?.value, last?.value);
+    await assertMatch(opened, found?.value, last?.value);
     const target = filesOf(found?.value, last?.value);
     const { cache, notice, place } = opened;
     const release = await cache.lock();

@@ -12,7 +12,7 @@ import { type Entry, isLink, objectOf, type StoredFile } from './state.js';
  */
 
 /** An object that stores copy within themselves has at most this many bytes. */
-const mostCopied = 5_000_000_000;
+const maxCopyBytes = 5_000_000_000;
 
 interface PublicObjectsTask {
   readonly store: S3Store;
@@ -28,7 +28,7 @@ async function copyToPublicKey(
   file: StoredFile,
   key: string,
 ): Promise<void> {
-  if (file.bytes <= mostCopied)
+  if (file.bytes <= maxCopyBytes)
     await withRetry(() => store.copy(objects.key(objectOf(file.path, file.sha256)), objects.key(key)));
   else {
     await withRetry(() => store.put(cache.path(file.path), objects.key(key)));

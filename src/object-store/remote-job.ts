@@ -350,7 +350,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   }
 
   /** To be called last. */
-  async leave(): Promise<void> {
+  async release(): Promise<void> {
     if (this.#isInvalid) await this.parts.cache.invalidate();
   }
 

@@ -2,12 +2,12 @@ import { formatCounted } from '../core/quantities.js';
 import type { CheckResult } from '../engine/plan/check-job.js';
 
 /** At most this many columns are named. */
-const mostNamed = 20;
+const maxNamed = 20;
 
 function textLines(texts: readonly string[]): string[] {
-  const rest = texts.length - mostNamed;
+  const rest = texts.length - maxNamed;
   const more = rest > 0 ? [`          and ${rest} more columns of text`] : [];
-  return [...texts.slice(0, mostNamed).map((line) => `          ${line}`), ...more];
+  return [...texts.slice(0, maxNamed).map((line) => `          ${line}`), ...more];
 }
 
 function contractLines(contracts: NonNullable<CheckResult['contracts']>): string[] {

@@ -7,7 +7,7 @@ import { table } from './table.js';
 type Asked = Pick<DiscoverOptions, 'totals' | 'filters'>;
 
 /** Longer types are cut: a struct of many fields would push everything else off the line. */
-const longestType = 48;
+const maxTypeLength = 48;
 
 /** A name from the service, on one line and without control characters for terminals. */
 export function onOneLine(text: string): string {
@@ -30,7 +30,7 @@ function unreadLines({ message, code, hint }: NotReadable): string[] {
 function attributeLines({ attributes, sampled }: DiscoveredIndex, { filters }: Asked): string[] {
   if (sampled === 0) return ['  no profiles'];
   const infers = attributes.some(({ type, inferred }) => inferred !== type);
-  const shown = (type: string) => (type.length > longestType ? `${type.slice(0, longestType - 1)}…` : type);
+  const shown = (type: string) => (type.length > maxTypeLength ? `${type.slice(0, maxTypeLength - 1)}…` : type);
   const rows = attributes.map(({ path, type, inferred, null_share, filterable }) => [
     onOneLine(path.replace(/^attributes\./, '')),
     shown(type),

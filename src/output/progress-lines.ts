@@ -81,7 +81,7 @@ export function shareLine({ part, otherProcesses: others }: LimitShare): string 
 
 const over = new Set(['done', 'held', 'failed']);
 /** Lines of streams in a log, each time. */
-const mostLogged = 20;
+const maxLogged = 20;
 const barWidth = 20;
 
 /** How much of something is done, in a terminal of any character set. */
@@ -164,7 +164,7 @@ export class ProgressLines {
   log(view: RunView, at: number): string[] {
     const active = view.streams.filter(({ phase }) => phase !== 'waiting' && !over.has(phase));
     const shown = [
-      ...shownStreams(active, mostLogged).map((each) =>
+      ...shownStreams(active, maxLogged).map((each) =>
         typeof each === 'string' ? each : this.stream(each, at, { width: Number.POSITIVE_INFINITY, names: 0 }),
       ),
       ...view.deliveries

@@ -179,7 +179,7 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
 }
 
 /** The most streams that a line names. */
-const mostNamed = 10;
+const maxNamed = 10;
 
 function destinationLines(
   destinations: readonly DestinationStatus[],
@@ -203,7 +203,7 @@ function destinationLines(
   const lines = table(['destination', 'stream', 'snapshot', 'delivered', ''], cells, lineWidth).map(
     (line) => `  ${line}`,
   );
-  return [...lines, ...[...reasons].map(([reason, of]) => `  ${reason} (${formatNames(of, mostNamed)})`), ''];
+  return [...lines, ...[...reasons].map(([reason, of]) => `  ${reason} (${formatNames(of, maxNamed)})`), ''];
 }
 
 function recognitionLines({ name, recognition }: StreamStatus): string[] {
@@ -230,7 +230,7 @@ function heldLines({ name, held }: StreamStatus): string[] {
 
 function failureLines({ failures }: JobStatus): string[] {
   const lines = failures.map(({ streams, destination, code, message }) => {
-    const place = `${destination === null ? '' : `${destination}: `}${formatNames(streams, mostNamed)}`;
+    const place = `${destination === null ? '' : `${destination}: `}${formatNames(streams, maxNamed)}`;
     const [first = '', ...more] = message.split('\n');
     return [`  ${place}: failed in the last run: ${first} [${code}]`, ...more.map((line) => `  ${line}`)];
   });

@@ -14,7 +14,7 @@ function streamCells(stream: StreamReport): string[] {
 }
 
 /** The most streams that a line names. */
-const mostNamed = 10;
+const maxNamed = 10;
 
 /** The outcome of each destination, and its errors. */
 function destinationLines({ destinations }: JobReport, lineWidth: number | undefined): string[] {
@@ -51,7 +51,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
     ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, lineWidth),
     '',
     ...notes,
-    ...reasons.map(({ name, reason, of }) => `${name}: ${formatNames(of, mostNamed)}: ${reason}`),
+    ...reasons.map(({ name, reason, of }) => `${name}: ${formatNames(of, maxNamed)}: ${reason}`),
     ...left,
     ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
       schemaLines(changes).map((line) => `${stream}: ${line}`),
@@ -69,7 +69,7 @@ function recognition(streams: readonly StreamReport[]): string[] {
   return [
     ...(cached === 0 ? [] : [`${formatCounted(cached, 'unchanged record')} skipped`]),
     ...[...names].map(
-      ([reason, of]) => `${formatNames(of, mostNamed)}: every record was converted again, because ${reason}`,
+      ([reason, of]) => `${formatNames(of, maxNamed)}: every record was converted again, because ${reason}`,
     ),
   ];
 }

@@ -3,7 +3,7 @@ import { visible } from '../core/printable.js';
 /** Cells between two columns. */
 const gap = 2;
 /** A shortened column keeps at least this many cells: enough to distinguish two values. */
-const leastWidth = 12;
+const minWidth = 12;
 
 function total(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0) + gap * Math.max(0, widths.length - 1);
@@ -12,7 +12,7 @@ function total(widths: readonly number[]): number {
 /** The widest columns give way first, down to a least width. */
 function shortenedWidths(widths: readonly number[], space: number): number[] {
   const cells = space - gap * (widths.length - 1);
-  let [low, high] = [leastWidth, Math.max(leastWidth, ...widths)];
+  let [low, high] = [minWidth, Math.max(minWidth, ...widths)];
   while (low < high) {
     const most = Math.ceil((low + high) / 2);
     if (widths.reduce((sum, width) => sum + Math.min(width, most), 0) <= cells) low = most;
@@ -39,7 +39,7 @@ export function fitColumns(
   const all = widths.map((_, column) => column);
   if (total(widths) <= space) return { shown: all, widths };
   const least = (columns: readonly number[]) =>
-    total(columns.map((column) => Math.min(leastWidth, widths[column] as number)));
+    total(columns.map((column) => Math.min(minWidth, widths[column] as number)));
   let shown = all;
   while (shown.length > 1 && least(shown) > space) {
     // Two of three from the front.

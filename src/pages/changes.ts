@@ -11,7 +11,7 @@ import { countCell, table } from './streams.js';
 export type EarlierReports = readonly Pick<JobReport, 'streams'>[];
 
 /** The most streams that a table lists: the report of the run has all. */
-const mostStreams = 200;
+const maxStreams = 200;
 
 /** How many rows of a stream a run changed. */
 export function changedRows({ inserted, updated, deleted }: StreamReport): number {
@@ -89,7 +89,7 @@ export function changesSection(report: JobReport, before: EarlierReports): Html 
     ...['Rows before', 'Inserted', 'Updated', 'Deleted', 'Rows now'].map((n) => ({ n })),
   ];
   const rowsOf = (some: readonly StreamReport[]) =>
-    some.slice(0, mostStreams).map((stream) => changeRow(stream, before));
+    some.slice(0, maxStreams).map((stream) => changeRow(stream, before));
   const held = loud.some(({ status }) => status === 'held');
   return html`<section><h2>What changed</h2>${schemaNotes(streams)}${
     loud.length === 0 ? html`<p>No row changed.</p>` : table('What changed', heads, rowsOf(byChanges(loud, before)))
@@ -103,7 +103,7 @@ export function changesSection(report: JobReport, before: EarlierReports): Html 
 /** The streams that the first run loaded: there is nothing to compare it with. */
 export function firstLoadSection(report: JobReport, figures: ColumnFigures | undefined): Html {
   const streams = report.streams ?? [];
-  const rows = streams.slice(0, mostStreams).map((stream) => {
+  const rows = streams.slice(0, maxStreams).map((stream) => {
     const columns = figures?.streams[stream.name]?.columns.length;
     return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(stream.status)}</td>${countCell(stream.status === 'ok' ? stream.rows : undefined)}${countCell(columns)}<td class="n">${formatDuration(stream.seconds * 1000)}</td></tr>`;
   });

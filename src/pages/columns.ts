@@ -5,7 +5,7 @@ import { type Html, html, name } from './html.js';
 import { table } from './streams.js';
 
 /** The most columns on a page: more would make it slow to open and hard to read. */
-const mostColumns = 1000;
+const maxColumns = 1000;
 
 type ColumnRow = StreamFigures['columns'][number];
 
@@ -66,15 +66,15 @@ export function columnTables(figures: ColumnFigures | undefined, streams: readon
   });
   if (known.length === 0) return html`<p>No column statistics for this run.</p>`;
   const all = known.reduce((sum, { found }) => sum + found.columns.length, 0);
-  const most = all <= mostColumns ? mostColumns : Math.max(5, Math.floor(mostColumns / known.length));
+  const most = all <= maxColumns ? maxColumns : Math.max(5, Math.floor(maxColumns / known.length));
   const tables = known
-    .slice(0, mostColumns / 5)
+    .slice(0, maxColumns / 5)
     .map(({ stream, found }) => streamColumns(stream, found, { most, isFirst, isOpen: isFirst && known.length <= 3 }));
   return html`${tables}`;
 }
 
 /** The most columns that changed and are listed, of all streams; those after the first few are folded. */
-const mostChanged = 100;
+const maxChangedColumns = 100;
 const unfolded = 12;
 
 /** The columns in which updated rows have another value, those that changed most first. Undefined if there are none. */
@@ -90,7 +90,7 @@ export function changedColumns(figures: ColumnFigures | undefined, streams: read
   if (all.length === 0) return undefined;
   const sorted = all.sort((a, b) => b.share * b.updated.rows - a.share * a.updated.rows);
   const rows = sorted
-    .slice(0, mostChanged)
+    .slice(0, maxChangedColumns)
     .map(
       ({ stream, column, updated }) =>
         html`<tr><th scope="row">${name(column.name)}</th><td>${name(stream)}</td>${shareCell(column.changed, updated.compared)}<td class="n">${formatCount(updated.rows)}</td></tr>`,

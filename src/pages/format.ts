@@ -25,10 +25,10 @@ export function statusWords(status: KnownStatus, { pill = false }: { pill?: bool
   return html`<span class="status ${known}${pill ? ' pill' : ''}">${sign}${known}</span>`;
 }
 
-/** A message on one line, cut after `mostCharacters`. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
-export function oneLine(message: string, mostCharacters: number): string {
+/** A message on one line, cut after `maxCharacters`. DuckDB's mark below a place in SQL is left out: it would point nowhere. */
+export function oneLine(message: string, maxCharacters: number): string {
   const line = message.replaceAll(/(?<!\s)\s*\n\s*/g, ' ').replace(/ \^$/, '');
-  return line.length <= mostCharacters ? line : `${line.slice(0, mostCharacters)}…`;
+  return line.length <= maxCharacters ? line : `${line.slice(0, maxCharacters)}…`;
 }
 
 /** `4 Nov 2026, 02:15`, UTC; a text that says so if the time is not known. */

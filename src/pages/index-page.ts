@@ -12,14 +12,14 @@ import { table } from './streams.js';
 import { comparedRuns, trends } from './trends.js';
 
 /** The most characters of a reason, and the most streams that a row names. */
-const mostCharacters = 160;
-const mostNamed = 3;
+const maxCharacters = 160;
+const maxNamed = 3;
 
 /** Which streams and destinations are not ok, and why; one cause is named once. */
 function troubles(report: JobReport): Html[] {
   const causes = new Map<string, { status: string; message: string; who: string[] }>();
   const add = (who: string, status: string, message: string | undefined) => {
-    const text = oneLine(withoutTries(message ?? 'the report has no reason'), mostCharacters);
+    const text = oneLine(withoutTries(message ?? 'the report has no reason'), maxCharacters);
     const cause = causes.get(`${status} ${text}`) ?? { status, message: text, who: [] };
     causes.set(`${status} ${text}`, { ...cause, who: [...new Set([...cause.who, who])] });
   };
@@ -29,9 +29,9 @@ function troubles(report: JobReport): Html[] {
       add(stream.name, stream.status, errorWithoutKeys(stream)?.message);
   for (const { name: who, status, error } of report.destinations ?? [])
     if (status === 'failed' || status === 'partial') add(who, status, error?.message);
-  return [...causes.values()].slice(0, mostNamed).map(({ status, message, who }) => {
-    const more = who.length > mostNamed ? ` and ${who.length - mostNamed} more` : '';
-    const named = who.slice(0, mostNamed).map((each, index) => html`${index === 0 ? '' : ', '}${name(each)}`);
+  return [...causes.values()].slice(0, maxNamed).map(({ status, message, who }) => {
+    const more = who.length > maxNamed ? ` and ${who.length - maxNamed} more` : '';
+    const named = who.slice(0, maxNamed).map((each, index) => html`${index === 0 ? '' : ', '}${name(each)}`);
     return html`${named}${more} ${status}: ${message}`;
   });
 }
@@ -39,7 +39,7 @@ function troubles(report: JobReport): Html[] {
 function changes(report: JobReport, before: EarlierReports): Html[] {
   if (isFirstRun(report, before)) return [html`first load`];
   const changed = changedStreams(report, before);
-  const named = changed.slice(0, mostNamed).map((stream) => html`${name(stream.name)}: ${changeWords(stream)}`);
+  const named = changed.slice(0, maxNamed).map((stream) => html`${name(stream.name)}: ${changeWords(stream)}`);
   const more = changed.length - named.length;
   return [...named, ...(more > 0 ? [html`${formatCounted(more, 'more stream')} changed`] : [])];
 }

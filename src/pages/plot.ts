@@ -29,7 +29,7 @@ export interface Plot {
 
 const area = { left: 46, right: 268, top: 12, bottom: 78, width: 270, height: 94 };
 /** Fewer runs leave space at the left, so that one run is not one fat bar. */
-const fewestPlaces = 5;
+const minPlaces = 5;
 /** A bar that is this many times as high as the next one is cut, so that it does not flatten the others. */
 const cutFrom = 4;
 
@@ -62,7 +62,7 @@ function scaleOf({ points, as }: Plot): Scale {
   // A line need not begin at zero: what matters is how it moves. A level one is drawn in the middle.
   const margin = Math.max((most - least) * 0.15, most * 0.002, 0.5);
   const [low, high] = as === 'bars' ? [0, roundUp(highestShown(values))] : [Math.max(0, least - margin), most + margin];
-  const places = Math.max(points.length, fewestPlaces);
+  const places = Math.max(points.length, minPlaces);
   const step = (area.right - area.left) / places;
   return {
     low,

@@ -6,11 +6,11 @@ import type { DestinationReport, JobReport, ReportedError, ReportedWarning, Stre
 import { moment, oneLine, statusWords } from './format.js';
 import { Html, html, name } from './html.js';
 
-const mostBoxes = 100;
-const mostCharacters = 2000;
+const maxBoxes = 100;
+const maxCharacters = 2000;
 
 function cut(text: string): string {
-  return oneLine(text, mostCharacters);
+  return oneLine(text, maxCharacters);
 }
 
 /** A message on one line; text between backticks is code. */
@@ -175,6 +175,6 @@ export function problemBoxes(report: JobReport, place: CommandPlace, held: Reado
     ...(report.deprecations ?? []).map((each) => deprecationBox(each, place)),
   ];
   if (boxes.length === 0) return undefined;
-  const more = boxes.length - mostBoxes;
-  return html`<section><h2>Needs attention</h2>${boxes.slice(0, mostBoxes)}${more > 0 ? html`<p class="note">and ${more} more; the report of the run has all of them.</p>` : undefined}</section>`;
+  const more = boxes.length - maxBoxes;
+  return html`<section><h2>Needs attention</h2>${boxes.slice(0, maxBoxes)}${more > 0 ? html`<p class="note">and ${more} more; the report of the run has all of them.</p>` : undefined}</section>`;
 }

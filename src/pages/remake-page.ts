@@ -3,7 +3,7 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run-report.js';
 import { nearest } from '../core/suggestions.js';
 import { damagedReports, pastRuns, readReport, reportedRuns } from '../storage/reports.js';
-import { refuseUntrustedLinks } from '../storage/untrusted-links.js';
+import { assertNoUntrustedLinks } from '../storage/untrusted-links.js';
 import { makeRunPage, type PagesTask, writeIndex } from './write-pages.js';
 
 /** A page that was made again. */
@@ -19,11 +19,11 @@ interface RemadePage {
 /**
  * Makes the page about a run again, from stored files. It needs neither the store nor the job's lock.
  * @param wanted the run; undefined for the last one
- * @throws {CdsyncError} `run_not_found`; `state_unreadable` if its report is damaged; those of {@link refuseUntrustedLinks}
+ * @throws {CdsyncError} `run_not_found`; `state_unreadable` if its report is damaged; those of {@link assertNoUntrustedLinks}
  */
 export async function remakePage(task: PagesTask, wanted: string | undefined): Promise<RemadePage> {
   const { layout } = task;
-  await refuseUntrustedLinks(layout);
+  await assertNoUntrustedLinks(layout);
   const recent = (await pastRuns(layout, 5)).map(({ report }) => report.run_id);
   const runs = await reportedRuns(layout);
   const isShown = (run: string) => (wanted === undefined ? run > (recent[0] ?? '') : run === wanted);

@@ -4,7 +4,7 @@ import { previousRowCount, streamBudget } from '../notify/run-figures.js';
 import { percent, statusWords } from './format.js';
 import { type Html, html, name } from './html.js';
 
-const mostRows = 500;
+const maxRows = 500;
 
 /** A table that scrolls alone where the page is too narrow. */
 export function table(label: string, heads: readonly (string | { readonly n: string })[], rows: readonly Html[]): Html {
@@ -58,8 +58,8 @@ export function streamTable(
   before: readonly Pick<JobReport, 'streams'>[],
 ): Html {
   if (streams.length === 0) return html`<p>The run has reached no stream.</p>`;
-  const more = streams.length - mostRows;
-  const shown = streams.slice(0, mostRows);
+  const more = streams.length - maxRows;
+  const shown = streams.slice(0, maxRows);
   const said = shown.flatMap((stream) => {
     const words = notes(stream, runId).join('; ');
     return words === '' ? [] : [html`<li>${name(stream.name)}: ${words}</li>`];

@@ -10,8 +10,8 @@ const fewRefused = 3;
 const maxChance = 0.1;
 /** The first step up after a cut, as a share of the limit; each further step is twice as large. */
 const firstStep = 0.01;
-const shortestHoldMs = 3_000;
-const longestHoldMs = 12_000;
+const minHoldMs = 3_000;
+const maxHoldMs = 12_000;
 
 /**
  * How many requests a second the service really accepts, learned from its 429s: the configured limit, until there is evidence of
@@ -31,7 +31,7 @@ export class AdaptiveLimit implements LimitSource {
   #refused = 0;
   #since = 0;
   #step = 0;
-  #holdMs = shortestHoldMs;
+  #holdMs = minHoldMs;
   #holdUntil = Number.NEGATIVE_INFINITY;
   #isSettling = false;
   /** The share of 429s that does not depend on the number of requests. */
@@ -100,7 +100,7 @@ export class AdaptiveLimit implements LimitSource {
     const least = this.#refused < fewRefused ? this.#ceiling / 2 : 1;
     this.#ceiling = Math.floor(Math.max(1, least, accepted));
     const isKnown = share < 0.5 && this.#step > 0;
-    this.#holdMs = isKnown ? Math.min(longestHoldMs, this.#holdMs * 2) : shortestHoldMs;
+    this.#holdMs = isKnown ? Math.min(maxHoldMs, this.#holdMs * 2) : minHoldMs;
     this.#holdUntil = now + this.#holdMs;
     // Requests that were already sent may still get 429s.
     this.#isSettling = true;

@@ -84,7 +84,7 @@ export interface Budget {
    * @param limit requests a second, at least 1. If callers pass different limits, the smallest applies to all of them
    *   while the budget is open
    */
-  allowance(account: Account, limit: number): RateLimiter;
+  limiterFor(account: Account, limit: number): RateLimiter;
   /** Returns this process's part of the limits. Call it once, when no caller waits any more. */
   close(): Promise<void>;
 }

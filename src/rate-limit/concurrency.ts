@@ -3,15 +3,15 @@ import { onAbort } from '../core/on-abort.js';
 import { WaiterQueue } from './limiter.js';
 
 /** The most requests in parallel without `concurrency`: connections and files of a process are limited. */
-const mostByDefault = 512;
+const defaultMax = 512;
 /** The fewest in parallel: enough for a service that is near. */
 const fewest = 8;
 /** Latencies differ: with exactly the number that the median requires, a slow response would leave the limit unused. */
 const headroom = 1.25;
 /** Responses that take longer than this many times the quickest of their size queue here or at the service: more would only wait. */
-const mostSlowdown = 3;
+const maxSlowdown = 3;
 /** Responses whose median counts, and responses between two calculations. */
-const remembered = 64;
+const sampleCount = 64;
 const between = 16;
 /** The share of the memory for bodies that responses under way may fill. */
 const bodyShare = 0.5;
@@ -29,7 +29,7 @@ export function requiredConcurrency(limitPerSecond: number, latencyMs: number): 
 
 /** The most parallel requests. @param concurrency as configured, if it is */
 export function maxConcurrency({ concurrency }: { readonly concurrency?: number | undefined }): number {
-  return concurrency ?? mostByDefault;
+  return concurrency ?? defaultMax;
 }
 
 /** A number that {@link ConcurrencyController} keeps up to date: how many small requests a caller prepares, for example. */
@@ -90,7 +90,7 @@ export class ConcurrencyController {
   get latencyMs(): number | undefined {
     if (this.#latencies.length === 0) return undefined;
     const latency = median(this.#latencies);
-    return (latency * mostSlowdown) / Math.max(mostSlowdown, median(this.#slowdowns));
+    return (latency * maxSlowdown) / Math.max(maxSlowdown, median(this.#slowdowns));
   }
 
   /** Announces requests that could be in parallel. Until the latency is known, they may be, up to a tenth of the limit. */
@@ -142,11 +142,11 @@ export class ConcurrencyController {
     const size = Math.round(Math.log2(bytes + 1) / 2);
     const quickest = Math.max(0.1, Math.min(ms, this.#quickest.get(size) ?? ms));
     this.#quickest.set(size, quickest);
-    const place = this.#responses % remembered;
+    const place = this.#responses % sampleCount;
     this.#latencies[place] = ms;
     this.#slowdowns[place] = ms / quickest;
     this.#responses += 1;
-    this.#bodyBytes += (bytes - this.#bodyBytes) / Math.min(this.#responses, remembered);
+    this.#bodyBytes += (bytes - this.#bodyBytes) / Math.min(this.#responses, sampleCount);
     if (this.#phase === 'steady') {
       if (this.#responses % between === 0) this.#set(this.#needed());
       return;

@@ -17,7 +17,7 @@ export class ProcessBudget implements Budget {
     this.#clock = clock;
   }
 
-  allowance(account: Account, limit: number): RateLimiter {
+  limiterFor(account: Account, limit: number): RateLimiter {
     const key = accountKey(account);
     let known = this.#accounts.get(key);
     if (known === undefined) {
@@ -46,7 +46,7 @@ class SharedBudget implements Budget {
     this.#store = store;
   }
 
-  allowance(account: Account, limit: number): RateLimiter {
+  limiterFor(account: Account, limit: number): RateLimiter {
     const key = accountKey(account);
     let limiter = this.#limiters.get(key);
     if (limiter === undefined) {

@@ -15,7 +15,7 @@ import {
 /** How long the database may take to connect, and to respond. */
 const responseMs = 3_000;
 /** The first wait after a failure, and the longest. */
-const [firstRetryMs, longestRetryMs] = [250, 5_000];
+const [firstRetryMs, maxRetryMs] = [250, 5_000];
 
 const create = `SELECT pg_advisory_xact_lock(hashtext('cdsync'));
 CREATE TABLE IF NOT EXISTS cdsync_budget (account text PRIMARY KEY, state jsonb NOT NULL) WITH (fillfactor = 50)`;
@@ -153,7 +153,7 @@ export class PostgresLeases implements LeaseStore {
         error,
       );
     this.#retryAt = performance.now() + this.#retryMs;
-    this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2);
+    this.#retryMs = Math.min(maxRetryMs, this.#retryMs * 2);
     if (!this.#isAway && !this.#isClosed) {
       this.#isAway = true;
       // The driver's message about a lost connection means nothing to users.

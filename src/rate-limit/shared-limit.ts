@@ -17,7 +17,7 @@ import { type LimitSource, SlidingWindowLimiter } from './limiter.js';
 /** How often processes that share a limit report their needs, if the store can take that. */
 const heartbeatMs = 100;
 /** How long a part may be used after its report: this time, or this many pauses between reports if they are longer. */
-const shortestLeaseMs = 1_500;
+const minLeaseMs = 1_500;
 const leaseReports = 4;
 /** How long a need counts after it was last seen. */
 const recentMs = 1_000;
@@ -56,7 +56,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   #isClosed = false;
   #refusal: CdsyncError | undefined;
   #waitedAt = Number.NEGATIVE_INFINITY;
-  #mostUsed = 0;
+  #peakUsed = 0;
   #answered = 0;
   #refused = 0;
   #pauseMs = 0;
@@ -160,10 +160,10 @@ export class SharedLimit implements RateLimiter, LimitSource {
   #demand(part: number): LimitDemand {
     const { used } = this.#limiter;
     const now = this.#clock.monotonic();
-    this.#mostUsed = Math.max(used, this.#mostUsed);
+    this.#peakUsed = Math.max(used, this.#peakUsed);
     if (this.#limiter.waiting > 0) this.#waitedAt = now;
     const waiting = now - this.#waitedAt < recentMs;
-    return { limit: this.#learned.limit, part, held: Math.max(part, used), used: this.#mostUsed, waiting };
+    return { limit: this.#learned.limit, part, held: Math.max(part, used), used: this.#peakUsed, waiting };
   }
 
   #wait(): void {
@@ -192,7 +192,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   }
 
   #beat(): void {
-    this.#mostUsed = Math.floor(this.#mostUsed * fading);
+    this.#peakUsed = Math.floor(this.#peakUsed * fading);
     const now = this.#clock.monotonic();
     if (now - this.#reportedAt >= this.#pauseBetween) {
       const { used, waiting } = this.#demand(this.at(now));
@@ -229,7 +229,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   async #exchange(leaves: boolean): Promise<void> {
     const now = this.#clock.monotonic();
     const demand = this.#demand(leaves ? 0 : this.at(now));
-    const leaseMs = leaves ? 0 : Math.ceil(Math.max(shortestLeaseMs, leaseReports * this.#pauseBetween));
+    const leaseMs = leaves ? 0 : Math.ceil(Math.max(minLeaseMs, leaseReports * this.#pauseBetween));
     if (leaves) this.#lease = noLease;
     this.#isIdle = leaves;
     this.#reportedAt = now;

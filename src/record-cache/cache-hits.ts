@@ -12,7 +12,7 @@ const nameWords = 3;
 const chunkBytes = 1 << 20;
 const chunkWords = chunkBytes / wordBytes;
 /** A stream of few records needs no more: the logs of all streams are there until the commit. */
-const leastWords = 1 << 10;
+const minWords = 1 << 10;
 
 /** Adjacent cache hits of one partition. */
 export interface CacheHits {
@@ -32,7 +32,7 @@ export interface CacheHits {
 export class CacheHitsLog {
   readonly #handle: FileHandle;
   readonly #partitions = new Map<string, number>();
-  #words = new Uint32Array(leastWords);
+  #words = new Uint32Array(minWords);
   #used = 0;
   /** Bytes in the file, including unfinished writes. */
   #length: number;

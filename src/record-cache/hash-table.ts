@@ -4,7 +4,7 @@ import { freeMemory } from '../core/free-memory.js';
 /** The share of slots that a new table fills. A fuller table is slower to search. */
 const fill = 0.72;
 /** The share that later additions may fill, so that a growing list does not need a new table in each run. */
-const fullest = 0.8;
+const maxLoadFactor = 0.8;
 /** Empty slots that even a small table has, so that each search ends. */
 const spareSlots = 8;
 
@@ -75,7 +75,7 @@ export class RecordHashTable {
   }
 
   #fits(count: number): boolean {
-    return Math.ceil(count / fullest) + spareSlots <= this.slots;
+    return Math.ceil(count / maxLoadFactor) + spareSlots <= this.slots;
   }
 
   /** Removes the hash whose words begin at `at`; false if the table does not have it. Later hashes may change their slot. */

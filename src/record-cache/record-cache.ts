@@ -37,8 +37,8 @@ export interface PageView {
 }
 
 /** Least size of the buffer for the missed records of a page, and the largest unused size that is kept. */
-const leastJoined = 1 << 16;
-const mostSpare = 1 << 24;
+const minJoinedBytes = 1 << 16;
+const maxSpareBytes = 1 << 24;
 const none = new Uint32Array(0);
 const { closeBracket, comma } = jsonBytes;
 
@@ -168,8 +168,8 @@ export class RecordCache {
     for (let index = 0; index < count; index += 1)
       if (slots[index] === missed) needed += (bounds[2 * index + 1] as number) - (bounds[2 * index] as number) + 1;
     // One byte for the bracket if nothing was missed.
-    if (Math.max(1, needed) > this.#joined.length || this.#joined.length > Math.max(mostSpare, 2 * needed))
-      this.#joined = Buffer.allocUnsafe(needed > mostSpare ? needed : Math.max(leastJoined, needed * 2));
+    if (Math.max(1, needed) > this.#joined.length || this.#joined.length > Math.max(maxSpareBytes, 2 * needed))
+      this.#joined = Buffer.allocUnsafe(needed > maxSpareBytes ? needed : Math.max(minJoinedBytes, needed * 2));
     let length = 0;
     for (let index = 0; index < count; index += 1) {
       if (slots[index] !== missed) continue;

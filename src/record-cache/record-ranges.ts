@@ -6,7 +6,7 @@ import type { RecordHashTable } from './hash-table.js';
 const { closeBrace, closeBracket, comma, openBrace, quote } = jsonBytes;
 
 /** A separator contains at most this many bytes of the next record. */
-const longestPrefix = 64;
+const maxPrefixLength = 64;
 
 /**
  * The bytes between two records that are the same in the whole list: the closing brackets, the comma, and the next record up to its
@@ -44,7 +44,7 @@ function endOfName(body: Buffer, object: number): number | undefined {
   const open = skipSpace(body, object + 1);
   if (body[open] !== quote) return undefined;
   const close = body.indexOf(quote, open + 1);
-  return close < 0 || close - object > longestPrefix ? undefined : close + 1;
+  return close < 0 || close - object > maxPrefixLength ? undefined : close + 1;
 }
 
 /** In place of a slot: the range is not in the cache. */

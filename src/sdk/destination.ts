@@ -3,7 +3,7 @@ import type { ColumnType, StreamColumn } from './column-type.js';
 import type { FileFacts, FilePart, FilePlace, FilePolicy, FileTask, Made } from './file-destination.js';
 import type { IdentifierRules } from './identifier-rules.js';
 import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
-import type { Camel, Finding, OptionInfo } from './option.js';
+import type { Camel, OptionInfo, OptionProblem } from './option.js';
 import type { PlannedRequests } from './planned-requests.js';
 import type { Digest } from './sql/row-sum.js';
 
@@ -108,7 +108,7 @@ export interface StreamColumns {
 }
 
 /** A right or a setting that a load needs, and how to get it. */
-export interface Lack {
+export interface MissingRight {
   readonly message: string;
   readonly hint?: string | undefined;
 }
@@ -117,7 +117,7 @@ export interface Lack {
 export interface DestinationCheck {
   /** The place that it reached, in a few words: `PostgreSQL 17.2, schema cdp`. */
   readonly reached: string;
-  readonly lacks: readonly Lack[];
+  readonly lacks: readonly MissingRight[];
   /** The part that only a load can test, as a short sentence. */
   readonly untried?: string | undefined;
 }
@@ -136,9 +136,9 @@ interface ConnectorBase<S extends OptionShape> {
   /** Rules between the options; `forms` and `check` as in {@link OptionInfo}. */
   readonly optionRules?: Pick<OptionInfo, 'forms' | 'check'>;
   /** Rules between the options and all streams of the job, also those that do not go to the destination. */
-  checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
+  checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly OptionProblem[];
   /** Faults of the options for a stream with these columns: templates that name others. Looked for before anything is sent. */
-  checkColumns?(options: OptionValues<S>, stream: StreamColumns): readonly Finding[];
+  checkColumns?(options: OptionValues<S>, stream: StreamColumns): readonly OptionProblem[];
   /** Reads files that the options name, such as keys, with the configuration. @throws {CdsyncError} `key_file_invalid` */
   checkFiles?(options: OptionValues<S>): Promise<void>;
   /** Whether it uses {@link DestinationContext.service}. Default: false. */

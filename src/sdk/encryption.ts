@@ -34,7 +34,7 @@ function plaintextRefused(host: string, secret: string, hint: string): CdsyncErr
  * @param isAllowed the option `allow_http`
  * @throws {CdsyncError} `destination_plaintext`
  */
-export function refuseHttp({ protocol, hostname }: URL, secret: string | false, isAllowed: boolean): void {
+export function assertHttps({ protocol, hostname }: URL, secret: string | false, isAllowed: boolean): void {
   if (protocol !== 'http:' || secret === false || isAllowed || isThisMachine(hostname)) return;
   const hint = 'use https://; or, if the way there is safe, allow it with `allow_http: true`';
   throw plaintextRefused(hostname, secret, hint);
@@ -48,7 +48,7 @@ export const postgresEncryptionHint =
   'for a certificate of a private authority, name its file in the URL: ?sslrootcert=…; `tls: required` checks no certificate, `tls: off` does not encrypt';
 
 /** The wish of a URL itself. `prefer` and `allow` would fall back to plain text, so they say nothing. */
-function saidBy(parameters: URLSearchParams): PostgresTls | undefined {
+function tlsModeOf(parameters: URLSearchParams): PostgresTls | undefined {
   const mode = parameters.get('sslmode') ?? parameters.get('ssl') ?? '';
   if (/^(disable|0|false)$/.test(mode)) return 'off';
   if (mode === 'no-verify') return 'required';
@@ -71,14 +71,14 @@ export function withoutPostgresTls(url: URL): URL {
  */
 export function withPostgresTls(url: URL, host: string, option: PostgresTls | undefined): URL {
   const isLocal = isThisMachine(host);
-  const said = saidBy(url.searchParams);
-  if (option === undefined && said === 'off' && !isLocal)
+  const mode = tlsModeOf(url.searchParams);
+  if (option === undefined && mode === 'off' && !isLocal)
     throw plaintextRefused(
       host,
       'the password and all rows',
       'remove `sslmode=disable` from the URL; or, if the way there is safe, allow it with `tls: off`',
     );
-  const tls = option ?? said ?? (isLocal ? 'off' : 'verify');
+  const tls = option ?? mode ?? (isLocal ? 'off' : 'verify');
   const decided = withoutPostgresTls(url);
   decided.searchParams.set('sslmode', { verify: 'verify-full', required: 'no-verify', off: 'disable' }[tls]);
   return decided;

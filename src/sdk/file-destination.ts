@@ -38,7 +38,7 @@ export interface FilePolicy {
 export interface FileTask {
   /** SQL: the columns `c0`, `c1` … in the order of {@link columns}, then those of {@link order}. Its rows have no order. */
   readonly query: string;
-  /** SQL of the columns that the rows are to be sorted by: a total order, because with ties the bytes depend on the number of threads. */
+  /** SQL of the columns by which the rows must be sorted: a total order, because with ties the bytes depend on the number of threads. */
   readonly order: string;
   readonly columns: readonly StreamColumn[];
   readonly properties: FileFacts;

@@ -46,7 +46,7 @@ export {
   type FileConnector,
   fileConnector,
   type JobStream,
-  type Lack,
+  type MissingRight,
   type OptionShape,
   type OptionValues,
   type OutgoingRecord,
@@ -65,10 +65,10 @@ export {
 export { duckdbRefused, wantsMemory } from './duckdb/errors.js';
 export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions, s3Server } from './duckdb/extensions.js';
 export {
+  assertHttps,
   isThisMachine,
   type PostgresTls,
   postgresEncryptionHint,
-  refuseHttp,
   withoutPostgresTls,
   withPostgresTls,
 } from './encryption.js';
@@ -148,10 +148,10 @@ export { describeTables, orClose } from './opened-destination.js';
 export {
   choice,
   duration,
-  type Finding,
   flag,
   map,
   type OptionInfo,
+  type OptionProblem,
   option,
   path,
   secret,
@@ -175,12 +175,12 @@ export {
 } from './sql/dialect.js';
 export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens } from './sql/duckdb-dialect.js';
 export {
+  assertNoDefinitions,
+  assertNoFalseFunctions,
   type ConnectedDuckdb,
   connectDuckdb,
   DuckdbSession,
   keepSignOfZero,
-  refuseDefinitions,
-  refuseFalseFunctions,
 } from './sql/duckdb-session.js';
 export {
   canonicalText,

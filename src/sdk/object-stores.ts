@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AzureStore } from './azure/azure-store.js';
 import { azureLibrary, azureOptions, azureRules } from './azure/index.js';
-import { type Finding, option } from './option.js';
+import { type OptionProblem, option } from './option.js';
 import { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 
 /** The options of a place with the URL `s3://bucket/prefix` or `az://container/prefix`. */
@@ -21,9 +21,9 @@ const keysOf: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Rules between these options and `url`. */
-export function objectStoreRules(options: Readonly<Record<string, unknown>>): Finding[] {
+export function objectStoreRules(options: Readonly<Record<string, unknown>>): OptionProblem[] {
   const scheme = /^(s3|az):/.exec(String(options.url ?? ''))?.[1];
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   const refuse = (key: string, message: string) => {
     if (options[key] !== undefined) findings.push({ path: [key], message });
   };

@@ -31,11 +31,11 @@ export interface OptionInfo {
   /** What `check` says, as JSON Schema, as far as that can say it: editors know it before `cdsync check` runs. */
   readonly editorRules?: Readonly<Record<string, unknown>> | undefined;
   /** Rules between the parts of a map or a list. Gets its readable parts, before defaults. */
-  readonly check?: (value: unknown) => readonly Finding[];
+  readonly check?: (value: unknown) => readonly OptionProblem[];
 }
 
 /** A broken rule, and its path inside the checked map or list. */
-export interface Finding {
+export interface OptionProblem {
   readonly path: readonly (string | number)[];
   readonly message: string;
   /** The key whose absence breaks the rule. A key that is there, and was refused, is not absent. */
@@ -154,7 +154,7 @@ function pathFault(path: string): string | undefined {
 }
 
 /** A path that would be another one than is meant, or that no file can have. */
-export function checkPath(value: unknown): readonly Finding[] {
+export function checkPath(value: unknown): readonly OptionProblem[] {
   const message = pathFault(String(value));
   return message === undefined ? [] : [{ path: [], message }];
 }

@@ -44,7 +44,7 @@ interface CacheUpdateTask {
   readonly stream: string;
   readonly tables: WorkTables;
   /** The cache that this run has left for the next one: new, unchanged, or none. */
-  readonly known: CacheUpdate | 'the same' | 'nothing';
+  readonly known: CacheUpdate | 'unchanged' | 'none';
   /** Whose rows they are: the store, and the run whose commit of the stream they are of. */
   readonly storeId: string;
   readonly runId: string;
@@ -176,8 +176,8 @@ export async function prepareCacheUpdate(
 ): Promise<CommitCacheUpdate> {
   const { known } = task;
   const folder = layout.known(task.stream);
-  if (known === 'the same') return async () => undefined;
-  if (known === 'nothing') return () => removeCacheFile(folder);
+  if (known === 'unchanged') return async () => undefined;
+  if (known === 'none') return () => removeCacheFile(folder);
   const about = {
     store_id: task.storeId,
     run_id: task.runId,

@@ -9,9 +9,9 @@ import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** The most blocks of rows that DuckDB scans together to read: fewer updated rows are all compared, and of more a sample. */
-const mostBlocks = 12;
+const maxBlocks = 12;
 /** The least columns of a wide table, and the share of them, that one statement compares: a count for each of 5,000 took 10 GB. */
-const leastTogether = 200;
+const minColumnsTogether = 200;
 const shareTogether = 1 / 40;
 
 /** In how many of the updated rows each column has another value than before. */
@@ -36,9 +36,9 @@ async function chosenBlocks(
     `SELECT rowid // ${blockRows} AS _cdsync_block FROM ${table} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
   );
   const blocks = rows.map(({ _cdsync_block: block }) => Number(block));
-  const step = Math.max(1, blocks.length / mostBlocks);
+  const step = Math.max(1, blocks.length / maxBlocks);
   return Array.from(
-    { length: Math.min(blocks.length, mostBlocks) },
+    { length: Math.min(blocks.length, maxBlocks) },
     (_, index) => blocks[Math.floor(index * step)] as number,
   );
 }
@@ -104,7 +104,7 @@ function columnGroups(columns: readonly StoredColumn[], key: readonly string[]):
   if (columns.length <= wideColumns) return [columns];
   const ofKey = columns.filter(({ name }) => key.includes(name));
   const others = columns.filter((column) => !ofKey.includes(column));
-  const together = Math.max(leastTogether, Math.ceil(others.length * shareTogether));
+  const together = Math.max(minColumnsTogether, Math.ceil(others.length * shareTogether));
   return Array.from({ length: Math.ceil(others.length / together) }, (_, index) => [
     ...ofKey,
     ...others.slice(index * together, (index + 1) * together),

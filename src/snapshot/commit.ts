@@ -52,7 +52,7 @@ export interface StreamCommit {
   /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;
   /** The next run's record cache: the one that this run has written, the one before, or none. */
-  readonly known: CacheUpdate | 'the same' | 'nothing';
+  readonly known: CacheUpdate | 'unchanged' | 'none';
 }
 
 export interface RunCommit {

@@ -15,7 +15,7 @@ import { internalComment, internalSchema, storeName, storeTable } from './store-
  * columns, each commit does: DuckDB writes the description of all columns again before it gives back the one before.
  */
 const freeShare = { usual: 0.5, wide: 1 };
-const leastFreeBytes = 16 * 1024 * 1024;
+const minFreeBytes = 16 * 1024 * 1024;
 
 const compactedTable = (database: string) => `${database}.${internalSchema}.compacted`;
 
@@ -46,7 +46,7 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
   const free = present - used;
   const leaves = [...state.streams.values()].reduce((sum, { columns }) => sum + countLeaves(columns), 0);
   const kept = leaves > wideColumns ? freeShare.wide : freeShare.usual;
-  const isMuch = free > kept * used && free * blockBytes > leastFreeBytes;
+  const isMuch = free > kept * used && free * blockBytes > minFreeBytes;
   return isMuch ? 'free' : undefined;
 }
 
@@ -121,7 +121,7 @@ const leavesOfUsualBlocks = 200;
 const smallBlockBytes = 16_384;
 
 /**
- * Opens the store, and gives it small blocks if its tables have many columns, for DuckDB takes a block for each column while it writes: 5,000
+ * Opens the store, and gives it small blocks if its tables have many columns, because DuckDB takes a block for each column while it writes: 5,000
  * columns of one table took 1.5 GB with the usual ones. 20 tables of 33 columns took 820 MB for a few changes, and take 330 MB and a
  * quarter less CPU time; a large table takes up to a tenth more of it. Of a store of many tables, only attached files take memory.
  * @param widths the columns of each stream

@@ -102,7 +102,7 @@ async function fittingForms(
 }
 
 /**
- * The columns of a snapshot, with the forms of those texts that no run has inferred: in rows, changes and history, for a column has
+ * The columns of a snapshot, with the forms of those texts that no run has inferred: in rows, changes and history, because a column has
  * one type in all of them.
  * @param applies whether texts of a column must be inferred
  */

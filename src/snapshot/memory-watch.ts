@@ -2,9 +2,9 @@ import { callEvery } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount } from '../core/quantities.js';
 
-const mostRepeats = 10_000_000;
-const tooMany = `a query may repeat a value, or fill one up, to ${formatCount(mostRepeats)} at most`;
-const repeats = (count: string) => `CASE WHEN ${count} > ${mostRepeats} THEN error('${tooMany}') ELSE ${count} END`;
+const maxRepeats = 10_000_000;
+const tooMany = `a query may repeat a value, or fill one up, to ${formatCount(maxRepeats)} at most`;
+const repeats = (count: string) => `CASE WHEN ${count} > ${maxRepeats} THEN error('${tooMany}') ELSE ${count} END`;
 
 /**
  * SQL that puts functions with a limit in the place of those that build a value of any length in one call: DuckDB counts no memory within
@@ -29,7 +29,7 @@ const checkMs = 50;
 
 /** A query may exceed `memory_mb` so far: values that wait to be taken, and memory that was freed, count too. */
 const excess = 2;
-const leastExcessMb = 256;
+const minExcessMb = 256;
 
 /** In MB: the memory of the process outside of JavaScript. */
 function nativeMb(): number {
@@ -42,13 +42,13 @@ function nativeMb(): number {
  * builds, and DuckDB does not stop within such a call.
  */
 export class MemoryWatch {
-  readonly #mostMb: number;
+  readonly #maxMb: number;
   #settled: Promise<unknown> = Promise.resolve();
   #isStuck = false;
 
   /** @param memoryMb of the process */
   constructor(memoryMb: number) {
-    this.#mostMb = excess * memoryMb + leastExcessMb;
+    this.#maxMb = excess * memoryMb + minExcessMb;
   }
 
   /** Whether a statement was under way when it was no longer waited for. */
@@ -68,7 +68,7 @@ export class MemoryWatch {
     let timer: NodeJS.Timeout | undefined;
     const exceeded = new Promise<never>((_, reject) => {
       timer = callEvery(checkMs, () => {
-        if (nativeMb() <= this.#mostMb) return;
+        if (nativeMb() <= this.#maxMb) return;
         this.#isStuck = true;
         reject(this.#error());
       });
@@ -77,7 +77,7 @@ export class MemoryWatch {
   }
 
   #error(): CdsyncError {
-    return new CdsyncError(`the query took more than ${formatCount(this.#mostMb)} MB, and was ended`, {
+    return new CdsyncError(`the query took more than ${formatCount(this.#maxMb)} MB, and was ended`, {
       code: 'memory_exceeded',
       hint: 'one value of it is very large, or many are: ask for shorter ones, or raise `resources.memory_mb`',
     });

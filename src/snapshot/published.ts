@@ -181,7 +181,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   }
   const connection = await instance.connect();
   try {
-    await refuseAltered(connection, path, allowFiles);
+    await assertIntact(connection, path, allowFiles);
     for (const macro of boundedCalls) await connection.run(macro);
   } catch (error) {
     connection.closeSync();
@@ -203,7 +203,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     } catch (thrown) {
       const error = asError(thrown, sql);
       // A view or macro of an altered file may be refused, and not the query.
-      if (error.code === 'sql_not_allowed') await refuseAltered(connection, path, true);
+      if (error.code === 'sql_not_allowed') await assertIntact(connection, path, true);
       throw error;
     }
   }
@@ -283,7 +283,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
 }
 
 /** @param comparesDefinitions not only their names; needed if one could read files. @throws {CdsyncError} `storage_altered` */
-async function refuseAltered(connection: DuckDBConnection, path: string, comparesDefinitions: boolean): Promise<void> {
+async function assertIntact(connection: DuckDBConnection, path: string, comparesDefinitions: boolean): Promise<void> {
   const session = new Session(connection);
   const [named] = await session.rows('SELECT system.main.current_database() AS name');
   const store = { session, path, database: String(named?.name) };

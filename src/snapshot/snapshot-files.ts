@@ -26,7 +26,7 @@ import { storeTable } from './store-tables.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** A growing snapshot has at most this many files; the next one is then written as a whole again. */
-const mostFiles = 64;
+const maxFiles = 64;
 
 interface SnapshotFilesTask extends DiffTask {
   readonly difference: Difference;
@@ -100,12 +100,7 @@ export async function writeSnapshotFiles(
   const files = `read_parquet(${fileTexts(read.map(({ path }) => path))})`;
   const key = rowKey(task.key);
   const { snapshot } = previous;
-  if (
-    onlyCame &&
-    sameColumns(previous.columns, columns, 'file') &&
-    snapshot.length > 0 &&
-    snapshot.length < mostFiles
-  ) {
+  if (onlyCame && sameColumns(previous.columns, columns, 'file') && snapshot.length > 0 && snapshot.length < maxFiles) {
     const changed = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
     const path = join(folder, 'parts', 'addition.parquet');
     const addition = inserted === 0 ? [] : [await writeParquet(store.session, changed, path, form)];
@@ -126,14 +121,14 @@ export async function writeSnapshotFiles(
 }
 
 /** Below this number of rows, a snapshot that is written again is one file. */
-const leastRowsOfTwo = 100_000;
+const minRowsOfTwoFiles = 100_000;
 
 /** SQL conditions that divide the stored rows of a stream, if they are many, into halves that can be written at the same time. */
 async function halvesOf(
   session: Session,
   { stream, previous, previousFiles }: Pick<DiffTask, 'stream' | 'previous' | 'previousFiles'>,
 ): Promise<readonly string[]> {
-  if ((previous?.rows ?? 0) < leastRowsOfTwo || previousFiles !== undefined) return ['true'];
+  if ((previous?.rows ?? 0) < minRowsOfTwoFiles || previousFiles !== undefined) return ['true'];
   const middle = await session.number(`SELECT (max(rowid) + 1) // 2 FROM ${storeTable(stream)}`);
   return [`rowid < ${middle}`, `rowid >= ${middle}`];
 }

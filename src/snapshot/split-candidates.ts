@@ -2,7 +2,7 @@ import { Kind } from '../columns/column-shape.js';
 import type { StoredColumn } from '../columns/columns.js';
 import { textFormatOf } from '../columns/text-format.js';
 import { quoteIdentifier } from '../core/sql.js';
-import { isFilterable, mostParts, type Split, type SplitPart } from '../sources/splits.js';
+import { isFilterable, maxParts, type Split, type SplitPart } from '../sources/splits.js';
 import type { Session } from '../storage/duckdb.js';
 import { storeTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
@@ -10,7 +10,7 @@ import type { StreamState } from './stream-state.js';
 /** Rows that a first look takes, to leave out columns cheaply; every row decides in the end. */
 const sampledRows = 20_000;
 /** Wider tables are not looked at beyond this many columns. */
-const mostColumns = 500;
+const maxColumns = 500;
 /** Columns that are counted over all rows, and those of them that are combined in pairs. */
 const countedColumns = 8;
 const pairedColumns = 4;
@@ -44,7 +44,7 @@ async function promising(session: Session, table: string, columns: readonly Cand
   const likely = columns
     .map((column, index) => ({ column, filled: found[`c${index}`], values: Number(found[`d${index}`]) }))
     // The number of values is an estimate.
-    .filter(({ filled, values }) => filled === found.n && values >= 2 && values <= mostParts * 1.2);
+    .filter(({ filled, values }) => filled === found.n && values >= 2 && values <= maxParts * 1.2);
   const shares: { column: Candidate; most: number }[] = [];
   for (const { column } of likely) {
     const groups = `SELECT count(*) AS rows FROM ${some} GROUP BY ${quoteIdentifier(column.name)}`;
@@ -58,9 +58,9 @@ async function partsBy(session: Session, table: string, candidate: Candidate): P
   const { field } = candidate;
   const column = textOf(candidate);
   const groups = await session.rows(
-    `SELECT ${column} AS value, count(*) AS rows FROM ${table} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ${mostParts + 1}`,
+    `SELECT ${column} AS value, count(*) AS rows FROM ${table} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ${maxParts + 1}`,
   );
-  if (groups.length < 2 || groups.length > mostParts) return undefined;
+  if (groups.length < 2 || groups.length > maxParts) return undefined;
   const values = groups.map(({ value }) => value);
   if (!values.every((value) => typeof value === 'string' && isFilterable(value))) return undefined;
   // A service that compares without regard to case would return such records twice, and they would not match the filter.
@@ -102,7 +102,7 @@ export async function splitCandidates(
   hides: (field: string) => boolean,
 ): Promise<Split[]> {
   const table = storeTable(stream);
-  const plain = columns.filter((column) => isPlainText(column) && !hides(column.field)).slice(0, mostColumns);
+  const plain = columns.filter((column) => isPlainText(column) && !hides(column.field)).slice(0, maxColumns);
   const counted: Counted[] = [];
   for (const column of (await promising(session, table, plain)).slice(0, countedColumns)) {
     const parts = await partsBy(session, table, column);
@@ -113,7 +113,7 @@ export async function splitCandidates(
   const combined = counted.slice(0, pairedColumns);
   for (const [index, one] of combined.entries()) {
     for (const other of combined.slice(index + 1)) {
-      if (one.parts.length * other.parts.length > mostParts) continue;
+      if (one.parts.length * other.parts.length > maxParts) continue;
       const parts = await partsByPair(session, table, [one, other]);
       splits.push({ attributes: [one.column.field, other.column.field], parts });
     }

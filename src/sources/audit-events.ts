@@ -18,7 +18,7 @@ export const auditEvents = source({
   readOptions: windowReadOptions(),
   open: () => ({
     kind: 'windowed',
-    longestWindowMs: 7 * 86_400_000,
+    maxWindowMs: 7 * 86_400_000,
     takesLimit: true,
     page: ({ window, token, limit, withTotal }) =>
       auditEventsPageOperation({

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { RequestCounts, ServiceClient } from '../api/client.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
-import { type Camel, camelKey, type Finding, type OptionInfo } from '../sdk/option.js';
+import { type Camel, camelKey, type OptionInfo, type OptionProblem } from '../sdk/option.js';
 import type { Session } from '../storage/duckdb.js';
 import { completeSource, type RecordProperties, type Source, type SourceInput, type WindowedSource } from './source.js';
 
@@ -81,7 +81,7 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   /** Its own options. Those of every stream, and `page_size` for {@link SourceDeclaration.pages}, are added to them. */
   readonly options: S;
   /** Rules between options. Sees the whole stream as written, before defaults, without the values that were refused. */
-  readonly check?: (stream: unknown) => readonly Finding[];
+  readonly check?: (stream: unknown) => readonly OptionProblem[];
   readonly editorRules?: OptionInfo['editorRules'];
   /**
    * Options that only say how records are read, or which keys are asked for. Each other option is part of the stream's

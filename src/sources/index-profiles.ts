@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { getProfileOperation, profilesPageOperation } from '../api/profile-api.js';
 import { hidesValues } from '../columns/column-rules.js';
 import { CdsyncError } from '../core/errors.js';
-import { type Finding, flag, map, option, verbatim, whole } from '../sdk/option.js';
+import { flag, map, type OptionProblem, option, verbatim, whole } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
 import { completeSource, type ListSource, type ListSourceInput, type RecordProperties } from './source.js';
 import { resolveIndex } from './whole-list.js';
@@ -31,7 +31,7 @@ export function profilesOfIndex(indexId: string): ListSource {
   return completeSource({ name, ...profileRecords }, profileList(indexId), { index: indexId });
 }
 
-function repeatedValues(value: unknown): Finding[] {
+function repeatedValues(value: unknown): OptionProblem[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((entry, index) => {
     const first = value.indexOf(entry);
@@ -73,7 +73,7 @@ const filterValue = option(z.string(), {
 });
 
 /** The last snapshot cannot give the values of an attribute that is hashed, masked or dropped. */
-function hiddenPartition(value: unknown): Finding[] {
+function hiddenPartition(value: unknown): OptionProblem[] {
   const {
     columns: rules,
     select = rules?.['*'] === undefined ? undefined : Object.keys(rules),
@@ -91,7 +91,7 @@ function hiddenPartition(value: unknown): Finding[] {
   return [{ path: ['partition_by'], message: 'the attribute is not kept as it is, so its values must be given here' }];
 }
 
-function filteredPartition(value: unknown): Finding[] {
+function filteredPartition(value: unknown): OptionProblem[] {
   const { filter, partition_by: partition } = value as {
     filter?: object;
     partition_by?: { attribute?: unknown } | 'auto';
@@ -102,7 +102,7 @@ function filteredPartition(value: unknown): Finding[] {
 }
 
 /** A variable that is not set gives an empty value, and that a selection of no profile. */
-function refuseEmpty(filter: Readonly<Record<string, string>>, { mayBeEmpty }: SourceContext): void {
+function assertNotEmpty(filter: Readonly<Record<string, string>>, { mayBeEmpty }: SourceContext): void {
   const found = Object.entries(filter).find(([, value]) => value === '');
   if (found === undefined || mayBeEmpty) return;
   throw new CdsyncError(`the value of the filter on "${found[0]}" is empty`, {
@@ -156,7 +156,7 @@ export const indexProfiles = source({
     confirmDeletes,
   }),
   open: async ({ index, filter }, context) => {
-    refuseEmpty(filter, context);
+    assertNotEmpty(filter, context);
     const id = await resolveIndex(context, index);
     // A fingerprint holds the filter separately. It is sorted, for its order means nothing.
     return { ...profileList(id), asked: { index: id }, resolved: { index: id, filter: Object.entries(filter).sort() } };

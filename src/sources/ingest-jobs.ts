@@ -30,7 +30,7 @@ export const ingestJobs = source({
   open: () => ({
     kind: 'windowed',
     // The service allows 7 days. Shorter windows have fewer jobs, and no response can be distinguished from one that was cut off.
-    longestWindowMs: dayMs,
+    maxWindowMs: dayMs,
     takesLimit: false,
     certainMs: certainDays * dayMs,
     page: ({ window }) => ingestJobsOperation({ createdFrom: window.from, createdTo: window.to }),

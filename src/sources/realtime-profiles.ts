@@ -3,7 +3,7 @@ import {
   lookupProfileByGetOperation,
   lookupProfileOperation,
 } from '../api/realtime-api.js';
-import type { Finding } from '../sdk/option.js';
+import type { OptionProblem } from '../sdk/option.js';
 import { choice, flag, withKeys } from '../sdk/option.js';
 import { source } from './declaration.js';
 import { collection, identityKeys, ids, queryOfKeys } from './key-options.js';
@@ -40,7 +40,7 @@ function requests({ collection: of, enrich, method, ids: byId, keys }: RealtimeP
   return [...gets, ...lookups];
 }
 
-function idsOrKeys(stream: unknown): Finding[] {
+function idsOrKeys(stream: unknown): OptionProblem[] {
   const { ids: byId, keys } = stream as { ids?: unknown; keys?: unknown };
   if ((byId === undefined) !== (keys === undefined)) return [];
   return [{ path: byId === undefined ? [] : ['keys'], message: 'give either ids or keys' }];

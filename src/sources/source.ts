@@ -60,7 +60,7 @@ export interface ListSource extends SourceProperties {
 export interface WindowedSource extends SourceProperties {
   readonly kind: 'windowed';
   /** The longest window. It bounds how much is read again after a failure, and stays within the service's own limit. */
-  readonly longestWindowMs: number;
+  readonly maxWindowMs: number;
   /** Whether a window is read in pages. Otherwise one response is all of it: a request takes no page size and no token. */
   readonly takesLimit: boolean;
   /**

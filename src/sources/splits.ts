@@ -17,13 +17,13 @@ export interface Split {
  * The most parts of a split. Each costs at least one request, a chain and a line of the journal, and no limit has use for more
  * chains at once.
  */
-export const mostParts = 1024;
+export const maxParts = 1024;
 /** A list of fewer pages is read as one: parts would save a second, and cost two totals. */
-const fewestPages = 20;
+const minPages = 20;
 /** A split must save at least this share of the round trips that follow one after the other. */
-const leastSaved = 0.3;
+const minSavedShare = 0.3;
 /** A split may cost this many times the requests of the whole list: each part ends with a page that is not full. */
-const mostRequests = 1.5;
+const maxRequests = 1.5;
 /** Of splits that take up to this much longer than the quickest, the one with the fewest requests wins. */
 const aboutAsQuick = 1.2;
 
@@ -42,7 +42,7 @@ export function pagesOf(rows: number, pageSize: number): number {
 
 /** Whether a list has enough pages for parts to save time. */
 export function isWorthSplitting(rows: number, pageSize: number): boolean {
-  return pagesOf(rows, pageSize) >= fewestPages;
+  return pagesOf(rows, pageSize) >= minPages;
 }
 
 /**
@@ -70,7 +70,7 @@ export function rankSplits(splits: readonly Split[], reading: { pageSize: number
     if (!isWorthSplitting(rows, reading.pageSize)) return [];
     const whole = pagesOf(rows, reading.pageSize);
     const cost = costOf(split, reading);
-    const isWorth = cost.turns <= whole * (1 - leastSaved) && cost.requests <= whole * mostRequests;
+    const isWorth = cost.turns <= whole * (1 - minSavedShare) && cost.requests <= whole * maxRequests;
     return isWorth ? [{ split, ...cost }] : [];
   });
   const ranked: Split[] = [];

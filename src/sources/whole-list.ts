@@ -15,7 +15,7 @@ export interface ServiceAsk {
 
 const pageLimit = 100;
 /** More pages than any tenant's lists have. */
-const mostPages = 1000;
+const maxPages = 1000;
 
 /**
  * Reads a short list of the service to its end.
@@ -34,7 +34,7 @@ export async function readWholeList<T>(
     const page: Page<T> = await client.send(asked, decode, { signal, meter });
     items.push(...page.data);
     nextToken = page.nextToken;
-    if (nextToken !== null && (seen.has(nextToken) || seen.size === mostPages)) {
+    if (nextToken !== null && (seen.has(nextToken) || seen.size === maxPages)) {
       throw new CdsyncError(`${asked.label} leads from page to page without an end`, {
         code: 'page_loop',
         hint: 'the service repeats itself: report it to its operator',

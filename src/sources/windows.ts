@@ -4,7 +4,7 @@ import type { Window } from './source.js';
 export type Span = readonly [from: number, to: number];
 
 /** The shortest window that a long time is cut into. */
-const shortestMs = 3_600_000;
+const minMs = 3_600_000;
 /** A long time is cut into at least this many windows, so that several can be read at once. */
 const wantedWindows = 24;
 
@@ -59,10 +59,10 @@ export function settled({ covered, read, beganMs, certainMs }: SettledQuestion):
   return merged(spans).map(([from, to]) => ({ from: new Date(from).toISOString(), to: new Date(to).toISOString() }));
 }
 
-/** Cuts spans into windows of one length (the last of a span may be shorter), none longer than `longestMs`. */
-export function cut(spans: readonly Span[], longestMs: number): Window[] {
+/** Cuts spans into windows of one length (the last of a span may be shorter), none longer than `maxMs`. */
+export function cut(spans: readonly Span[], maxMs: number): Window[] {
   const total = spans.reduce((sum, [from, to]) => sum + (to - from), 0);
-  const width = Math.min(longestMs, Math.max(shortestMs, Math.ceil(total / wantedWindows)));
+  const width = Math.min(maxMs, Math.max(minMs, Math.ceil(total / wantedWindows)));
   return spans.flatMap((span) => cutBy(span, width));
 }
 
@@ -82,17 +82,17 @@ interface WindowPlan {
   readonly covered: readonly Span[];
   /** This much before the end of `covered` is read again. */
   readonly lagMs: number;
-  readonly longestMs: number;
+  readonly maxMs: number;
 }
 
 /**
  * The windows that a run has to read: everything from `since` to now that no run has read, and the lag before the end of
  * the time that was read, for late records may have appeared there.
  */
-export function planWindows({ sinceMs, untilMs, covered, lagMs, longestMs }: WindowPlan): Window[] {
+export function planWindows({ sinceMs, untilMs, covered, lagMs, maxMs }: WindowPlan): Window[] {
   const known = merged(covered);
   const end = known.at(-1)?.[1];
   const settled = end === undefined ? known : known.map(([from, to]): Span => [from, Math.min(to, end - lagMs)]);
   const first = Math.min(sinceMs, untilMs);
-  return cut(uncovered([first, untilMs], merged(settled)), longestMs);
+  return cut(uncovered([first, untilMs], merged(settled)), maxMs);
 }

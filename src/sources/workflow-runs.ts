@@ -47,7 +47,7 @@ export const workflowRuns = source({
   readOptions: windowReadOptions(),
   open: () => ({
     kind: 'windowed',
-    longestWindowMs: 30 * 86_400_000,
+    maxWindowMs: 30 * 86_400_000,
     takesLimit: true,
     page: ({ window, token, limit, withTotal }) =>
       workflowRunsPageOperation({

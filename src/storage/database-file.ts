@@ -53,13 +53,13 @@ async function blocksToLastInUse(session: Session, name: string): Promise<number
 export async function isDamaged(database: Database, path: string): Promise<boolean> {
   const session = await database.connect();
   try {
-    await session.run(`ATTACH ${sqlText(path)} AS looked_at (READ_ONLY)`);
-    const { present, counted } = await fileBlocks(session, 'looked_at');
-    return present < counted && present < (await blocksToLastInUse(session, 'looked_at'));
+    await session.run(`ATTACH ${sqlText(path)} AS inspected (READ_ONLY)`);
+    const { present, counted } = await fileBlocks(session, 'inspected');
+    return present < counted && present < (await blocksToLastInUse(session, 'inspected'));
   } catch (error) {
     return isCorruption(error);
   } finally {
-    await session.run('DETACH DATABASE IF EXISTS looked_at').catch(() => undefined);
+    await session.run('DETACH DATABASE IF EXISTS inspected').catch(() => undefined);
     session.close();
   }
 }

@@ -92,22 +92,22 @@ const bytesPerKey = 100;
 const joinShare = 0.4;
 
 /** In MB, enough for DuckDB to write files and to join keys on disk. The configuration allows no smaller `memory_mb`. */
-const leastMb = 128;
+const minMb = 128;
 
 /** In MB: Node, the code of cdsync and DuckDB, pages that are read, and what V8 has not collected yet. Measured: 180 to 200. */
 const processMb = 200;
 
 /** The process does not take more than this share of a small `memory_mb`: DuckDB could do nothing. Such a run takes more than it should. */
-const mostProcessShare = 0.4;
+const maxProcessShare = 0.4;
 
 /** In MB: a run takes this however little it may. */
-const leastRunMb = 400;
+const minRunMb = 400;
 
 /** In MB: small lists are found in their caches even with the smallest `memory_mb`. */
-const leastCachesMb = 16;
+const minCachesMb = 16;
 
 /** In MB: more bodies at once would make no reading quicker. */
-const mostBodiesMb = 512;
+const maxBodiesMb = 512;
 
 /** A run may exceed `memory_mb` by a tenth: allocators keep some of the freed memory. */
 const excess = 1.1;
@@ -122,16 +122,16 @@ export function memoryNotice(
   limitBytes = process.constrainedMemory(),
 ): string | undefined {
   const limitMb = Math.floor(limitBytes / 1_000_000);
-  const needed = mostOfRun(memoryMb);
+  const needed = maxRunMb(memoryMb);
   if (limitBytes === 0 || needed <= limitMb) return undefined;
   const fitting = Math.floor(limitMb / excess);
-  const remedy = fitting < leastRunMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
+  const remedy = fitting < minRunMb ? '' : `set \`resources.memory_mb\` to ${formatCount(fitting)}, or `;
   return `this process may use ${formatCount(limitMb)} MB, and a run up to ${formatCount(needed)} MB: ${remedy}raise its limit`;
 }
 
 /** In MB: the most that a process with this `memory_mb` may take. */
-function mostOfRun(memoryMb: number): number {
-  return Math.ceil(Math.max(memoryMb, leastRunMb) * excess);
+function maxRunMb(memoryMb: number): number {
+  return Math.ceil(Math.max(memoryMb, minRunMb) * excess);
 }
 
 /** The `memory_mb` for a commit that writes that many columns. */
@@ -147,20 +147,20 @@ export function describePlan({ memoryMb }: DuckdbLimits, plan: MemoryPlan): stri
   const [all, first] = [duckdb.other, duckdb['first commit']].map(
     (limits) => `${formatCount(limits.memoryMb)} MB with ${formatCounted(limits.threads, 'thread')}`,
   );
-  return `memory plan: ${formatCount(memoryMb)} MB in all, and up to ${formatCount(mostOfRun(memoryMb))} MB for moments: process ${plan.processMb} MB; while it reads, responses ${mb(plan.bodyBytes)} and record caches up to ${mb(plan.cacheBytes)}; DuckDB has what these leave, at most ${all} (first commit: ${first}); ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
+  return `memory plan: ${formatCount(memoryMb)} MB in all, and up to ${formatCount(maxRunMb(memoryMb))} MB for moments: process ${plan.processMb} MB; while it reads, responses ${mb(plan.bodyBytes)} and record caches up to ${mb(plan.cacheBytes)}; DuckDB has what these leave, at most ${all} (first commit: ${first}); ${formatCounted(converterLanes, 'converter')}, ${formatCount(keysAtOnce)} keys per join`;
 }
 
 /** Divides `memory_mb` among its users. Code outside of this file takes its part from here. */
 export function planMemory(resources: Resources, needs: MemoryNeeds = {}): MemoryPlan {
   const { memoryMb, threads, isShare = false } = resources;
   const { cacheBytes = 0, recordBytes = 0, widestColumns = 0, writtenColumns = 0 } = needs;
-  const ofProcess = isShare ? 0 : Math.floor(Math.min(processMb, memoryMb * mostProcessShare));
+  const ofProcess = isShare ? 0 : Math.floor(Math.min(processMb, memoryMb * maxProcessShare));
   // The rest of cdsync holds up to two copies of the largest body.
-  const bodiesMb = Math.min(memoryMb / 4, mostBodiesMb);
-  const cachesMb = Math.max(leastCachesMb, Math.min(memoryMb / 2, memoryMb - ofProcess - bodiesMb - leastMb));
+  const bodiesMb = Math.min(memoryMb / 4, maxBodiesMb);
+  const cachesMb = Math.max(minCachesMb, Math.min(memoryMb / 2, memoryMb - ofProcess - bodiesMb - minMb));
   const wideMb = widestColumns > wideColumns ? Math.ceil((widestColumns * countedBytesPerColumn) / 1_000_000) : 0;
-  const leastLimit = Math.min(memoryMb, leastMb) * countedShare;
-  const left = (takenMb: number) => Math.floor(Math.max(leastLimit, (memoryMb - ofProcess - takenMb) * countedShare));
+  const minLimit = Math.min(memoryMb, minMb) * countedShare;
+  const left = (takenMb: number) => Math.floor(Math.max(minLimit, (memoryMb - ofProcess - takenMb) * countedShare));
   const loadedMb = Math.ceil(cacheBytes / 1_000_000);
   const allMb = left(loadedMb);
   const uncommittedMb = Math.floor((writtenColumns * uncommittedBytesPerColumn) / 1_000_000);
@@ -214,7 +214,7 @@ export function deliveryShare(
 ): DeliveryShare {
   const { deliveriesMb } = planMemory(resources);
   const instances = hasOwn ? 2 : 1;
-  const needed = Math.min(deliveriesMb, leastMb) + leaves * deliveredMbPerLeaf;
+  const needed = Math.min(deliveriesMb, minMb) + leaves * deliveredMbPerLeaf;
   const share = Math.max(needed, Math.floor(deliveriesMb / destinations / instances));
   const limit = Math.max(needed, Math.floor(share * countedShare));
   const most = sorts ? Math.floor(limit / sortingMbPerThread) : resources.threads;

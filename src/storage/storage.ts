@@ -16,7 +16,7 @@ import { packageVersion } from '../core/package-version.js';
 import { runIdPattern } from '../core/run-report.js';
 import type { JobLayout } from './layout.js';
 import { probeStorage } from './probe-storage.js';
-import { refuseUntrustedLinks } from './untrusted-links.js';
+import { assertNoUntrustedLinks } from './untrusted-links.js';
 
 /** The format of everything under `<storage>/<job>/`. It rises with each change that an older cdsync cannot read. */
 const storageFormat = 1;
@@ -35,8 +35,8 @@ export async function checkStorage(layout: JobLayout): Promise<boolean> {
   try {
     const format = (await readStateFile(layout.format, formatFile))?.format;
     if (format === undefined) {
-      await refuseStoreWithoutFormat(layout);
-      await refusePublishedWithoutStore(layout);
+      await assertStoreFormat(layout);
+      await assertStoreOfPublished(layout);
       return false;
     }
     if (format > storageFormat) {
@@ -48,7 +48,7 @@ export async function checkStorage(layout: JobLayout): Promise<boolean> {
         },
       );
     }
-    await refusePublishedWithoutStore(layout);
+    await assertStoreOfPublished(layout);
     return true;
   } catch (error) {
     throw asCdsyncError(error);
@@ -68,7 +68,7 @@ export async function formatProblem(layout: JobLayout): Promise<string | undefin
 }
 
 /** Refuses a published job whose store is missing or empty: a run would create a new store and lose the history. */
-export async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
+export async function assertStoreOfPublished(layout: JobLayout): Promise<void> {
   const store = await stat(layout.store).catch(() => undefined);
   if (!(await isThere(layout.link)) || (store !== undefined && store.size > 0)) return;
   if (store === undefined && layout.remoteFiles?.find(layout.store) !== undefined) return;
@@ -82,7 +82,7 @@ export async function refusePublishedWithoutStore(layout: JobLayout): Promise<vo
   });
 }
 
-async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
+async function assertStoreFormat(layout: JobLayout): Promise<void> {
   if (!(await isThere(layout.store))) return;
   throw new CdsyncError(`${layout.private} holds a store, but ${layout.format} is missing`, {
     code: 'state_unreadable',
@@ -142,11 +142,11 @@ export async function openPublishedFolder(folder: string, mode: number): Promise
 
 /**
  * Creates the missing folders of a job, and checks that all can be written to.
- * @throws {CdsyncError} those of {@link refuseUntrustedLinks}, {@link probeStorage} and {@link checkStorage}; `storage_permission`
+ * @throws {CdsyncError} those of {@link assertNoUntrustedLinks}, {@link probeStorage} and {@link checkStorage}; `storage_permission`
  */
 export async function prepareStorage(layout: JobLayout, publishMode: number): Promise<void> {
   try {
-    await refuseUntrustedLinks(layout);
+    await assertNoUntrustedLinks(layout);
     const open = folderMode(publishMode);
     // The next run sweeps this folder, if the trial is killed. Without chmod there is no folder yet, and the trial says so.
     const refused = await makeFolder(layout.folder, open).catch((error: unknown) => ({ error }));

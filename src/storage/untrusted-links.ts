@@ -20,7 +20,7 @@ import type { JobLayout } from './layout.js';
  * @throws {CdsyncError} `storage_link` for a link, a pipe, a socket or a device; `storage_owner` for a file in `.cdsync` that
  * belongs neither to this user nor to root
  */
-export async function refuseUntrustedLinks(layout: JobLayout, { isReader = false } = {}): Promise<void> {
+export async function assertNoUntrustedLinks(layout: JobLayout, { isReader = false } = {}): Promise<void> {
   try {
     const folder = await statsOf(layout.folder);
     if (folder === undefined) return;

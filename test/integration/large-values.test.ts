@@ -38,12 +38,12 @@ function records(large: Readonly<Record<number, Record<string, unknown>>>): stri
 }
 
 /** Runs a command and expects it to succeed in the memory that the default of `memory_mb` allows. */
-async function within(words: readonly string[], mostMb = 768): Promise<string> {
+async function within(words: readonly string[], maxMb = 768): Promise<string> {
   const usage = join(space.folder, 'usage.txt');
   const env = { NODE_OPTIONS: `--require ${join(space.folder, 'usage.cjs')}`, USAGE: usage };
   const { code, stdout, stderr } = await ended(space.spawn(words, env));
   expect({ code, stderr: code === 0 ? '' : stderr }, words.join(' ')).toEqual({ code: 0, stderr: '' });
-  expect(Number(await readFile(usage, 'utf8')) / 1024, words.join(' ')).toBeLessThan(mostMb);
+  expect(Number(await readFile(usage, 'utf8')) / 1024, words.join(' ')).toBeLessThan(maxMb);
   return stdout;
 }
 
@@ -133,7 +133,7 @@ it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with 
   };
   const expected = (seeds: (at: number) => number) =>
     Array.from({ length: 130 }, (_, at) => `${seeds(at)} ${at} p${at}`).sort();
-  for (const [mostMb, seeds, ...words] of [
+  for (const [maxMb, seeds, ...words] of [
     [845, () => 0],
     [845, (at: number) => (at < 3 ? 1 : 0)],
     [845, (at: number) => (at < 3 ? 1 : 0), '--full'],
@@ -141,7 +141,7 @@ it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with 
     [1250, () => 2],
   ] as const) {
     list.records = texts(seeds);
-    await within(['run', 'many_large.json', '--quiet', ...words], mostMb);
+    await within(['run', 'many_large.json', '--quiet', ...words], maxMb);
     expect(await stored()).toEqual(expected(seeds));
   }
   // Two versions of each, in three tables.

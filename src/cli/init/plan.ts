@@ -79,7 +79,7 @@ function jobName(name: string): string {
 }
 
 /** Refuses flags that leave a question open, if there is no terminal to ask it. */
-function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
+function assertNoOpenQuestions({ yes, index, segment }: InitArguments): void {
   if (yes || index !== undefined || segment !== undefined) return;
   throw usageError(
     '--index is missing, and there is no terminal to ask at',
@@ -103,7 +103,7 @@ export async function askForPlan(args: InitArguments, env: Variables, output: Ou
         'login: CDS_CLIENT_ID and CDS_CLIENT_SECRET, not CDS_TOKEN, which expires; --auth token takes the token',
       );
     const service = terminal === undefined ? servicePart(inputs, env) : await askForService(inputs, env, terminal);
-    if (terminal === undefined) refuseOpenQuestions(args);
+    if (terminal === undefined) assertNoOpenQuestions(args);
     const config = parseService(service, env, file);
     applyConfigToOutput(config, output);
     const signal = terminal === undefined ? stop.signal : AbortSignal.any([stop.signal, terminal.closed]);

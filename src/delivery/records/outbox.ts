@@ -106,7 +106,7 @@ export class StoredOutbox {
   }
 
   /** The outbox that an earlier delivery left, without changing it; undefined if there is none. @throws {CdsyncError} `state_unreadable` */
-  static async look(folder: string): Promise<StoredOutbox | undefined> {
+  static async openReadOnly(folder: string): Promise<StoredOutbox | undefined> {
     const found = await newest(folder);
     return found && new StoredOutbox(found.path, found.mark);
   }
@@ -290,13 +290,13 @@ export class Outbox extends StoredOutbox {
  * Call it under the destination's lock.
  */
 export async function eraseFromOutbox(session: Session, folder: string, keys: readonly string[]): Promise<void> {
-  const outbox = await StoredOutbox.look(folder);
+  const outbox = await StoredOutbox.openReadOnly(folder);
   await outbox?.erase(session, keys);
 }
 
 /** SQL for the keys of the records in a folder's outbox; undefined if there is none. */
 export async function outboxKeys(folder: string): Promise<string | undefined> {
-  const outbox = await StoredOutbox.look(folder);
+  const outbox = await StoredOutbox.openReadOnly(folder);
   return outbox && `SELECT key FROM (${outbox.stored()})`;
 }
 

@@ -88,7 +88,7 @@ export function planOutbox(outbox: OutboxContent, asked: Asked): OutboxPlan {
   const { feed, now, full, adopt } = asked;
   const drop = { type: 'drop' } as const;
   if (full) return drop;
-  if (!sameKey(outbox, now)) return adopt ? drop : refuseKey(outbox, asked);
+  if (!sameKey(outbox, now)) return adopt ? drop : failForKey(outbox, asked);
   const gap = lineageGap(feed, outbox);
   if (gap === undefined) {
     const why = differences(outbox, now);
@@ -120,7 +120,7 @@ export function planRecords(position: Position | undefined, asked: Asked): Recor
     return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : { type: 'everything', why: 'nothing was sent yet' };
   const gap = lineageGap(feed, position);
   if (adopt && (gap !== undefined || !sameKey(position, now))) return { type: 'adopt', why: 'asked (--adopt)' };
-  if (!sameKey(position, now)) return refuseKey(position, asked);
+  if (!sameKey(position, now)) return failForKey(position, asked);
   if (gap !== undefined) return refuse(feed, position, gap);
   const isSame = position.sequence === feed.sequence && position.erased === now.erased;
   return isSame ? { type: 'nothing', why: '' } : { type: 'changes', why: differences(position, now) };
@@ -139,7 +139,7 @@ function sameKey(before: MadeBy, now: MadeBy): boolean {
   return JSON.stringify(before.key) === JSON.stringify(now.key);
 }
 
-function refuseKey(before: MadeBy, { feed, now }: Asked): never {
+function failForKey(before: MadeBy, { feed, now }: Asked): never {
   throw new CdsyncError(`records were sent with the key ${before.key.join(', ')}, and now have ${now.key.join(', ')}`, {
     code: 'key_changed',
     stream: feed.stream,

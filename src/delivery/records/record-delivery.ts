@@ -258,7 +258,7 @@ export class RecordDelivery {
     const erasures = await readErasures(this.#task.context.layout, feed.stream);
     const asked = this.#asked(erasures);
     const position = await readPosition(this.#kept);
-    const left = await StoredOutbox.look(this.#outbox);
+    const left = await StoredOutbox.openReadOnly(this.#outbox);
     const rows = { insert: 0, update: 0, delete: 0 };
     const first: OutgoingRecord[] = [];
     const look = async (query: string) => {

@@ -20,7 +20,7 @@ export interface WantedKey {
   readonly op: OutgoingRecord['op'];
   readonly runId: string;
   /** Whether the destination may have the row. */
-  readonly isHeld: boolean;
+  readonly mayExistThere: boolean;
 }
 
 /** Which rows a delivery of records sends. */
@@ -91,9 +91,9 @@ export class RowsToSend {
     const { again } = this.#selection;
     if (!again?.isForeign) return query;
     const { outbox } = again;
-    const isHeld = `${this.#key} IN (${outbox.sentKeys()}) AND ${this.#key} NOT IN
+    const mayExistThere = `${this.#key} IN (${outbox.sentKeys()}) AND ${this.#key} NOT IN
       (SELECT key FROM (${outbox.sent()}) WHERE op = 'delete' AND key IS NOT NULL)`;
-    return `SELECT * REPLACE (CASE WHEN _op = 'insert' AND ${isHeld} THEN 'update' ELSE _op END AS _op) FROM (${query})`;
+    return `SELECT * REPLACE (CASE WHEN _op = 'insert' AND ${mayExistThere} THEN 'update' ELSE _op END AS _op) FROM (${query})`;
   }
 
   async #deletesSince(): Promise<string[]> {
@@ -130,7 +130,7 @@ export class RowsToSend {
       const texts = [list.map(({ key }) => key), list.map(({ op }) => op), list.map(({ runId }) => runId)].map(
         sqlTexts,
       );
-      const held = `[${list.map(({ isHeld }) => isHeld).join(', ')}]`;
+      const held = `[${list.map(({ mayExistThere }) => mayExistThere).join(', ')}]`;
       await this.#want(`SELECT ${[...texts, held].map((each) => `unnest(${each})`).join(', ')}`);
     }
   }

@@ -26,12 +26,12 @@ export function erasedSince(
       },
     );
   return due.flatMap(({ number, keys }) =>
-    (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `${erasureRun}${number}`, isHeld: true })),
+    (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `${erasureRun}${number}`, mayExistThere: true })),
   );
 }
 
 /** A record that was refused, to be sent as it is now. */
 export function asWanted({ key, op = 'update', run_id: runId, is_waiting: isWaiting = false }: Reject): WantedKey[] {
   // A receiver that fails may have stored the row.
-  return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' || isWaiting }];
+  return key === null ? [] : [{ key, op, runId, mayExistThere: op !== 'insert' || isWaiting }];
 }

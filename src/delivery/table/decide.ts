@@ -88,7 +88,7 @@ export function keepsAbsent({ mode, deletes }: Pick<Situation, 'mode' | 'deletes
   return mode === 'append' || mode === 'upsert' || (mode === 'mirror' && deletes === 'soft');
 }
 
-function refuseOwner(situation: Situation): void {
+function assertOwner(situation: Situation): void {
   const { owner, record, flags, table, job, feed } = situation;
   const takeOver = 'give the stream another table with `table:`, or take it over: cdsync push --adopt';
   if (flags.adopt || flags.recreate) return;
@@ -130,7 +130,7 @@ function newStorage(situation: Situation): string | undefined {
   throw refusal(situation, 'storage_new', message, hint);
 }
 
-function refuseShape(situation: Situation): void {
+function assertShape(situation: Situation): void {
   const { record, mode, key, table } = situation;
   if (record === undefined) return;
   const shape = mode === 'append' ? 'append' : 'keyed';
@@ -284,11 +284,11 @@ function appended(
  */
 export function decide(situation: Situation): Decision {
   const { record, found, flags, mode } = situation;
-  refuseOwner(situation);
+  assertOwner(situation);
   if (record === undefined || (record.pending?.fresh === true && found === undefined)) return begin(situation);
   if (record.pending?.fresh === true) return { ...created, why: 'the table was being made', drops: true };
   if (flags.recreate) return { ...created, why: 'asked (--recreate)', drops: found !== undefined };
-  refuseShape(situation);
+  assertShape(situation);
   if (found === undefined) return { ...created, why: 'the table is missing', drops: false };
   const altered = alteredColumns(situation, record, found);
   const there = new Set(found.columns.map(({ name }) => name));

@@ -50,11 +50,11 @@ interface DeclaredType {
 }
 
 /** Most that an integer of a stream is from zero: in files it has 38 digits, and DuckDB's type holds some of 39. */
-const mostInteger = `${'9'.repeat(38)}::HUGEINT`;
+const maxInteger = `${'9'.repeat(38)}::HUGEINT`;
 
 /** An integer, or NULL if no file can have it. */
 function within38Digits(integer: string): string {
-  return `CASE WHEN ${integer} BETWEEN -${mostInteger} AND ${mostInteger} THEN ${integer} END`;
+  return `CASE WHEN ${integer} BETWEEN -${maxInteger} AND ${maxInteger} THEN ${integer} END`;
 }
 
 /** The value of another type of numbers if a cast there and back gives it again, else NULL. */

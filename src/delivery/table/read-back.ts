@@ -149,12 +149,12 @@ export function isDue(
 }
 
 /** The result of a look at the whole table. @param uncompared columns whose texts the database cannot give */
-export type Look =
+export type TableComparison =
   | { readonly type: 'same'; readonly uncompared: readonly string[] }
   | { readonly type: 'unknown' }
   | { readonly type: 'different'; readonly how: string; readonly uncompared: readonly string[] };
 
-interface LookTask {
+interface ComparisonOptions {
   readonly task: StreamTask<TableConnector>;
   readonly destination: TableDestination;
   readonly plan: TablePlan;
@@ -175,7 +175,13 @@ export function hasOtherRows(
  * Compares the whole table with the snapshot, by a sum of a hash of every row. `unknown` if it cannot be compared, because it is at
  * another snapshot, or has rows that this one lacks.
  */
-export async function lookAtWholeTable({ task, destination, plan, record, data }: LookTask): Promise<Look> {
+export async function compareWholeTable({
+  task,
+  destination,
+  plan,
+  record,
+  data,
+}: ComparisonOptions): Promise<TableComparison> {
   const { request, feed } = task;
   const { mode, deletes } = request.destination;
   if (record.sequence !== feed.sequence || record.run_id !== feed.run_id) return { type: 'unknown' };

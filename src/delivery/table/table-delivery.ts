@@ -25,7 +25,7 @@ import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, unsentRejects } from './load-task.js';
 import { removalOwed } from './owed.js';
 import { leftOutReason, planTable, stateKey, type TablePlan, targetName } from './plan.js';
-import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './read-back.js';
+import { compareWholeTable, hasOtherRows, isDue, type TableComparison } from './read-back.js';
 import { parseRecord, recordText, type TableRecord } from './record.js';
 
 /** A load that was tried. It may have been committed although the attempt failed. */
@@ -307,7 +307,7 @@ export class TableDelivery {
     return this.#loadedAgain(destination, delivered, `the whole table was compared: ${look.how}`);
   }
 
-  async #compared(destination: TableDestination, plan: TablePlan, record: TableRecord): Promise<Look> {
+  async #compared(destination: TableDestination, plan: TablePlan, record: TableRecord): Promise<TableComparison> {
     if (hasOtherRows(this.#task, record)) return { type: 'unknown' };
     const rejects = await readRejects(this.#rejects);
     return this.#withInput({ isEverything: true, since: undefined }, async (pieces) => {
@@ -318,7 +318,7 @@ export class TableDelivery {
       for (const [column, list] of keys) refused.set(column, await textTable(this.#task.session, list));
       const data = this.#data(plan, pieces, refused);
       data.assume();
-      return lookAtWholeTable({ task: this.#task, destination, plan, record, data });
+      return compareWholeTable({ task: this.#task, destination, plan, record, data });
     });
   }
 

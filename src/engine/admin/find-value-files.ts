@@ -21,7 +21,7 @@ export async function filesBelow(folder: string, ...endings: string[]): Promise<
 const fileColumn = internalName('file');
 
 /** A shorter text may occur anywhere by chance. */
-const leastTextBytes = 6;
+const minTextBytes = 6;
 const chunkBytes = 4 * 1024 * 1024;
 
 /** Whether a file has one of the texts as bytes. @param chunk of the size of {@link chunkBytes} and the longest text, for all files */
@@ -77,7 +77,7 @@ function isLockFile(layout: JobLayout, path: string): boolean {
  * @returns paths relative to the job's folder
  */
 export async function filesWith(session: Session, layout: JobLayout, texts: readonly string[]): Promise<string[]> {
-  const searched = texts.filter((text) => Buffer.byteLength(text) >= leastTextBytes);
+  const searched = texts.filter((text) => Buffer.byteLength(text) >= minTextBytes);
   if (searched.length === 0) return [];
   const bytes = searched.map((text) => Buffer.from(text));
   const chunk = Buffer.allocUnsafe(chunkBytes + Math.max(...bytes.map(({ length }) => length)));

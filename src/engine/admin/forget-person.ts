@@ -111,7 +111,7 @@ export async function findInStreams(
   { stream, keys: requested }: Pick<ForgetRequest, 'stream' | 'keys'>,
 ): Promise<{ state: StreamState; found: FoundPeople }[]> {
   const { streams } = await store.state();
-  if (stream !== undefined) refuseUnknown(job, stream, [...streams.keys()]);
+  if (stream !== undefined) assertKnown(job, stream, [...streams.keys()]);
   const all: { state: StreamState; found: FoundPeople }[] = [];
   for (const state of streams.values()) {
     const sources = ledgerSources(job, streams, state.stream);
@@ -122,7 +122,7 @@ export async function findInStreams(
   return all;
 }
 
-function refuseUnknown({ name: job, streams }: JobConfig, stream: string, stored: readonly string[]): void {
+function assertKnown({ name: job, streams }: JobConfig, stream: string, stored: readonly string[]): void {
   if (stored.includes(stream)) return;
   const known = [...new Set([...streams.map(({ name }) => name), ...stored])];
   if (!known.includes(stream))
@@ -149,7 +149,7 @@ async function targetsOf(
   const isMeant = request.evenIfAbsent === true || resumes;
   // Everywhere means several jobs: the command looks for the people in all of them first.
   if (!isMeant && request.stream !== undefined)
-    refuseAbsent(
+    assertPresent(
       request,
       people.map(({ found }) => found),
     );
@@ -165,7 +165,7 @@ async function targetsOf(
 }
 
 /** @throws {CdsyncError} `key_not_found` if the streams have one of the keys nowhere */
-export function refuseAbsent(
+export function assertPresent(
   { stream, keys }: Pick<ForgetRequest, 'stream' | 'keys'>,
   found: readonly FoundPeople[],
 ): void {
@@ -217,7 +217,7 @@ interface Erased {
 }
 
 /** At most this number of texts is searched for in every file; keys are first. */
-const mostTexts = 100;
+const maxTexts = 100;
 
 /** The texts that show whether a file still has data of the people; of other streams, those that their rows have too. */
 async function searchTexts(
@@ -247,7 +247,7 @@ async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: Eras
   const all = ownKeys(task);
   const texts = new Set(all);
   for (const { state, keys } of targets) {
-    const most = mostTexts - texts.size;
+    const most = maxTexts - texts.size;
     for (const text of await identifyingValues(store, state, { keys, most })) texts.add(text);
   }
   // Before the commit: after it, the same command would find no row with these keys, and erase nothing.
@@ -279,7 +279,7 @@ async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: Eras
     const erasing = { stream: state.stream, keys, storeId, before: state.run_id, runId: run.runId };
     await eraseFromCache(store, layout, { ...erasing, folder: folderOf(state.stream) });
   }
-  const { searched, others } = await searchTexts(store, task, [...texts].slice(0, mostTexts));
+  const { searched, others } = await searchTexts(store, task, [...texts].slice(0, maxTexts));
   await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
   await discardStreams(
     layout,

@@ -11,7 +11,7 @@ import { Journal } from '../../storage/journal.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { discardStreams } from '../../storage/run-state.js';
 import { runFolders } from '../../storage/storage.js';
-import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
+import { assertNoUntrustedLinks } from '../../storage/untrusted-links.js';
 import type { StorageEngine } from '../open-engine.js';
 import { type PartitionState, partitionStates, resetPartition } from './partition-state.js';
 
@@ -49,7 +49,7 @@ async function withStore<T>(
   layout: JobLayout,
   work: (store: SnapshotStore) => Promise<T>,
 ): Promise<T> {
-  await refuseUntrustedLinks(layout);
+  await assertNoUntrustedLinks(layout);
   await stat(layout.store).catch(() => {
     throw new CdsyncError(`job "${layout.job}" has no state yet`, {
       code: 'not_published',
@@ -176,7 +176,7 @@ export async function resetDestination(
     if (!found.streams.includes(name)) throw notFound('stream', job, name, found.streams);
   const layout = layoutOf(job);
   const reset = streams ?? found.streams;
-  await refuseUntrustedLinks(layout);
+  await assertNoUntrustedLinks(layout);
   await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
   const startedAt = new Date(clock.now()).toISOString();
   const lock = await JobLock.acquireDestination(database, layout, destination, startedAt);

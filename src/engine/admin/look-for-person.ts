@@ -11,7 +11,7 @@ import { DecisionLog } from '../../storage/decisions.js';
 import { readErasures } from '../../storage/erasures.js';
 import { JobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
-import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
+import { assertNoUntrustedLinks } from '../../storage/untrusted-links.js';
 import { Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
 import { type ErasureDestination, erasureDestinations } from './erasure-destinations.js';
@@ -114,7 +114,7 @@ export async function lookForPeople(
 ): Promise<PeopleSearch | undefined> {
   const { database, clock } = engine;
   const layout = engine.layoutOf(job.name);
-  await refuseUntrustedLinks(layout);
+  await assertNoUntrustedLinks(layout);
   if (!(await hasStore(layout))) return undefined;
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
   try {

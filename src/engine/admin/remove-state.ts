@@ -37,7 +37,7 @@ export interface RemovedState {
 
 type Choice = { readonly stream: string } | { readonly destination: string };
 
-function refuseConfigured(what: 'stream' | 'destination', job: string, name: string, isConfigured: boolean): void {
+function assertNotConfigured(what: 'stream' | 'destination', job: string, name: string, isConfigured: boolean): void {
   if (!isConfigured) return;
   throw new CdsyncError(`${what} "${name}" is in the configuration of job "${job}"`, {
     code: 'usage',
@@ -115,10 +115,10 @@ export async function removeState(
 ): Promise<RemovedState> {
   const layout = engine.layoutOf(job.name);
   const names = job.streams.map(({ name }) => name);
-  if ('stream' in choice) refuseConfigured('stream', job.name, choice.stream, names.includes(choice.stream));
+  if ('stream' in choice) assertNotConfigured('stream', job.name, choice.stream, names.includes(choice.stream));
   else {
     const isConfigured = destinations.some(({ name }) => name === choice.destination);
-    refuseConfigured('destination', job.name, choice.destination, isConfigured);
+    assertNotConfigured('destination', job.name, choice.destination, isConfigured);
   }
   if (!(await hasStore(layout)))
     throw new CdsyncError(`job "${job.name}" has no state yet`, {

@@ -122,7 +122,7 @@ function outdated({ stream, run_id: runId }: HeldStream, why: string): CdsyncErr
   });
 }
 
-function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {
+function assertNotMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {
   if (now?.run_id === held.previous?.run_id && now?.sequence === held.previous?.sequence) return;
   throw outdated(held, 'has a newer snapshot');
 }
@@ -133,7 +133,7 @@ async function compareHeld(
   held: HeldStream,
   task: { readonly before: PreviousState; readonly store: SnapshotStore; readonly run: RunIdentity },
 ): Promise<ComparedStream> {
-  refuseMoved(held, task.before.streams.get(held.stream));
+  assertNotMoved(held, task.before.streams.get(held.stream));
   const config = context.job.streams.find(({ name }) => name === held.stream) as StreamConfig;
   if (configurationDigest(config, context.salts) !== held.configured) throw outdated(held, 'is configured otherwise');
   const reader = heldReader(context, held);

@@ -36,10 +36,10 @@ export interface Listed<T> {
 /** Opens an explorer for `work`, and closes it again whatever happens. */
 export async function withExplorer<T>(
   service: ServiceOptions,
-  { signal, notice, budget, mostPatienceMs }: EngineOptions,
+  { signal, notice, budget, maxPatienceMs }: EngineOptions,
   work: (explorer: ServiceBrowser) => Promise<T>,
 ): Promise<T> {
-  const client = new ServiceClient({ service, clock: systemClock, onNotice: notice, budget, mostPatienceMs });
+  const client = new ServiceClient({ service, clock: systemClock, onNotice: notice, budget, maxPatienceMs });
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   try {
     return await work({ client, service, clock: systemClock, signal, meter });

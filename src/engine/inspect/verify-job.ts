@@ -24,8 +24,8 @@ import { damagedTables } from '../../storage/database-file.js';
 import type { Database, Session } from '../../storage/duckdb.js';
 import { withJobLock } from '../../storage/job-lock.js';
 import type { JobLayout } from '../../storage/layout.js';
-import { formatProblem, refusePublishedWithoutStore } from '../../storage/storage.js';
-import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
+import { assertStoreOfPublished, formatProblem } from '../../storage/storage.js';
+import { assertNoUntrustedLinks } from '../../storage/untrusted-links.js';
 import type { StorageEngine } from '../open-engine.js';
 import {
   type AddProblem,
@@ -311,8 +311,8 @@ async function verifyPublished(
  */
 export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {
   const layout = engine.layoutOf(job.name);
-  await refuseUntrustedLinks(layout);
-  await refusePublishedWithoutStore(layout);
+  await assertNoUntrustedLinks(layout);
+  await assertStoreOfPublished(layout);
   await stat(layout.store).catch(() => {
     throw new CdsyncError(`job "${job.name}" has no snapshot to verify`, {
       code: 'not_published',

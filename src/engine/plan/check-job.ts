@@ -18,7 +18,7 @@ import { type Engine, jobContext, serviceAccess } from '../open-engine.js';
 import { errorWithAuth } from '../report-job.js';
 import { KnownColumns } from '../run/query-columns.js';
 import { queryTraits, varyingWarning } from '../run/query-traits.js';
-import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
+import { assertKnownTables, assertNoCircle } from '../run/stream-order.js';
 import {
   type ContractCheck,
   checkColumns,
@@ -131,9 +131,9 @@ async function tryStream(
   const { query, open, filter } = config.reads;
   if (query !== undefined) {
     const names = streams.map(({ name }) => name);
-    await refuseUnknownTables(session, { name: config.name, query, readsPrevious: open === undefined }, names);
-    await refuseCircle(session, config.name, streams);
-    await columns.refuseUnknown(config, sampled);
+    await assertKnownTables(session, { name: config.name, query, readsPrevious: open === undefined }, names);
+    await assertNoCircle(session, config.name, streams);
+    await columns.assertKnown(config, sampled);
     const warning =
       open === undefined &&
       varyingWarning(config.name, await queryTraits(session, { name: config.name, query }, names));

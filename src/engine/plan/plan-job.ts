@@ -158,7 +158,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
   const shown = await notYetRead(plan, stream);
   try {
     if (stream.error !== undefined) throw stream.error;
-    await plan.columns.refuseUnknown(config, async ({ name }) => {
+    await plan.columns.assertKnown(config, async ({ name }) => {
       const sample = earlier.find(({ shown }) => shown.name === name)?.reading?.sample;
       return before?.streams.has(name) ? (sample?.columns ?? before.streams.get(name)?.columns) : undefined;
     });

@@ -2,7 +2,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { formatNames } from '../../core/quantities.js';
 import type { StreamSample } from './sample-stream.js';
 
-const mostNamed = 10;
+const maxNamed = 10;
 
 type Waiting = { readonly name: string; readonly missing: readonly string[] };
 
@@ -15,7 +15,7 @@ export function unknownRequests(streams: readonly Waiting[]): string[] {
   }
   return [...byMissing].map(([needed, names]) => {
     const whose = names.length === 1 ? 'its' : 'their';
-    return `${formatNames(names, mostNamed)}: ${whose} requests depend on the records of ${needed}`;
+    return `${formatNames(names, maxNamed)}: ${whose} requests depend on the records of ${needed}`;
   });
 }
 
@@ -37,7 +37,7 @@ export function repeatedReadings(streams: readonly Reading[]): string[] {
     if (whole === undefined || others.length === 0) return [];
     const [streams, them] = others.length === 1 ? ['stream', 'it'] : ['streams', 'them'];
     return [
-      `${formatNames(others, mostNamed)}: ${whole.name} reads the whole index ${index} too; read it once, and make ${them} \`sql\` ${streams} over ${whole.name}`,
+      `${formatNames(others, maxNamed)}: ${whole.name} reads the whole index ${index} too; read it once, and make ${them} \`sql\` ${streams} over ${whole.name}`,
     ];
   });
 }

@@ -4,7 +4,7 @@ import type { ConfigProblem } from '../../config/problem.js';
 import { asCdsyncError } from '../../core/errors.js';
 import { Database } from '../../storage/duckdb.js';
 import { KnownColumns } from '../run/query-columns.js';
-import { refuseCircle, refuseUnknownTables } from '../run/stream-order.js';
+import { assertKnownTables, assertNoCircle } from '../run/stream-order.js';
 
 /** A stream as far as its query is looked at. */
 function asConfig({ name, query, source }: LintedStream): StreamConfig {
@@ -26,9 +26,9 @@ export async function queryProblems(jobs: readonly (readonly LintedStream[])[]):
       for (const [index, { name, query, source, problem }] of streams.entries()) {
         if (query === undefined) continue;
         try {
-          await refuseUnknownTables(session, { name, query, readsPrevious: source === 'sql' }, names);
-          await refuseCircle(session, name, configs);
-          await columns.refuseUnknown(configs[index] as StreamConfig);
+          await assertKnownTables(session, { name, query, readsPrevious: source === 'sql' }, names);
+          await assertNoCircle(session, name, configs);
+          await columns.assertKnown(configs[index] as StreamConfig);
         } catch (thrown) {
           const { message, hint } = asCdsyncError(thrown);
           problems.push(problem({ message: hint === undefined ? message : `${message}; ${hint}` }));

@@ -133,7 +133,7 @@ async function takePage(
   }
 }
 
-function refuseMismatch({ mismatches, mismatchedAttribute }: ScannedPage): void {
+function assertMatch({ mismatches, mismatchedAttribute }: ScannedPage): void {
   if (mismatches === 0) return;
   throw new CdsyncError(
     `one page has ${formatCounted(mismatches, 'record')} outside of the filter on "${mismatchedAttribute}"`,
@@ -169,7 +169,7 @@ async function take(
     const { page, scanned } = await takePage(fetcher, token, scanner);
     page.response?.dispose();
     trips.push(clock.monotonic() - began);
-    refuseMismatch(scanned);
+    assertMatch(scanned);
     pages.push(page);
     records += scanned.records;
     token = page.nextToken;

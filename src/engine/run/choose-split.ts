@@ -11,10 +11,10 @@ import { recentReports } from '../../storage/reports.js';
 import type { RunContext } from '../run-context.js';
 
 /** Splits that are tried at the service. */
-const mostTried = 3;
+const maxTried = 3;
 /** Reports in which a run looks for splits that left records out, and how many of them make it choose another. */
 const reportsRead = 14;
-const mostMissing = 2;
+const maxMissing = 2;
 
 /** The least latency that is assumed of a service. */
 const nearMs = 100;
@@ -24,7 +24,7 @@ const nearMs = 100;
  * in every run.
  */
 function partsAtOnce({ client, config }: RunContext): number {
-  const { most, latencyMs = nearMs } = client.atOnce('profile');
+  const { most, latencyMs = nearMs } = client.concurrency('profile');
   const steps = Math.max(0, Math.ceil(Math.log2(latencyMs / nearMs)));
   return Math.max(
     1,
@@ -51,7 +51,7 @@ async function unreliable({ layout }: RunContext, stream: string): Promise<reado
     const partitions = jobs[0]?.streams.find(({ name }) => name === stream)?.partitions;
     return partitions?.missed == null ? [] : [partitions.by];
   });
-  return missing.filter((by) => missing.filter((other) => same(other, by)).length >= mostMissing);
+  return missing.filter((by) => missing.filter((other) => same(other, by)).length >= maxMissing);
 }
 
 const readRecords = pageDecoder(z.looseObject({ attributes: z.unknown() }));
@@ -110,14 +110,14 @@ export async function chosenSplit(
     if (avoided.some((by) => same(by, attributes))) {
       const name = attributes.join(' and ');
       context.notice(
-        `${config.name}: not read in parts by ${name}, which left records out in ${mostMissing} of the last runs`,
+        `${config.name}: not read in parts by ${name}, which left records out in ${maxMissing} of the last runs`,
       );
       continue;
     }
     const rarest = parts.findLast(({ rows }) => rows > 0);
     if (rarest !== undefined && (await isFiltered(context, opened, source, rarest))) return split;
     tried += 1;
-    if (tried === mostTried) break;
+    if (tried === maxTried) break;
   }
   return undefined;
 }

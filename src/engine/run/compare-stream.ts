@@ -73,7 +73,7 @@ export class ReadingInvalidated extends Error {
  * @param now the columns with the types that they keep
  * @throws {ReadingInvalidated}
  */
-function refuseLostTexts(
+function assertNoLostTexts(
   { parts, unchangedRows: cached, columns }: ReadResult,
   now: readonly StoredColumn[],
   previous: StreamState | undefined,
@@ -132,7 +132,7 @@ function withFiltered(read: ReadResult, { reads, columns: rules }: StreamConfig)
   if (read.parts.length > 0) return read;
   const columns = ColumnSet.restore(read.columns);
   const plain = [...reads.filter.keys()].filter((name) => !(name in rules) && !(`attributes.${name}` in rules));
-  for (const name of plain) columns.obtain('attribute', name);
+  for (const name of plain) columns.columnFor('attribute', name);
   return { ...read, columns: columns.store() };
 }
 
@@ -166,7 +166,7 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     compression,
   });
   const read = previous === undefined ? withFiltered(enforced, config) : enforced;
-  refuseLostTexts(received, read.columns, previous);
+  assertNoLostTexts(received, read.columns, previous);
   const tables = workTables(config.name);
   const { key, coverage } = reader;
   const duckdb = hashVersion(before.duckdbVersion);
@@ -241,12 +241,12 @@ async function confirm(task: ComparisonTask, compared: Compared): Promise<Confir
   const { confirmable } = reader;
   const unconfirmed = { compared, kept: [], isCopied: false };
   if (compared.difference.deleted === 0 || confirmable === undefined) return unconfirmed;
-  const mostAsked = config.reads.confirmDeletes;
-  const candidates = await deleteCandidates(task, compared, mostAsked + 1);
+  const maxConfirmed = config.reads.confirmDeletes;
+  const candidates = await deleteCandidates(task, compared, maxConfirmed + 1);
   if (candidates.length === 0) return unconfirmed;
   // No request can contain a hashed key.
   const one = reader.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
-  if (one !== undefined && candidates.length <= mostAsked)
+  if (one !== undefined && candidates.length <= maxConfirmed)
     return confirmByKey(task, compared, { candidates, one, add: confirmable.addSingle });
   if (one === undefined && reader.live.pages === 1) return unconfirmed;
   const pass = await confirmable.readAgain();
@@ -276,7 +276,7 @@ async function confirmByKey(
   const kept = candidates.filter((key) => !isAskable(key));
   const keys = candidates.filter(isAskable);
   const { client, signal } = context;
-  const atOnce = client.atOnce(config.reads.group ?? 'profile');
+  const atOnce = client.concurrency(config.reads.group ?? 'profile');
   const { confirmDeletes } = await import('./confirm-deletes.js');
   const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter: reader.live });
   // Nearly always all of them are deleted. While the service responds, the commit is prepared for that case.
@@ -358,9 +358,9 @@ function cacheUpdateOf(
   { parts, unchangedRows }: ReadResult,
 ): StreamCommit['known'] {
   const { nextCache: next } = reader;
-  if (next === undefined) return 'nothing';
+  if (next === undefined) return 'none';
   const { known } = unchangedRows;
-  if (known !== null && known.unseenPath === null && parts.length === 0) return 'the same';
+  if (known !== null && known.unseenPath === null && parts.length === 0) return 'unchanged';
   return {
     ...next,
     cachedRows: known,

@@ -85,7 +85,7 @@ export function describeViolations({ added, widened }: Violations): string[] {
   ];
 }
 
-function refuseFrozen({ contract, stream }: ContractTask, { added, widened }: Violations): void {
+function assertNotFrozen({ contract, stream }: ContractTask, { added, widened }: Violations): void {
   const frozen = {
     added: contract.columns === 'freeze' ? added : [],
     widened: contract.types === 'freeze' ? widened : [],
@@ -276,7 +276,7 @@ export async function enforceContract(session: Session, task: ContractTask): Pro
   const unchanged = { read, discarded: 0, discardedValues: 0, keys: none };
   if (contract.columns === 'evolve' && contract.types === 'evolve') return unchanged;
   const found = violations(read.columns, before);
-  refuseFrozen(task, found);
+  assertNotFrozen(task, found);
   const discards = (contract.types !== 'evolve' && found.widened.length > 0) || found.added.length > 0;
   return discards ? new Enforcement(session, task, found).enforce() : unchanged;
 }

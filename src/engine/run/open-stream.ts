@@ -15,7 +15,7 @@ import { cut, planWindows } from '../../sources/windows.js';
 import type { Session } from '../../storage/duckdb.js';
 import { partVersion } from '../../storage/part.js';
 import { adoptUnfinished, findUnfinished, type RunIdentity, type UnfinishedStream } from '../../storage/run-state.js';
-import { refuseOtherSalts, rulesOf } from '../column-rules.js';
+import { assertSameSalts, rulesOf } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 import { chosenSplit } from './choose-split.js';
 import type { QueryInputs } from './query-reader.js';
@@ -44,7 +44,7 @@ function definitionOf(config: StreamConfig, source: Source | undefined, tenantId
 }
 
 /** @throws {CdsyncError} `definition_changed` if the last snapshot is about other records */
-function refuseChanged(before: Definition | undefined, now: Definition): void {
+function assertUnchanged(before: Definition | undefined, now: Definition): void {
   if (before === undefined) return;
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   const changed = [...names].filter((name) => before[name] !== now[name]);
@@ -123,10 +123,10 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
     lastRunAt,
   });
   const rules = rulesOf(config, context.salts, previous?.columns);
-  if (!context.rekey) refuseOtherSalts(rules, previous?.columns);
+  if (!context.rekey) assertSameSalts(rules, previous?.columns);
   const print = fingerprint(context, config, { source, rules });
   const definition = definitionOf(config, source, service.tenantId);
-  if (!context.accept) refuseChanged(previous?.definition, definition);
+  if (!context.accept) assertUnchanged(previous?.definition, definition);
   const { resumeWithinMs } = context.job;
   const limits = { fingerprint: print, now: clock.now(), resumeWithinMs, notice: context.notice };
   const mayResume = !context.full && context.range === undefined && source !== undefined;
@@ -150,18 +150,18 @@ async function windowsToRead(
   const { since, reachMs, lagMs } = options;
   const untilMs = await readableUntil(context, source, meter);
   const first = Date.parse(previous?.covered?.[0]?.from ?? '') || untilMs - reachMs;
-  const longestMs = source.longestWindowMs;
+  const maxMs = source.maxWindowMs;
   const { range, full } = context;
   if (range !== undefined) {
     const to = Math.min(range.to, untilMs);
-    return range.from < to ? cut([[range.from, to]], longestMs) : [];
+    return range.from < to ? cut([[range.from, to]], maxMs) : [];
   }
   return planWindows({
     sinceMs: since ?? first,
     untilMs,
     covered: full ? [] : (previous?.covered ?? []).map(({ from, to }) => [Date.parse(from), Date.parse(to)]),
     lagMs: lagMs + 2 * dateStepMs,
-    longestMs,
+    maxMs,
   });
 }
 
@@ -196,7 +196,7 @@ interface BeginTask {
   /** Shows the streams that its query reads. */
   readonly session: Session;
   readonly inputs: QueryInputs;
-  /** Of the store. */
+  /** Id of the store that the stream was opened from. */
   readonly storeId: string;
   readonly duckdbVersion: string;
   /** Why the record cache must not be used, in words; undefined if it may. */
@@ -261,7 +261,7 @@ export async function openReader(context: RunContext, task: BeginTask): Promise<
     showsValues: context.showsValues ?? false,
     covered: previous?.covered ?? [],
     pageSize: config.reads.pageSize ?? all.service.pageSize,
-    atOnce: client.atOnce(config.reads.group ?? 'profile'),
+    atOnce: client.concurrency(config.reads.group ?? 'profile'),
     compression,
     folder,
     fingerprint: opened.fingerprint,

@@ -74,13 +74,13 @@ export class KnownColumns {
    * @param sampled the columns that the next run would keep, asked for where the last snapshot lacks one
    * @throws {CdsyncError} `sql_failed`
    */
-  async refuseUnknown({ name, reads }: Pick<StreamConfig, 'name' | 'reads'>, sampled?: ColumnsOf): Promise<void> {
+  async assertKnown({ name, reads }: Pick<StreamConfig, 'name' | 'reads'>, sampled?: ColumnsOf): Promise<void> {
     if (reads.query === undefined) return;
     try {
       await this.#described(name, reads.query, new Set([name]));
     } catch (error) {
       if (sampled === undefined) throw error;
-      await new KnownColumns(this.#session, [...this.#streams.values()], sampled).refuseUnknown({ name, reads });
+      await new KnownColumns(this.#session, [...this.#streams.values()], sampled).assertKnown({ name, reads });
     }
   }
 

@@ -125,7 +125,7 @@ export class QueryReader implements StreamReader {
     const number = 1;
     const { path, keysPath } = partFiles(join(folder, 'parts'), number);
     const selected = found.map(({ name, type }) => {
-      const column = columns.obtain('envelope', name);
+      const column = columns.columnFor('envelope', name);
       const value = quoteIdentifier(name);
       const kept = isMasked(column.rule)
         ? maskedValueSql(value, { type, shape: emptyShape() }, { ...column.rule })
@@ -224,7 +224,7 @@ export class QueryReader implements StreamReader {
   ): Promise<ParquetFile | undefined> {
     const { session, rules, columns: before = [] } = this.#options;
     const rows = `read_parquet(${fileText(path)})`;
-    const all = found.map(({ name }) => columns.obtain('envelope', name));
+    const all = found.map(({ name }) => columns.columnFor('envelope', name));
     const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.infersFormat(place, field));
     const names = open.map(({ name }) => name);
     const forms = await inferTextFormats(session, rows, names);
@@ -288,7 +288,7 @@ export class QueryReader implements StreamReader {
     for (const { name, type } of found) {
       const rule = rules.of('envelope', name);
       const known = columns.get('envelope', name);
-      const column = known ?? columns.obtain('envelope', name);
+      const column = known ?? columns.columnFor('envelope', name);
       const wasMasked = known?.rule !== undefined;
       column.untracked = rule?.track === false;
       // Texts are written as such first; their formats are inferred from the file.

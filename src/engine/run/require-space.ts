@@ -76,7 +76,7 @@ const keyBytes = 30;
 /** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its staged record. */
 const tableFactor = 0.4;
 /** Growth of the store by a stream that changes, however few its rows are: DuckDB writes whole blocks for each table and column. */
-const leastGrowth = 2e6;
+const minGrowth = 2e6;
 /** If a larger share of the rows changes, the table is rebuilt beside the old one (see snapshot/apply.ts). */
 const rebuildShare = 0.1;
 
@@ -91,7 +91,7 @@ export function diskNeed(streams: readonly StreamSize[], store: StoreSize): Disk
   const grows = (stream: StreamSize) => {
     const table = stream.rows * tablePerRow(stream);
     const grown = stream.changedShare > rebuildShare ? table : 2 * stream.changedShare * table;
-    return stream.changedShare > 0 ? grown + leastGrowth : 0;
+    return stream.changedShare > 0 ? grown + minGrowth : 0;
   };
   const staging = sum(streams.map(({ rows, stagedPerRow }) => Math.min(rows * stagedPerRow, maxStaged)));
   const parts = sum(
@@ -106,7 +106,7 @@ export function diskNeed(streams: readonly StreamSize[], store: StoreSize): Disk
 }
 
 /** The least share of the last run's files that must fit: the list may have become shorter since. */
-const leastShare = 0.5;
+const minShare = 0.5;
 /** The share of a list that usually changes between runs. */
 const usualChange = 0.02;
 /** Size of a staged record relative to its row in Parquet. */
@@ -146,7 +146,7 @@ export async function measureSpace(
   const free = await freeSpace(layout.folder);
   // Files of earlier runs count as free: a run resumes or removes them.
   const usable = free + (await bytesBelow(layout.runs));
-  return { streams, previous, parts, free, usable, isShort: usable < leastShare * parts };
+  return { streams, previous, parts, free, usable, isShort: usable < minShare * parts };
 }
 
 /**

@@ -92,7 +92,7 @@ export function withNames(statements: readonly unknown[]): Set<string> {
  * @param streams names of the job's streams
  * @throws {CdsyncError} `sql_failed`
  */
-export async function refuseUnknownTables(
+export async function assertKnownTables(
   session: Session,
   {
     name,
@@ -147,7 +147,7 @@ async function withNeeds(
     let tables = new Set<string>();
     try {
       if (query !== undefined) {
-        await refuseUnknownTables(session, { name: config.name, query, readsPrevious }, names);
+        await assertKnownTables(session, { name: config.name, query, readsPrevious }, names);
         tables = await referencedTables(session, config.name, query);
       }
     } catch (error) {
@@ -212,7 +212,7 @@ function circleError(names: readonly string[]): CdsyncError {
  * Refuses a query that needs itself by way of others. A query that is not a SELECT needs nothing.
  * @throws {CdsyncError} `stream_circle`
  */
-export async function refuseCircle(session: Session, name: string, streams: readonly StreamConfig[]): Promise<void> {
+export async function assertNoCircle(session: Session, name: string, streams: readonly StreamConfig[]): Promise<void> {
   const names = circular(await withNeeds(session, streams, streams));
   if (names.includes(name)) throw circleError(names);
 }

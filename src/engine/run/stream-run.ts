@@ -26,7 +26,7 @@ import type { QueryInputs } from './query-reader.js';
 import { noStoredKeys, type PreviousState } from './recover.js';
 import type { FinishedStreamState } from './removable.js';
 import type { StreamReader } from './stream-reader.js';
-import { refuseTakenNames, type UnknownColumn, unknownColumns, unselectedColumns } from './unknown-columns.js';
+import { assertNamesFree, type UnknownColumn, unknownColumns, unselectedColumns } from './unknown-columns.js';
 
 /** The stream's part of its last report: rules that matched nothing, columns that were not selected. */
 async function lastReported(layout: RunContext['layout'], stream: string): Promise<StreamReport | undefined> {
@@ -266,7 +266,7 @@ export class StreamRun {
       return [];
     }
     const seen = { columns: read.columns, leftOut: read.leftOut };
-    const taken = refuseTakenNames(rules, seen, previous?.columns);
+    const taken = assertNamesFree(rules, seen, previous?.columns);
     // Cache hits, and records of earlier runs, do not show which columns a rule drops.
     const isPart = !isFirst && (read.unchangedRows.records > 0 || commit.task.coverage === 'additions');
     const last =

@@ -130,7 +130,7 @@ export function takenNames(
  * new name already, the other one is newer and gets another name.
  * @throws {CdsyncError} `column_name_taken`
  */
-export function refuseTakenNames(
+export function assertNamesFree(
   rules: ColumnRules,
   seen: Pick<SeenColumns, 'columns'>,
   before: readonly StoredColumn[] | undefined,

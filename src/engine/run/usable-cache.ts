@@ -18,7 +18,7 @@ interface CacheTask {
   readonly source: Source;
   readonly rules: ColumnRules;
   readonly previous: StreamState | undefined;
-  /** Of the store. */
+  /** Id of the store that the stream was opened from. */
   readonly storeId: string;
   readonly duckdbVersion: string;
   /** Why the cache must not be used this time, in words; undefined if it may. */
@@ -58,12 +58,12 @@ export function cacheOptionsFor(context: RunContext, task: CacheTask): StreamCac
   return {
     folder: context.layout.known(config.name),
     fingerprint,
-    accept: (header) => refuseUnfit(context, task, header, fingerprint),
+    accept: (header) => assertFit(context, task, header, fingerprint),
   };
 }
 
 /** Reserves memory for a stream's cache. @throws {UnusableCache} if the run must not use the cache, or has no memory for it */
-function refuseUnfit(
+function assertFit(
   { job, clock, full, rekey, caches }: RunContext,
   { config: { name: stream }, previous, storeId, duckdbVersion, refusal }: CacheTask,
   header: CacheHeader,

@@ -15,7 +15,7 @@ import { newMeter, type WorkflowContext } from './start-workflow.js';
 
 /** Requested soon at first, then less often: all clients together get 10 requests a second from the Management API. */
 const firstDelayMs = 500;
-const longestDelayMs = 15_000;
+const maxDelayMs = 15_000;
 const delayGrowth = 1.5;
 /** The longest time between two lines, even if nothing changes. */
 const lineEveryMs = 60_000;
@@ -66,7 +66,7 @@ class Follower {
 
   async toTheEnd(): Promise<WorkflowRun> {
     const { clock, signal } = this.#context;
-    for (let delay = firstDelayMs; ; delay = Math.min(delay * delayGrowth, longestDelayMs)) {
+    for (let delay = firstDelayMs; ; delay = Math.min(delay * delayGrowth, maxDelayMs)) {
       this.#report();
       if (hasEnded(this.#run)) return this.#withDetails();
       if (signal.aborted) await this.#stopFor(interrupted(signal.reason));

@@ -4,7 +4,7 @@ import { ExactScanner } from './exact-scanner.js';
 import type { ScanOptions } from './scanned-page.js';
 
 /** A value that fewer records share may identify a person. */
-const fewestHolders = 5;
+const minHolders = 5;
 
 interface Tally {
   /** Records with a value. */
@@ -61,7 +61,7 @@ export class ColumnSample {
     let rarest: string | undefined;
     let fewest = Number.POSITIVE_INFINITY;
     for (const [text, count] of this.#tallies.get(name)?.holders ?? []) {
-      if (count >= fewestHolders && count < fewest && text !== '') [rarest, fewest] = [text, count];
+      if (count >= minHolders && count < fewest && text !== '') [rarest, fewest] = [text, count];
     }
     return rarest;
   }

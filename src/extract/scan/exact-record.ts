@@ -60,7 +60,7 @@ function stagedMembers(
   const texts: string[] = [];
   for (const [name, value] of members) {
     if (name === except) continue;
-    const column = columns.obtain(place, name);
+    const column = columns.columnFor(place, name);
     // A column that stays JSON needs no look at its values, which may have unlimited names.
     let isFree = staysJson(column);
     if (!isFree && observe(value, column.shape)) {

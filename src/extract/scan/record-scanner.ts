@@ -188,7 +188,7 @@ export class RecordScanner implements PageScanner {
       }
       if (slot.isContainer) this.#containerFrom = position;
       const end = byte === quote ? this.#string(slot, view, from) : this.#value(slot, from, byte);
-      if (end < 0 || (slot.isSpecial && !this.#settle(slot, position, from, end))) return -1;
+      if (end < 0 || (slot.needsExactPath && !this.#settle(slot, position, from, end))) return -1;
       position = end;
       byte = bytes[position] as number;
       if (byte !== comma && byte !== closeBrace) {
@@ -240,8 +240,8 @@ export class RecordScanner implements PageScanner {
   #string(slot: Slot, view: DataView, at: number): number {
     if ((slot.shape.kinds & Kind.string) === 0) return -1;
     const end = skipPlainString(this.#bytes, view, at + 1);
-    const { isAlike } = slot;
-    if (isAlike !== undefined) return end >= 0 && isAlike(this.#bytes, at + 1, end - 1) ? end : -1;
+    const { textCheck } = slot;
+    if (textCheck !== undefined) return end >= 0 && textCheck(this.#bytes, at + 1, end - 1) ? end : -1;
     return end < -1 ? this.#escaped(at, -2 - end) : end;
   }
 
@@ -284,7 +284,7 @@ export class RecordScanner implements PageScanner {
   }
 
   #nested(slot: Slot, at: number, byte: number): number {
-    if (slot.isFree) return this.#anyValue(at);
+    if (slot.acceptsAnyJson) return this.#anyValue(at);
     this.#depth += 1;
     if (this.#depth > maxFastDepth) return -1;
     let end: number;
@@ -367,7 +367,7 @@ export class RecordScanner implements PageScanner {
     }
     const value = parseExact(this.#bytes.toString('utf8', from, to));
     if (hasLoneSurrogate(value)) return false;
-    this.#builder.patch(from, to, Buffer.from(stagedValue(value, column, slot.isFree)));
+    this.#builder.patch(from, to, Buffer.from(stagedValue(value, column, slot.acceptsAnyJson)));
     return true;
   }
 

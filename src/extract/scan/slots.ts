@@ -39,11 +39,11 @@ export class Slot {
   /** Whether its values go into the staging file as text. */
   asText = false;
   /** Whether its column stays JSON, so that the kinds of its values do not matter. */
-  isFree = false;
+  acceptsAnyJson = false;
   /** Whether a text is like those before; undefined: any text will do. */
-  isAlike: ReturnType<typeof textCheckOf>;
+  textCheck: ReturnType<typeof textCheckOf>;
   /** Whether a value needs more than a check of its kind. */
-  isSpecial = false;
+  needsExactPath = false;
 
   /** @param name the name as in the body, with its quotes */
   constructor(name: Uint8Array, index: number, shape: Shape, column: Column | undefined) {
@@ -66,10 +66,10 @@ export class Slot {
     const { type, declared, name, field } = column;
     this.renamed = name === field ? undefined : Buffer.from(JSON.stringify(name));
     this.asText = type === 'JSON' || declared !== undefined;
-    this.isFree = staysJson(column);
-    this.shape = this.isFree ? anything : column.shape;
-    this.isAlike = column.infersFormat && !this.isFree ? textCheckOf(column.text) : undefined;
-    this.isSpecial = this.asText || this.isKey || this.renamed !== undefined || this.wanted !== undefined;
+    this.acceptsAnyJson = staysJson(column);
+    this.shape = this.acceptsAnyJson ? anything : column.shape;
+    this.textCheck = column.infersFormat && !this.acceptsAnyJson ? textCheckOf(column.text) : undefined;
+    this.needsExactPath = this.asText || this.isKey || this.renamed !== undefined || this.wanted !== undefined;
   }
 }
 

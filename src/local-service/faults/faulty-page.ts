@@ -72,12 +72,12 @@ function total({ listing, paging, faults }: FaultyPage): number | null {
 }
 
 /** @throws {ServiceError} if a fault refuses to count */
-function refuseTotal({ paging: { asksTotal }, faults }: FaultyPage): void {
+function assertNoTotal({ paging: { asksTotal }, faults }: FaultyPage): void {
   const status = faultOf(faults, 'no_total')?.status;
   if (asksTotal && status !== undefined) throw new ServiceError(status, 'with_total is not possible for this list');
 }
 
-function refuseDeadToken({ paging: { token }, faults }: FaultyPage): void {
+function assertLiveToken({ paging: { token }, faults }: FaultyPage): void {
   const dead = faultOf(faults, 'dead_token');
   if (dead === undefined || token === undefined || dead.issued_before_now) return;
   if (dead.token === undefined || dead.token === token) throw badRequest('next_token has expired');
@@ -88,8 +88,8 @@ function refuseDeadToken({ paging: { token }, faults }: FaultyPage): void {
  * @throws {ServiceError} 400 for a token that a fault has killed; the status with which a fault refuses to count
  */
 export function faultyPage(page: FaultyPage, state: ServiceState): ServiceResponse {
-  refuseDeadToken(page);
-  refuseTotal(page);
+  assertLiveToken(page);
+  assertNoTotal(page);
   const { listing, from, faults } = page;
   const end = faultOf(faults, 'end_form')?.form ?? state.endForm;
   const envelope = (texts: readonly string[], to: PagePosition | null): ServiceResponse => {

@@ -17,7 +17,7 @@ function statusResponse(fault: FaultOf<'status'>): ServiceResponse {
 }
 
 /** @throws {ServiceError} if the path has an id that a fault refuses */
-function refuseBadId(faults: readonly Fault[], url: string): void {
+function assertValidId(faults: readonly Fault[], url: string): void {
   const segments = url.replace(/\?.*$/s, '').split('/');
   for (const fault of faults) {
     if (fault.kind === 'bad_id' && segments.includes(encodeURIComponent(fault.refused)))
@@ -52,7 +52,7 @@ export function faultResponse(
   needed: readonly Permission[],
   url: string,
 ): ServiceResponse | undefined {
-  refuseBadId(faults, url);
+  assertValidId(faults, url);
   const status = faultOf(faults, 'status');
   if (status !== undefined) return statusResponse(status);
   const throttle = faultOf(faults, 'throttle');

@@ -11,7 +11,7 @@ import { pageResponse } from './page-response.js';
 import { getWorkflowRun, listWorkflowRuns, startWorkflow, stopWorkflow } from './workflow-runs.js';
 
 const dayMs = 86_400_000;
-const longestWindowMs = 7 * dayMs;
+const maxWindowMs = 7 * dayMs;
 
 interface Job {
   readonly createdAt: number;
@@ -30,7 +30,7 @@ function jobsOf(call: Call, state: ServiceState): Job[] {
 }
 
 /** Some deployments refuse a window that begins before the days that they keep. @throws {ServiceError} 400 */
-function refuseOldWindow({ faults }: Call, from: number, now: number): void {
+function assertRecentWindow({ faults }: Call, from: number, now: number): void {
   const forgets = faultOf(faults, 'ingest_forgets');
   if (forgets?.older !== 'refused' || from >= now - forgets.days * dayMs) return;
   throw badRequest(`created_from must be at most ${forgets.days} days ago`);
@@ -67,8 +67,8 @@ const listIngestJobs: Operation = {
     const to = momentOf(call.query, 'created_to');
     if (from === undefined || to === undefined) throw badRequest('created_from and created_to are required');
     if (from >= to) throw badRequest('created_from must be before created_to');
-    if (to - from > longestWindowMs) throw badRequest('created_from and created_to may be at most 7 days apart');
-    refuseOldWindow(call, from, state.clock.now());
+    if (to - from > maxWindowMs) throw badRequest('created_from and created_to may be at most 7 days apart');
+    assertRecentWindow(call, from, state.clock.now());
     const token = uselessToken(call, state);
     const jobs = jobsOf(call, state).filter(({ createdAt }) => createdAt >= from && createdAt < to);
     state.stats.pages += 1;
@@ -91,7 +91,7 @@ const getIngestJob: Operation = {
 };
 
 /** Campaign drafts exist under `unstable` alone, unless a deployment differs. @throws {ServiceError} 404 */
-function refuseVersion({ faults, request, query }: Call): void {
+function assertVersion({ faults, request, query }: Call): void {
   const { under, status, message } = faultOf(faults, 'drafts_version') ?? asPublished;
   const version = request.headers['api-version'] ?? single(query, 'api_version');
   const isThere = under === 'both' || under === (version === 'unstable' ? 'unstable' : 'dated');
@@ -106,7 +106,7 @@ function listNamed(path: string, list: NamedList, permission: Permission): Opera
     path: `/api/${path}`,
     guard: managementApi(permission),
     handle: (call, state) => {
-      if (list === 'campaignDrafts') refuseVersion(call);
+      if (list === 'campaignDrafts') assertVersion(call);
       const template = list === 'segments' ? undefined : single(call.query, 'destination_data_template_id');
       const things = state.management
         .of(call.tenant)

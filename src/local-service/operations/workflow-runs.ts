@@ -99,7 +99,7 @@ function optionalText(body: Record<string, unknown>, name: string): string | und
 const zone = /(Z|[+-]\d{2}:?\d{2})$/;
 
 /** @throws {ServiceError} 400 for a null, and for a time without a zone */
-function refuseLax(body: Record<string, unknown>): void {
+function assertStrict(body: Record<string, unknown>): void {
   for (const [name, value] of Object.entries(body)) {
     if (value === null) throw badRequest(`${name} must not be null: leave it out`);
     if (name.startsWith('range_') && typeof value === 'string' && /[T ]/.test(value) && !zone.test(value))
@@ -112,7 +112,7 @@ async function start(call: Call, state: ServiceState) {
   const isOther = router !== undefined && call.request.url?.split('?')[0]?.endsWith('/') !== (router.path === 'slash');
   if (router !== undefined && isOther) throw new ServiceError(router.status, 'there is no such path');
   const body = await jsonObject(call.request, maxBodyBytes, call.faults);
-  if (faultOf(call.faults, 'workflow_strict') !== undefined) refuseLax(body);
+  if (faultOf(call.faults, 'workflow_strict') !== undefined) assertStrict(body);
   const unknown = Object.keys(body).find((name) => !startFields.includes(name));
   if (unknown !== undefined) throw badRequest(`${JSON.stringify(unknown)} is not a field of a start`);
   const configId = optionalText(body, 'config_id');

@@ -1,4 +1,4 @@
-import { type Finding, secret, verbatim } from '../option.js';
+import { type OptionProblem, secret, verbatim } from '../option.js';
 
 /** The options that say how to log in to Azure; the URL of container and prefix, and `endpoint`, are not among them. */
 export const azureOptions = {
@@ -21,9 +21,9 @@ export const azureOptions = {
 };
 
 /** Rules between these options. */
-export function azureRules(options: Readonly<Record<string, unknown>>): Finding[] {
+export function azureRules(options: Readonly<Record<string, unknown>>): OptionProblem[] {
   const has = (key: string) => options[key] !== undefined;
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   if (!has('account'))
     findings.push({ path: [], message: '`account` is missing: it names the storage account', missing: 'account' });
   if (has('account_key') && has('sas'))

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Finding, flag, option, secret, text, verbatim } from '../option.js';
+import { flag, type OptionProblem, option, secret, text, verbatim } from '../option.js';
 
 /** The options that say where an object store is and how to log in; the URL of bucket and prefix is not among them. */
 export const s3Options = {
@@ -33,9 +33,9 @@ export const s3Options = {
 };
 
 /** Rules between these options. */
-export function s3Rules(options: Readonly<Record<string, unknown>>): Finding[] {
+export function s3Rules(options: Readonly<Record<string, unknown>>): OptionProblem[] {
   const has = (key: string) => options[key] !== undefined;
-  const findings: Finding[] = [];
+  const findings: OptionProblem[] = [];
   if (has('access_key_id') !== has('secret_access_key'))
     findings.push({ path: [], message: 'give both `access_key_id` and `secret_access_key`, or neither' });
   if (has('session_token') && !has('access_key_id'))

@@ -19,9 +19,9 @@ export interface Change {
   readonly sql: string;
   /**
    * The effect of each row that it reports as changed on the number of rows; left out if the report does not show it. `balance`: the
-   * database reports how many rows it inserted and deleted (see {@link SqlSession.balance}).
+   * database reports how many rows it inserted and deleted (see {@link SqlSession.netRowChange}).
    */
-  readonly counts?: 1 | -1 | 0 | 'balance';
+  readonly rowEffect?: 1 | -1 | 0 | 'balance';
 }
 
 /** A merge of staged rows into a table. */
@@ -146,8 +146,8 @@ export interface SqlSession {
   rows(sql: string): Promise<readonly SqlRow[]>;
   /** @returns the number of rows that it changed */
   run(sql: string): Promise<number>;
-  /** Runs a change whose {@link Change.counts} is `balance`. @returns the number of rows that it inserted, less those that it deleted */
-  balance?(sql: string): Promise<number>;
+  /** Runs a change whose {@link Change.rowEffect} is `balance`. @returns the number of rows that it inserted, less those that it deleted */
+  netRowChange?(sql: string): Promise<number>;
   /** Loads all files, or batches, into a table. @param target SQL of its name @returns the number of rows that arrived */
   fill(target: string, data: LoadData, signal: AbortSignal): Promise<number>;
   /** These three are left out where nothing is rolled back. */
@@ -157,7 +157,7 @@ export interface SqlSession {
   /** Stops the statement under way, which then fails. */
   stop(): void;
   /** Runs a statement also after a stop; left out if a stop ends the session, and its staged rows with it. */
-  tidy?(sql: string): Promise<number>;
+  cleanUp?(sql: string): Promise<number>;
   close(): Promise<void>;
 }
 

@@ -39,7 +39,7 @@ export async function connectDuckdb(
  * Call it on a connection to the file, before any other statement.
  * @throws {CdsyncError} `storage_altered`
  */
-export async function refuseFalseFunctions(connection: DuckDBConnection, path: string): Promise<void> {
+export async function assertNoFalseFunctions(connection: DuckDBConnection, path: string): Promise<void> {
   const names = (where: string) =>
     `SELECT system.main.lower(function_name) FROM system.main.duckdb_functions() WHERE ${where}`;
   const macros = await connection.runAndReadAll(`${names('NOT internal')} INTERSECT ${names('internal')}`);
@@ -51,7 +51,7 @@ export async function refuseFalseFunctions(connection: DuckDBConnection, path: s
  * Refuses a file that only tables should be in. Nothing of it is run.
  * @throws {CdsyncError} `storage_altered`
  */
-export async function refuseDefinitions(connection: DuckDBConnection, path: string): Promise<void> {
+export async function assertNoDefinitions(connection: DuckDBConnection, path: string): Promise<void> {
   await connection.run(`ATTACH ${sqlText(path)} AS cdsync_looked_at (READ_ONLY)`);
   try {
     const ofFile = "NOT internal AND database_name = 'cdsync_looked_at'";

@@ -9,9 +9,9 @@ export async function dropLeftovers(
   statements: readonly string[],
   { aborted }: AbortSignal,
 ): Promise<string[]> {
-  if (aborted && session.tidy === undefined) return [];
+  if (aborted && session.cleanUp === undefined) return [];
   const failed: string[] = [];
-  for (const sql of statements) await (session.tidy?.(sql) ?? session.run(sql)).catch(() => failed.push(sql));
+  for (const sql of statements) await (session.cleanUp?.(sql) ?? session.run(sql)).catch(() => failed.push(sql));
   return failed;
 }
 

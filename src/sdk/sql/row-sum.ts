@@ -29,7 +29,7 @@ export interface RowHashing {
 }
 
 /** More parts in one expression are too deep for some parsers. */
-const mostJoined = 40;
+const maxParts = 40;
 
 function join({ join: own }: RowHashing, texts: readonly string[]): string {
   if (own !== undefined) return own(texts);
@@ -39,10 +39,10 @@ function join({ join: own }: RowHashing, texts: readonly string[]): string {
 function hexOf(hashing: RowHashing, texts: readonly string[]): string {
   const { between } = hashing.marks ?? { between: "'\x1f'" };
   const parted = texts.flatMap((text, index) => (index === 0 ? [text] : [between, text]));
-  if (texts.length <= mostJoined) return hashing.hash(join(hashing, parted));
+  if (texts.length <= maxParts) return hashing.hash(join(hashing, parted));
   const groups: string[] = [];
-  for (let from = 0; from < texts.length; from += mostJoined) {
-    groups.push(hexOf(hashing, texts.slice(from, from + mostJoined)));
+  for (let from = 0; from < texts.length; from += maxParts) {
+    groups.push(hexOf(hashing, texts.slice(from, from + maxParts)));
   }
   return hexOf(hashing, groups);
 }

@@ -17,11 +17,11 @@ import { dropLeftovers, dropTable } from './leftovers.js';
 import { countRows, deleteRows, fillTable, loadColumn, RowWriter } from './row-writer.js';
 import {
   addedColumnLists,
+  assertVersion,
   legacyRows,
   legacyWatermarks,
   loadsTable,
-  noteLoad,
-  refuseMoved,
+  recordLoad,
   removeLegacy,
   removeOlder,
   removeRecords,
@@ -220,7 +220,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #takeRecord({ state, intent }: Load, found: StateRow | undefined): Promise<StateRow | undefined> {
     if (this.dialect.addsState !== true && !this.#isStepwise)
       return writeRecord(this.#store, state, found, found?.record ?? intent);
-    await refuseMoved(this.#store, state, found?.version ?? 0);
+    await assertVersion(this.#store, state, found?.version ?? 0);
     return found;
   }
 
@@ -256,7 +256,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     for (const other of load.supersedes) await removeRecords(store, other);
     if (this.#legacy !== undefined) await removeLegacy(store, this.#legacy);
     const after = await writeRecord(store, load.state, before, record);
-    await noteLoad(store, line, load.moment);
+    await recordLoad(store, line, load.moment);
     if (this.#isStepwise) await removeOlder(store, load.state, after.version);
     return after;
   }
@@ -303,9 +303,9 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
    */
   protected async merge(task: MergeTask, rows: number): Promise<number | undefined> {
     let expected: number | undefined = rows;
-    for (const { sql, counts } of this.dialect.merge?.(task) ?? deleteUpdateInsert(this.dialect, task)) {
+    for (const { sql, rowEffect: counts } of this.dialect.merge?.(task) ?? deleteUpdateInsert(this.dialect, task)) {
       const isBalance = counts === 'balance';
-      const changed = isBalance ? await this.session.balance?.(sql) : await this.session.run(sql);
+      const changed = isBalance ? await this.session.netRowChange?.(sql) : await this.session.run(sql);
       if (expected === undefined || counts === undefined || changed === undefined) expected = undefined;
       else expected += isBalance ? changed : counts * changed;
     }

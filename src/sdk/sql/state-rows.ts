@@ -104,7 +104,7 @@ export async function legacyRows({ dialect, session }: SqlStore): Promise<Legacy
 }
 
 /** Deletes rows of cdsync's own that no longer count. Where loads are steps they may stay, because not every store deletes rows. */
-async function tidy({ dialect, session }: SqlStore, table: string, where: string): Promise<void> {
+async function cleanUp({ dialect, session }: SqlStore, table: string, where: string): Promise<void> {
   try {
     await session.run(`DELETE FROM ${dialect.table(table)} WHERE ${where}`);
   } catch (error) {
@@ -113,7 +113,7 @@ async function tidy({ dialect, session }: SqlStore, table: string, where: string
 }
 
 export async function removeLegacy(store: SqlStore, { destination, stream }: StateKey): Promise<void> {
-  await tidy(store, legacyWatermarks, equal(store.dialect, { destination, stream }));
+  await cleanUp(store, legacyWatermarks, equal(store.dialect, { destination, stream }));
 }
 
 function equal({ identifier, literal }: SqlDialect, values: Readonly<Record<string, string>>): string {
@@ -133,7 +133,7 @@ export async function removeRecords({ dialect, session }: SqlStore, key: StateKe
 /** Removes records of earlier versions. */
 export async function removeOlder(store: SqlStore, key: StateKey, version: number): Promise<void> {
   const { dialect } = store;
-  await tidy(store, stateTable, `${isKey(dialect, key)} AND ${dialect.identifier('version')} < ${version}`);
+  await cleanUp(store, stateTable, `${isKey(dialect, key)} AND ${dialect.identifier('version')} < ${version}`);
 }
 
 async function stateNumber({ dialect, session }: SqlStore, selected: string, where: string): Promise<number> {
@@ -142,7 +142,7 @@ async function stateNumber({ dialect, session }: SqlStore, selected: string, whe
 }
 
 /** @throws {CdsyncError} `fenced` if a record of another version than that is the newest */
-export async function refuseMoved(store: SqlStore, key: StateKey, version: number): Promise<void> {
+export async function assertVersion(store: SqlStore, key: StateKey, version: number): Promise<void> {
   const { dialect } = store;
   const newest = await stateNumber(store, `coalesce(max(${dialect.identifier('version')}), 0)`, isKey(dialect, key));
   if (newest !== version) throw fenced(key);
@@ -164,7 +164,7 @@ export async function writeRecord(
   const text = dialect.literal(record);
   const version = (before?.version ?? 0) + 1;
   const [number, content] = [dialect.identifier('version'), dialect.identifier('record')];
-  if (dialect.addsState === true) await refuseMoved(store, key, version - 1);
+  if (dialect.addsState === true) await assertVersion(store, key, version - 1);
   else if (before !== undefined) {
     const own = `${isKey(dialect, before)} AND ${number} = ${before.version}`;
     const changed = await session.run(`UPDATE ${state} SET ${number} = ${version}, ${content} = ${text} WHERE ${own}`);
@@ -187,7 +187,7 @@ export async function writeRecord(
     const own = `${isKey(dialect, key)} AND ${number} = ${version} AND ${content} = ${text}`;
     const others = `${isKey(dialect, key)} AND ${number} >= ${version} AND ${content} <> ${text}`;
     if ((await stateNumber(store, 'count(*)', others)) > 0) {
-      await tidy(store, stateTable, own);
+      await cleanUp(store, stateTable, own);
       throw fenced(key);
     }
   }
@@ -204,7 +204,7 @@ function mergedRecord(dialect: SqlDialect, values: readonly string[]): string {
 }
 
 /** Adds the line about a load, and removes old ones. */
-export async function noteLoad(store: SqlStore, line: LoadLine, moment: string): Promise<void> {
+export async function recordLoad(store: SqlStore, line: LoadLine, moment: string): Promise<void> {
   const { dialect, session } = store;
   const table = dialect.table(loadsTable);
   const values = Object.entries(loadsColumns).map(([name, isNumber]) => {
@@ -216,7 +216,7 @@ export async function noteLoad(store: SqlStore, line: LoadLine, moment: string):
     `INSERT INTO ${table} (${nameList(dialect, Object.keys(loadsColumns))}) VALUES (${values.join(', ')})`,
   );
   const oldest = new Date(Date.parse(moment) - loadsKeptDays * 86_400_000).toISOString();
-  await tidy(store, loadsTable, `${dialect.identifier('committed_at')} < ${dialect.literal(oldest)}`);
+  await cleanUp(store, loadsTable, `${dialect.identifier('committed_at')} < ${dialect.literal(oldest)}`);
 }
 
 /** The columns that each load has added to a table, one list a load. */

@@ -105,15 +105,15 @@ export function absentChanges(
   { write, clear, moment }: MergeTask,
   { remove, update, prefix = '' }: { remove: string; update(set: string, which: string): string; prefix?: string },
 ): Change[] {
-  if (write.absent === 'delete') return [{ sql: remove, counts: -1 }];
+  if (write.absent === 'delete') return [{ sql: remove, rowEffect: -1 }];
   const changes: Change[] = [];
   const column = (name: string) => `${prefix}${dialect.identifier(name)}`;
   if (write.absent === 'mark') {
     const sql = update(`${column('_deleted_at')} = ${moment}`, `${isLive(dialect, prefix)} AND `);
-    changes.push({ sql, counts: 0 });
+    changes.push({ sql, rowEffect: 0 });
   }
   if (clear.length > 0)
-    changes.push({ sql: update(clear.map((name) => `${column(name)} = NULL`).join(', '), ''), counts: 0 });
+    changes.push({ sql: update(clear.map((name) => `${column(name)} = NULL`).join(', '), ''), rowEffect: 0 });
   return changes;
 }
 
@@ -127,19 +127,19 @@ export function deleteUpdateInsert(dialect: SqlDialect, task: MergeTask): Change
   const changes: Change[] = [
     {
       sql: `DELETE FROM ${target} AS ${t} USING ${stage} AS ${s} WHERE ${isOp(dialect, s, 'delete')} AND ${same}`,
-      counts: -1,
+      rowEffect: -1,
     },
   ];
   if (set.length > 0)
     changes.push({
       sql: `UPDATE ${target} AS ${t} SET ${set.map(([name, value]) => `${name} = ${value}`).join(', ')}
         FROM ${stage} AS ${s} WHERE ${isOp(dialect, s, 'upsert')} AND ${same}${write.isReload ? ` AND ${differs}` : ''}`,
-      counts: 0,
+      rowEffect: 0,
     });
   changes.push({
     sql: `INSERT INTO ${target} (${nameList(dialect, columns)}) SELECT ${nameList(dialect, columns, `${s}.`)} FROM ${stage} AS ${s}
       WHERE ${isOp(dialect, s, 'upsert')} AND NOT EXISTS (SELECT 1 FROM ${target} AS ${t} WHERE ${same})`,
-    counts: 1,
+    rowEffect: 1,
   });
   const absent = absentChanges(dialect, task, {
     remove: `DELETE FROM ${target} AS ${t} WHERE ${isAbsent}`,

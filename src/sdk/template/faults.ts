@@ -1,6 +1,6 @@
 import type * as LiquidModule from 'liquidjs';
 import { nearest } from '../../core/suggestions.js';
-import type { Finding } from '../option.js';
+import type { OptionProblem } from '../option.js';
 import { contentRange, liquidModule, parseTemplate, type TopLevelToken, templateTags, tokensOf } from './engine.js';
 import { templateFilters } from './filters.js';
 
@@ -168,13 +168,13 @@ export function textFaults(text: string): TextFault[] {
 }
 
 /** The faults of the templates in a text, a list or a map of any depth. */
-export function templateFaults(body: unknown, path: readonly (string | number)[] = []): Finding[] {
+export function templateFaults(body: unknown, path: readonly (string | number)[] = []): OptionProblem[] {
   if (typeof body === 'string')
     return textFaults(body).map((fault) => ({ path, code: 'template_invalid' as const, ...fault }));
   if (typeof body !== 'object' || body === null) return [];
   const prototype: unknown = Object.getPrototypeOf(body);
   if (!Array.isArray(body) && prototype !== Object.prototype && prototype !== null) return [];
-  return Object.entries(body).flatMap(([key, value]): Finding[] => {
+  return Object.entries(body).flatMap(([key, value]): OptionProblem[] => {
     const here = [...path, Array.isArray(body) ? Number(key) : key];
     const inKey = !Array.isArray(body) && isTemplate(key);
     const message = 'placeholders do not work in keys';

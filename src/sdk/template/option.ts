@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { nearest } from '../../core/suggestions.js';
 import type { StreamColumns } from '../destination.js';
-import { type Finding, type OptionInfo, option } from '../option.js';
+import { type OptionInfo, type OptionProblem, option } from '../option.js';
 import { templateFaults } from './faults.js';
 import { type BodyColumn, changeNames, type NamedColumn } from './template.js';
 
@@ -20,7 +20,7 @@ export function unknownColumns(
   { columns }: { readonly columns: readonly (NamedColumn | BodyColumn)[] },
   stream: StreamColumns,
   path: readonly (string | number)[],
-): Finding[] {
+): OptionProblem[] {
   const known = new Set<string>([...changeNames, ...stream.columns]);
   return columns
     .filter(({ name }) => !known.has(name))

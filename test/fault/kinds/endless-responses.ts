@@ -9,7 +9,7 @@ import { hits } from './service-faults.js';
  * The most that a run may take: itself, DuckDB, and bodies, which have twice a quarter of `memory_mb` at the very most. The
  * bodies below would take four times as much together.
  */
-const mostMb = 300 + memoryMb * 1.5;
+const maxMb = 300 + memoryMb * 1.5;
 const giant = 200_000_000;
 /** A body that fits alone, but not beside three others. */
 const large = 50_000_000;
@@ -32,7 +32,7 @@ function bodiesOf(situation: Situation, bytes: number, extent: object, isPacked:
       if (isPacked) await lane.control('faults', { kind: 'gzip' });
       const { peakMb, ...end } = await measured(lane);
       expectEnding(end);
-      if (peakMb > mostMb) throw new Broken(`the run took ${Math.round(peakMb)} MB, of ${mostMb} that it may take`);
+      if (peakMb > maxMb) throw new Broken(`the run took ${Math.round(peakMb)} MB, of ${maxMb} that it may take`);
       return (await hits(lane)) > 0;
     },
   };

@@ -11,7 +11,7 @@ import type { Random } from '../random.js';
 import { Broken, expectEnding } from '../try-fault.js';
 
 /** The default of `memory_mb`. */
-const mostMb = 768;
+const maxMb = 768;
 /** Name of the configuration, its job and its storage folder. */
 const name = 'large';
 const sizes = { '256 KB': 1 << 18, '1 MB': 1 << 20, '16 MB': 1 << 24 } as const;
@@ -88,7 +88,7 @@ async function runWell(lane: Lane, isKilled: boolean, random: Random): Promise<v
   const { peakMb, ...end } = await measured(lane, { name });
   const { code, stderr } = expectEnding(end);
   if (code !== 0) throw new Broken(`a run with large values ended with ${code}: ${stderr}`);
-  if (peakMb >= mostMb) throw new Broken(`the run took ${Math.round(peakMb)} MB, of ${mostMb}`);
+  if (peakMb >= maxMb) throw new Broken(`the run took ${Math.round(peakMb)} MB, of ${maxMb}`);
 }
 
 /** Compares table and Parquet files with the list. */

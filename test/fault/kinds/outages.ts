@@ -9,10 +9,10 @@ import { Broken, expectEnding } from '../try-fault.js';
 
 /** A tenth of the defaults, and outages of a tenth of those that a run survives: 30 s to 4 minutes. */
 const retry = { patience: '30s', max_delay_ms: 3_000 };
-const shortestMs = 3_000;
-const longestMs = 24_000;
+const minMs = 3_000;
+const maxMs = 24_000;
 /** The requests of a whole run are about as many. */
-const mostRetries = 100;
+const maxRetries = 100;
 
 /** Ways to be away. Each returns a function that ends its absence. */
 const absences: Readonly<Record<string, (lane: Lane) => Promise<() => Promise<void>>>> = {
@@ -54,13 +54,13 @@ function outage(kind: string, number: number): Fault {
       await Promise.race([wait(random() * 1_500), end]);
       const struck = isRunning();
       const comeBack = await absences[kind]?.(lane);
-      await Promise.race([wait(shortestMs + random() * (longestMs - shortestMs)), end]);
+      await Promise.race([wait(minMs + random() * (maxMs - minMs)), end]);
       await comeBack?.();
       const { code, stdout, stderr } = expectEnding(await end);
       if (code !== 0) throw new Broken(`the outage ended the run with ${code}: ${stderr}`);
       const { jobs } = JSON.parse(stdout) as RunReport;
       const retries = jobs.flatMap(({ streams }) => streams).reduce((sum, stream) => sum + stream.retries, 0);
-      if (retries > mostRetries) throw new Broken(`${retries} requests were sent again`);
+      if (retries > maxRetries) throw new Broken(`${retries} requests were sent again`);
       return struck;
     },
   };

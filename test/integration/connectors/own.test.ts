@@ -57,7 +57,7 @@ describe('a connector that does not come with cdsync', () => {
     ['./absent.mjs', /own\.json:\d+:\d+ .*\.\/absent\.mjs[\s\S]*there is no such file/],
     ['no-such-connector', /found "no-such-connector"[\s\S]*npm install no-such-connector/],
     ['postgers', /found "postgers".*postgres/],
-    ['./none.mjs', /its default export is no connector/],
+    ['./none.mjs', /its default export is not a connector/],
     ['./broken.mjs', /cannot be loaded: no good/],
   ])('is refused if it is none: %s', async (word, message) => {
     const { code, message: said } = await notices(word);

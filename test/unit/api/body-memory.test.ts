@@ -71,7 +71,7 @@ describe('The memory for bodies', () => {
           place.release();
         }
         expect(space.used).toBe(0);
-        expect(space.calm).toBeUndefined();
+        expect(space.whenMemoryIsFree).toBeUndefined();
       }),
     );
   });
@@ -110,10 +110,10 @@ describe('The memory for bodies', () => {
     const [first, second] = [space.enter(), space.enter()];
     first.claim(10, () => undefined);
     second.claim(5, () => undefined);
-    const { calm } = space;
+    const { whenMemoryIsFree: calm } = space;
     second.release();
     await calm;
-    expect(space.calm).toBeUndefined();
+    expect(space.whenMemoryIsFree).toBeUndefined();
   });
 
   for (const [name, way] of Object.entries(ways)) {

@@ -10,7 +10,7 @@ import {
   lookupProfileOperation,
 } from '../../../src/api/realtime-api.js';
 import type { Operation } from '../../../src/api/request.js';
-import { type AttemptFailure, failedExchange, Trial } from '../../../src/api/retry.js';
+import { type AttemptFailure, failedExchange, RequestAttempts } from '../../../src/api/retry.js';
 import { exchangeFailure } from '../../../src/api/transport-error.js';
 import { CdsyncError } from '../../../src/core/errors.js';
 import { givenToken, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
@@ -194,7 +194,11 @@ describe('A refusal of this machine is no outage of the service', () => {
     const failure = exchangeFailure(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }), false);
     const failed = failedExchange(failure, { label: 'GET /indexes', host: 'cds', sent: false, idempotent: true });
     expect(failed).toMatchObject({ shows: 'nothing', again: 'later' });
-    const error = singleError(failed as AttemptFailure, new Trial(), { sinceMs: 300_000, leftMs: 0, timeOfDay: 0 });
+    const error = singleError(failed as AttemptFailure, new RequestAttempts(), {
+      sinceMs: 300_000,
+      leftMs: 0,
+      timeOfDay: 0,
+    });
     expect(error).toMatchObject({ code: 'too_many_files' });
   });
 });

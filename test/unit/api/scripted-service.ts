@@ -172,6 +172,6 @@ export function testClient(
     );
   // With the largest limit, so that the client's own stays in force.
   const effectiveLimit = (group: ApiGroup) =>
-    budget.allowance(accountOf(service, group), Number.MAX_VALUE).effectiveLimit;
+    budget.limiterFor(accountOf(service, group), Number.MAX_VALUE).effectiveLimit;
   return { client, meter, clock, notices, abort, send, failure, effectiveLimit };
 }

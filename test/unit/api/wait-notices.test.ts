@@ -23,7 +23,7 @@ it('A wait that the service asks for, in seconds or until a date, is reported wh
     'waiting 1 min 0 s: the service asked for it (429)',
     'waiting for the Profile API: no success for 0.0 s, 1 failed request, last: 503; it asked to wait 1 min 0 s. cdsync waits for up to 5 min 0 s more',
     'waiting for the Profile API: no success for 1 min 0 s, 2 failed requests, last: 503. cdsync waits for up to 4 min 0 s more',
-    'the Profile API answers again, after 1 min 5 s and 2 failed requests',
+    'the Profile API responds again, after 1 min 5 s and 2 failed requests',
   ]);
 });
 

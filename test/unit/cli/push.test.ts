@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { refuseUndelivered } from '../../../src/cli/push.js';
+import { assertDelivered } from '../../../src/cli/push.js';
 import type { JobConfig } from '../../../src/config/config.js';
 
 const job = {
@@ -20,7 +20,7 @@ it.each<[streams: string[] | undefined, destinations: string[] | undefined, isRe
   [['nope'], ['crm'], false],
   [['vip'], ['nope'], false],
 ])('a delivery of %j to %j is refused if that would be nothing: %j', (streams, destinations, isRefused) => {
-  const push = () => refuseUndelivered(job, { streams, destinations });
+  const push = () => assertDelivered(job, { streams, destinations });
   if (isRefused)
     expect(push).toThrow(
       expect.objectContaining({ code: 'stream_not_found', hint: 'these streams are delivered there: members' }),

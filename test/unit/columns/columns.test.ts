@@ -114,7 +114,7 @@ describe('column names', () => {
       fc.property(names, (attributes) => {
         const make = () => {
           const set = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
-          for (const attribute of attributes) set.obtain('attribute', attribute);
+          for (const attribute of attributes) set.columnFor('attribute', attribute);
           return set.list.map(({ name }) => name);
         };
         const made = make();
@@ -147,17 +147,17 @@ describe('column names', () => {
       expect([field, taken.size]).toEqual([field, 5]);
     }
     const set = new ColumnSet([]);
-    for (const field of ['email', columnName('Email', new Set(['email'])), 'Email']) set.obtain('attribute', field);
+    for (const field of ['email', columnName('Email', new Set(['email'])), 'Email']) set.columnFor('attribute', field);
     const restored = ColumnSet.restore(set.store());
     expect(new Set(restored.list.map(({ name }) => name.toLowerCase())).size).toBe(3);
   });
 
   it('stay the same when another set is merged in', () => {
     const stored = new ColumnSet([]);
-    stored.obtain('attribute', 'Email');
+    stored.columnFor('attribute', 'Email');
     const other = new ColumnSet([]);
-    other.obtain('attribute', 'email');
-    other.obtain('attribute', 'Email');
+    other.columnFor('attribute', 'email');
+    other.columnFor('attribute', 'Email');
     stored.merge(other);
     expect(stored.get('attribute', 'Email')?.name).toBe('Email');
     expect(stored.get('attribute', 'email')?.name).toMatch(/^email_[0-9a-f]{6}$/);

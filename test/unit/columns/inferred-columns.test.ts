@@ -12,7 +12,7 @@ const keeping = new ColumnRules(new Map());
 function seen(texts: readonly string[]): ColumnSet {
   const set = inferring.begin([], undefined);
   for (const text of texts) {
-    const column = set.obtain('attribute', 'a');
+    const column = set.columnFor('attribute', 'a');
     column.shape.kinds |= Kind.string;
     set.addText(column, text);
     set.reshaped(column);
@@ -37,7 +37,7 @@ describe('a column whose text format is inferred', () => {
         expect(typeOf(merged)).toBe(typeOf(whole));
         const resumed = inferring.begin([], undefined);
         resumed.merge(inferring.begin([], seen(one).store()));
-        const column = resumed.obtain('attribute', 'a');
+        const column = resumed.columnFor('attribute', 'a');
         for (const text of other) resumed.addText(column, text);
         expect(resumed.store()).toEqual(whole.store());
       }),

@@ -9,7 +9,7 @@ import { duckdbSession } from '../../fixtures/duckdb-session.js';
 function seen(...values: string[]): ColumnSet {
   const set = new ColumnSet([]);
   for (const value of values) {
-    const column = set.obtain('attribute', 'v');
+    const column = set.columnFor('attribute', 'v');
     if (observe(parseExact(value), column.shape)) set.reshaped(column);
   }
   return set;

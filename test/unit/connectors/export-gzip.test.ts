@@ -22,7 +22,7 @@ it.each([0, 1, piece - 1, piece, piece + 1, 3 * piece + 7])(
     randomBytes(16).copy(text, Math.max(0, length - 40_000));
     const file = await packed(text, 1 << 20);
     expect(gunzipSync(file).equals(text)).toBe(true);
-    // How the text comes does not change the bytes.
+    // How the text is cut does not change the bytes.
     expect((await packed(text, 100_003)).equals(file)).toBe(true);
     execFileSync('gzip', ['--test'], { input: file });
     const python =

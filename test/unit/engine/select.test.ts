@@ -16,7 +16,7 @@ const envelope = [
 ];
 const columns = () => {
   const set = new ColumnSet(envelope);
-  for (const field of fields) set.obtain('attribute', field);
+  for (const field of fields) set.columnFor('attribute', field);
   return set.store();
 };
 

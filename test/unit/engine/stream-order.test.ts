@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
 import {
+  assertKnownTables,
+  assertNoCircle,
   orderStreams,
   referencedTables,
-  refuseCircle,
-  refuseUnknownTables,
 } from '../../../src/engine/run/stream-order.js';
 import { type SourceDeclaration, streamSource } from '../../../src/sources/declaration.js';
 import { profiles } from '../../../src/sources/profiles.js';
@@ -25,7 +25,7 @@ async function levels(...configs: StreamConfig[]): Promise<string[][]> {
 }
 
 describe('a query that reads a table which no one gives', () => {
-  const refused = (query: string) => refuseUnknownTables(session, { name: 'q', query }, ['members', 'vip', 'q']);
+  const refused = (query: string) => assertKnownTables(session, { name: 'q', query }, ['members', 'vip', 'q']);
 
   it('is refused, with the stream that is meant, or all of them', async () => {
     await expect(refused('select * from member')).rejects.toMatchObject({
@@ -94,11 +94,11 @@ it('check finds a query that needs itself, and blames no other stream', async ()
     sql('d', 'from a'),
   ];
   for (const name of ['a', 'b', 'c'])
-    await expect(refuseCircle(session, name, all)).rejects.toMatchObject({
+    await expect(assertNoCircle(session, name, all)).rejects.toMatchObject({
       code: 'stream_circle',
       message: 'the streams a, b, c need each other',
     });
-  await expect(refuseCircle(session, 'd', all)).resolves.toBeUndefined();
-  const wrong = refuseCircle(session, 'a', [...all, sql('e', 'no select')]);
+  await expect(assertNoCircle(session, 'd', all)).resolves.toBeUndefined();
+  const wrong = assertNoCircle(session, 'a', [...all, sql('e', 'no select')]);
   await expect(wrong).rejects.toMatchObject({ code: 'stream_circle' });
 });

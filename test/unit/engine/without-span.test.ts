@@ -44,7 +44,7 @@ describe('spans of time without one of them', () => {
               untilMs,
               covered: times(covered),
               lagMs: 0,
-              longestMs: hour,
+              maxMs: hour,
             }).map(({ from, to }): Span => [Date.parse(from), Date.parse(to)]),
           );
         const read = plan(left);

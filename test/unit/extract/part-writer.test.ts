@@ -78,10 +78,10 @@ describe('parts', () => {
         return { rows: 1, bytes: 1, sha256: '', keys_sha256: '', columns: [] };
       });
       await add('{"id":"a"}');
-      await parts.rest();
+      await parts.drain();
       expect(await filesOpen()).toEqual([join(folder, 'journal.jsonl')]);
       await add('{"id":"b"}');
-      await parts.rest();
+      await parts.drain();
       expect(staged.map((text) => JSON.parse(text))).toEqual([[{ id: 'a' }], [{ id: 'b' }]]);
       await parts.close();
       await journal.close();

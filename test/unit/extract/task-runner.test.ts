@@ -31,7 +31,7 @@ async function runnerOf(reply: Reply) {
     clock,
     signal: abort.signal,
     meter,
-    atOnce: client.atOnce('profile'),
+    atOnce: client.concurrency('profile'),
     known: { skipped: new Set(), undetailed: new Set() },
     notice: () => undefined,
     showsValues: false,

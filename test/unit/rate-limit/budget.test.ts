@@ -108,7 +108,7 @@ function oneAtATime(notices: string[]): Budget {
     pause: (ms) => notices.push(`pause ${ms}`),
   };
   return {
-    allowance: ({ family, group }, limit) => {
+    limiterFor: ({ family, group }, limit) => {
       notices.push(`${family} ${group} ${limit}`);
       return allowance;
     },
@@ -160,7 +160,7 @@ it('a permit that lapses before its request is written is given back, and anothe
     throttled: () => undefined,
     pause: () => undefined,
   };
-  const budget: Budget = { allowance: () => allowance, close: async () => undefined };
+  const budget: Budget = { limiterFor: () => allowance, close: async () => undefined };
   const { send, meter, clock } = testClient(serviceOptions(service.baseUrl), { budget });
   await send(list);
   expect(notices).toEqual(['cancelled', 'cancelled', 'answered']);

@@ -28,19 +28,19 @@ describe('ProcessBudget', () => {
 
   it('gives a tenant and its sandboxes one allowance for each group and address', () => {
     const budget = new ProcessBudget(new ManualClock());
-    const allowance = budget.allowance(account('acme'), 2_000);
-    expect(budget.allowance(account('acme-sb-2'), 2_000)).toBe(allowance);
-    expect(budget.allowance(account('acme', 'management'), 2_000)).not.toBe(allowance);
-    expect(budget.allowance(account('other'), 2_000)).not.toBe(allowance);
-    expect(budget.allowance(account('acme', 'profile', 'https://other.example'), 2_000)).not.toBe(allowance);
+    const allowance = budget.limiterFor(account('acme'), 2_000);
+    expect(budget.limiterFor(account('acme-sb-2'), 2_000)).toBe(allowance);
+    expect(budget.limiterFor(account('acme', 'management'), 2_000)).not.toBe(allowance);
+    expect(budget.limiterFor(account('other'), 2_000)).not.toBe(allowance);
+    expect(budget.limiterFor(account('acme', 'profile', 'https://other.example'), 2_000)).not.toBe(allowance);
   });
 
   it('keeps the smaller of two limits', () => {
     const budget = new ProcessBudget(new ManualClock());
-    const allowance = budget.allowance(account('acme'), 500);
-    budget.allowance(account('acme-sb-1'), 2_000);
+    const allowance = budget.limiterFor(account('acme'), 500);
+    budget.limiterFor(account('acme-sb-1'), 2_000);
     expect(allowance.effectiveLimit).toBe(500);
-    budget.allowance(account('acme-sb-2'), 20);
+    budget.limiterFor(account('acme-sb-2'), 20);
     expect(allowance.effectiveLimit).toBe(20);
   });
 });

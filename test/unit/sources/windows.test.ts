@@ -62,7 +62,7 @@ describe('spans of time', () => {
 
 describe('the plan of a run', () => {
   const plan = (options: Partial<Parameters<typeof planWindows>[0]>) =>
-    planWindows({ sinceMs: 0, untilMs: 1000 * hour, covered: [], lagMs: hour, longestMs: 24 * hour, ...options });
+    planWindows({ sinceMs: 0, untilMs: 1000 * hour, covered: [], lagMs: hour, maxMs: 24 * hour, ...options });
   const extent = (windows: ReturnType<typeof plan>) =>
     merged(windows.map(({ from, to }) => [Date.parse(from), Date.parse(to)] as const));
 

@@ -8,7 +8,7 @@ import { setMode, syncFile } from '../../../src/core/durable.js';
 import { Journal } from '../../../src/storage/journal.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { makeFolder, prepareStorage } from '../../../src/storage/storage.js';
-import { refuseUntrustedLinks } from '../../../src/storage/untrusted-links.js';
+import { assertNoUntrustedLinks } from '../../../src/storage/untrusted-links.js';
 
 let root: string;
 let outside: string;
@@ -104,16 +104,16 @@ describe('a legal link is', () => {
   test("the one that readers open, if it leads into the job's folder", async () => {
     await symlink('published/1/nightly.duckdb', layout.link);
     await symlink('snapshot/r1', join(await made(layout.stream('members')), 'current'));
-    await refuseUntrustedLinks(layout);
+    await assertNoUntrustedLinks(layout);
     await plant(layout.link, '../other/published/1/nightly.duckdb');
-    await expect(refuseUntrustedLinks(layout)).rejects.toMatchObject({ code: 'storage_link' });
+    await expect(assertNoUntrustedLinks(layout)).rejects.toMatchObject({ code: 'storage_link' });
     await plant(layout.link, join(outside, 'precious'));
-    await expect(refuseUntrustedLinks(layout)).rejects.toMatchObject({ code: 'storage_link' });
+    await expect(assertNoUntrustedLinks(layout)).rejects.toMatchObject({ code: 'storage_link' });
   });
 
   test("one of the user's own beside ours", async () => {
     await symlink(outside, join(layout.folder, 'notes'));
-    await refuseUntrustedLinks(layout);
+    await assertNoUntrustedLinks(layout);
   });
 });
 
@@ -121,13 +121,13 @@ test('hard links to our own files, and whole copies of a storage folder, are leg
   await writeFile(layout.store, 'store');
   await link(layout.store, join(layout.runs, 'linked'));
   await rename(join(root, 'storage'), join(root, 'moved'));
-  await refuseUntrustedLinks(new JobLayout(join(root, 'moved'), 'nightly'));
+  await assertNoUntrustedLinks(new JobLayout(join(root, 'moved'), 'nightly'));
 });
 
 describe.runIf(process.geteuid?.() === 0)('a file of another user', () => {
   test('is refused in .cdsync, and legal where readers look', async () => {
     await chown(layout.publishedFolder, 12345, 12345);
-    await refuseUntrustedLinks(layout);
+    await assertNoUntrustedLinks(layout);
     await writeFile(join(layout.runs, 'theirs'), '');
     await chown(join(layout.runs, 'theirs'), 12345, 12345);
     await expect(prepareStorage(layout, 0o640)).rejects.toMatchObject({ code: 'storage_owner' });
@@ -162,7 +162,7 @@ async function made(folder: string): Promise<string> {
 
 test('a folder that may not be entered is reported as such', async () => {
   await chmod(layout.runs, 0o000);
-  const outcome = await refuseUntrustedLinks(layout).catch((error: unknown) => error);
+  const outcome = await assertNoUntrustedLinks(layout).catch((error: unknown) => error);
   await chmod(layout.runs, 0o700);
   if (process.geteuid?.() !== 0) expect(outcome).toMatchObject({ code: 'storage_permission' });
 });
