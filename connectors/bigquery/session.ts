@@ -239,7 +239,7 @@ export class Session implements SqlSession {
     return 0;
   }
 
-  /** Cancels the job under way. From now on only `rollback` and `tidy` work. */
+  /** Cancels the job under way. From now on only `rollback` and `cleanUp` work. */
   stop(): void {
     this.#isStopped = true;
     void this.#running?.cancel().catch(() => undefined);

@@ -318,7 +318,7 @@ describe('a load in a database without transactions', () => {
       stopping.abort();
       throw new Error('stopped');
     };
-    Object.assign(session, { tidy: async (sql: string) => tidied.push(sql) });
+    Object.assign(session, { cleanUp: async (sql: string) => tidied.push(sql) });
     await expect(stepping({ signal: stopping.signal }, session)).rejects.toThrow('stopped');
     expect(tidied).toEqual(['DROP TABLE IF EXISTS temp._cdsync_stage']);
   });
