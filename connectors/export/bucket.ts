@@ -30,7 +30,7 @@ export class BucketStore implements Store {
 
   async find(name: string): Promise<FoundFile | undefined | 'unknown'> {
     try {
-      const found = await this.#store.look(name);
+      const found = await this.#store.head(name);
       return found && { bytes: found.bytes, md5: found.md5 };
     } catch (error) {
       if ((error as { code?: string }).code === 'destination_permission') return 'unknown';

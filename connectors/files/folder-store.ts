@@ -111,7 +111,7 @@ export class FolderStore implements FileStore {
     });
   }
 
-  look(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
+  head(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
     return this.#classified(async () => {
       const found = await statOrUndefined(this.#path(path));
       return found && { bytes: found.size, changedMs: found.mtimeMs };

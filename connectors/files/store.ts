@@ -30,7 +30,7 @@ export interface FileStore {
   /** Copies a local file to the place. */
   put(local: string, path: string): Promise<void>;
   /** Its length, and when it was last changed, in milliseconds since 1970; undefined if there is no such file. */
-  look(path: string): Promise<{ readonly bytes: number; readonly changedMs: number } | undefined>;
+  head(path: string): Promise<{ readonly bytes: number; readonly changedMs: number } | undefined>;
   /** Makes the file readable on this machine. @returns its local path: in place, or of a copy below `folder` */
   fetch(path: string, folder: string): Promise<string>;
   /** Removes files; a missing file is not an error. */

@@ -25,7 +25,7 @@ export class TableReader {
     const files: LocalFile[] = [];
     for (const file of manifest.files) {
       const path = this.#path(manifest, file);
-      if ((await this.#store.look(path)) === undefined) throw this.#missing(manifest, file);
+      if ((await this.#store.head(path)) === undefined) throw this.#missing(manifest, file);
       files.push({ path: await this.#store.fetch(path, this.#folder), partition: file.partition });
     }
     return readSql({ files, layout: manifest, columns });
@@ -36,10 +36,10 @@ export class TableReader {
    * read; of the others, the length is compared.
    */
   async isAsWritten(manifest: Manifest): Promise<boolean> {
-    const committed = await this.#store.look(new TableSets(this.#store, folderOf(manifest.table)).path(manifest.set));
+    const committed = await this.#store.head(new TableSets(this.#store, folderOf(manifest.table)).path(manifest.set));
     for (const file of manifest.files) {
       const path = this.#path(manifest, file);
-      const found = await this.#store.look(path);
+      const found = await this.#store.head(path);
       if (found?.bytes !== file.bytes) return false;
       if (committed !== undefined && found.changedMs <= committed.changedMs) continue;
       if ((await sha256OfFile(await this.#store.fetch(path, this.#folder))) !== file.sha256) return false;

@@ -35,7 +35,7 @@ interface AvailabilityOptions extends RetryOptions {
 }
 
 interface Waiting {
-  readonly trial: RequestAttempts;
+  readonly attempts: RequestAttempts;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -74,14 +74,14 @@ export class Availability {
   }
 
   /** Whether a request must wait although it has passed: an outage has begun since. */
-  mustWait(trial: RequestAttempts): boolean {
-    return this.#outage !== undefined && this.#prober !== trial;
+  mustWait(attempts: RequestAttempts): boolean {
+    return this.#outage !== undefined && this.#prober !== attempts;
   }
 
   /** The signal of a request. One that probes also ends together with the patience. */
-  probeSignal(trial: RequestAttempts, signal: AbortSignal): AbortSignal {
+  probeSignal(attempts: RequestAttempts, signal: AbortSignal): AbortSignal {
     const outage = this.#outage;
-    if (outage === undefined || this.#prober !== trial) return signal;
+    if (outage === undefined || this.#prober !== attempts) return signal;
     const ms = Math.max(1_000, this.#remainingPatienceMs(outage, this.#now));
     return AbortSignal.any([signal, abortAfter(ms)]);
   }
@@ -91,12 +91,12 @@ export class Availability {
    * @throws {ServiceError} `service_unavailable` if the patience is spent
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
-  waitUntilAvailable(trial: RequestAttempts, signal: AbortSignal): Promise<void> | undefined {
+  waitUntilAvailable(attempts: RequestAttempts, signal: AbortSignal): Promise<void> | undefined {
     if (signal.aborted) throw interrupted(signal.reason);
-    if (!this.mustWait(trial)) return undefined;
+    if (!this.mustWait(attempts)) return undefined;
     let release = () => {};
     return new Promise<void>((resolve, reject) => {
-      const waiting: Waiting = { trial, resolve, reject };
+      const waiting: Waiting = { attempts, resolve, reject };
       release = onAbort(signal, () => {
         this.#waiting.delete(waiting);
         if (this.#waiting.size === 0) this.#stopTimer();
@@ -108,8 +108,8 @@ export class Availability {
   }
 
   /** An attempt begins. Call {@link succeeded}, {@link failed} or {@link attemptAbandoned} when it ends. */
-  attemptStarted(trial: RequestAttempts): void {
-    trial.begin(this.#now);
+  attemptStarted(attempts: RequestAttempts): void {
+    attempts.begin(this.#now);
     this.#underWay += 1;
   }
 
@@ -120,14 +120,14 @@ export class Availability {
   }
 
   /** The attempt ended without a result, for example because of an interruption. */
-  attemptAbandoned(trial: RequestAttempts): void {
+  attemptAbandoned(attempts: RequestAttempts): void {
     this.#underWay -= 1;
-    this.releaseProbe(trial);
+    this.releaseProbe(attempts);
   }
 
   /** The request will not be sent again: another one probes in its place. */
-  releaseProbe(trial: RequestAttempts): void {
-    if (this.#prober !== trial) return;
+  releaseProbe(attempts: RequestAttempts): void {
+    if (this.#prober !== attempts) return;
     this.#prober = undefined;
     this.#arm();
   }
@@ -137,25 +137,25 @@ export class Availability {
    * @returns milliseconds to wait before {@link waitUntilAvailable}
    * @throws the error of the request if it has failed for good
    */
-  failed(trial: RequestAttempts, failure: AttemptFailure): number {
+  failed(attempts: RequestAttempts, failure: AttemptFailure): number {
     const now = this.#now;
     const underWay = this.#underWay;
     this.#underWay -= 1;
     if (failure.shows === 'alive') this.#alive();
     if (failure.again === 'at_once') return 0;
     if (failure.again === 'never') {
-      if (failure.shows === 'away') this.#note(trial, failure, { underWay, now });
-      this.releaseProbe(trial);
-      throw failure.toError(trial.attempts);
+      if (failure.shows === 'away') this.#note(attempts, failure, { underWay, now });
+      this.releaseProbe(attempts);
+      throw failure.toError(attempts.count);
     }
     // It had failed before the last success: then it is no sign that an outage begins.
-    const isAlone = trial.failedAt !== undefined && trial.failedAt < this.#succeededAt;
-    if (trial.failedAt === undefined) {
-      trial.failedAt = trial.lastAttemptAt;
-      trial.outageMs = this.#outageMs(now);
+    const isAlone = attempts.failedAt !== undefined && attempts.failedAt < this.#succeededAt;
+    if (attempts.failedAt === undefined) {
+      attempts.failedAt = attempts.lastAttemptAt;
+      attempts.outageMs = this.#outageMs(now);
     }
-    if (this.#outage !== undefined || !isAlone) this.#note(trial, failure, { underWay, now });
-    if (this.#outage === undefined) return this.#singleRequestDelay(trial, failure, now);
+    if (this.#outage !== undefined || !isAlone) this.#note(attempts, failure, { underWay, now });
+    if (this.#outage === undefined) return this.#singleRequestDelay(attempts, failure, now);
     if (this.#outage.spent !== undefined) throw this.#outage.spent();
     return 0;
   }
@@ -188,34 +188,38 @@ export class Availability {
   }
 
   /** Counts a failure as a sign that an outage lasts, or, with enough of them in a row, that one begins. */
-  #note(trial: RequestAttempts, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
-    if (this.#prober === trial) this.#probeFailed(trial, failure, now);
-    else if (failure.shows !== 'away') return;
-    else if (this.#outage !== undefined) this.#outage.failed(failure, trial.attempts);
-    else this.#countInRow(trial, failure, { underWay, now });
-  }
-
-  #countInRow(
-    trial: RequestAttempts,
+  #note(
+    attempts: RequestAttempts,
     failure: AttemptFailure,
     { underWay, now }: { underWay: number; now: number },
   ): void {
-    this.#rowBeganAt = this.#row === 0 ? trial.lastAttemptAt : Math.min(this.#rowBeganAt, trial.lastAttemptAt);
+    if (this.#prober === attempts) this.#probeFailed(attempts, failure, now);
+    else if (failure.shows !== 'away') return;
+    else if (this.#outage !== undefined) this.#outage.failed(failure, attempts.count);
+    else this.#countInRow(attempts, failure, { underWay, now });
+  }
+
+  #countInRow(
+    attempts: RequestAttempts,
+    failure: AttemptFailure,
+    { underWay, now }: { underWay: number; now: number },
+  ): void {
+    this.#rowBeganAt = this.#row === 0 ? attempts.lastAttemptAt : Math.min(this.#rowBeganAt, attempts.lastAttemptAt);
     this.#row += 1;
     if (this.#row < Math.min(maxConsecutive, underWay)) return;
     const { name, clock, notice } = this.#options;
     const since = Math.max(this.#succeededAt, this.#rowBeganAt);
     this.#outage = new Outage({ name, clock, notice, since, requests: this.#row - 1 });
-    this.#outage.failed(failure, trial.attempts);
+    this.#outage.failed(failure, attempts.count);
     this.#pause(this.#outage, failure, now);
   }
 
-  #probeFailed(trial: RequestAttempts, failure: AttemptFailure, now: number): void {
+  #probeFailed(attempts: RequestAttempts, failure: AttemptFailure, now: number): void {
     const outage = this.#outage;
     if (outage === undefined) return;
     this.#prober = undefined;
-    trial.probedAt = now;
-    outage.failed(failure, trial.attempts);
+    attempts.probedAt = now;
+    outage.failed(failure, attempts.count);
     this.#pause(outage, failure, now);
   }
 
@@ -267,15 +271,15 @@ export class Availability {
     return this.#overMs + (this.#outage === undefined ? 0 : now - this.#outage.since);
   }
 
-  #singleRequestDelay(trial: RequestAttempts, failure: AttemptFailure, now: number): number {
+  #singleRequestDelay(attempts: RequestAttempts, failure: AttemptFailure, now: number): number {
     const { patienceMs, contact } = this.#options;
     const most = !contact.made && failure.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
-    const sinceMs = now - (trial.failedAt ?? now);
-    const left = most - (sinceMs - (this.#outageMs(now) - trial.outageMs));
-    const isUnreadable = failure.isUnreadable && trial.attempts >= maxUnreadable;
+    const sinceMs = now - (attempts.failedAt ?? now);
+    const left = most - (sinceMs - (this.#outageMs(now) - attempts.outageMs));
+    const isUnreadable = failure.isUnreadable && attempts.count >= maxUnreadable;
     if (left <= 0 || failure.waitMs > left || isUnreadable)
-      throw singleError(failure, trial, { sinceMs, leftMs: left, timeOfDay: this.#options.clock.now() });
-    return Math.max(failure.waitMs, Math.min(left, singlePauseMs(trial.attempts, this.#options)));
+      throw singleError(failure, attempts, { sinceMs, leftMs: left, timeOfDay: this.#options.clock.now() });
+    return Math.max(failure.waitMs, Math.min(left, singlePauseMs(attempts.count, this.#options)));
   }
 
   /** Starts the timer of the next probe, if requests wait and none probes. */
@@ -308,10 +312,11 @@ export class Availability {
   /** The request that failed first probes first; one that has probed waits for the others. */
   #probe(): void {
     let next: Waiting | undefined;
-    for (const waiting of this.#waiting) if (next === undefined || isBefore(waiting.trial, next.trial)) next = waiting;
+    for (const waiting of this.#waiting)
+      if (next === undefined || isBefore(waiting.attempts, next.attempts)) next = waiting;
     if (next === undefined) return;
     this.#waiting.delete(next);
-    this.#prober = next.trial;
+    this.#prober = next.attempts;
     next.resolve();
   }
 }

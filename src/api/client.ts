@@ -151,7 +151,7 @@ export class ServiceClient {
       version: this.#headers.versionOf(operation),
       allowance: this.#groups.allowance(operation.group),
       respelled: false,
-      trial: options.trial ?? new RequestAttempts(),
+      attempts: options.attempts ?? new RequestAttempts(),
       availability: this.#groups.availability(operation.group),
       concurrency: this.concurrency(operation.group),
       refusedTokens: 0,
@@ -165,13 +165,13 @@ export class ServiceClient {
         if (delay.ms > 0) await sleepUntilAborted(this.#clock, delay.ms, signal);
       }
     } finally {
-      pending.availability.releaseProbe(pending.trial);
+      pending.availability.releaseProbe(pending.attempts);
     }
   }
 
   /** One attempt: its result, or how long to wait before the next one. */
   async #try<T>(pending: PendingRequest<T>): Promise<{ readonly value: T } | { readonly ms: number }> {
-    const { availability, trial } = pending;
+    const { availability, attempts } = pending;
     for (;;) {
       const clearance = await this.#enter(pending);
       if ('failure' in clearance) return { ms: this.#failed(pending, clearance.failure) };
@@ -181,7 +181,7 @@ export class ServiceClient {
         return { value };
       } catch (thrown) {
         if (thrown instanceof AttemptFailure) return { ms: this.#failed(pending, thrown) };
-        availability.attemptAbandoned(trial);
+        availability.attemptAbandoned(attempts);
         // Its permit has lapsed: it asks for another one.
         if (!(thrown instanceof WithheldError)) throw thrown;
       } finally {
@@ -190,8 +190,8 @@ export class ServiceClient {
     }
   }
 
-  #failed({ availability, trial }: PendingRequest<unknown>, failure: AttemptFailure): number {
-    const ms = availability.failed(trial, failure);
+  #failed({ availability, attempts }: PendingRequest<unknown>, failure: AttemptFailure): number {
+    const ms = availability.failed(attempts, failure);
     if (failure.again === 'when_allowed') this.#waitNotices.begins(failure.waitMs, 429);
     return ms;
   }
@@ -201,9 +201,9 @@ export class ServiceClient {
    * begins while it waits for one of them, it begins again.
    */
   async #enter(pending: PendingRequest<unknown>): Promise<SendPermission | { readonly failure: AttemptFailure }> {
-    const { availability, trial, concurrency, allowance, signal } = pending;
+    const { availability, attempts, concurrency, allowance, signal } = pending;
     for (;;) {
-      await availability.waitUntilAvailable(trial, signal);
+      await availability.waitUntilAvailable(attempts, signal);
       await concurrency.acquire(signal);
       let permit: Permit | undefined;
       let isCleared = false;
@@ -211,15 +211,15 @@ export class ServiceClient {
         // While bodies wait for memory, another request would only hold its connection.
         for (let calm = this.#memory.whenMemoryIsFree; calm !== undefined; calm = this.#memory.whenMemoryIsFree)
           await abortable(calm, signal);
-        if (availability.mustWait(trial)) continue;
+        if (availability.mustWait(attempts)) continue;
         permit = await allowance.acquire(signal);
-        if (availability.mustWait(trial)) continue;
-        availability.attemptStarted(trial);
+        if (availability.mustWait(attempts)) continue;
+        availability.attemptStarted(attempts);
         const token = await this.#token(pending);
         if (token instanceof AttemptFailure) return { failure: token };
-        isCleared = !availability.mustWait(trial);
+        isCleared = !availability.mustWait(attempts);
         if (isCleared) return { permit, token, leave: () => concurrency.release() };
-        availability.attemptAbandoned(trial);
+        availability.attemptAbandoned(attempts);
       } finally {
         if (!isCleared) {
           permit?.cancelled();
@@ -268,21 +268,21 @@ export class ServiceClient {
   }
 
   /** The token to send; a failure if the token endpoint failed, which counts as a failure of the request. */
-  async #token({ signal, availability, trial }: PendingRequest<unknown>): Promise<string | AttemptFailure> {
+  async #token({ signal, availability, attempts }: PendingRequest<unknown>): Promise<string | AttemptFailure> {
     const ready = this.#tokens.current();
     if (ready !== undefined) return ready;
     try {
       return await this.#tokens.obtain(signal);
     } catch (error) {
       if (error instanceof AttemptFailure) return error;
-      availability.attemptAbandoned(trial);
+      availability.attemptAbandoned(attempts);
       throw error;
     }
   }
 
   async #attempt<T>(pending: PendingRequest<T>, { permit, token }: SendPermission): Promise<T> {
-    const { meter, availability, trial } = pending;
-    const signal = availability.probeSignal(trial, pending.signal);
+    const { meter, availability, attempts } = pending;
+    const signal = availability.probeSignal(attempts, pending.signal);
     let sent = false;
     let sentAt = 0;
     let response: ServiceResponse;
@@ -343,7 +343,7 @@ export class ServiceClient {
       pending.refusedTokens = 0;
       // One that asks to wait is about the service.
       const isOwn = failure.waitMs === 0 && pending.ownFailures?.has(response.status);
-      return pending.isOptional || isOwn ? failure.ofOptional(pending.trial.attempts) : failure;
+      return pending.isOptional || isOwn ? failure.ofOptional(pending.attempts.count) : failure;
     }
     pending.refusedTokens += 1;
     if (pending.refusedTokens > maxNewTokens) return failure;

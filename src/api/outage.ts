@@ -161,10 +161,10 @@ function askedHint({ waitMs }: AttemptFailure, leftMs: number): string | undefin
 /** The error of a request that kept failing while others succeeded. */
 export function singleError(
   failure: AttemptFailure,
-  { attempts }: RequestAttempts,
+  { count }: RequestAttempts,
   { sinceMs, leftMs, timeOfDay }: { readonly sinceMs: number; readonly leftMs: number; readonly timeOfDay: number },
 ): Error {
-  const cause = failure.toError(attempts);
+  const cause = failure.toError(count);
   const asked = askedHint(failure, leftMs);
   if (failure.shows === 'nothing' && asked !== undefined)
     return new ServiceError(cause.message, { ...(cause as ServiceError), hint: asked });

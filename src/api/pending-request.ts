@@ -13,7 +13,7 @@ export interface SendOptions {
   /** Statuses that may be about this request alone, such as one for too large a page: they too are trusted after few attempts. */
   readonly ownFailures?: ReadonlySet<number> | undefined;
   /** Of an earlier request for the same records: whether it failed alone, and since when, counts for this one too. */
-  readonly trial?: RequestAttempts;
+  readonly attempts?: RequestAttempts;
 }
 
 /** One call of `ServiceClient.send`, over all its attempts. */
@@ -26,7 +26,7 @@ export interface PendingRequest<T> extends SendOptions {
   readonly allowance: RateLimiter;
   /** Whether a redirect to the other spelling of the path was followed; that happens once a call. */
   respelled: boolean;
-  readonly trial: RequestAttempts;
+  readonly attempts: RequestAttempts;
   readonly availability: Availability;
   readonly concurrency: ConcurrencyController;
   /** Tokens that were refused in a row. */

@@ -129,7 +129,7 @@ export function failedExchange(
 /** One request over all its attempts. */
 export class RequestAttempts {
   /** Attempts so far, the present one included. */
-  attempts = 0;
+  count = 0;
   /** When the present attempt began. */
   lastAttemptAt = 0;
   /** When an attempt failed first; undefined: none has. */
@@ -140,7 +140,7 @@ export class RequestAttempts {
   outageMs = 0;
 
   begin(now: number): void {
-    this.attempts += 1;
+    this.count += 1;
     this.lastAttemptAt = now;
   }
 }

@@ -8,7 +8,7 @@ import { assertNoUntrustedLinks } from '../storage/untrusted-links.js';
 /** The bucket of a job that a command works on. */
 export interface RemoteJobHandle {
   /** Aborts when another machine has taken the job over. */
-  readonly gone: AbortSignal;
+  readonly lost: AbortSignal;
   /** Transfers so far. */
   readonly figures: BucketTraffic;
   /** From now on, checkpoints of the run go to the bucket as long as `isReading` says so. */

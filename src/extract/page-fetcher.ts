@@ -119,7 +119,7 @@ export function saysVersion(error: unknown): boolean {
 interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
   readonly takesLimit: boolean;
   readonly isFirst: boolean;
-  readonly send: (limit: number, options: Pick<SendOptions, 'ownFailures' | 'trial'>) => Promise<T>;
+  readonly send: (limit: number, options: Pick<SendOptions, 'ownFailures' | 'attempts'>) => Promise<T>;
   /** Called with a page that is of no use. */
   readonly drop?: (page: T) => void;
 }
@@ -140,11 +140,11 @@ export async function requestWithSmallerPages<T>({
   for (;;) {
     const { limit } = pageSize;
     const mayShrink = takesLimit && limit > minPageSize;
-    const trial = new RequestAttempts();
+    const attempts = new RequestAttempts();
     // Other partitions may prove the size before this request ends.
     const ownFailures = isFirst && mayShrink && limit > (pageSize.accepted ?? 0) ? sizeFailures : undefined;
     try {
-      const page = await send(limit, { ownFailures, trial });
+      const page = await send(limit, { ownFailures, attempts });
       pageSize.accepted = Math.max(limit, pageSize.accepted ?? 0);
       return page;
     } catch (error) {
@@ -152,7 +152,7 @@ export async function requestWithSmallerPages<T>({
       const isRefused = isFailed || (isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error));
       if (!(isRefused || isTooLarge(error)) || !mayShrink) throw error;
       if (isRefused && !isProven) {
-        const smallest = send(minPageSize, { trial }).catch((again) => {
+        const smallest = send(minPageSize, { attempts }).catch((again) => {
           if (again instanceof ServiceError && again.status === 404) pageSize.accepted = Number.POSITIVE_INFINITY;
           throw isSizeRefusal(again, minPageSize, pageSize) ? error : again;
         });

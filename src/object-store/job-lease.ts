@@ -88,7 +88,7 @@ export class JobLease {
   /** Whether the owner before was silent, but may still be alive. */
   readonly isTakenOver: boolean;
   readonly #task: LeaseTask;
-  readonly #gone = new AbortController();
+  readonly #lost = new AbortController();
   /** Each renewal replaces the one before, so they run one at a time. */
   readonly #one = pLimit(1);
   #work: Work;
@@ -134,8 +134,8 @@ export class JobLease {
   }
 
   /** Aborts when another process has taken the lease. */
-  get gone(): AbortSignal {
-    return this.#gone.signal;
+  get lost(): AbortSignal {
+    return this.#lost.signal;
   }
 
   /** The time between two renewals, in milliseconds. */
@@ -154,10 +154,10 @@ export class JobLease {
    */
   async renew(progress: Partial<Pick<Work, 'base' | 'files' | 'released' | 'is_put_back'>> = {}): Promise<void> {
     return this.#one(async () => {
-      if (this.#gone.signal.aborted) throw superseded(this.#task.place);
+      if (this.#lost.signal.aborted) throw superseded(this.#task.place);
       const next = { ...this.#work, ...progress, said: this.#work.said + 1 };
       if (await this.#write(next)) return;
-      this.#gone.abort(superseded(this.#task.place));
+      this.#lost.abort(superseded(this.#task.place));
       throw superseded(this.#task.place);
     });
   }

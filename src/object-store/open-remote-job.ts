@@ -69,11 +69,11 @@ function withoutLost(
   lost: ReadonlySet<string>,
   isHere: (path: string) => boolean,
 ): Map<string, Entry> {
-  const gone = [...target.values()].filter(
+  const missing = [...target.values()].filter(
     (entry) => objectsOf([entry]).some((object) => lost.has(object)) && isRebuilt(entry.path) && !isHere(entry.path),
   );
-  const readings = new Set(gone.flatMap(({ path }) => (kindOf(path) === 'parts' ? [streamRunOf(path)] : [])));
-  const paths = new Set(gone.map(({ path }) => path));
+  const readings = new Set(missing.flatMap(({ path }) => (kindOf(path) === 'parts' ? [streamRunOf(path)] : [])));
+  const paths = new Set(missing.map(({ path }) => path));
   return new Map([...target].filter(([path]) => !paths.has(path) && !readings.has(streamRunOf(path))));
 }
 
@@ -107,7 +107,7 @@ async function open(task: BucketTask, writes: boolean): Promise<Opened> {
   // A run releases its lease after a signal, too.
   const options = { ...bucket, notice, signal: new AbortController().signal };
   const store: S3Store = await withRetry(
-    () => (writes ? S3Store.open(options, { warns: false }) : S3Store.look(options)),
+    () => (writes ? S3Store.open(options, { warns: false }) : S3Store.openReadOnly(options)),
     signal,
   );
   try {
@@ -264,7 +264,7 @@ async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: Re
     return result;
   } catch (error) {
     await job.abandon();
-    throw job.gone.aborted ? job.gone.reason : error;
+    throw job.lost.aborted ? job.lost.reason : error;
   } finally {
     // If that cannot be noted, the next run ends as this one.
     await job.release().catch(() => undefined);

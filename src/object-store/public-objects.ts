@@ -61,9 +61,9 @@ export async function updatePublicObjects(task: PublicObjectsTask): Promise<Reco
       shown[path] = sum;
     }
   }
-  const gone = Object.keys(shown).filter((path) => path.startsWith('reports/') && !files.has(path));
-  if (gone.length > 0) await withRetry(() => store.remove(gone.map((path) => objects.key(path))));
-  for (const path of gone) delete shown[path];
+  const removed = Object.keys(shown).filter((path) => path.startsWith('reports/') && !files.has(path));
+  if (removed.length > 0) await withRetry(() => store.remove(removed.map((path) => objects.key(path))));
+  for (const path of removed) delete shown[path];
   return shown;
 }
 

@@ -43,15 +43,15 @@ async function collectGarbage(
   grace: number,
 ): Promise<void> {
   const now = Date.now() + (store.clockAheadMs ?? 0);
-  const gone: string[] = [];
+  const removed: string[] = [];
   for (const folder of ['objects/', 'parquet/']) {
     for await (const { path, writtenAt } of store.listed(objects.key(folder))) {
       const object = path.slice(objects.key('').length);
-      if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) gone.push(path);
+      if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) removed.push(path);
     }
   }
   // Not repeated for long: what stays, the next run removes.
-  if (gone.length > 0) await store.remove(gone);
+  if (removed.length > 0) await store.remove(removed);
 }
 
 export interface JobBucketParts {
@@ -147,8 +147,8 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   }
 
   /** Aborts when another machine has taken the job over. */
-  get gone(): AbortSignal {
-    return this.#lease.gone;
+  get lost(): AbortSignal {
+    return this.#lease.lost;
   }
 
   /** Transfers so far. */
@@ -226,7 +226,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
   }
 
   #warn(error: unknown): void {
-    if (this.#warned || this.#lease.gone.aborted) return;
+    if (this.#warned || this.#lease.lost.aborted) return;
     this.#warned = true;
     this.parts.notice(`warning: ${this.parts.place}: no checkpoint could be uploaded: ${asCdsyncError(error).message}`);
   }
@@ -248,7 +248,7 @@ export class RemoteJob extends ReadOnlyRemoteJob {
 
   async #upload(change: Partial<State> = {}): Promise<void> {
     const { cache, objects, absent } = this.parts;
-    if (this.#lease.gone.aborted) throw superseded(this.parts.place);
+    if (this.#lease.lost.aborted) throw superseded(this.parts.place);
     const before = new Map((this.#state?.files ?? []).map((entry) => [entry.path, entry]));
     for (const object of objects.lost) this.#has.delete(object);
     const files = await uploadFiles({ cache, objects, before, absent, has: this.#has });

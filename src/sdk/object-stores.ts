@@ -40,7 +40,7 @@ export async function objectStore(
   options: S3Options & { readonly account?: string | undefined },
 ): Promise<S3Store | AzureStore> {
   if (options.url.startsWith('az:')) return (await azureLibrary()).AzureStore.open(options);
-  return (await s3Library()).S3Store.look(options);
+  return (await s3Library()).S3Store.openReadOnly(options);
 }
 
 /** A store that a check has reached, as it shows it. */

@@ -63,7 +63,7 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
 async function runAndUpload(context: RunContext): Promise<JobReport> {
   const { bucket, progress } = context;
   if (bucket === undefined) return runJob(context);
-  const withLease = { ...context, signal: AbortSignal.any([context.signal, bucket.gone]) };
+  const withLease = { ...context, signal: AbortSignal.any([context.signal, bucket.lost]) };
   bucket.keepCheckpoints(() => progress.phase === 'reading');
   const report = await runJob(withLease);
   await bucket.upload();

@@ -145,7 +145,7 @@ export class AzureStore {
     await blob.commitBlockList(ids, options);
   }
 
-  look(path: string): Promise<{ bytes: number; changedMs: number; md5: string | undefined } | undefined> {
+  head(path: string): Promise<{ bytes: number; changedMs: number; md5: string | undefined } | undefined> {
     return this.#ifThere(async () => {
       const { contentLength, lastModified, contentMD5 } = await this.#blob(path).getProperties(this.#abort);
       return {

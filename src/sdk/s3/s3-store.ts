@@ -70,7 +70,7 @@ export class S3Store {
   }
 
   /** Writes nothing: for reading only. */
-  static async look(options: S3Options): Promise<S3Store> {
+  static async openReadOnly(options: S3Options): Promise<S3Store> {
     return new S3Store(await loadLibrary(), options);
   }
 
@@ -226,7 +226,7 @@ export class S3Store {
     return this.#error(error);
   }
 
-  async look(path: string): Promise<{ bytes: number; changedMs: number; md5?: undefined } | undefined> {
+  async head(path: string): Promise<{ bytes: number; changedMs: number; md5?: undefined } | undefined> {
     try {
       const { ContentLength = 0, LastModified } = await this.#client.send(
         new this.#library.s3.HeadObjectCommand(this.#object(path)),

@@ -123,7 +123,7 @@ else
         });
         expect(await names()).toEqual([]);
         expect(await store.putFile(local, 'large', { isNew: true })).toBe(true);
-        expect(await store.look('large')).toMatchObject({ bytes });
+        expect(await store.head('large')).toMatchObject({ bytes });
         expect(await store.putFile(local, 'large', { isNew: true })).toBe(false);
       });
 
@@ -131,7 +131,7 @@ else
         const sas = new Secret(azurite.sas(container, 'c'));
         const creating = await AzureStore.open({ url: `az://${container}/in`, endpoint, account, sas, signal });
         expect(await creating.putFile(local, 'large', { isNew: true })).toBe(true);
-        expect(await store.look('large')).toMatchObject({ bytes });
+        expect(await store.head('large')).toMatchObject({ bytes });
         creating.close();
       });
     });
