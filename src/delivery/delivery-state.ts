@@ -2,7 +2,7 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
+import { readStateFile, readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { sealedContents, sealedLines } from '../core/sealed-json.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
@@ -40,8 +40,20 @@ function statePath(layout: JobLayout, destination: string): string {
   return join(layout.delivery(destination), 'state.json');
 }
 
-/** The remembered state of a destination; empty if its file cannot be read. */
+const hint =
+  'restore it from a backup; or remove it, and the next delivery writes it again. Erasures then ask only the configured destinations';
+
+/**
+ * The remembered state of a destination.
+ * @throws {CdsyncError} `state_unreadable`: taken for none, an erasure would pass over the destination and be done
+ */
 export async function readDeliveryState(layout: JobLayout, destination: string): Promise<DeliveryState> {
+  const found = await readStateFile(statePath(layout, destination), { schema: stateSchema, hint });
+  return found ?? { version: 1, destination, streams: {} };
+}
+
+/** The same for who shows or removes it; empty if its file cannot be read. */
+export async function deliveryStateIfUsable(layout: JobLayout, destination: string): Promise<DeliveryState> {
   const found = await readStateIfUsable(statePath(layout, destination), stateSchema);
   return found ?? { version: 1, destination, streams: {} };
 }

@@ -7,6 +7,7 @@ import { readErasures } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';
 import { namesIn } from '../storage/storage.js';
 import {
+  deliveryStateIfUsable,
   readDeliveryState,
   readRejects,
   rejectsPath,
@@ -19,7 +20,7 @@ import type { DestinationStatus } from './lag-words.js';
 import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
 
 async function streamStatus(layout: JobLayout, name: string, stream: string): Promise<DestinationStatus> {
-  const remembered = (await readDeliveryState(layout, name)).streams[stream];
+  const remembered = (await deliveryStateIfUsable(layout, name)).streams[stream];
   const delivered = remembered?.begins === true ? undefined : remembered;
   const feed = await readFeed(layout, stream);
   const erasures = await readErasures(layout, stream);
@@ -75,7 +76,7 @@ export async function unconfiguredIn(
   const stored = (await namesIn(dirname(layout.feed('any')))).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
   const delivered: string[] = [];
   for (const name of await namesIn(layout.deliveries))
-    if (Object.keys((await readDeliveryState(layout, name)).streams).length > 0) delivered.push(name);
+    if (Object.keys((await deliveryStateIfUsable(layout, name)).streams).length > 0) delivered.push(name);
   return {
     streams: stored.filter((name) => !streams.includes(name)).sort(),
     destinations: delivered.filter((name) => !destinations.some((each) => each.name === name)).sort(),
@@ -105,7 +106,7 @@ export async function eraseFromDestination(
  * one itself, and the remembered state. Call it under the destination's lock.
  */
 export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
-  const state = await readDeliveryState(layout, name);
+  const state = await deliveryStateIfUsable(layout, name);
   const kept = Object.entries(state.streams).filter(([stream]) => !streams.includes(stream));
   await writeDeliveryState(layout, { ...state, streams: Object.fromEntries(kept) });
   for (const stream of streams) await removeFiles(layout, name, stream);

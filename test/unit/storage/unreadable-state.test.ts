@@ -2,6 +2,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readDeliveryState, rememberDelivery, rememberOwed } from '../../../src/delivery/delivery-state.js';
+import { erasureDestinations } from '../../../src/engine/admin/erasure-destinations.js';
 import { forgetStarted, rememberStarted } from '../../../src/engine/workflow/started-workflows.js';
 import { addFollowing, approvedFor } from '../../../src/storage/approvals.js';
 import { JobLayout } from '../../../src/storage/layout.js';
@@ -49,4 +51,17 @@ it('a damaged list of started workflows is an error: taken for an empty one, it 
   await writeFile(layout.startedWorkflows, '{}');
   await expect(remember()).rejects.toMatchObject(unreadable);
   await forgetStarted(layout);
+});
+
+it('a damaged state of deliveries is an error: taken for none, an erasure would pass over a destination that left the configuration', async () => {
+  const layout = await layoutOf('deliveries');
+  const delivered = { table: null, store_id: 's', sequence: 1, delivered_at: '2026-01-01T00:00:00Z' };
+  await rememberDelivery(layout, 'crm', 'members', delivered);
+  const receivers = () => erasureDestinations(layout, [], ['members']);
+  expect(await receivers()).toMatchObject([{ name: 'crm', stream: 'members', status: 'not_configured' }]);
+  await writeFile(join(layout.delivery('crm'), 'state.json'), '{"version":1,"destination":"crm","streams":{}');
+  await expect(receivers()).rejects.toMatchObject(unreadable);
+  await expect(readDeliveryState(layout, 'crm')).rejects.toMatchObject(unreadable);
+  // It would write a whole state without the other streams.
+  await expect(rememberOwed(layout, 'crm', 'members')).rejects.toMatchObject(unreadable);
 });
