@@ -4,6 +4,7 @@ import {
   duration,
   flag,
   map,
+  namedOnce,
   type OptionProblem,
   objectStoreOptions,
   objectStoreRules,
@@ -170,6 +171,7 @@ export const exportOptions = {
     description: 'The columns of the files, in this order. Default: all. With `content: all` the key may be left out.',
     example: ['email', 'phone'],
     allowed: 'a list of columns',
+    check: namedOnce,
   }).optional(),
   file: templateText({
     description:

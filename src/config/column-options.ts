@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Secret } from '../core/secret.js';
 import { rowNumberColumns } from '../core/sql.js';
-import { choice, flag, map, type OptionProblem, option, withKeys } from '../sdk/option.js';
+import { choice, flag, map, namedOnce, type OptionProblem, option, withKeys } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;
@@ -169,11 +169,7 @@ export const select = option(
       'The only attributes to keep; the key and the envelope stay. cdsync stores nothing of another attribute, and warns when a new one appears. Default: all.',
     example: ['email', 'tier'],
     allowed: 'a list of at least one name',
-    check: (value) => {
-      const names = value as readonly unknown[];
-      const again = names.findIndex((name, index) => names.indexOf(name) < index);
-      return again < 0 ? [] : [{ path: [again], message: `${JSON.stringify(names[again])} is named twice` }];
-    },
+    check: namedOnce,
   },
 ).optional();
 

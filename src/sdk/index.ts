@@ -150,6 +150,7 @@ export {
   duration,
   flag,
   map,
+  namedOnce,
   type OptionInfo,
   type OptionProblem,
   option,

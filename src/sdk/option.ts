@@ -46,6 +46,13 @@ export interface OptionProblem {
   readonly code?: 'template_invalid';
 }
 
+/** The check of a list of names: none of them twice. */
+export function namedOnce(value: unknown): readonly OptionProblem[] {
+  const names = value as readonly unknown[];
+  const second = names.findIndex((name, index) => names.indexOf(name) < index);
+  return second < 0 ? [] : [{ path: [second], message: `${JSON.stringify(names[second])} is named twice` }];
+}
+
 /** The JSON Schema of maps with all of these keys. */
 export function withKeys(...keys: readonly string[]) {
   return { type: 'object', properties: Object.fromEntries(keys.map((key) => [key, true])), required: keys };

@@ -89,6 +89,14 @@ describe('select of a stream', () => {
     expect(problemsOf(withStream('source: index_profiles', 'index: a', line)).join('\n')).toContain(said);
   });
 
+  it('is refused of files, too, if it names a column twice', () => {
+    const files = '{ name: f, connector: export, path: ./out, file: a.csv, select: [id, tier, id] }';
+    const problems = problemsOf(
+      `${withStream('source: index_profiles', 'index: a').trimEnd()}\n    destinations: [${files}]\n`,
+    );
+    expect(problems.join('\n')).toContain('select[2]: "id" is named twice');
+  });
+
   it.each(['select: [tier]', 'columns: { tier: { track: false }, "*": { drop: true } }'])(
     'needs the values of a partition that it leaves out: %s',
     (line) => {
