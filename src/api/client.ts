@@ -229,6 +229,11 @@ export class ServiceClient {
     }
   }
 
+  /** In bytes. What reads a page needs several times its memory: of a larger one, fewer records are better. */
+  get maxPageBytes(): number {
+    return this.#memory.most / 4;
+  }
+
   /** The groups that do not respond at present. */
   outages(): OutageView[] {
     return this.#groups.outages();

@@ -122,6 +122,8 @@ interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
   readonly send: (limit: number, options: Pick<SendOptions, 'ownFailures' | 'attempts'>) => Promise<T>;
   /** Called with a page that is of no use. */
   readonly drop?: (page: T) => void;
+  /** Whether a page takes more memory to convert than there is: fewer records are requested in its place. */
+  readonly isLarge?: (page: T) => boolean;
 }
 
 /**
@@ -135,6 +137,7 @@ export async function requestWithSmallerPages<T>({
   isFirst,
   send,
   drop,
+  isLarge,
 }: PageSizing<T>): Promise<T> {
   let isProven = false;
   for (;;) {
@@ -146,7 +149,9 @@ export async function requestWithSmallerPages<T>({
     try {
       const page = await send(limit, { ownFailures, attempts });
       pageSize.accepted = Math.max(limit, pageSize.accepted ?? 0);
-      return page;
+      if (!mayShrink || isLarge?.(page) !== true) return page;
+      drop?.(page);
+      pageSize.limit = Math.min(pageSize.limit, Math.max(minPageSize, limit >> 1));
     } catch (error) {
       const isFailed = ownFailures?.has(statusOf(error)) === true;
       const isRefused = isFailed || (isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error));
@@ -236,6 +241,7 @@ export class ListFetcher implements PageFetcher {
       send: (limit, options) =>
         client.sendPage(this.#operation({ token, limit }), this.#cut, { signal, meter, ...options }),
       drop: ({ response }) => response.dispose(),
+      isLarge: ({ body }) => body.length > client.maxPageBytes,
     });
     return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
   }

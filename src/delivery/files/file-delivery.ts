@@ -22,7 +22,7 @@ import { erasedSince } from '../records/wanted-keys.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
-import { FileRows, type PlannedRows, selectedColumns } from './file-rows.js';
+import { FileRows, type PlannedRows, selectedColumns, writtenRows } from './file-rows.js';
 import {
   contentOf,
   type FilePlan,
@@ -297,7 +297,7 @@ export class FileDelivery {
           properties: this.#properties(plan),
           op: part.op,
         },
-        ...{ name: plan.name, rows: part.rows, run: (sql) => session.number(sql), signal: context.signal },
+        ...{ name: plan.name, rows: part.rows, run: (sql) => writtenRows(session, sql), signal: context.signal },
         folder: plannedFolder(this.#kept),
       });
     let looksForNul = false;

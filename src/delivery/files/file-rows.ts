@@ -114,3 +114,20 @@ export interface PlannedRows {
   readonly rows: FileRows;
   readonly parts: readonly { readonly op: FileOp | undefined; readonly rows: number }[];
 }
+
+/** Runs a statement that writes rows. @returns their number. One thread sorts large ones in the memory that is too little for several. */
+export async function writtenRows(session: Session, sql: string): Promise<number> {
+  try {
+    return await session.number(sql);
+  } catch (error) {
+    if (!(error instanceof CdsyncError && error.code === 'memory_exceeded')) throw error;
+    const threads = await session.number("SELECT current_setting('threads')");
+    if (threads < 2) throw error;
+    await session.run('SET threads = 1');
+    try {
+      return await session.number(sql);
+    } finally {
+      await session.run(`SET threads = ${threads}`);
+    }
+  }
+}

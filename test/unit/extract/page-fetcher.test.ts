@@ -26,10 +26,17 @@ async function fetcher(bytes: number) {
 it('A page that is too large for the memory is asked for again with half as many records, also in the middle of a list', async () => {
   const { fetching, pageSize, limits } = await fetcher(6_000);
   (await fetching.fetch('a')).response?.dispose();
+  expect(limits()).toEqual(['400', '200', '100', '50', '25']);
+  expect(pageSize.limit).toBe(25);
+  (await fetching.fetch('b')).response?.dispose();
+  expect(limits()).toHaveLength(6);
+});
+
+it('So is one that the memory holds, and whose conversion it would not hold', async () => {
+  const { fetching, pageSize, limits } = await fetcher(2_000);
+  (await fetching.fetch('a')).response?.dispose();
   expect(limits()).toEqual(['400', '200', '100']);
   expect(pageSize.limit).toBe(100);
-  (await fetching.fetch('b')).response?.dispose();
-  expect(limits()).toHaveLength(4);
 });
 
 it('A page that is too large even with few records ends with an error', async () => {
