@@ -40,9 +40,12 @@ export function rowsTogether(rowBytes: number): number {
   return Math.min(vectorRows, Math.max(1, Math.floor(rangeBytes / Math.max(1, rowBytes))));
 }
 
-/** SQL for a value that replaces a column's where two rows are compared: of texts, and of lists and objects with texts, a hash. */
+/**
+ * SQL for a value that replaces a column's where two rows are compared: of texts, and of lists and objects with texts, few bytes. The hash
+ * alone does not distinguish NULL from an empty list, the text alone not every text within.
+ */
 export function comparable(type: string, value: string): string {
-  return /VARCHAR|JSON/.test(type) ? `hash(${value})` : value;
+  return /VARCHAR|JSON/.test(type) ? `concat(hash(${value}), ' ', md5((${value})::VARCHAR))` : value;
 }
 
 /** For rows that do not fit in memory, 2,048 of them together. */
