@@ -151,7 +151,6 @@ export async function requestWithSmallerPages<T>({
       pageSize.accepted = Math.max(limit, pageSize.accepted ?? 0);
       if (!mayShrink || isLarge?.(page) !== true) return page;
       drop?.(page);
-      pageSize.limit = Math.min(pageSize.limit, Math.max(minPageSize, limit >> 1));
     } catch (error) {
       const isFailed = ownFailures?.has(statusOf(error)) === true;
       const isRefused = isFailed || (isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error));
@@ -166,8 +165,9 @@ export async function requestWithSmallerPages<T>({
         isProven = true;
         if (isFailed) continue;
       }
-      if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
     }
+    // Other partitions may have halved it.
+    if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
   }
 }
 
