@@ -14,7 +14,7 @@ import type { OutageView } from './outage.js';
 import type { PendingRequest, SendOptions, SendPermission } from './pending-request.js';
 import { isIdempotent, isRead, type Operation, PathSpellings, RequestHeaders, requestTarget } from './request.js';
 import type { ResponseBody } from './response-body.js';
-import { ResponseCheck, requireJsonObject } from './response-check.js';
+import { ResponseCheck, requireJsonObject, requireUtf8 } from './response-check.js';
 import type { ServiceResponse } from './response-reader.js';
 import { AttemptFailure, failedExchange, RequestAttempts, RetryAfterNotices } from './retry.js';
 import { MalformedBodyError } from './service-error.js';
@@ -362,7 +362,10 @@ export class ServiceClient {
     try {
       if (isRead(operation) && response.status !== 200) throw new MalformedBodyError('its status is not 200');
       const isEmpty = body.bytes.length === 0 && operation.method === 'POST';
-      if (!operation.returnsNothing && !isEmpty) requireJsonObject(body.bytes);
+      if (!operation.returnsNothing && !isEmpty) {
+        requireUtf8(body.bytes, response.headers['content-type']);
+        requireJsonObject(body.bytes);
+      }
       const taken = take(response);
       this.#check.understood();
       return taken;

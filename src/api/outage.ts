@@ -143,9 +143,10 @@ export function outageError(
   if (requests === 1 && last.waitMs === 0) return cause;
   const ms = end.now - outage.since;
   const isAnswered = (cause as ServiceError).status !== undefined;
+  const unanswered = last.isPartial ? 'given no whole answer' : 'not answered';
   const often = end.awayMs > ms + 1_000 ? `, and for ${formatDuration(end.awayMs)} of the last while` : '';
   return unavailable(
-    `the ${end.name} has ${isAnswered ? 'answered only with errors' : 'not answered'} ${since(end.timeOfDay, ms)}${often}, ${formatCounted(requests, 'request')}. Last: ${cause.message}`,
+    `the ${end.name} has ${isAnswered ? 'answered only with errors' : unanswered} ${since(end.timeOfDay, ms)}${often}, ${formatCounted(requests, 'request')}. Last: ${cause.message}`,
     last,
     { cause, leftMs: end.leftMs },
   );
@@ -190,6 +191,8 @@ function unavailable(
     requestId,
     traceId,
     cause: cause.cause,
-    hint: askedHint(failure, leftMs) ?? (hasOwn && own !== undefined ? `${own}. Otherwise ${hint}` : hint),
+    hint:
+      askedHint(failure, leftMs) ??
+      (hasOwn && own !== undefined ? `${own.replace(/[?.]?$/, (end) => end || '.')} Otherwise ${hint}` : hint),
   });
 }

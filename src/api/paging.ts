@@ -79,6 +79,32 @@ export function statedError(member: (name: string) => unknown, hasData: boolean)
   return isError ? 'an error' : undefined;
 }
 
+const nextPageNames = new Set(['nexttoken', 'nextpagetoken', 'nextpage', 'nextcursor', 'nexturl', 'nextlink', 'next']);
+const morePagesNames = new Set(['hasmore', 'hasnext', 'hasnextpage', 'hasmorepages']);
+const pagingNames = new Set(['paging', 'pagination', 'meta', 'metadata', 'links', 'pageinfo', 'cursors']);
+
+/**
+ * Whether a member of an envelope other than `next_token` says that another page follows, as gateways and other versions do: a list
+ * that ends without `next_token` would then be cut short.
+ * @param read gives the value; called only for names that may say so
+ */
+export function namesNextPage(name: string, read: () => unknown, isNested = false): boolean {
+  const plain = name.toLowerCase().replace(/[_-]/g, '');
+  if (morePagesNames.has(plain)) return read() === true;
+  if (nextPageNames.has(plain)) {
+    const value = read();
+    return (typeof value === 'string' && value.trim() !== '') || typeof value === 'number';
+  }
+  if (isNested || !pagingNames.has(plain)) return false;
+  const value = read();
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.entries(value).some(([inner, its]) => namesNextPage(inner, () => its, true))
+  );
+}
+
 /** A decoder for one page of objects; unknown fields are kept. @throws {MalformedBodyError} */
 export function pageDecoder<T>(item: z.ZodType<T>): (body: Buffer) => Page<T> {
   const decode = objectDecoder(
@@ -86,7 +112,6 @@ export function pageDecoder<T>(item: z.ZodType<T>): (body: Buffer) => Page<T> {
       data: z.array(item).nullish(),
       // Services mark the end of a list in three ways: the token is absent, empty or null.
       next_token: z.string().nullish(),
-      total: z.number().nullish(),
     }),
   );
   return (body) => {
@@ -96,8 +121,16 @@ export function pageDecoder<T>(item: z.ZodType<T>): (body: Buffer) => Page<T> {
     if (error !== undefined) throw new MalformedBodyError(`it is ${error}`);
     if (data == null && Object.values(envelope).some(Array.isArray))
       throw new MalformedBodyError('it has no list "data"');
-    return { data: data ?? [], nextToken: next_token || null, total: total ?? null };
+    const following = Object.entries(envelope).find(([name, value]) => namesNextPage(name, () => value))?.[0];
+    if (following !== undefined && next_token === undefined)
+      throw new MalformedBodyError(`it has no next_token, but "${following}" says that another page follows`);
+    return { data: data ?? [], nextToken: next_token || null, total: countOf(total) };
   };
+}
+
+/** A total as the service states it; null if it is no count. */
+export function countOf(total: unknown): number | null {
+  return Number.isSafeInteger(total) && (total as number) >= 0 ? (total as number) : null;
 }
 
 function places({ issues }: z.ZodError): string {

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Clock } from '../core/clock.js';
 import { retryAfterMs } from '../core/retry-after.js';
 import { redactor, Secret } from '../core/secret.js';
@@ -31,6 +32,19 @@ export function requireJsonObject(body: Buffer): void {
   while (isBlank(body[end])) end -= 1;
   if (body[start] !== brace.open) throw new MalformedBodyError('it is not a JSON object');
   if (body[end] !== brace.close) throw new MalformedBodyError('it is cut off');
+}
+
+/**
+ * JSON is UTF-8 (RFC 8259, section 8.1). Servers may state another charset, and yet send UTF-8; but texts in that charset would be
+ * read with replacement characters.
+ * @throws {MalformedBodyError}
+ */
+export function requireUtf8(body: Buffer, contentType: string | string[] | undefined): void {
+  const [, charset = ''] = /;\s*charset\s*=\s*"?([\w.:-]{1,40})/i.exec(String(contentType ?? '')) ?? [];
+  const isWide = (body[0] === 0xff && body[1] === 0xfe) || body[0] === 0 || (body[0] !== undefined && body[1] === 0);
+  if (isWide) throw new MalformedBodyError('it is not UTF-8, but has two bytes or more for each character');
+  if (charset === '' || /^(utf-?8|us-ascii)$/i.test(charset) || isUtf8(body)) return;
+  throw new MalformedBodyError(`it is not UTF-8, but ${charset.toLowerCase()}`);
 }
 
 /** Whether a body looks like a web page: a proxy's, or a login form. */

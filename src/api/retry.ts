@@ -59,6 +59,8 @@ interface AttemptFailureDetails {
   readonly isUnconnected?: boolean;
   /** The response was whole, but cannot be read. */
   readonly isUnreadable?: boolean;
+  /** A response began, but did not come whole, or not so that it can be read. */
+  readonly isPartial?: boolean;
   /** Milliseconds that the service asked to wait. */
   readonly waitMs?: number | undefined;
 }
@@ -70,6 +72,7 @@ export class AttemptFailure extends Error {
   readonly reason: string;
   readonly isUnconnected: boolean;
   readonly isUnreadable: boolean;
+  readonly isPartial: boolean;
   readonly waitMs: number;
   readonly toError: (attempts: number) => CdsyncError;
 
@@ -81,6 +84,7 @@ export class AttemptFailure extends Error {
     this.reason = details.reason;
     this.isUnconnected = details.isUnconnected ?? false;
     this.isUnreadable = details.isUnreadable ?? false;
+    this.isPartial = details.isPartial ?? false;
     this.waitMs = details.waitMs ?? 0;
   }
 
@@ -107,6 +111,8 @@ interface FailureCircumstances {
   readonly option?: AddressOption;
 }
 
+const partial: ReadonlySet<string> = new Set(['torn', 'encoded', 'body_timeout', 'total_timeout']);
+
 /** @returns the value to throw for an exchange without a response */
 export function failedExchange(
   failure: TransportError,
@@ -123,6 +129,7 @@ export function failedExchange(
     reason: failure.systemCode ?? reason.replaceAll('_', ' '),
     isUnconnected: !sent && isUnconnected(reason),
     isUnreadable: reason === 'encoded',
+    isPartial: partial.has(reason),
   });
 }
 

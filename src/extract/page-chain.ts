@@ -220,26 +220,34 @@ export class PageChain {
 
   /** Takes in a malformed page again. If the quick cut was wrong, cuts the page exactly; otherwise fetches it again. */
   async #takeInAgain(token: string | null, first: PageBytes, error: MalformedPageError): Promise<PageBytes> {
-    let failure = error;
-    const exact = cutAgain(first);
-    if (exact !== undefined) {
-      await this.#receive(exact);
-      return exact;
-    }
-    this.#dispose(first);
-    for (let refetch = 1; refetch <= maxRefetches; refetch += 1) {
-      this.#context.meter.retries += 1;
-      const page = await this.#fetch(token);
-      try {
-        await this.#receive(page);
-        return page;
-      } catch (again) {
-        if (!(again instanceof MalformedPageError)) throw again;
-        this.#dispose(page);
-        failure = again;
+    let [page, failure] = [first, error];
+    for (let refetches = 0; ; refetches += 1) {
+      const exact = cutAgain(page, failure);
+      if (exact instanceof MalformedPageError) failure = exact;
+      else {
+        const found = await this.#malformedIn(exact);
+        if (found === undefined) return exact;
+        failure = found;
       }
+      this.#dispose(page);
+      if (refetches === maxRefetches) throw failure;
+      this.#context.meter.retries += 1;
+      page = await this.#fetch(token);
+      const found = await this.#malformedIn(page);
+      if (found === undefined) return page;
+      failure = found;
     }
-    throw failure;
+  }
+
+  /** Takes a page in. Returns why it is malformed, if it is. */
+  async #malformedIn(page: PageBytes): Promise<MalformedPageError | undefined> {
+    try {
+      await this.#receive(page);
+      return undefined;
+    } catch (error) {
+      if (error instanceof MalformedPageError) return error;
+      throw error;
+    }
   }
 
   #failure(code: ErrorCode, message: string, details: { hint: string; cause?: unknown }): CdsyncError {
@@ -247,13 +255,15 @@ export class PageChain {
   }
 }
 
-/** Cuts the page by its whole envelope; undefined if the records begin and end at the same places as before. */
-function cutAgain(page: PageBytes): PageBytes | undefined {
+/** Cuts the page by its whole envelope; what is wrong with the page if that does not help. */
+function cutAgain(page: PageBytes, failure: MalformedPageError): PageBytes | MalformedPageError {
+  // Its records only: they were cut out of the envelope, exactly.
+  if (page.start === 0 && page.end === page.body.length) return failure;
   try {
     const cut = cutPageExactly(page.body);
-    return cut.end === page.end && cut.start === page.start ? undefined : { ...page, ...cut };
-  } catch {
-    // The body is not a page, so it must be fetched again.
-    return undefined;
+    return cut.end === page.end && cut.start === page.start ? failure : { ...page, ...cut };
+  } catch (error) {
+    // The envelope says more than the records, whose end it was cut at.
+    return error instanceof MalformedPageError ? error : failure;
   }
 }

@@ -1,4 +1,4 @@
-import { errorMembers, statedError } from '../../api/paging.js';
+import { countOf, errorMembers, namesNextPage, statedError } from '../../api/paging.js';
 import { jsonBytes } from './bytes.js';
 import { skipSpace, skipString, skipValue } from './json-bytes.js';
 import { MalformedPageError } from './scanned-page.js';
@@ -123,6 +123,8 @@ function readHead(body: Buffer): Head | undefined {
     const { name, from } = memberAt(body, at);
     if (name === 'data') return body[from] === openBracket ? { start: from + 1, members } : undefined;
     const end = skipMember(body, from);
+    // Which of two counts is not for a quick look to say.
+    if (members.has(name)) return undefined;
     if (readMembers.has(name)) members.set(name, scalar(body, from, end));
     at = skipSpace(body, end);
     if (body[at] !== comma) return undefined;
@@ -145,14 +147,12 @@ function checkedCut(
   if (token !== undefined && token !== null && typeof token !== 'string') {
     throw new MalformedPageError('a string or null as next_token');
   }
-  const total = members.get('total');
-  const isCount = Number.isSafeInteger(total) && (total as number) >= 0;
   const scale = members.get('scale');
   return {
     start,
     end,
     nextToken: token || null,
-    total: isCount ? (total as number) : null,
+    total: countOf(members.get('total')),
     ...(typeof scale === 'string' && scale !== '' ? { scale } : {}),
   };
 }
@@ -164,16 +164,27 @@ export function cutPageExactly(body: Buffer): PageCut {
   const members = new Map<string, unknown>();
   let data: { start: number; end: number } | undefined;
   let [isOther, hasOtherList] = [false, false];
+  /** A member that says in its own way that another page follows. */
+  let following: string | undefined;
   at = skipSpace(body, at + 1);
   while (body[at] !== closeBrace) {
     const { name, from } = memberAt(body, at);
     const end = skipMember(body, from);
     const isList = body[from] === openBracket;
     if (name === 'data') {
+      // Of two lists, one would be left out.
+      if (data !== undefined) throw new MalformedPageError('one list "data", not several');
       data = isList ? { start: from + 1, end: end - 1 } : undefined;
       isOther = !isList && scalar(body, from, end) !== null;
-    } else if (readMembers.has(name)) members.set(name, scalar(body, from, end));
-    else hasOtherList ||= isList;
+    } else if (readMembers.has(name)) {
+      const value = scalar(body, from, end);
+      if (name === 'next_token' && members.has(name) && members.get(name) !== value)
+        throw new MalformedPageError('one next_token, not several');
+      members.set(name, value);
+    } else {
+      hasOtherList ||= isList;
+      if (namesNextPage(name, () => smallValue(body, from, end))) following ??= name;
+    }
     at = skipSpace(body, end);
     if (body[at] === closeBrace) break;
     if (body[at] !== comma) throw new MalformedPageError(malformed);
@@ -183,8 +194,17 @@ export function cutPageExactly(body: Buffer): PageCut {
   if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing after the object');
   // Without `data`, or with null, the page is empty, unless its records are in another list: then its name may be garbled.
   if (data === undefined && (isOther || hasOtherList)) throw new MalformedPageError('an object with a list "data"');
+  if (following !== undefined && !members.has('next_token'))
+    throw new MalformedPageError(`a next_token, since "${following}" says that another page follows`);
   return checkedCut(data ?? { start: 0, end: 0 }, members, data !== undefined);
 }
+
+/** The value of a member that is no list of records; undefined if it is too large to be about paging. */
+function smallValue(body: Buffer, from: number, end: number): unknown {
+  return end - from > maxPagingBytes ? undefined : JSON.parse(body.toString('utf8', from, end));
+}
+
+const maxPagingBytes = 4096;
 
 /** The value of a member; of one that is nested, only whether it is empty. */
 function scalar(body: Buffer, from: number, end: number): unknown {
@@ -202,8 +222,8 @@ export function cutPage(body: Buffer): PageCut {
   const head = readHead(body);
   const tail = head === undefined ? undefined : readTail(body);
   if (head === undefined || tail === undefined || tail.end < head.start) return cutPageExactly(body);
-  // Members after the records win: of repeated names the last counts.
   const members = new Map([...head.members, ...tail.members]);
+  if (head.members.has('next_token') && tail.members.has('next_token')) return cutPageExactly(body);
   // Without a token, the end found may belong to another list after the records, with the token before that list.
   return members.has('next_token') ? checkedCut({ start: head.start, end: tail.end }, members) : cutPageExactly(body);
 }

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { indexesPageOperation, readIndexes } from '../../../src/api/profile-api.js';
 import { sendEventOperation } from '../../../src/api/realtime-api.js';
 import { rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
@@ -103,4 +103,51 @@ it('responses that cannot be used are not reported as no response', async () => 
   expect(error.message).toMatch(
     /^the Profile API has answered only with errors since .*\(202\).*: its status is not 200$/,
   );
+});
+
+it.each([
+  [
+    'its own charset',
+    'iso-8859-1',
+    Buffer.from('{"data":[{"id":"J\u00fcrgen"}]}', 'latin1'),
+    'it is not UTF-8, but iso-8859-1',
+  ],
+  ['two bytes a character', 'utf-16', Buffer.from(text, 'utf16le'), 'it is not UTF-8, but has two bytes'],
+])('a response in %s is told', async (_, charset, body, reason) => {
+  const { baseUrl } = await scriptedService((response) => {
+    response.writeHead(200, { 'content-type': `application/json; charset=${charset}` });
+    response.end(body);
+  });
+  const error = await testClient(serviceOptions(baseUrl)).failure(list);
+  expect(error).toMatchObject({ code: 'malformed_response' });
+  expect(error.message).toContain(reason);
+});
+
+it('a response in UTF-8 is read, whatever charset it states', async () => {
+  const { baseUrl } = await scriptedService((response) => {
+    response.writeHead(200, { 'content-type': 'application/json;charset=ISO-8859-1' });
+    response.end('{"data":[{"id":"J\u00fcrgen"}]}');
+  });
+  expect(await testClient(serviceOptions(baseUrl)).send(list)).toEqual({ data: [{ id: 'J\u00fcrgen' }] });
+});
+
+it.each([
+  ['that breaks off', { 'content-encoding': 'gzip' }, gzipSync(text).subarray(0, 20)],
+  ['in a compression that was not asked for', { 'content-encoding': 'br' }, Buffer.from(text)],
+])('a response %s is not reported as none', async (_, headers, body) => {
+  const { baseUrl } = await scriptedService((response) => {
+    response.writeHead(200, headers as Record<string, string>);
+    response.end(body);
+  });
+  const error = await testClient(serviceOptions(baseUrl)).failure(list);
+  expect(error.message).toContain('the Profile API has given no whole answer since');
+  expect(`${error.hint}`).not.toContain('?.');
+});
+
+it.each(['"7"', '-1', '1.5', '{}', 'true'])('a short list with a total of %s is read', (total) => {
+  expect(readIndexes(Buffer.from(`{"data":[{"id":"i"}],"total":${total}}`))).toMatchObject({ total: null });
+});
+
+it('a short list that names its next page in another way is not taken for a whole one', () => {
+  expect(() => readIndexes(Buffer.from('{"data":[{"id":"i"}],"nextToken":"t"}'))).toThrow('"nextToken" says');
 });

@@ -233,6 +233,25 @@ describe('a chain of pages', () => {
     expect(never.error).toBeInstanceOf(MalformedPageError);
     expect(never.asked).toHaveLength(4);
   });
+
+  it('says what the envelope of a malformed page states, which the records cannot', async () => {
+    const { error } = await read(
+      whole,
+      () => ({ ...page(null, '{"data":[],"errors":["out of order"],"next_token":null}'), start: 9, end: 34 }),
+      () => new MalformedPageError('valid JSON in every record'),
+    );
+    expect(error).toMatchObject({ message: 'the page is malformed: expected a page, not an error' });
+  });
+
+  it('reads a page that needs the exact cut when it is fetched again', async () => {
+    const found = await read(
+      whole,
+      (_, fetch) => (fetch === 0 ? page(null, 'torn') : { ...page(null, '{"data":[1],"x":[]}'), start: 9, end: 17 }),
+      ({ body, end }) => (end === 10 && body.length === 19 ? {} : new MalformedPageError('valid JSON')),
+    );
+    expect(found.error).toBeUndefined();
+    expect(found.asked).toHaveLength(2);
+  });
 });
 
 describe('the bodies of pages', () => {

@@ -105,6 +105,15 @@ describe('the cutter', () => {
     '{"data":[]}x',
     '{"data":[],}',
     '{"data":[] "total":1}',
+    '{"data":[{"id":"a"}],"data":null,"next_token":null}',
+    '{"next_token":"t","data":[],"next_token":null}',
+    '{"next_token":null,"next_token":"t","data":[]}',
+    '{"data":[],"next_token":"t","next_token":null}',
+    '{"data":[],"nextToken":"t"}',
+    '{"data":[],"next_page_token":"t","total":7}',
+    '{"has_more":true,"data":[]}',
+    '{"data":[],"paging":{"next_token":"t"}}',
+    '{"data":[],"links":{"self":"s","next":"/x?page=2"}}',
   ])('refuses %j', (text) => {
     expect(() => cutPage(Buffer.from(text))).toThrow(MalformedPageError);
   });
@@ -125,7 +134,9 @@ describe('the cutter', () => {
     ['{"data":[],"next_token":"t"}', 't'],
     ['{"next_token":"t","data":[]}', 't'],
     ['{"data":[],"warnings":["w"],"next_token":"a\\u0062"}', 'ab'],
-    ['{"next_token":"first","data":[],"next_token":"last"}', 'last'],
+    ['{"next_token":"t","data":[],"next_token":"t"}', 't'],
+    ['{"data":[],"has_more":false,"next":null,"links":{"next":""},"paging":{"page":2}}', null],
+    ['{"data":[],"nextToken":"t","next_token":null}', null],
     ['{"n\\u0065xt_token":"t","data":[]}', 't'],
     ['{"data":[],"has_more":true,"next_token":"t","request_id":"r"}', 't'],
     ['{"data":5,"data":[],"next_token":"t"}', 't'],
@@ -190,6 +201,13 @@ describe('the cutter and the scanner together', () => {
     '"next_token":"u"',
   ];
 
+  it.each(['{"data":[{"id":"a"}],"data":[],"next_token":null}', '{"data":[],"data":[{"id":"a"}],"next_token":null}'])(
+    'take nothing from two lists: %s',
+    (text) => {
+      expect(taken(Buffer.from(text))).toBeUndefined();
+    },
+  );
+
   it('take the same from a garbled body as JSON.parse, or nothing', () => {
     const change = fc.tuple(
       fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
@@ -203,7 +221,9 @@ describe('the cutter and the scanner together', () => {
           const at = Math.floor(share * text.length);
           text = text.slice(0, at) + insert + text.slice(at + remove);
         }
-        expect(taken(Buffer.from(text))).toEqual(expected(text));
+        const found = taken(Buffer.from(text));
+        // A member that comes twice may be refused.
+        if (found !== undefined || !/("data"|"next_token").*\1/s.test(text)) expect(found).toEqual(expected(text));
       }),
       { numRuns: 4000 },
     );
