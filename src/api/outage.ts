@@ -143,7 +143,7 @@ export function outageError(
   if (requests === 1 && last.waitMs === 0) return cause;
   const ms = end.now - outage.since;
   const isAnswered = (cause as ServiceError).status !== undefined;
-  const unanswered = last.isPartial ? 'given no whole answer' : 'not answered';
+  const unanswered = last.isPartial ? 'given no whole response' : 'not answered';
   const often = end.awayMs > ms + 1_000 ? `, and for ${formatDuration(end.awayMs)} of the last while` : '';
   return unavailable(
     `the ${end.name} has ${isAnswered ? 'answered only with errors' : unanswered} ${since(end.timeOfDay, ms)}${often}, ${formatCounted(requests, 'request')}. Last: ${cause.message}`,

@@ -255,7 +255,7 @@ export class PageChain {
   }
 }
 
-/** Cuts the page by its whole envelope; what is wrong with the page if that does not help. */
+/** Cuts the page by its whole envelope; otherwise returns the reason why it is malformed. */
 function cutAgain(page: PageBytes, failure: MalformedPageError): PageBytes | MalformedPageError {
   // Its records only: they were cut out of the envelope, exactly.
   if (page.start === 0 && page.end === page.body.length) return failure;

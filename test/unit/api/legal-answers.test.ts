@@ -113,7 +113,7 @@ it.each([
     'it is not UTF-8, but iso-8859-1',
   ],
   ['two bytes a character', 'utf-16', Buffer.from(text, 'utf16le'), 'it is not UTF-8, but has two bytes'],
-])('a response in %s is told', async (_, charset, body, reason) => {
+])('a response in %s is an error', async (_, charset, body, reason) => {
   const { baseUrl } = await scriptedService((response) => {
     response.writeHead(200, { 'content-type': `application/json; charset=${charset}` });
     response.end(body);
@@ -140,7 +140,7 @@ it.each([
     response.end(body);
   });
   const error = await testClient(serviceOptions(baseUrl)).failure(list);
-  expect(error.message).toContain('the Profile API has given no whole answer since');
+  expect(error.message).toContain('the Profile API has given no whole response since');
   expect(`${error.hint}`).not.toContain('?.');
 });
 

@@ -234,7 +234,7 @@ describe('a chain of pages', () => {
     expect(never.asked).toHaveLength(4);
   });
 
-  it('says what the envelope of a malformed page states, which the records cannot', async () => {
+  it('reports the error in the envelope of a malformed page', async () => {
     const { error } = await read(
       whole,
       () => ({ ...page(null, '{"data":[],"errors":["out of order"],"next_token":null}'), start: 9, end: 34 }),

@@ -222,7 +222,7 @@ describe('the cutter and the scanner together', () => {
           text = text.slice(0, at) + insert + text.slice(at + remove);
         }
         const found = taken(Buffer.from(text));
-        // A member that comes twice may be refused.
+        // A member that is there twice may be refused.
         if (found !== undefined || !/("data"|"next_token").*\1/s.test(text)) expect(found).toEqual(expected(text));
       }),
       { numRuns: 4000 },
