@@ -40,6 +40,9 @@ export function hashOf(collation: string): Pick<RowHashing, 'hash'> & { readonly
   return { digest: 'sha256', hash: (text) => `sha2(${text}, 256)` };
 }
 
+/** A text in the characters of cdsync's own columns. */
+const asUtf8 = (column: string) => `convert(${column} USING utf8mb4)`;
+
 /** The same texts as `canonicalText`. The bits of a double are lost, and MySQL has its own layout of JSON: these are compared as values. */
 const canonicalOf = ({ hash }: Pick<RowHashing, 'hash'>) =>
   canonicalTexts((column) => `cast(${column} AS char)`, {
@@ -85,13 +88,21 @@ function merge(dialect: SqlDialect, task: MergeTask): Change[] {
   return [...changes, ...absent];
 }
 
+/** Options of {@link mysqlDialect}. */
+interface DialectOptions {
+  /** Under it, texts are equal only if they are the same, byte for byte. */
+  readonly collation: string;
+  /** Whether the server takes names of tables that differ only in case for one. */
+  readonly foldsTables: boolean;
+  /** SQL of the names of columns to which a person has given other characters or another collation. */
+  readonly altered?: ReadonlySet<string>;
+}
+
 /**
  * The SQL that MySQL and MariaDB write differently. DDL commits alone, so it precedes the rows, and only a new table or a reload gets a
  * stamp.
- * @param collation under which texts are equal only if they are the same, byte for byte
- * @param foldsTables whether the server takes names of tables that differ only in case for one
  */
-export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialect {
+export function mysqlDialect({ collation, foldsTables, altered = new Set() }: DialectOptions): SqlDialect {
   const key = ({ key: names, columns }: TargetTable) => columns.filter(({ name }) => names.includes(name));
   const column = (table: TargetTable, { name, type }: TableColumn) =>
     columnDefinition({ name, type, key: table.isKeyed ? key(table) : [], collation });
@@ -103,6 +114,8 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
   const exact = `CHARACTER SET utf8mb4 COLLATE ${collation}`;
   const hashing = hashOf(collation);
   const canonical = canonicalOf(hashing);
+  const exactly = (text: string) => `${asUtf8(text)} COLLATE ${collation}`;
+  const isAltered = (column: string) => [...altered].some((name) => column.endsWith(name));
   const dialect: SqlDialect = {
     commit: 'transaction',
     stamps: 'reload',
@@ -124,11 +137,14 @@ export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialec
     literal,
     moment: (iso) => literal(iso.replace('T', ' ').replace('Z', '')),
     canonical: (column, kind) => {
-      const text = canonical(column, kind);
+      const text = canonical(kind.kind === 'text' && isAltered(column) ? asUtf8(column) : column, kind);
       return text && `${text} COLLATE ${collation}`;
     },
     noValue: () => 'NULL',
-    differs: (one, other) => `NOT (${one} <=> ${other})`,
+    differs: (one, other, kind) =>
+      kind?.kind === 'text' && isAltered(one)
+        ? `NOT (${exactly(one)} <=> ${exactly(other)})`
+        : `NOT (${one} <=> ${other})`,
     create: (table) => [`CREATE TABLE ${identifier(table.name)} ${definition(table, table.columns)}`],
     add: (table, columns) => [
       `ALTER TABLE ${identifier(table.name)} ${columns.map((each) => `ADD COLUMN ${column(table, each)}`).join(', ')}`,

@@ -78,7 +78,8 @@ const dataWords: Readonly<Record<number, string>> = {
   4038: 'JSON is nested deeper than the server accepts',
 };
 
-const withoutValue = 'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL';
+const withoutValue =
+  'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL; if it was renamed, rename it back';
 const ofTheTable = 'the table may not ask for more than the source has: remove the constraint';
 
 /** The remedy if the table asks for more than the source has. */

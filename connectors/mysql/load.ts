@@ -10,16 +10,23 @@ import {
 import { mysqlDialect } from './dialect.js';
 import type { mysqlOptions } from './options.js';
 import { Session } from './session.js';
-import { identifier, isTypeOf, mapColumnWithin, widens } from './types.js';
+import { holdsTexts, identifier, isTypeOf, mapColumnWithin, widens } from './types.js';
 
 /** Tables of one database, over one connection. */
 class MysqlDestination extends SqlDestination<Session> {
+  readonly #altered: Set<string>;
   override readonly types = {
     mapColumn: mapColumnWithin(this.session.packetBytes, this.session.isMysql),
     holds: holdsAsJson,
     isTypeOf,
     widens,
   };
+
+  constructor(session: Session, foldsTables: boolean) {
+    const altered = new Set<string>();
+    super(mysqlDialect({ collation: session.collation, foldsTables, altered }), session);
+    this.#altered = altered;
+  }
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
     const rows = await this.session.rows(
@@ -37,6 +44,9 @@ class MysqlDestination extends SqlDestination<Session> {
       });
     }
     const columns = await this.session.rows(`SHOW FULL COLUMNS FROM ${identifier(table)}`);
+    for (const { Field, Type, Collation } of columns)
+      if (Collation !== this.session.collation && holdsTexts(String(Type)))
+        this.#altered.add(identifier(String(Field)));
     return {
       // Two columns of one type differ if they compare texts in another way.
       columns: columns.map(({ Field, Type, Collation }) => ({
@@ -52,5 +62,5 @@ class MysqlDestination extends SqlDestination<Session> {
 export async function openMysql({ options }: DestinationContext<typeof mysqlOptions>): Promise<TableDestination> {
   const session = await Session.open(options);
   const [server] = await session.rows('SELECT @@lower_case_table_names AS folds');
-  return new MysqlDestination(mysqlDialect(session.collation, Number(server?.folds) > 0), session);
+  return new MysqlDestination(session, Number(server?.folds) > 0);
 }

@@ -55,10 +55,16 @@ export function isTypeOf(found: string, mapped: string): boolean {
   return plain === mapped || (mapped === 'json' && plain === 'longtext');
 }
 
+/** Whether a described type is one of texts, or of bytes, which takes them too. */
+export function holdsTexts(found: string): boolean {
+  return /^(\w*(char|text|binary|blob)\b|enum\(|set\()/.test(found);
+}
+
 /** Whether a person has given a column a type in which some values of the mapped type are too large or too long. */
 export function isNarrower(found: string, mapped: string): boolean {
-  if (mapped === 'bigint') return /^(tiny|small|medium)?int\b/.test(found);
-  if (mapped === 'longtext') return !found.startsWith('longtext collate utf8mb4') && /^\w*(char|text)\b/.test(found);
+  if (mapped === 'bigint') return /^(tiny|small|medium)?int\b|^bigint.* unsigned/.test(found);
+  if (mapped === 'longtext' || mapped === 'json')
+    return !found.startsWith('longtext collate utf8mb4') && holdsTexts(found);
   return mapped.startsWith('decimal') && found.startsWith('decimal') && found !== mapped;
 }
 

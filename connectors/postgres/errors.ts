@@ -64,7 +64,8 @@ const ofTheTable = 'the table may not ask for more than the source has: remove t
 
 /** The remedy if the table asks for more than the source has. */
 const remedies: Record<string, string> = {
-  '23502': 'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL',
+  '23502':
+    'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL; if it was renamed, rename it back',
   '23503': ofTheTable,
   '23505': ofTheTable,
   '23514': ofTheTable,

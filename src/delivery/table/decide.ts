@@ -170,6 +170,26 @@ function alteredColumns(situation: Situation, record: TableRecord, found: FoundT
   );
 }
 
+/** @throws {CdsyncError} `table_altered` if a person has renamed a key column: the rows would get a second one, beside one without values */
+function assertKeyNames(situation: Situation, record: TableRecord, found: FoundTable): void {
+  const { key, table, flags } = situation;
+  if (record.shape !== 'keyed' || flags.adopt) return;
+  const there = new Set(found.columns.map(({ name }) => name));
+  for (const path of key) {
+    const name = record.map.get(path)?.target ?? path;
+    const type = record.columns.get(name);
+    if (there.has(name) || type === undefined) continue;
+    const other = found.columns.find((column) => column.type === type && !record.columns.has(column.name));
+    if (other === undefined) continue;
+    throw refusal(
+      situation,
+      'table_altered',
+      `table "${table}" lacks its key column "${name}", and has "${other.name}" of the same type`,
+      'if it was renamed, rename it back; or cdsync push --adopt adds it again, --recreate drops the table and loads it',
+    );
+  }
+}
+
 /** The keys that must go: those of erasures that the table has not seen, unless the snapshot has them again. */
 function erasuresOf(situation: Situation, seen: number): string[] {
   const due = erasuresAfter(situation, seen);
@@ -291,6 +311,7 @@ export function decide(situation: Situation): Decision {
   assertShape(situation);
   if (found === undefined) return { ...created, why: 'the table is missing', drops: false };
   const altered = alteredColumns(situation, record, found);
+  assertKeyNames(situation, record, found);
   const there = new Set(found.columns.map(({ name }) => name));
   const lacking = [...record.columns.keys()].filter((name) => !there.has(name));
   const copyOf = isOldCopy(record, found) ? generationOf(found.stamp) : undefined;

@@ -121,6 +121,21 @@ describe('a keyed table', () => {
     ['has a record and is missing', { found: undefined }, 'create'],
     ['lacks a column', { found: { ...found, columns: [{ name: 'id', type: 'text' }] } }, 'reload'],
     [
+      'has its key under another name, and the columns of others',
+      { found: { ...found, columns: [{ name: 'ident', type: 'text' }, found.columns[1] as never] } },
+      'table_altered',
+    ],
+    [
+      'has its key under another name, which is taken as it is',
+      { found: { ...found, columns: [{ name: 'ident', type: 'text' }, found.columns[1] as never] }, ...flag('adopt') },
+      'reload',
+    ],
+    [
+      'has lost its key, and has a column of another type',
+      { found: { ...found, columns: [{ name: 'mine', type: 'date' }, found.columns[1] as never] } },
+      'reload',
+    ],
+    [
       'has a column of another type',
       { found: { ...found, columns: [found.columns[0] as never, { name: 'score', type: 'numeric' }] } },
       'table_altered',

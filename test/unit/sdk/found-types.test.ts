@@ -83,6 +83,11 @@ it.each([
   ['mysql', isNarrowerMysql, 'decimal(5,2)', 'decimal(9,2)', true],
   ['mysql', isNarrowerMysql, 'decimal(9,2)', 'decimal(9,2)', false],
   ['mysql', isNarrowerMysql, 'int', 'double', false],
+  ['mysql', isNarrowerMysql, 'bigint(20) unsigned', 'bigint', true],
+  ['mysql', isNarrowerMysql, 'varbinary(30)', 'longtext', true],
+  ['mysql', isNarrowerMysql, "enum('a','b') collate utf8mb4_general_ci", 'longtext', true],
+  ['mysql', isNarrowerMysql, 'varchar(50) collate utf8mb4_general_ci', 'json', true],
+  ['mysql', isNarrowerMysql, 'json', 'json', false],
 ] as const)(
   '%s: a column altered by a person is narrower, and its values are written alike: %o %s for %s: %s',
   (_, isNarrower, found, mapped, is) => {
