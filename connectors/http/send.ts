@@ -81,11 +81,12 @@ export class HttpDestination implements RecordDestination {
 
   async send(batch: readonly OutgoingRecord[], signal: AbortSignal): Promise<readonly RecordResult[]> {
     const results: RecordResult[] = [];
-    const items = batch.flatMap((record, at) => {
+    const items: Item[] = [];
+    for (const [at, record] of batch.entries()) {
       const item = this.#item(record, at);
       if ('type' in item) results[at] = item;
-      return 'type' in item ? [] : [item];
-    });
+      else items.push(item);
+    }
     let stop: RecordResult | undefined;
     this.#failedInRow = 0;
     for (const request of this.#requests(items)) {
@@ -153,9 +154,9 @@ export class HttpDestination implements RecordDestination {
     const requests: Item[][] = [];
     for (const item of items) {
       const { form } = item;
-      const place = JSON.stringify([form.op, item.url, ...Object.values(item.headers)]);
+      const headers = Object.values(item.headers);
+      const place = headers.length === 0 ? form.op + item.url : JSON.stringify([form.op, item.url, ...headers]);
       const length = Buffer.byteLength(item.body) + 1;
-      const envelope = envelopeBytesOf(form, item.record.stream);
       let current = open.get(place);
       const isFull =
         current !== undefined &&
@@ -163,7 +164,7 @@ export class HttpDestination implements RecordDestination {
           current.bytes + length > form.batch.bytes ||
           current.names.has(item.equals));
       if (current === undefined || isFull) {
-        current = { items: [], bytes: envelope, names: new Set() };
+        current = { items: [], bytes: envelopeBytesOf(form, item.record.stream), names: new Set() };
         open.set(place, current);
         requests.push(current.items);
       }

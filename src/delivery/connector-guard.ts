@@ -54,12 +54,14 @@ function systemError(connector: string, thrown: unknown): CdsyncError {
   });
 }
 
+const shownParts: readonly string[] = ['reason', 'message', 'hint', 'reached', 'untried'];
+
 /** A part of a result that people read: why a record or a value is refused, the rights that a login lacks. */
 function withoutSecrets(part: unknown, hide: (text: string) => string): unknown {
   if (typeof part !== 'object' || part === null) return part;
-  const texts = Object.entries(part).filter(
-    ([name, text]) => ['reason', 'message', 'hint', 'reached', 'untried'].includes(name) && typeof text === 'string',
-  );
+  // There is a result for each record: most have no such text.
+  if (!shownParts.some((name) => name in part)) return part;
+  const texts = Object.entries(part).filter(([name, text]) => shownParts.includes(name) && typeof text === 'string');
   return texts.length === 0
     ? part
     : { ...part, ...Object.fromEntries(texts.map(([name, text]) => [name, hide(text)])) };

@@ -274,7 +274,7 @@ export class Outbox extends StoredOutbox {
       );
       for await (const texts of rows)
         for (const text of texts) {
-          const record = outgoing(rowIn(text), stream);
+          const record = unpacked(text, stream);
           if (!this.acknowledged.has(record.offset)) yield record;
         }
     }
@@ -304,18 +304,29 @@ function openAcknowledged(path: string): Promise<Acknowledgements> {
   return Acknowledgements.open(join(path, 'acknowledged.jsonl'));
 }
 
-const packed = ['offset', 'sequence', 'id', 'op', 'synced_at', 'run_id', 'json'] as const;
-
-function rowIn(text: string): Row {
-  const row: Row = {};
+/** A record of the text that {@link Outbox.records} makes of it. */
+function unpacked(text: string, stream: string): StoredRecord {
   let from = 0;
-  for (const name of packed) {
+  const next = () => {
     const to = text.indexOf('\x1f', from);
-    row[name] = text.slice(from, to);
+    const part = text.slice(from, to);
     from = to + 1;
-  }
-  row.key = text.slice(from);
-  return row;
+    return part;
+  };
+  const [offset, sequence] = [Number(next()), Number(next())];
+  const [id, op, syncedAt, runId, json] = [next(), next(), next(), next(), next()];
+  const record = {
+    offset,
+    sequence,
+    id,
+    stream,
+    op: op as OutgoingRecord['op'],
+    key: text.slice(from),
+    json,
+    syncedAt,
+    runId,
+  };
+  return runId.startsWith(erasureRun) ? { ...record, isErasure: true } : record;
 }
 
 export function outgoing(row: Row, stream: string): StoredRecord {

@@ -2,6 +2,7 @@ import type * as LiquidModule from 'liquidjs';
 import type { OutgoingRecord } from '../destination.js';
 import {
   evaluate,
+  filtersAlone,
   liquidModule,
   type ParsedTemplate,
   parseTemplate,
@@ -134,7 +135,12 @@ function compileTyped(text: string): Compiled {
   if (!isAlone || output === undefined) return compileText(text, plainText);
   const columns = columnsOf(text, typed);
   const names = columns.map(({ name }) => name);
-  const value = (row: TemplateRow) => evaluate(output, row.scope(names));
+  const filtered = filtersAlone(output);
+  const [name = ''] = names;
+  const value =
+    filtered === undefined
+      ? (row: TemplateRow) => evaluate(output, row.scope(names))
+      : (row: TemplateRow) => filtered(row.value(name));
   return { columns, value, json: (row) => jsonOf(value(row)) };
 }
 

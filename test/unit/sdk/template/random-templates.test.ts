@@ -155,6 +155,32 @@ test('a template without faults fills in any row, or sets it aside', () => {
   expect(rendered).toBeGreaterThan(300);
 });
 
+test('filters of a column alone make what they make of a member, which the engine evaluates', () => {
+  const literal = fc.constantFrom('"text"', "'5'", '"%Y"', '7', '-1.5', '2');
+  const literalFilter = fc
+    .tuple(fc.constantFrom(...templateFilters.keys()), fc.array(literal, { maxLength: 2 }))
+    .map(([name, args]) => `| ${name}${args.length > 0 ? `: ${args.join(', ')}` : ''}`);
+  const made = (template: string, members: string) => {
+    try {
+      return new BodyTemplate(template).json(rowOf(members));
+    } catch (error) {
+      if (error instanceof TemplateFailure) return error;
+      throw error;
+    }
+  };
+  let compared = 0;
+  fc.assert(
+    fc.property(json, fc.array(literalFilter, { minLength: 1, maxLength: 3 }), (value, filters) => {
+      const [alone, member] = ['a', 'm.a'].map((name) => `{{ ${name} ${filters.join(' ')} }}`) as [string, string];
+      if (templateFaults(alone).length > 0) return;
+      compared += 1;
+      expect(made(alone, `{"a":${value}}`)).toEqual(made(member, `{"m":{"a":${value}}}`));
+    }),
+    { numRuns: 1000 },
+  );
+  expect(compared).toBeGreaterThan(100);
+});
+
 test('any text either has a fault with its place, or is a template that renders', () => {
   const anyText = fc.array(
     fc.oneof(fc.constantFrom('{{', '}}', '{%', '%}', '|', ':', '"', ' if ', ' raw ', 'a', '.', '[', '-'), fc.string()),
