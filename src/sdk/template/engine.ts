@@ -132,7 +132,7 @@ export function evaluate(output: LiquidModule.Output, scope: object): TemplateVa
 }
 
 /**
- * What a placeholder makes of its column, if its filters have only literals as arguments: without the engine's evaluation, which takes
+ * The value of a placeholder that has one column, if its filters have only literals as arguments: without the engine's evaluation, which takes
  * several times as long. Undefined for any other placeholder.
  * @returns a function that throws {@link TemplateFailure}
  */

@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Strike, strikePreload, strikeVariables } from '../../fault/strike.js';
+import { seed } from '../../fixtures/seed.js';
 import { ended, Workspace } from '../../fixtures/workspace.js';
 import { type People, type Person, Population } from '../ledger/days.js';
 import { PeopleApi, type Trouble } from './people-api.js';
@@ -110,17 +111,17 @@ const lastSteps: readonly Strike[] = [
 const events = ['push', 'trouble', 'kill', 'step', 'outage', 'poison', 'template', 'hide', 'forget', 'later'] as const;
 
 const count = Number(process.env.CDSYNC_TEST_SERIES ?? 2);
-const seeds = Array.from({ length: count }, (_, index) => index + 1);
+const seeds = Array.from({ length: count }, (_, index) => seed + index);
 
 describe('a series of runs to an API', () => {
   it.each(seeds)(
     'leaves there the rows of the stream, never an older row after a newer, and nothing that was erased or hidden (seed %i)',
-    async (seed) => {
-      const job = `series${seed}`;
-      const population = new Population(seed, 40);
+    async (from) => {
+      const job = `series${from}`;
+      const population = new Population(from, 40);
       const { dice } = population;
       const versions = new Versions();
-      let shape: Shape = { isBatch: seed % 2 === 0, isHidden: false, template: 1 };
+      let shape: Shape = { isBatch: from % 2 === 0, isHidden: false, template: 1 };
       const said: string[] = [];
       for (let number = 1; number <= 12; number += 1) {
         const event = number === 1 ? 'push' : dice.pick(events);

@@ -155,7 +155,7 @@ test('a template without faults fills in any row, or sets it aside', () => {
   expect(rendered).toBeGreaterThan(300);
 });
 
-test('filters of a column alone make what they make of a member, which the engine evaluates', () => {
+test('filters of a column alone have the results of those of a member, which the engine evaluates', () => {
   const literal = fc.constantFrom('"text"', "'5'", '"%Y"', '7', '-1.5', '2');
   const literalFilter = fc
     .tuple(fc.constantFrom(...templateFilters.keys()), fc.array(literal, { maxLength: 2 }))
