@@ -33,7 +33,7 @@ import {
 } from './file-state.js';
 import { type FileWork, noRows, planFiles } from './plan-files.js';
 import { filesOwed, removeOld, removeOwed } from './removals.js';
-import { assertNameFree, assertOldName } from './taken-names.js';
+import { assertNameFree, assertOldName, thrownFor } from './taken-names.js';
 
 const ops: readonly FileOp[] = ['inserted', 'updated', 'deleted'];
 
@@ -329,7 +329,7 @@ export class FileDelivery {
       file.is_tried = true;
       if (!isTried) await note();
       const known = (await readExportState(this.#kept)).files;
-      const { companions, isReadBack } = await place.handOver({
+      const handOver = place.handOver({
         ...{
           file,
           path: join(plannedFolder(this.#kept), file.local),
@@ -350,6 +350,9 @@ export class FileDelivery {
           await note();
         },
       });
+      const { companions, isReadBack } = await handOver.catch((error) =>
+        thrownFor(this.#kept, { ...plan, files }, error),
+      );
       file.is_sent = true;
       const { name, bytes, sha256, rows } = file;
       const handed = { name, bytes, sha256, rows, number: plan.number, at: plan.at, companions: [...companions] };

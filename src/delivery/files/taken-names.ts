@@ -1,9 +1,10 @@
+import { rm } from 'node:fs/promises';
 import type { DestinationConfig } from '../../config/destination-config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/suggestions.js';
 import type { JobLayout } from '../../storage/layout.js';
 import type { DeliveryRequest } from '../delivery.js';
-import { readExportState } from './file-state.js';
+import { type FilePlan, plannedFolder, readExportState, writeExportState } from './file-state.js';
 
 /** The names that a stream's files have, or will have. */
 async function namesOf(layout: JobLayout, destination: string, stream: string): Promise<string[]> {
@@ -28,6 +29,23 @@ export async function assertNameFree(
       hint: 'give each stream other names: add {{ stream }} to `file`',
     });
   }
+}
+
+/**
+ * Throws the error of a hand-over. A plan whose name others have is dropped, if no byte of it can be at the place: the next one may
+ * have another name, and an old name that was asked for keeps nothing from later files.
+ */
+export async function thrownFor(kept: string, plan: FilePlan, error: unknown): Promise<never> {
+  if (!(error instanceof CdsyncError && error.code === 'file_exists')) throw error;
+  const isNowhere = plan.former.length === 0 && plan.files?.every((file) => !file.is_tried && !file.is_sent);
+  if (!isNowhere)
+    throw new CdsyncError(error.message, {
+      ...{ code: 'file_exists', stream: error.stream, destination: error.destination },
+      hint: 'move it away, or allow it with `overwrite: true`; the place may have a part of this delivery, so that it keeps its name',
+    });
+  await writeExportState(kept, { ...(await readExportState(kept)), plan: null });
+  await rm(plannedFolder(kept), { recursive: true, force: true });
+  throw error;
 }
 
 /** @throws {CdsyncError} `file_unknown` if no stream of the destination has written a file of this name */

@@ -132,8 +132,8 @@ export function evaluate(output: LiquidModule.Output, scope: object): TemplateVa
 }
 
 /**
- * The value of a placeholder that has one column, if its filters have only literals as arguments: without the engine's evaluation, which takes
- * several times as long. Undefined for any other placeholder.
+ * The value of a placeholder that has one column, if its filters have only literals as arguments: without the evaluation of the engine,
+ * which takes several times as long. Undefined for any other placeholder.
  * @returns a function that throws {@link TemplateFailure}
  */
 export function filtersAlone({

@@ -137,6 +137,45 @@ describe('files that a partner takes', () => {
     expect((await place.deliver({ file: 'list.csv' })).error?.code).toBe('file_exists');
   });
 
+  it.each([
+    ['another name that the configuration gives it since', { file: 'other.csv' }],
+    ['its own name, once that is free', { file: 'list.csv' }],
+  ])('hands over a file whose name others had under %s', async (_, options) => {
+    await place.stream.commit([insert('a', 1)]);
+    const other = join(place.place, 'list.csv');
+    await writeFile(other, 'of another writer');
+    expect((await place.deliver({ file: 'list.csv' })).error?.code).toBe('file_exists');
+    if (options.file === 'list.csv') await rm(other);
+    await place.stream.commit([insert('b', 1)]);
+    expect(await place.deliver(options)).toMatchObject({ status: 'ok', files: [options.file] });
+    expect((await place.files())[options.file]).toBe('id,n\na,1\nb,1\n');
+  });
+
+  it('does not keep later files back for an old name that others have now', async () => {
+    await place.stream.commit([insert('a', 1)]);
+    await place.deliver();
+    await writeFile(join(place.place, 'members_0001.csv'), 'of another writer');
+    const again = { full: true, file: 'members_0001.csv' };
+    expect((await place.deliver({}, again)).error?.code).toBe('file_exists');
+    await place.stream.commit([insert('b', 1)]);
+    expect(await place.deliver()).toMatchObject({ status: 'ok', files: ['members_0002.csv'] });
+    expect(await place.files()).toEqual({
+      'members_0001.csv': 'of another writer',
+      'members_0002.csv': 'id,n\na,1\nb,1\n',
+    });
+  });
+
+  it('keeps the name of a part, if an earlier part is there already, and says so', async () => {
+    const options = { file: '{{ sequence }}_{{ part }}.csv', split: { rows: 1 } };
+    await place.stream.commit([insert('a', 1), insert('b', 1)]);
+    await writeFile(join(place.place, '1_2.csv'), 'of another writer');
+    const { error } = await place.deliver(options);
+    expect([error?.code, error?.hint]).toEqual(['file_exists', expect.stringContaining('it keeps its name')]);
+    await rm(join(place.place, '1_2.csv'));
+    expect((await place.deliver({ ...options, file: 'x{{ part }}.csv' })).status).toBe('ok');
+    expect(Object.keys(await place.files())).toEqual(['1_1.csv', '1_2.csv']);
+  });
+
   it('removes files with a forgotten person, writes the list without it, and forgets its key in changes', async () => {
     await place.stream.commit([insert('anna', 1), insert('bert', 2)]);
     await place.deliver();
