@@ -217,7 +217,7 @@ function isSuspiciouslyEmpty({ config, previous, reader }: ComparisonTask, { dif
 /** A snapshot without rows is one file without rows, so that a glob over its folder still shows the columns. */
 async function emptySnapshot(
   { store, folder, context }: ComparisonTask,
-  { columns }: ReadResult,
+  { columns }: Pick<DiffTask, 'columns'>,
 ): Promise<ParquetFile[]> {
   const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
   const { compression } = context.job.parquet;
@@ -290,37 +290,17 @@ async function confirmByKey(
   return { compared, kept, isCopied: copies !== undefined };
 }
 
-/**
- * Compares a reading with the stream's last snapshot, and writes the changes. It confirms absent keys, unless all are absent: then
- * it requests none, and the guards hold the stream.
- * @throws {CdsyncError} `unbalanced`
- * @throws {ReadingInvalidated}
- */
-export async function compareStream(context: CompareContext, input: CompareTask): Promise<ComparedStream> {
-  const { config, reader, store, run } = input;
-  const previous = input.before.streams.get(config.name);
-  const folder = context.layout.streamRun(run.runId, config.name);
-  const task: ComparisonTask = { ...input, context, previous, folder };
-  const first = await compare(task);
-  const isEmpty = isSuspiciouslyEmpty(task, first);
-  const { compared, kept, isCopied } = isEmpty
-    ? { compared: first, kept: [], isCopied: false }
-    : await confirm(task, first);
-  const { read, discarded, discardedValues, unified, difference, diffed, forgotten } = compared;
-  const rejects = await shownKeys(store.session, await readRejects(read.rejects), diffed);
-  const tables = workTables(config.name);
+/** The files of the new snapshot, whole or added to those of the last one, and what the commit needs to apply the difference. */
+async function applyTask(task: ComparisonTask, { unified, difference, diffed }: Compared): Promise<ApplyTask> {
+  const { context, store, folder, previous, run, config } = task;
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
-  const grown = await writeSnapshotFiles(store, growing, tables);
-  const copies = countDuplicates(read, unified) + read.unchangedRows.records - difference.cached;
-  // Records that cdsync itself has read twice are not records that the service returned twice.
-  const ofPasses = (reader.passes ?? []).reduce((sum, { records, added }) => sum + Math.max(0, records - added), 0);
-  const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined && grown.again === undefined;
-  const files = isEmptyWhole ? await emptySnapshot(task, read) : grown.files;
-  const apply: ApplyTask = {
+  const grown = await writeSnapshotFiles(store, growing, workTables(config.name));
+  const hasFile = grown.files.length > 0 || grown.addition !== undefined || grown.again !== undefined;
+  return {
     ...diffed,
     ...grown,
-    files,
+    files: hasFile ? grown.files : await emptySnapshot(task, diffed),
     difference,
     rows: difference.rows,
     changesPath: join(folder, 'changes.parquet'),
@@ -328,12 +308,26 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     runId: run.runId,
     syncedAt: laterThan(previous?.synced_at, run.startedAt),
   };
-  const commit: StreamCommit = {
+}
+
+/** Records that the service returned more than once, without those that cdsync itself read again. */
+function countRepeated({ reader }: ComparisonTask, { read, unified, difference }: Compared): number {
+  const copies = countDuplicates(read, unified) + read.unchangedRows.records - difference.cached;
+  const ofPasses = (reader.passes ?? []).reduce((sum, { records, added }) => sum + Math.max(0, records - added), 0);
+  return Math.max(0, copies - ofPasses);
+}
+
+/** The commit without its changes. */
+async function commitOf(task: ComparisonTask, compared: Compared): Promise<StreamCommit> {
+  const { config, reader, store, definition } = task;
+  const { read, discarded, discardedValues, unified, diffed, forgotten } = compared;
+  const rejects = await shownKeys(store.session, await readRejects(read.rejects), diffed);
+  return {
     source: config.source,
-    task: apply,
-    tables,
+    task: await applyTask(task, compared),
+    tables: workTables(config.name),
     changes: [],
-    duplicates: Math.max(0, copies - ofPasses),
+    duplicates: countRepeated(task, compared),
     maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
     discarded,
     discardedValues,
@@ -342,13 +336,32 @@ export async function compareStream(context: CompareContext, input: CompareTask)
     forgotten: unified.forgotten,
     covered: reader.covered,
     reading: reader.reading,
-    definition: task.definition,
+    definition,
     known: cacheUpdateOf(task, read),
   };
+}
+
+/**
+ * Compares a reading with the stream's last snapshot, and writes the changes. It confirms absent keys, unless all are absent: then
+ * it requests none, and the guards hold the stream.
+ * @throws {CdsyncError} `unbalanced`
+ * @throws {ReadingInvalidated}
+ */
+export async function compareStream(context: CompareContext, input: CompareTask): Promise<ComparedStream> {
+  const { config, store, run } = input;
+  const previous = input.before.streams.get(config.name);
+  const folder = context.layout.streamRun(run.runId, config.name);
+  const task: ComparisonTask = { ...input, context, previous, folder };
+  const first = await compare(task);
+  const { compared, kept, isCopied } = isSuspiciouslyEmpty(task, first)
+    ? { compared: first, kept: [], isCopied: false }
+    : await confirm(task, first);
+  const { read } = compared;
+  const commit = await commitOf(task, compared);
   if (!isChanged(commit)) return { commit, read, kept: kept.length };
-  const changes = await writeChanges(store, apply, tables, isCopied);
+  const changes = await writeChanges(store, commit.task, commit.tables, isCopied);
   // Only the page about the run needs it.
-  const changed = await changedValues(store, apply, changes, tables).catch(() => undefined);
+  const changed = await changedValues(store, commit.task, changes, commit.tables).catch(() => undefined);
   return { commit: { ...commit, changes }, read, kept: kept.length, changedValues: changed };
 }
 
