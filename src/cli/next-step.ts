@@ -29,7 +29,7 @@ function nextForError({ errorCode: error = '', command }: Ending): string | unde
   if (command === 'query' && ofQueries.has(error)) return 'correct the SQL; the tables: cdsync query "show tables"';
   // A run of another file is meant, not a new one.
   if (error === 'config_not_found' && command !== undefined && ofRuns.has(command))
-    return `name the configuration file first: cdsync ${command} FILE …`;
+    return `name the configuration file as the first argument: cdsync ${command} --help`;
   if (error !== 'usage') return errorType(error).next;
   return `see: cdsync ${command === undefined ? '' : `${command} `}--help`;
 }

@@ -349,8 +349,11 @@ async function lastStatement(
   // Before anything is prepared: a table function may act as soon as it is bound.
   const called = isConfined ? calledFunction(sql, await refusedFunctions(connection)) : undefined;
   if (called !== undefined) throw notAllowedError(called);
-  const statements = await connection.extractStatements(sql);
-  if (statements.count === 0) throw new CdsyncError('the SQL has no statement', { code: 'sql_failed' });
+  const statements = await connection.extractStatements(sql).catch((error: unknown) => {
+    // All that the driver says if there is no statement.
+    if (!(error instanceof Error) || error.message !== 'Error in native callback') throw error;
+    throw new CdsyncError('the SQL has no statement', { code: 'sql_failed', kind: 'configuration', cause: error });
+  });
   let unseen: CdsyncError | undefined;
   for (let at = 0; ; at += 1) {
     const statement = await statements.prepare(at);
@@ -368,6 +371,7 @@ async function lastStatement(
 function severalQueries(number: number, count: number): CdsyncError {
   return new CdsyncError(`statement ${number} of ${count} is a query too, and only the rows of the last are shown`, {
     code: 'sql_failed',
+    kind: 'configuration',
     hint: 'run one query at a time; statements before it may prepare it: SET VARIABLE, CREATE TEMP TABLE, CREATE MACRO',
   });
 }

@@ -16,6 +16,7 @@ const good = sql('good', 'select id from members');
 /** Queries that cannot be run, with the message about each. */
 const wrong: [string, ReturnType<typeof sql>, string, string | null][] = [
   ['is no SQL', sql('bad', 'selec id from members'), 'the query of stream "bad" is not a SELECT', null],
+  ['has no statement', sql('bad', '-- members'), 'the query of stream "bad" is not a SELECT: no statement', null],
   [
     'reads a table that no one gives',
     sql('bad', 'select id from memberz'),

@@ -58,18 +58,17 @@ export function tablesIn(statements: readonly unknown[]): Set<string> {
 export async function parsedQuery(session: Session, stream: string, query: string): Promise<unknown[]> {
   const [row] = await session.rows(`SELECT json_serialize_sql(${sqlText(query)})::VARCHAR AS tree`);
   const tree = JSON.parse(String(row?.tree)) as { error: boolean; error_message?: string; statements?: unknown[] };
-  if (tree.error || tree.statements?.length !== 1) {
-    throw new CdsyncError(
-      `the query of stream "${stream}" is not a SELECT: ${tree.error_message ?? 'more than one statement'}`,
-      {
-        code: 'sql_failed',
-        kind: 'configuration',
-        stream,
-        hint: 'one SELECT over the names of streams and local files',
-      },
-    );
+  const { error, error_message: message, statements = [] } = tree;
+  if (error || statements.length !== 1) {
+    const count = statements.length === 0 ? 'no statement' : 'more than one statement';
+    throw new CdsyncError(`the query of stream "${stream}" is not a SELECT: ${message ?? count}`, {
+      code: 'sql_failed',
+      kind: 'configuration',
+      stream,
+      hint: 'one SELECT over the names of streams and local files',
+    });
   }
-  return tree.statements;
+  return statements;
 }
 
 function collectNamed(node: unknown, found: Set<string>): void {

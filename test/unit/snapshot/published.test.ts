@@ -48,9 +48,14 @@ describe.each([true, false])('several statements, with allowFiles %s', (allowFil
     const open = await openPublished(snapshots.layout, { ...limits, allowFiles });
     await expect(rowsOf(open, sql)).rejects.toMatchObject({
       code: 'sql_failed',
+      kind: 'configuration',
       message: expect.stringMatching(/^statement \d of \d is a query too, and only the rows of the last are shown$/),
     });
-    await expect(rowsOf(open, '-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });
+    for (const empty of ['-- nothing', ';', ' '])
+      await expect(rowsOf(open, empty)).rejects.toMatchObject({
+        message: 'the SQL has no statement',
+        kind: 'configuration',
+      });
     expect(await rowsOf(open, 'create temp table one as select 1 as n; from one;')).toEqual([{ n: 1 }]);
     open.close();
   });
