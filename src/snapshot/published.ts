@@ -349,11 +349,7 @@ async function lastStatement(
   // Before anything is prepared: a table function may act as soon as it is bound.
   const called = isConfined ? calledFunction(sql, await refusedFunctions(connection)) : undefined;
   if (called !== undefined) throw notAllowedError(called);
-  const statements = await connection.extractStatements(sql).catch((error: unknown) => {
-    // All that the driver says if there is no statement.
-    if (!(error instanceof Error) || error.message !== 'Error in native callback') throw error;
-    throw new CdsyncError('the SQL has no statement', { code: 'sql_failed', kind: 'configuration', cause: error });
-  });
+  const statements = await connection.extractStatements(sql);
   let unseen: CdsyncError | undefined;
   for (let at = 0; ; at += 1) {
     const statement = await statements.prepare(at);

@@ -290,7 +290,7 @@ async function confirmByKey(
   return { compared, kept, isCopied: copies !== undefined };
 }
 
-/** The files of the new snapshot, whole or added to those of the last one, and what the commit needs to apply the difference. */
+/** The task that applies a difference; it writes the files of the new snapshot. */
 async function applyTask(task: ComparisonTask, { unified, difference, diffed }: Compared): Promise<ApplyTask> {
   const { context, store, folder, previous, run, config } = task;
   const { compression } = context.job.parquet;

@@ -69,6 +69,8 @@ export function ownQueryError(thrown: unknown, sql: string, showsValues: boolean
   if (error.code !== 'sql_failed') return error;
   const { cause } = error;
   const { message, line } = parted(duckdbMessage(cause));
+  // All that the driver says.
+  if (message === 'Error in native callback') return reworded(error, 'the SQL has no statement', { hint, cause });
   // The general form leaves out messages about values, and says so.
   const [, hidden] = /^DuckDB refused the query( \(.*\))$/.exec(error.message) ?? [];
   const isShown = hidden === undefined || showsValues || quotesOwnLiteral(message, sql);
