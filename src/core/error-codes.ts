@@ -191,7 +191,7 @@ const errorCodes = {
   too_many_files: { next: 'raise the limit of open files (ulimit -n), then: cdsync run' },
   storage_permission: { next: 'give this user the rights that the message names, then: cdsync check' },
   storage_unsuitable: { next: 'set `storage` to a folder of a local disk, then: cdsync check' },
-  storage_link: { next: 'remove the link that the message names, then: cdsync check' },
+  storage_link: { next: 'remove the file that the message names, then: cdsync check' },
   storage_owner: { next: 'run as the owner of the storage folder, or set another `storage`, then: cdsync check' },
   storage_altered: { resumable: false, next: 'find out who can write the storage folder' },
   storage_newer: { next: 'update cdsync, then: cdsync status' },

@@ -99,6 +99,14 @@ export function foreignCache(folder: string, place: string): CdsyncError {
   });
 }
 
+/** Of a manifest that cannot be read; the bucket has every state that was uploaded. */
+export function damagedCache(folder: string, manifest: string): CdsyncError {
+  return new CdsyncError(`${manifest} is damaged: it says which state of the bucket ${folder} has`, {
+    code: 'state_unreadable',
+    hint: 'nothing was changed. Remove both: the next command downloads its files from the bucket again; of a run that could not upload everything, the records are read again',
+  });
+}
+
 export function bucketForgot(place: string): CdsyncError {
   return new CdsyncError(`${place} has an older state than this machine has seen there, or none`, {
     code: 'bucket_older',

@@ -3,7 +3,14 @@ import { lstat, mkdir, readdir, readlink, rename, rm, rmdir, symlink, utimes } f
 import { dirname, join, relative } from 'node:path';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { readStateIfUsable, setMode, sha256OfFile, temporaryName, writeStateFile } from '../core/durable.js';
+import {
+  readStateIfUsable,
+  setMode,
+  sha256OfFile,
+  statOrUndefined,
+  temporaryName,
+  writeStateFile,
+} from '../core/durable.js';
 import { currentProcess, isOwnerAlive } from '../storage/job-lock.js';
 import { folderMode } from '../storage/storage.js';
 import type { Blocks } from './blocks.js';
@@ -67,18 +74,21 @@ export class LocalCache {
   #manifest: CacheManifest;
   /** Whether it was used before. */
   readonly hasManifest: boolean;
+  /** The path of its manifest, if that is there and cannot be read: then the state of the folder is not known. */
+  readonly damaged: string | undefined;
 
   private constructor(
     folder: string,
     paths: { manifest: string; lock: string },
-    manifest: CacheManifest,
-    hasManifest: boolean,
+    manifest: CacheManifest | undefined,
+    { place, isThere }: { readonly place: string; readonly isThere: boolean },
   ) {
     this.folder = folder;
     this.#manifestPath = paths.manifest;
     this.#lockPath = paths.lock;
-    this.#manifest = manifest;
-    this.hasManifest = hasManifest;
+    this.#manifest = manifest ?? emptyManifest(place);
+    this.hasManifest = manifest !== undefined;
+    this.damaged = manifest === undefined && isThere ? paths.manifest : undefined;
   }
 
   /** @param place the job's folder in the bucket, as messages name it */
@@ -87,7 +97,8 @@ export class LocalCache {
     await mkdir(own, { recursive: true, mode: 0o700 });
     const paths = { manifest: join(own, `${job}.json`), lock: join(own, `${job}.lock`) };
     const found = await readStateIfUsable(paths.manifest, manifestSchema);
-    return new LocalCache(join(cache, job), paths, found ?? emptyManifest(place), found !== undefined);
+    const isThere = found !== undefined || (await statOrUndefined(paths.manifest)) !== undefined;
+    return new LocalCache(join(cache, job), paths, found, { place, isThere });
   }
 
   get manifest(): CacheManifest {

@@ -4,7 +4,16 @@ import type { BucketOptions } from '../config/config.js';
 import { sleep } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
 import { type S3Store, s3Library } from '../sdk/index.js';
-import { bucketError, bucketForgot, busy, cacheInvalid, clockOff, foreignCache, withoutConditions } from './errors.js';
+import {
+  bucketError,
+  bucketForgot,
+  busy,
+  cacheInvalid,
+  clockOff,
+  damagedCache,
+  foreignCache,
+  withoutConditions,
+} from './errors.js';
 import { describeOwner, JobLease, readLease, type VersionedObject } from './job-lease.js';
 import { LocalCache } from './local-cache.js';
 import { ObjectStore, withRetry } from './objects.js';
@@ -135,6 +144,7 @@ async function assertMatch({ cache, place }: Opened, state: State | undefined, w
   const { manifest } = cache;
   if (!cache.hasManifest || manifest.place !== place) {
     const { files } = await cache.files();
+    if (files.length > 0 && cache.damaged !== undefined) throw damagedCache(cache.folder, cache.damaged);
     // A folder of a job that moves into an empty bucket is welcome.
     const moves = !cache.hasManifest && isEmptyJob(state, work);
     if (files.length > 0 && !moves) throw foreignCache(cache.folder, place);

@@ -180,12 +180,19 @@ export function choice<const V extends readonly [string, ...string[]]>(values: V
   return option(z.enum(values), info);
 }
 
-/** Milliseconds, written with their unit: `90s`, `12h`. */
+/** A century. Dates cannot name the times before much longer durations. */
+const maxDurationMs = 36_525 * 86_400_000;
+
+function durationMs(written: string): number {
+  return Math.min(parseDurationMs(written) ?? 0, maxDurationMs);
+}
+
+/** Milliseconds, written with their unit: `90s`, `12h`. At most a century. */
 export function duration(info: OptionInfo) {
   const schema = z
     .string()
     .regex(/^\d+(\.\d+)?\s*(ms|s|m|h|d|w)$/)
-    .transform((written) => parseDurationMs(written) ?? 0);
+    .transform(durationMs);
   return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...info });
 }
 
@@ -194,7 +201,7 @@ export function durationOrNever(info: OptionInfo) {
   const schema = z
     .string()
     .regex(/^(never|\d+(\.\d+)?\s*(ms|s|m|h|d|w))$/)
-    .transform((written) => (written === 'never' ? ('never' as const) : (parseDurationMs(written) ?? 0)));
+    .transform((written) => (written === 'never' ? ('never' as const) : durationMs(written)));
   return option(schema, { allowed: 'never, or a duration: a number and ms, s, m, h, d or w, such as 12h', ...info });
 }
 

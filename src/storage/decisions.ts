@@ -244,6 +244,7 @@ export async function recordDecisions(
 /** A delivery may append beside a run: both hold the log for some milliseconds. */
 async function withLogLock<T>(layout: JobLayout, work: () => Promise<T>): Promise<T> {
   const path = layout.decisionsLock;
+  let seen: { readonly lock: string; readonly since: number } | undefined;
   for (;;) {
     const handle = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
@@ -257,10 +258,12 @@ async function withLogLock<T>(layout: JobLayout, work: () => Promise<T>): Promis
         await rm(path, { force: true });
       }
     }
-    const age = await stat(path).then(
-      ({ mtimeMs }) => Date.now() - mtimeMs,
-      () => 0,
-    );
+    const found = await stat(path).catch(() => undefined);
+    const now = performance.now();
+    const lock = `${found?.ino} ${found?.mtimeMs}`;
+    if (lock !== seen?.lock) seen = { lock, since: now };
+    // If the clock was set back, the lock is of the future: then it is as old as this process has seen it.
+    const age = found === undefined ? 0 : Math.max(Date.now() - found.mtimeMs, now - seen.since);
     // Its process was killed.
     if (age > lockPatienceMs) await rm(path, { force: true });
     else await sleep(lockPauseMs);

@@ -17,7 +17,7 @@ import type { JobLayout } from './layout.js';
 /**
  * Rejects links and special files that cdsync did not make in the folder of a job. Call it before the first file is opened.
  * @param isReader the command writes nothing: another user's files, and folders that may not be read, are no matter
- * @throws {CdsyncError} `storage_link` for a link, a pipe, a socket or a device; `storage_owner` for a file in `.cdsync` that
+ * @throws {CdsyncError} `storage_link` for a link, a pipe, a socket, a device, or a folder in place of a file; `storage_owner` for a file in `.cdsync` that
  * belongs neither to this user nor to root
  */
 export async function assertNoUntrustedLinks(layout: JobLayout, { isReader = false } = {}): Promise<void> {
@@ -34,6 +34,9 @@ export async function assertNoUntrustedLinks(layout: JobLayout, { isReader = fal
   }
 }
 
+/** Names of our files. No folder of ours has one: a folder there could be neither read nor replaced. */
+const ofFiles = /\.(json|jsonl|duckdb|parquet|html|bin)$/;
+
 /** A file and, if it is a folder, all below it. */
 async function check(layout: JobLayout, path: string, owners: ReadonlySet<number> | undefined): Promise<void> {
   const stats = await statsOf(path);
@@ -41,7 +44,7 @@ async function check(layout: JobLayout, path: string, owners: ReadonlySet<number
   if (owners !== undefined && !owners.has(stats.uid)) throw foreign(layout, path, stats.uid);
   if (stats.isFile()) return;
   if (stats.isSymbolicLink() && isCurrent(layout, path)) return checkOwnLink(layout, path);
-  if (!stats.isDirectory()) throw untrustedLink(layout, path, stats);
+  if (!stats.isDirectory() || ofFiles.test(path)) throw untrustedLink(layout, path, stats);
   const names = await readdir(path).catch(goneAs([]));
   await Promise.all(names.map((name) => check(layout, join(path, name), owners)));
 }
@@ -54,6 +57,7 @@ function isCurrent(layout: JobLayout, path: string): boolean {
 /** Our own links point to something beside or below them. */
 async function checkOwnLink(layout: JobLayout, path: string): Promise<void> {
   const stats = await statsOf(path);
+  if (stats?.isDirectory() === true) throw untrustedLink(layout, path, stats);
   if (stats?.isSymbolicLink() !== true) return;
   const target = await readlink(path).catch(goneAs('.'));
   if (isAbsolute(target) || target.split('/').includes('..')) throw untrustedLink(layout, path, stats);
@@ -97,8 +101,14 @@ function nameOf(layout: JobLayout, path: string): string {
   return relative(dirname(layout.folder), path);
 }
 
+function kindOf(stats: Stats): string {
+  if (stats.isSymbolicLink()) return 'a link';
+  if (stats.isDirectory()) return 'a folder';
+  return stats.isFile() ? 'a file' : 'a pipe, a socket or a device';
+}
+
 function untrustedLink(layout: JobLayout, path: string, stats: Stats): CdsyncError {
-  const kind = stats.isSymbolicLink() ? 'a link' : stats.isFile() ? 'a file' : 'a pipe, a socket or a device';
+  const kind = kindOf(stats);
   return new CdsyncError(`${nameOf(layout, path)} is ${kind}; cdsync keeps its own files there, and follows no links`, {
     code: 'storage_link',
     hint:

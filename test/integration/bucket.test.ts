@@ -236,6 +236,12 @@ describe('a run with a bucket', () => {
     const { report } = await all.run('a');
     expect(report.error).toMatchObject({ code: 'state_unreadable' });
     expect(report.error?.message).toContain(`s3://${bucketName}/${prefix}/nightly/state.json`);
+    // Without its note, nothing says that the folder has only a part of the job: it does not move into the empty bucket.
+    await bucket.remove(prefix, 'state.json');
+    await writeFile(join(all.cache('a'), '../.bucket/nightly.json'), 'torn');
+    const lost = (await all.run('a')).report.error;
+    expect(lost).toMatchObject({ code: 'state_unreadable' });
+    expect(lost?.message).toContain('.bucket/nightly.json is damaged');
   });
 
   it('accepts a stale cache, and downloads again the files that differ', async () => {

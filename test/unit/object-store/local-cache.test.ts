@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtemp, readdir, readlink, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -38,4 +38,14 @@ describe('the lock of a cache', () => {
     expect(await cache.lock()).toBeUndefined();
     expect(execFileSync('ls', ['-A', join(root, '.bucket')], { encoding: 'utf8' })).toBe('nightly.lock\n');
   });
+});
+
+it('a manifest that cannot be read is damaged; a missing one is not', async () => {
+  expect(cache).toMatchObject({ hasManifest: false, damaged: undefined });
+  await cache.resetTo('s3://crm/nightly');
+  expect(await LocalCache.open(root, 'nightly', 's3://crm/nightly')).toMatchObject({ hasManifest: true });
+  const path = join(root, '.bucket', 'nightly.json');
+  await writeFile(path, (await readFile(path, 'utf8')).replace('nightly', 'nightlY'));
+  const damaged = await LocalCache.open(root, 'nightly', 's3://crm/nightly');
+  expect(damaged).toMatchObject({ hasManifest: false, damaged: path });
 });

@@ -1,7 +1,7 @@
-import { appendFile, mkdir, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DecisionLog, recordDecisions } from '../../../src/storage/decisions.js';
 import { addErasure } from '../../../src/storage/erasures.js';
 import { JobLayout } from '../../../src/storage/layout.js';
@@ -11,6 +11,7 @@ beforeEach(async () => {
   layout = new JobLayout(await mkdtemp(join(tmpdir(), 'cdsync-decisions-')), 'job');
   await mkdir(layout.locks, { recursive: true });
 });
+afterEach(() => vi.restoreAllMocks());
 
 const forget = (keys: readonly string[], more: object = {}) =>
   recordDecisions(layout, 1_000, (hash) => [
@@ -44,6 +45,19 @@ describe('the log of decisions', () => {
     expect(await left('members')).toEqual(['b', 'c']);
     await forget(['a']);
     expect(await left('members')).toEqual(['a', 'b', 'c']);
+  });
+
+  it('is not blocked for ever by the lock of a killed process, whose clock was ahead', {
+    timeout: 30_000,
+  }, async () => {
+    // Ten seconds pass in a tenth of one.
+    const began = Date.now();
+    vi.spyOn(performance, 'now').mockImplementation(() => 100 * (Date.now() - began));
+    await writeFile(layout.decisionsLock, '');
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    await utimes(layout.decisionsLock, tomorrow, tomorrow);
+    await forget(['a']);
+    expect((await DecisionLog.read(layout)).decisions).toHaveLength(1);
   });
 
   it('is reported if any line or byte of it is lost, altered, moved or repeated', async () => {

@@ -38,6 +38,23 @@ async function outsideIsAsBefore(): Promise<void> {
 
 const run = 'r20261101T000000Z-0000';
 
+describe('a folder in place of', () => {
+  it.each<[string, (l: JobLayout) => string]>([
+    ['the published file', (l) => l.link],
+    ['a file that is published', (l) => l.published(1)],
+    ['the store', (l) => l.store],
+    ['a feed', (l) => l.feed('members')],
+    ['a manifest', (l) => l.manifest('members')],
+    ['a report', (l) => l.report(run)],
+  ])('%s is refused by its name', async (_, of) => {
+    await mkdir(of(layout), { recursive: true });
+    await expect(assertNoUntrustedLinks(layout)).rejects.toMatchObject({
+      code: 'storage_link',
+      message: expect.stringMatching(/^nightly\/.* is a folder; /),
+    });
+  });
+});
+
 describe('a link in place of', () => {
   const folders: [string, (l: JobLayout) => string][] = [
     ['the folder of the job', (l) => l.folder],
