@@ -42,6 +42,11 @@ export function postgresDialect(schema: string): SqlDialect {
     literal: sqlText,
     moment: (iso) => `${sqlText(iso)}::timestamptz`,
     canonical,
+    // A person may have given a column a collation for which small and capital letters are the same.
+    differs: (one, other, kind) => {
+      const [left, right] = kind?.kind === 'text' ? [`${one} COLLATE "C"`, `${other} COLLATE "C"`] : [one, other];
+      return `${left} IS DISTINCT FROM ${right}`;
+    },
     // Of a constant NULL, PostgreSQL knows the result of most functions without the right to call them.
     noValue: (type) => `CAST(CASE WHEN random() > 2 THEN '' END AS ${type})`,
     // Tables of cdsync's own are made one at a time.

@@ -60,7 +60,7 @@ const doubled = 'has another program added rows with the same key, which a prima
 function differs(
   { stream, table, isRolledBack }: ReadBackTask,
   what: string,
-  question = 'does a trigger, a generated column or another program change it?',
+  question = 'does its type there, a trigger, a generated column or another program change it?',
 ): CdsyncError {
   const outcome = isRolledBack ? 'Nothing of this load was kept' : 'The next delivery loads the rows again';
   return new CdsyncError(`table "${table}" is not as it was written: ${what}`, {
