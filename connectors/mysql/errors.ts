@@ -80,6 +80,8 @@ const dataWords: Readonly<Record<number, string>> = {
 
 const withoutValue =
   'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL; if it was renamed, rename it back';
+const generated =
+  'the column is generated there: change it back; or cdsync push --recreate drops the table and loads it';
 const ofTheTable = 'the table may not ask for more than the source has: remove the constraint';
 
 /** The remedy if the table asks for more than the source has. */
@@ -90,6 +92,8 @@ const remedies: Readonly<Record<number, string>> = {
   1364: withoutValue,
   1451: ofTheTable,
   1452: ofTheTable,
+  1906: generated,
+  3105: generated,
   3730: ofTheTable,
   3819: ofTheTable,
   4025: ofTheTable,

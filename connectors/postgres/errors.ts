@@ -80,10 +80,15 @@ export function dataReason({ code = '', constraint }: ServerError): string {
   return constraint === undefined ? words : `${words} (${constraint})`;
 }
 
+/** SQLSTATEs of a value that does not go into a column's type, or into a generated column. */
+const misfits = new Set(['42804', '42846', '428C9']);
+
 /** The remedy for a refused statement, if there is one. */
 function statementRemedy(code: string, message: string): string | undefined {
   if (code === '2BP01')
     return 'views, foreign keys or other objects need it: drop them first, and make them again afterwards';
+  if (misfits.has(code) || (code === '42883' && message.startsWith('operator')))
+    return 'the column has another type there, or is generated: change it back; or cdsync push --recreate drops the table and loads it';
   if (code === '25006')
     return 'transactions are read-only there: name the primary server in the URL, or ALTER ROLE … SET default_transaction_read_only = off';
   if (code === '57014' && message.includes('statement timeout'))

@@ -18,6 +18,7 @@ describe('a constraint of the user that a row does not meet', () => {
     ['PostgreSQL, UNIQUE', postgresError({ ...theirs, code: '23505' }, rights), 'remove the constraint'],
     ['MySQL, NOT NULL', mysqlError({ ...theirs, errno: 1048 }, rights), 'give the column a DEFAULT'],
     ['MySQL, no default', mysqlError({ message: "Field 'x'", errno: 1364 }, rights), 'give the column a DEFAULT'],
+    ['MySQL, a generated column', mysqlError({ message: "column 'x'", errno: 3105 }, rights), 'change it back'],
     ['MySQL, UNIQUE', mysqlError({ ...theirs, errno: 1062 }, rights), 'remove the constraint'],
   ])('has a remedy, and no value is shown: %s', (_, error, remedy) => {
     expect(error).toMatchObject({ code: 'destination_refused', hint: expect.stringContaining(remedy) });
@@ -45,6 +46,9 @@ it.each([
   ['2BP01', 'cannot drop table s.people because other objects depend on it', 'drop them first'],
   ['25006', 'cannot execute DROP TABLE in a read-only transaction', 'name the primary server'],
   ['57014', 'canceling statement due to statement timeout', 'statement_timeout = 0'],
+  ['42804', 'collations are not supported by type uuid', 'change it back'],
+  ['42883', 'operator does not exist: integer = boolean', 'change it back'],
+  ['428C9', 'column "num" can only be updated to DEFAULT', 'change it back'],
 ])('a statement that PostgreSQL refuses has a remedy: %s', (code, message, remedy) => {
   expect(postgresError({ code, message }, rights).hint).toContain(remedy);
 });
