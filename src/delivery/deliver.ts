@@ -307,7 +307,7 @@ class Delivering {
   #recordsWait(stream: string, records: number): CdsyncError {
     const { name } = this.#request.destination;
     return new CdsyncError(
-      `${formatCounted(records, 'record')} of stream "${stream}" wait: the receiver failed on them, and took others`,
+      `${formatCounted(records, 'record')} of stream "${stream}" ${records === 1 ? 'waits' : 'wait'}: the receiver failed on ${records === 1 ? 'it' : 'them'}, and took others`,
       {
         code: 'records_waiting',
         stream,

@@ -193,6 +193,13 @@ export function countNew(rejects: readonly Reject[], before: readonly Reject[]):
   return rejects.filter((reject) => !known.has(identity(reject))).length;
 }
 
+/** The same of records. The reasons are words of the receiver, which may have another number or time in each response. */
+export function countNewRecords(rejects: readonly Reject[], before: readonly Reject[]): number {
+  const identity = ({ key, column, op }: Reject) => JSON.stringify([key, column, op]);
+  const known = new Set(before.map(identity));
+  return rejects.filter((reject) => !known.has(identity(reject))).length;
+}
+
 /** Number of the last erasure of a stream; 0 if there was none. */
 export function lastErasure(erasures: readonly Erasure[]): number {
   return erasures.at(-1)?.number ?? 0;

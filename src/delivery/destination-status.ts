@@ -23,6 +23,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
   const remembered = (await deliveryStateIfUsable(layout, name)).streams[stream];
   const delivered = remembered?.begins === true ? undefined : remembered;
   const feed = await readFeed(layout, stream);
+  const listed = await readRejects(rejectsPath(layout, name, stream));
   const erasures = await readErasures(layout, stream);
   const has = delivered !== undefined && delivered.store_id === feed?.store_id ? delivered.sequence : undefined;
   const waiting = erasures.filter(({ number, keys }) => keys !== null && number > (remembered?.erased ?? 0));
@@ -42,7 +43,8 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
     last_action: delivered?.action ?? null,
     last_why: delivered?.why ?? null,
-    refused: (await readRejects(rejectsPath(layout, name, stream))).length,
+    refused: listed.filter(({ is_waiting }) => !is_waiting).length,
+    waiting: listed.filter(({ is_waiting }) => is_waiting).length,
     erasures_pending: waiting.length + (remembered?.owes === true ? 1 : 0),
     erasures_since: waiting[0] === undefined ? null : new Date(waiting[0].number).toISOString(),
     outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,

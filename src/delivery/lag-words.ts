@@ -20,6 +20,8 @@ export interface DestinationStatus {
   last_why: string | null;
   /** Number of values that the destination cannot hold. */
   refused: number;
+  /** Number of records that the destination failed on while it took others: each delivery sends them first. */
+  waiting: number;
   /** Number of erasures (`cdsync forget`) that the destination has not carried out, and one more if a removal is owed there. */
   erasures_pending: number;
   /** When the first of these erasures was asked for: ISO 8601; null if there is none, or only a removal is owed. */
@@ -30,7 +32,8 @@ export interface DestinationStatus {
 
 /** How far a destination is behind, in words. */
 export function lagWords(status: DestinationStatus, now: number): string {
-  const { behind, behind_since, pending, refused, outbox, sequence, erasures_pending, erasures_since } = status;
+  const { behind, behind_since, pending, refused, waiting, outbox, sequence, erasures_pending, erasures_since } =
+    status;
   const words: string[] = [];
   if (outbox !== null)
     words.push(`${formatCount(outbox.acknowledged)} of ${formatCounted(outbox.records, 'record')} sent`);
@@ -47,6 +50,8 @@ export function lagWords(status: DestinationStatus, now: number): string {
     words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet${asked}`);
   }
   if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
+  if (waiting > 0)
+    words.push(`${formatCounted(waiting, 'record')} ${waiting === 1 ? 'waits' : 'wait'} (cdsync rejects)`);
   if (words.length === 0 && sequence === null) return 'nothing published yet';
   return words.length === 0 ? 'up to date' : words.join('; ');
 }

@@ -100,6 +100,7 @@ describe('a destination', () => {
       last_action: null,
       last_why: null,
       refused: 0,
+      waiting: 0,
       erasures_pending: 0,
       erasures_since: null,
       outbox: null,
@@ -164,11 +165,15 @@ describe('a destination', () => {
   it('is shown with its refused rows and the progress of its outbox', async () => {
     await run();
     await deliver(1);
-    await writeRejects(rejects(), [reject, { ...reject, key: 'c' }]);
+    await writeRejects(rejects(), [reject, { ...reject, key: 'c' }, { ...reject, key: 'd', is_waiting: true }]);
     const outbox = await fillOutbox();
     outbox.acknowledged.note([0, 1], []);
     await outbox.close();
-    expect(await status()).toMatchObject({ refused: 2, outbox: { records: 3, acknowledged: 2 } });
+    const found = await status();
+    expect(found).toMatchObject({ refused: 2, waiting: 1, outbox: { records: 3, acknowledged: 2 } });
+    expect(lagWords(found as DestinationStatus, 0)).toMatch(
+      /; 2 values cannot be held \(cdsync rejects\); 1 record waits/,
+    );
   });
 
   it('is shown as new if its remembered state cannot be read', async () => {

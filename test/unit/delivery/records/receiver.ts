@@ -33,7 +33,7 @@ export class Receiver {
     this.takes -= 1;
     if (this.failing.has(record.key)) return { type: 'again', reason: 'it failed' } as const;
     if (this.unsent.has(record.key)) return { type: 'refused', reason: 'id is empty', isUnsent: true } as const;
-    if (this.refused.has(record.key)) return { type: 'refused', reason: 'unknown' } as const;
+    if (this.refused.has(record.key)) return { type: 'refused', reason: `unknown (request ${this.batches})` } as const;
     const data = JSON.parse(record.json) as Record<string, unknown>;
     this.got.push({ ...record, data });
     if (record.op === 'delete') this.rows.delete(record.key);

@@ -107,6 +107,17 @@ describe('a delivery of records', () => {
     expect(receiver.batches).toBeLessThanOrEqual(31);
   });
 
+  it('counts a refused record as new once, although each response gives its reason in other words', async () => {
+    await stream.commit(['a', 'b'].map((id) => insert(id, 1)));
+    receiver.refused = new Set(['b']);
+    const [first, second] = [await deliver(), await deliver()];
+    expect([first, second].map(({ status, refused }) => [status, refused])).toEqual([
+      ['partial', 1],
+      ['ok', 1],
+    ]);
+    expect(receiver.batches).toBeGreaterThan(1);
+  });
+
   it('lets a record wait that fails always, and sends it first next time, with its newest values', async () => {
     await stream.commit(['a', 'b', 'c'].map((id) => insert(id, 1)));
     receiver.failing = new Set(['b']);
