@@ -94,23 +94,30 @@ async function readByTotal(list: CountedRead): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
   const wanted = await wantedRecords(list);
   const before = await list.distinctKeys();
-  if (wanted === null ? !circled : before >= wanted) return;
+  if (isWhole(before, wanted, circled)) return;
   const pageSize = Math.max(list.pageSize(), wanted ?? 0);
   circled = await endsInCircle(list, [{ kind: 'again' }], { pageSize });
   const after = await list.total();
   const least = after === null || wanted === null ? null : Math.min(after, list.totalAtStart ?? wanted);
   const found = await list.distinctKeys();
   list.missed(found - before);
-  if (least === null ? !circled : found >= least) return;
-  throw new CdsyncError(
-    `${list.label} brought ${found} members of ${least ?? 'an unknown number'}, even in one large page`,
-    {
-      code: 'members_incomplete',
-      hint:
-        'the last snapshot stays; run again. If it happens again, the service gives fewer members than it counts: ' +
-        'ask its operator for a larger `limit` for this list, or make smaller segments',
-    },
-  );
+  if (isWhole(found, least, circled)) return;
+  const figures =
+    least !== null && found > least
+      ? `${found} members, more than its total of ${least}, and page tokens that lead nowhere`
+      : `${found} members of ${least ?? 'an unknown number'}`;
+  throw new CdsyncError(`${list.label} brought ${figures}, even in one large page`, {
+    code: 'members_incomplete',
+    hint:
+      'the last snapshot stays; run again. If it happens again, the service gives fewer members than it counts: ' +
+      'ask its operator for a larger `limit` for this list, or make smaller segments',
+  });
+}
+
+/** Whether members are all. A total far below their number proves nothing about those behind tokens that lead nowhere. */
+function isWhole(count: number, total: number | null, circled: boolean): boolean {
+  if (total === null) return !circled;
+  return count >= total && !(circled && count > total + Math.max(10, count / 100));
 }
 
 /** Reads partitions. Returns whether a chain ended because its tokens lead nowhere. */

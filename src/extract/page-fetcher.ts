@@ -290,7 +290,10 @@ export async function fetchSinglePage(
   const records = withFields(body, start, end, added);
   const issuedAt = new Date(clock.now()).toISOString();
   const page = { body: records, start: 0, end: records.length, nextToken: null, total, issuedAt, missing: 0, response };
-  return { page, isWhole: total === null ? nextToken === null : countRecords(body, start, end) >= total };
+  const count = countRecords(body, start, end);
+  // A token may lead nowhere, but not if there are more records than the total says: then it is the total that is wrong.
+  const isWhole = total === null ? nextToken === null : count === total || (count > total && nextToken === null);
+  return { page, isWhole };
 }
 
 /** Gives this response first. If it must be fetched again, that response too must be the whole list. */

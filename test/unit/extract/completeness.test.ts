@@ -195,6 +195,17 @@ describe('totals that differ between readings', () => {
     expect(twice.error).toMatchObject({ code: 'members_incomplete' });
   });
 
+  it.each([
+    [25, 10, 'members_incomplete'],
+    [25, 0, 'members_incomplete'],
+    [25, 24, undefined],
+  ] as const)('tokens that lead nowhere after %i members, with a total of %i: %s', async (keys, total, code) => {
+    const ended = new CdsyncError('the tokens lead nowhere', { code: 'page_loop' });
+    const list = { ...listed, distinctKeys: async () => keys };
+    const { error } = await read({ totals: [total, total, total], outcomes: [ended, ended], list });
+    expect(error?.code).toBe(code);
+  });
+
   it('any other end of a reading is its error, even if all keys have come', async () => {
     const ended = new CdsyncError('the filter is ignored', { code: 'filter_ignored' });
     const list = { ...listed, distinctKeys: async () => 7 };

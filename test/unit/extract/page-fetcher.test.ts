@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { profilesPageOperation } from '../../../src/api/profile-api.js';
 import { collectionHistoryOperation } from '../../../src/api/realtime-api.js';
 import { ResponseBody } from '../../../src/api/response-body.js';
-import { ListFetcher, onlyPage, singlePageFetcher } from '../../../src/extract/page-fetcher.js';
+import { fetchSinglePage, ListFetcher, onlyPage, singlePageFetcher } from '../../../src/extract/page-fetcher.js';
 import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 /** A fetcher of pages of 400 records, with memory for bodies of 1 MB; each record has `bytes`. */
@@ -111,4 +111,23 @@ it.each([
     bucket: 1,
   });
   page.response?.dispose();
+});
+
+it.each([
+  [3, 3, true],
+  [3, null, true],
+  [4, null, false],
+  [2, null, true],
+  [2, 't', false],
+  [0, 't', false],
+  [undefined, null, true],
+  [undefined, 't', false],
+  ['3', 't', false],
+])('Three members with a total of %j and the token %j are the whole list: %j', async (total, token, isWhole) => {
+  const data = ['a', 'b', 'c'].map((id) => ({ id }));
+  const service = await scriptedService({ status: 200, body: { data, total, next_token: token === 3 ? 't' : token } });
+  const { client, meter, abort, clock } = testClient(serviceOptions(service.baseUrl));
+  const context = { client, meter, signal: abort.signal, clock, pageSize: { limit: 9 } };
+  const plain = () => profilesPageOperation({ indexId: 'i' });
+  expect(await fetchSinglePage(context, { plain, added: {} })).toMatchObject({ isWhole });
 });
