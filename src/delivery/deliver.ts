@@ -8,10 +8,12 @@ import { asCdsyncError, CdsyncError, interrupted, reworded } from '../core/error
 import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { Connector, DestinationContext } from '../sdk/destination.js';
 import { reachingMs } from '../sdk/silence.js';
-import { type Feed, readFeed } from '../snapshot/feed.js';
+import { type Feed, localFiles, readFeed } from '../snapshot/feed.js';
+import { rowBytesOf } from '../snapshot/large-rows.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import { JobLock } from '../storage/job-lock.js';
+import { withRowsOf } from '../storage/large-rows.js';
 import { deliveryShare } from '../storage/memory-plan.js';
 import { sharesOf } from '../storage/memory-shares.js';
 import { checkRules } from './check-destination.js';
@@ -68,6 +70,8 @@ class Delivering {
   #present = 1;
   /** Of the connector, for the present streams. */
   #memoryMb = 0;
+  /** Of the present streams, where their rows are largest. */
+  #rowBytes = 0;
   /** The errors with which the destination could not be opened, or reached. */
   readonly #openFailures = new WeakSet<CdsyncError>();
   /** Why no stream can be delivered: the destination could not be opened for an earlier one. */
@@ -114,7 +118,9 @@ class Delivering {
     const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream).catch(() => undefined)));
     const leaves = feeds.reduce((sum, feed) => sum + (feed === undefined ? 0 : countLeaves(feed.columns)), 0);
     const { options, kind } = this.#request.destination.connector;
-    const asked = { leaves, destinations, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
+    this.#rowBytes = await this.#largestRows(feeds);
+    const rows = { leaves, rowBytes: this.#rowBytes };
+    const asked = { ...rows, destinations, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
     const share = deliveryShare(resources, asked);
     return memory.within(share.takenMb, async () => {
       this.#memoryMb = share.connectorMb;
@@ -122,6 +128,15 @@ class Delivering {
       await this.#database.resize({ threads: share.threads, memoryMb: share.ownMb, isShare: true });
       return Promise.all(streams.map((stream) => this.#stream(stream)));
     });
+  }
+
+  async #largestRows(feeds: readonly (Feed | undefined)[]): Promise<number> {
+    const files = feeds.flatMap((feed) => (feed === undefined ? [] : localFiles(this.#context.layout, feed)));
+    const session = await this.#database.connect();
+    // The delivery says what is wrong with a file.
+    return rowBytesOf(session, files)
+      .catch(() => 0)
+      .finally(() => session.close());
   }
 
   /** @returns undefined if the destination took no session for it beside others: it is delivered alone then */
@@ -206,7 +221,9 @@ class Delivering {
     const delivery = this.#delivery(feed, session, folder, progress);
     try {
       if (this.#request.destination.connector.kind !== 'tables') await this.#rememberBegin(feed);
-      const delivered = await session.until(signal, () => this.#retried(delivery, folder, progress));
+      const delivered = await session.until(signal, () =>
+        withRowsOf(session, this.#rowBytes, () => this.#retried(delivery, folder, progress)),
+      );
       await this.#remember(feed, delivery, delivered);
       return delivered;
     } catch (error) {
@@ -224,7 +241,8 @@ class Delivering {
 
   #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
     const inTurn: StreamTask<Connector>['inTurn'] = (work) => this.#inTurn(work);
-    const task = { context: this.#context, request: this.#request, feed, session, folder, progress, inTurn };
+    const rowBytes = this.#rowBytes;
+    const task = { context: this.#context, request: this.#request, feed, session, folder, rowBytes, progress, inTurn };
     const { connector: unguarded, options } = this.#request.destination;
     const guarded = guardConnector(unguarded, options);
     const connector = {

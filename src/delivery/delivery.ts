@@ -77,6 +77,8 @@ export interface StreamTask<C extends Connector> {
   readonly session: Session;
   /** A folder for this stream's delivery alone; removed after it. */
   readonly folder: string;
+  /** Of a row, on average, where rows are largest. Unknown, and 0, in a dry run, and of files in a bucket. */
+  readonly rowBytes?: number;
   readonly progress: DeliveryProgress;
   /** Does a work of which the destination takes one at a time; left out if nothing else is delivered to it in parallel. */
   readonly inTurn?: <T>(work: () => Promise<T>) => Promise<T>;

@@ -9,6 +9,7 @@ import type { TableCapabilities } from '../sdk/destination.js';
 import { vendorLibrary } from '../sdk/errors.js';
 import type { DataFile, LoadColumn, LoadData, RefusedValue } from '../sdk/load.js';
 import type { Row, Session } from '../storage/duckdb.js';
+import { areLarge, rowsTogether } from '../storage/large-rows.js';
 import type { Reject } from './delivery-state.js';
 import {
   type ExportColumns,
@@ -32,6 +33,8 @@ interface LoadDataTask {
   /** A session for the load alone: its statements run one after the other. */
   readonly session: Session;
   readonly pieces: readonly LoadChunk[];
+  /** Of a row, on average, where rows are largest. */
+  readonly rowBytes: number;
   readonly handover: ExportColumns;
   readonly capabilities: Pick<TableCapabilities, 'format' | 'csvNull'>;
   /** The folder for the files. */
@@ -41,8 +44,11 @@ interface LoadDataTask {
   readonly progress: (rows: number) => void;
 }
 
-function copyOptions({ format = 'parquet', csvNull = '' }: LoadDataTask['capabilities']): string {
-  if (format === 'parquet') return 'FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1';
+function copyOptions({ capabilities, rowBytes }: Pick<LoadDataTask, 'capabilities' | 'rowBytes'>): string {
+  const { format = 'parquet', csvNull = '' } = capabilities;
+  // A writer, and each reader, has a whole row group in memory.
+  const groups = areLarge(rowBytes) ? `, ROW_GROUP_SIZE ${rowsTogether(rowBytes)}` : '';
+  if (format === 'parquet') return `FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1${groups}`;
   if (format === 'jsonl') return 'FORMAT json, ARRAY false';
   return `FORMAT csv, HEADER false, NULLSTR ${sqlText(csvNull)}, DELIMITER ',', QUOTE '"', ESCAPE '"'`;
 }
@@ -193,8 +199,8 @@ export class PieceData implements LoadData {
   }
 
   #copy(path: string, task: RowsTask): Promise<number> {
-    const { session, handover, capabilities } = this.#task;
-    return session.number(`COPY (${exportSql(handover, task)}) TO ${sqlText(path)} (${copyOptions(capabilities)})`);
+    const { session, handover } = this.#task;
+    return session.number(`COPY (${exportSql(handover, task)}) TO ${sqlText(path)} (${copyOptions(this.#task)})`);
   }
 
   #name(): string {

@@ -2,6 +2,7 @@ import { ColumnSet, holdNegativeZero, type StoredColumn } from '../columns/colum
 import { rowKey } from '../columns/row-hash.js';
 import { sameColumns, widen } from '../columns/widen.js';
 import { fileText, fileTexts, keyColumn, quoteIdentifier, sqlText } from '../core/sql.js';
+import { withRowsOf } from '../storage/large-rows.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../storage/parquet.js';
 import { type Difference, type DiffTask, hashesComparable, previousRows } from './diff.js';
 import { createEarlier, keepPreviousRows } from './history.js';
@@ -239,6 +240,10 @@ export function isPatch(task: ApplyTask): boolean {
  * DuckDB refuses to change a column's type after rows were deleted in the same transaction.
  */
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
+  await withRowsOf(store.session, task.recordBytes, () => applyRows(store, task, tables));
+}
+
+async function applyRows(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
   const rebuild = isRebuilt(task);
   await prepareTables(store, task, rebuild);
   if (task.previous !== undefined) {

@@ -2,9 +2,10 @@ import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { rowKey, wideColumns } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
 import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
+import { areLarge, rowsTogether, vectorRows } from '../storage/large-rows.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, tableBefore } from './apply.js';
-import { comparable, rowBytesOf, rowsTogether, vectorRows } from './large-rows.js';
+import { comparable, rowBytesOf } from './large-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
@@ -57,7 +58,7 @@ export async function changedValues(
   const { updated } = difference;
   if (previous === undefined || updated === 0 || changes.length === 0) return undefined;
   const table = tableBefore(task, tables);
-  const isLarge = previous.large_texts === true || rowsTogether(task.recordBytes) < vectorRows;
+  const isLarge = previous.large_texts === true || areLarge(task.recordBytes);
   // To read one row of a vector costs as much as to read all, unless each is large.
   const blockRows = isLarge ? rowsTogether(await rowBytesOf(store.session, task.previousFiles ?? [])) : vectorRows;
   const blocks = await chosenBlocks(store, { table, blockRows }, task, tables);

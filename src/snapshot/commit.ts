@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { ColumnSet, columnPath, countLeaves } from '../columns/columns.js';
 import { sqlText } from '../core/sql.js';
+import { areLarge } from '../storage/large-rows.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
@@ -294,6 +295,7 @@ function groupsOf<T>(items: readonly T[], columnsOf: (item: T) => number, column
 async function commitStreams(store: SnapshotStore, run: RunCommit, writer: SnapshotWriter): Promise<number> {
   const { streams, columnsAtOnce, signal, historyFrom } = run;
   const large = await store.session.until(signal, () => findLargeTexts(store, run));
+  if (streams.some(({ task }) => areLarge(task.recordBytes))) await store.keepRowGroups();
   const sequence = streams.some(isChanged) ? run.sequence + 1 : run.sequence;
   const committedAt = await nextCommitTime(store, run.finishedAt);
   const described = streams.filter((commit) => isChanged(commit) && needsComments(commit.task));

@@ -40,7 +40,7 @@ export interface DiffTask {
   readonly unchangedRows: UnchangedRows;
   /** The Parquet files of the previous snapshot, if its rows are read there: for the sign of each zero, or for large texts. */
   readonly previousFiles?: readonly string[] | undefined;
-  /** Bytes of the service's responses for each record that was read, on average; 0 without any. */
+  /** Bytes of a row that was read or stored, on average, where rows are largest; 0 without any. */
   readonly recordBytes: number;
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
 import { narrows } from '../columns/widen.js';
@@ -77,6 +78,12 @@ export async function writeFeed(layout: JobLayout, feed: Feed): Promise<void> {
   const path = layout.feed(feed.stream);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await writeStateFile(path, { ...feed, checksum: checksumOf(feedSchema.parse(JSON.parse(JSON.stringify(feed)))) });
+}
+
+/** Paths of the files that a feed names, except those in a bucket. */
+export function localFiles(layout: JobLayout, { stream, snapshot, changes }: Feed): string[] {
+  const files = [...snapshot.map(({ path }) => path), ...changes.flatMap((commit) => commit.files)];
+  return files.map((path) => join(layout.stream(stream), path)).filter((path) => existsSync(path));
 }
 
 /** The run that made the snapshot of a number; undefined if the feed does not reach back that far, or does not know. */

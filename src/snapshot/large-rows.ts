@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { ColumnSet } from '../columns/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileTexts, quoteIdentifier } from '../core/sql.js';
+import { areLarge, rowsTogether, vectorRows } from '../storage/large-rows.js';
 import type { StreamState } from './stream-state.js';
 
 /** What gives the rows of a query. */
@@ -13,12 +14,6 @@ async function numberOf(session: Asked, sql: string): Promise<number> {
   const [row = {}] = await session.rows(sql);
   return Number(Object.values(row)[0] ?? 0);
 }
-
-/** DuckDB reads this number of a table's rows together, whatever their size. */
-export const vectorRows = 2048;
-
-/** A range of a table has about this many bytes. */
-const rangeBytes = 32_000_000;
 
 /**
  * Bytes of a row in the row group with the largest ones, on average.
@@ -35,9 +30,27 @@ export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<nu
   );
 }
 
-/** How many rows of that many bytes to read together. */
-export function rowsTogether(rowBytes: number): number {
-  return Math.min(vectorRows, Math.max(1, Math.floor(rangeBytes / Math.max(1, rowBytes))));
+/** What is read of a stream, as far as it tells how large its records are. */
+interface Reading {
+  readonly parts: readonly { readonly path: string; readonly max_record_bytes?: number | undefined }[];
+  readonly counters: { readonly bytes: number; readonly read: number };
+}
+
+/** Bytes of the longest record of a reading, or more. */
+export function maxRecordBytes({ parts }: Pick<Reading, 'parts'>): number {
+  return Math.max(0, ...parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY));
+}
+
+/** Bytes of a row, on average, where the rows of a reading or of the last snapshot are largest. */
+export async function largestRowBytes(
+  session: Asked,
+  reading: Reading,
+  storedFiles: readonly string[] = [],
+): Promise<number> {
+  const { parts, counters } = reading;
+  // Large records may be among many small ones.
+  const read = areLarge(maxRecordBytes(reading)) ? parts.map(({ path }) => path) : [];
+  return Math.max(counters.bytes / Math.max(1, counters.read), await rowBytesOf(session, [...storedFiles, ...read]));
 }
 
 /**

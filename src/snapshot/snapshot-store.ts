@@ -181,6 +181,14 @@ export class SnapshotStore {
     await this.#compress('zstd');
   }
 
+  /**
+   * To be called before rows are written among large ones. At a checkpoint, DuckDB would merge small row groups of a table, and have all of
+   * their rows in memory. It counts until the process ends.
+   */
+  async keepRowGroups(): Promise<void> {
+    await this.session.run('SET GLOBAL max_vacuum_tasks = 0');
+  }
+
   /** Chooses the compression of writes until the store is closed. */
   async #compress(compression: Compression): Promise<void> {
     if (compression !== this.#compression) await this.#database.compress(compression);

@@ -1,5 +1,6 @@
 import { wideColumns } from '../columns/row-hash.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
+import { areLarge } from './large-rows.js';
 
 /** The phases of work with DuckDB that have their own limits; `other` is the rest. */
 export type Phase = 'other' | 'reading' | 'writing files' | 'comparing' | 'first commit' | 'commit';
@@ -20,7 +21,7 @@ export interface Resources extends DuckdbLimits {
 export interface MemoryNeeds {
   /** Bytes of the record caches that are loaded. */
   readonly cacheBytes?: number;
-  /** Average bytes of a row, in the stream with the largest rows. */
+  /** Bytes of a row, on average, where rows are largest. */
   readonly recordBytes?: number;
   /** Columns of the widest table. */
   readonly widestColumns?: number;
@@ -78,6 +79,14 @@ const uncommittedBytesPerColumn = 40_000;
 
 /** With more than this share of DuckDB's memory in such blocks, one thread writes: several would each have their own. */
 const uncommittedShare = 0.1;
+
+/** In MB, for each thread that works on large rows: several copies of a row group. With 240 a join of texts of 2 MB fails. */
+const largeRowsMbPerThread = 300;
+
+/** How many threads may work on rows of that many bytes in a memory. */
+function threadsFor(rowBytes: number, { memoryMb, threads }: DuckdbLimits): number {
+  return areLarge(rowBytes) ? Math.max(1, Math.min(threads, Math.floor(memoryMb / largeRowsMbPerThread))) : threads;
+}
 
 /** The share of DuckDB's memory that such blocks of one transaction may have. DuckDB takes as much again that it does not count. */
 const transactionShare = 0.4;
@@ -166,6 +175,7 @@ export function planMemory(resources: Resources, needs: MemoryNeeds = {}): Memor
   const uncommittedMb = Math.floor((writtenColumns * uncommittedBytesPerColumn) / 1_000_000);
   // A first snapshot is written in one pass. DuckDB would keep its blocks, and each thread a row group that is not compressed yet.
   const fewThreads = Math.min(threads, Math.max(1, Math.floor(memoryMb / (2 * onePassMb))));
+  const forRows = threadsFor(recordBytes, { memoryMb: allMb, threads });
   const onePass = fewThreads * (onePassMb + Math.ceil((rowsInWork * recordBytes) / 1_000_000)) + uncommittedMb;
   return {
     processMb: ofProcess,
@@ -180,8 +190,8 @@ export function planMemory(resources: Resources, needs: MemoryNeeds = {}): Memor
       reading: { threads, memoryMb: left(loadedMb + bodiesMb) + wideMb },
       // Statements that are too small to share, or that write one file: threads that wait for a share take a third more CPU time.
       'writing files': { threads: 1, memoryMb: allMb + wideMb },
-      comparing: { threads, memoryMb: allMb + wideMb },
-      commit: { threads: uncommittedMb > allMb * uncommittedShare ? 1 : threads, memoryMb: allMb + wideMb },
+      comparing: { threads: forRows, memoryMb: allMb + wideMb },
+      commit: { threads: uncommittedMb > allMb * uncommittedShare ? 1 : forRows, memoryMb: allMb + wideMb },
       'first commit': { threads: fewThreads, memoryMb: Math.min(allMb, onePass) + wideMb },
     },
   };
@@ -196,32 +206,39 @@ const leavesOfThreads = 100;
 /** In MB, for each thread that sorts rows of files on disk. With 80 for each of two, DuckDB fails; with 240 for both, it does not. */
 const sortingMbPerThread = 150;
 
-/**
- * The share of a stream's delivery.
- * @param leaves of the stream's columns
- * @param destinations that are loaded in parallel if their shares allow it
- * @param hasOwn whether the connector has a separate DuckDB
- * @param sorts whether all rows are sorted
- */
+/** What a stream's delivery asks for. */
+interface AskedShare {
+  /** Of the stream's columns. */
+  readonly leaves: number;
+  /** Destinations that are loaded in parallel if their shares allow it. */
+  readonly destinations: number;
+  /** Whether the connector has a separate DuckDB. */
+  readonly hasOwn: boolean;
+  /** Whether all rows are sorted. */
+  readonly sorts?: boolean;
+  /** Bytes of a row, on average, where rows are largest. */
+  readonly rowBytes?: number;
+}
+
+/** The share of a stream's delivery. */
 export function deliveryShare(
   resources: Resources,
-  {
-    leaves,
-    destinations,
-    hasOwn,
-    sorts = false,
-  }: { readonly leaves: number; readonly destinations: number; readonly hasOwn: boolean; readonly sorts?: boolean },
+  { leaves, destinations, hasOwn, sorts = false, rowBytes = 0 }: AskedShare,
 ): DeliveryShare {
   const { deliveriesMb } = planMemory(resources);
   const instances = hasOwn ? 2 : 1;
-  const needed = Math.min(deliveriesMb, minMb) + leaves * deliveredMbPerLeaf;
+  const ofLargeRows = areLarge(rowBytes)
+    ? Math.floor(Math.min(deliveriesMb / instances, largeRowsMbPerThread) * countedShare)
+    : 0;
+  const needed = Math.max(ofLargeRows, Math.min(deliveriesMb, minMb) + leaves * deliveredMbPerLeaf);
   const share = Math.max(needed, Math.floor(deliveriesMb / destinations / instances));
   const limit = Math.max(needed, Math.floor(share * countedShare));
+  const forRows = threadsFor(rowBytes, { memoryMb: limit, threads: resources.threads });
   const most = sorts ? Math.floor(limit / sortingMbPerThread) : resources.threads;
   return {
     takenMb: Math.min(deliveriesMb, share * instances),
     ownMb: Math.ceil(limit / countedShare),
     connectorMb: limit,
-    threads: leaves > leavesOfThreads ? 1 : Math.max(1, Math.min(resources.threads, most)),
+    threads: leaves > leavesOfThreads ? 1 : Math.max(1, Math.min(forRows, most)),
   };
 }

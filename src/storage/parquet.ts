@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { closeToOthers, renameDurably, sha256OfFile, syncFile, temporaryName } from '../core/durable.js';
 import { sqlText } from '../core/sql.js';
 import type { Session } from './duckdb.js';
+import { areLarge, rowsTogether, withRowsOf } from './large-rows.js';
 
 export type ParquetCompression = 'zstd' | 'snappy' | 'gzip' | 'none';
 
@@ -25,21 +26,26 @@ export interface ParquetFile {
 /** Small enough that a writer needs little memory, large enough that readers can skip groups by their statistics. */
 const rowGroupRows = 20_480;
 
-/** A row group has about this many bytes before compression, or fewer. */
+/** A row group of rows that are not large has about this many bytes before compression, or fewer. */
 const rowGroupBytes = 32_000_000;
 
+function groupRowsOf(rowBytes: number): number {
+  if (areLarge(rowBytes)) return rowsTogether(rowBytes);
+  return Math.min(rowGroupRows, Math.floor(rowGroupBytes / Math.max(1, rowBytes)));
+}
+
 function options({ compression, keepsZeroSigns = false, rowBytes = 0 }: ParquetForm): string {
-  const groupRows = Math.max(1, Math.min(rowGroupRows, Math.floor(rowGroupBytes / Math.max(1, rowBytes))));
   const level = compression === 'zstd' ? ', COMPRESSION_LEVEL 1' : '';
   const codec = compression === 'none' ? 'uncompressed' : compression;
   const dictionaries = keepsZeroSigns ? ', DICTIONARY_SIZE_LIMIT 0' : '';
   // Bloom filters take an eighth of the time. DuckDB makes them only of columns with a dictionary, which no key is.
-  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${groupRows}${dictionaries}, WRITE_BLOOM_FILTER false)`;
+  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${groupRowsOf(rowBytes)}${dictionaries}, WRITE_BLOOM_FILTER false)`;
 }
 
 /** Writes a query's rows into a Parquet file that is not durable: for files that can be recomputed. Returns their number. */
 export async function copyToParquet(session: Session, query: string, path: string, form: ParquetForm): Promise<number> {
-  return session.number(`COPY (${query}) TO ${sqlText(path)} ${options(form)}`);
+  const sql = `COPY (${query}) TO ${sqlText(path)} ${options(form)}`;
+  return withRowsOf(session, form.rowBytes ?? 0, () => session.number(sql));
 }
 
 /**

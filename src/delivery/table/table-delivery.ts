@@ -258,10 +258,11 @@ export class TableDelivery {
   }
 
   #data(plan: TablePlan, pieces: readonly LoadChunk[], refused?: ReadonlyMap<string, string>): PieceData {
-    const { session, connector, request, progress, folder } = this.#task;
+    const { session, connector, request, progress, folder, rowBytes = 0 } = this.#task;
     return new PieceData({
       session,
       pieces,
+      rowBytes,
       handover: handoverOf(this.#task, plan, refused),
       capabilities: connector.capabilities,
       folder: join(folder, 'files'),

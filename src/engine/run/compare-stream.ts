@@ -18,6 +18,7 @@ import {
   diff,
   hashesComparable,
 } from '../../snapshot/diff.js';
+import { largestRowBytes, maxRecordBytes } from '../../snapshot/large-rows.js';
 import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
@@ -175,9 +176,10 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const { keysAtOnce } = planMemory(context.config.resources, { cacheBytes: context.caches.bytes });
   const forgotten = await forgottenKeys(context, { stream: config.name, key, previous });
-  const recordBytes = read.counters.bytes / Math.max(1, read.counters.read);
+  const recordBytes = await largestRowBytes(store.session, read, wholeFiles);
   const unifying = { ...read, key, compression, recordBytes, known, keysAtOnce, forgotten: forgotten?.among };
-  const unified = await unifyParts(store.session, unifying, tables);
+  const within = { recordBytes };
+  const unified = await context.database.use('comparing', within, () => unifyParts(store.session, unifying, tables));
   checkRowCounts(config.name, read, unified);
   const { columns } = read;
   const diffed = {
@@ -193,8 +195,10 @@ async function compare(task: ComparisonTask, kept: readonly string[] = []): Prom
     previousFiles: wholeFiles,
     recordBytes,
   };
-  const difference = await diff(store.session, diffed, tables);
-  const refreshed = await countRefreshed(store.session, diffed, unified.files);
+  const { difference, refreshed } = await context.database.use('comparing', within, async () => ({
+    difference: await diff(store.session, diffed, tables),
+    refreshed: await countRefreshed(store.session, diffed, unified.files),
+  }));
   return {
     read,
     discarded,
@@ -295,7 +299,9 @@ async function applyTask(task: ComparisonTask, { unified, difference, diffed }: 
   const { context, store, folder, previous, run, config } = task;
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
-  const grown = await writeSnapshotFiles(store, growing, workTables(config.name));
+  const grown = await context.database.use('comparing', { recordBytes: diffed.recordBytes }, () =>
+    writeSnapshotFiles(store, growing, workTables(config.name)),
+  );
   const hasFile = grown.files.length > 0 || grown.addition !== undefined || grown.again !== undefined;
   return {
     ...diffed,
@@ -328,7 +334,7 @@ async function commitOf(task: ComparisonTask, compared: Compared): Promise<Strea
     tables: workTables(config.name),
     changes: [],
     duplicates: countRepeated(task, compared),
-    maxRecordBytes: Math.max(0, ...read.parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY)),
+    maxRecordBytes: maxRecordBytes(read),
     discarded,
     discardedValues,
     rejects: rejects.filter(({ key }) => forgotten?.has(key) !== true),
@@ -359,10 +365,12 @@ export async function compareStream(context: CompareContext, input: CompareTask)
   const { read } = compared;
   const commit = await commitOf(task, compared);
   if (!isChanged(commit)) return { commit, read, kept: kept.length };
-  const changes = await writeChanges(store, commit.task, commit.tables, isCopied);
-  // Only the page about the run needs it.
-  const changed = await changedValues(store, commit.task, changes, commit.tables).catch(() => undefined);
-  return { commit: { ...commit, changes }, read, kept: kept.length, changedValues: changed };
+  return context.database.use('comparing', { recordBytes: commit.task.recordBytes }, async () => {
+    const changes = await writeChanges(store, commit.task, commit.tables, isCopied);
+    // Only the page about the run needs it.
+    const changed = await changedValues(store, commit.task, changes, commit.tables).catch(() => undefined);
+    return { commit: { ...commit, changes }, read, kept: kept.length, changedValues: changed };
+  });
 }
 
 /** The update of the record cache; `the same` if all records were cache hits. */

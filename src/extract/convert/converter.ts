@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import pLimit from 'p-limit';
 import type { ColumnRules } from '../../columns/column-rules.js';
 import {
@@ -155,6 +156,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
   const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, {
     compression,
     keepsZeroSigns: holdNegativeZero(kept.store()),
+    rowBytes: (await stat(stagingFile)).size / Math.max(1, records),
   });
   if (rows !== records || (raw !== undefined && raw.length !== records * hashWords)) {
     throw new CdsyncError(`a part holds ${rows} rows, but its staging file has ${records} records`, {

@@ -110,6 +110,20 @@ describe('memory_mb is one figure', () => {
     expect(share(3, 5000, true)).toEqual([568, 5128, 1]);
   });
 
+  test('and large rows get what a thread needs for them, and one thread where there is no memory for two', () => {
+    const share = (destinations: number, rowBytes: number, hasOwn: boolean) => {
+      const asked = { leaves: 4, destinations, rowBytes, hasOwn };
+      const { takenMb, connectorMb, threads } = deliveryShare({ memoryMb: 768, threads: 2 }, asked);
+      return [takenMb, connectorMb, threads];
+    };
+    expect(share(2, 15_000, true)).toEqual([284, 132, 2]);
+    expect(share(2, 2_000_000, true)).toEqual([482, 241, 1]);
+    expect(share(1, 2_000_000, false)).toEqual([568, 482, 1]);
+    const { comparing, commit } = planMemory({ memoryMb: 768, threads: 2 }, { recordBytes: 2_000_000 }).duckdb;
+    expect([comparing.threads, commit.threads]).toEqual([1, 1]);
+    expect(planMemory({ memoryMb: 1000, threads: 2 }, { recordBytes: 2_000_000 }).duckdb.commit.threads).toBe(2);
+  });
+
   test('and rows are sorted by as many threads as have the memory for it', () => {
     const threads = (memoryMb: number) =>
       deliveryShare({ memoryMb, threads: 4 }, { destinations: 1, leaves: 30, hasOwn: false, sorts: true }).threads;

@@ -1,0 +1,38 @@
+import type { Session } from './duckdb.js';
+
+/** DuckDB works on this number of rows together, whatever their size. */
+export const vectorRows = 2048;
+
+/** Rows of more bytes are worked on in smaller numbers. */
+const largeBytes = 32_000_000;
+
+/** So many bytes of large rows are worked on together, about: DuckDB takes up to eight times as much in one allocation, and has several. */
+const stepBytes = 8_000_000;
+
+/** Whether rows of that many bytes are so large that {@link vectorRows} of them would take too much memory. */
+export function areLarge(rowBytes: number): boolean {
+  return rowBytes * vectorRows > largeBytes;
+}
+
+/** How many rows of that many bytes to work on together. */
+export function rowsTogether(rowBytes: number): number {
+  return areLarge(rowBytes) ? Math.max(1, Math.floor(stepBytes / rowBytes)) : vectorRows;
+}
+
+/**
+ * Does work whose rows come from files. If they are large, each step of a statement passes them on as they come, a row group of a file
+ * at most: DuckDB would collect 2,048 for the next step.
+ * @param rowBytes of a row, on average, where rows are largest
+ */
+export async function withRowsOf<T>(session: Session, rowBytes: number, work: () => Promise<T>): Promise<T> {
+  if (!areLarge(rowBytes)) return work();
+  const [setting] = await session.rows("SELECT current_setting('enable_caching_operators') AS collects");
+  if (setting?.collects === false) return work();
+  await session.run('SET enable_caching_operators = false');
+  try {
+    return await work();
+  } finally {
+    // After a failed statement of a transaction, none can be run. What comes next is then slower, no more.
+    await session.run('SET enable_caching_operators = true').catch(() => undefined);
+  }
+}
