@@ -133,7 +133,7 @@ class Delivering {
   async #largestRows(feeds: readonly (Feed | undefined)[]): Promise<number> {
     const files = feeds.flatMap((feed) => (feed === undefined ? [] : localFiles(this.#context.layout, feed)));
     const session = await this.#database.connect();
-    // The delivery says what is wrong with a file.
+    // The delivery reports a damaged file.
     return rowBytesOf(session, files)
       .catch(() => 0)
       .finally(() => session.close());

@@ -30,7 +30,7 @@ export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<nu
   );
 }
 
-/** What is read of a stream, as far as it tells how large its records are. */
+/** The figures of a reading that show how large its records are. */
 interface Reading {
   readonly parts: readonly { readonly path: string; readonly max_record_bytes?: number | undefined }[];
   readonly counters: { readonly bytes: number; readonly read: number };
@@ -41,7 +41,7 @@ export function maxRecordBytes({ parts }: Pick<Reading, 'parts'>): number {
   return Math.max(0, ...parts.map((part) => part.max_record_bytes ?? Number.POSITIVE_INFINITY));
 }
 
-/** Bytes of a row, on average, where the rows of a reading or of the last snapshot are largest. */
+/** Bytes of a row, on average, in the part of a reading or of the last snapshot that has the largest ones. */
 export async function largestRowBytes(
   session: Asked,
   reading: Reading,

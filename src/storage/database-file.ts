@@ -65,7 +65,7 @@ export async function isDamaged(database: Database, path: string): Promise<boole
   }
 }
 
-/** Into so many ranges a table is divided. Halves would do, but DuckDB takes much memory that it does not count. */
+/** The number of ranges. Halves would do, but DuckDB takes much memory that it does not count. */
 const rangesAtOnce = 16;
 
 /** A range of rows, by their numbers. */

@@ -6,7 +6,7 @@ export const vectorRows = 2048;
 /** Rows of more bytes are worked on in smaller numbers. */
 const largeBytes = 32_000_000;
 
-/** So many bytes of large rows are worked on together, about: DuckDB takes up to eight times as much in one allocation, and has several. */
+/** Bytes of large rows that are worked on together, about: DuckDB takes up to eight times as much in one allocation, and has several. */
 const stepBytes = 8_000_000;
 
 /** Whether rows of that many bytes are so large that {@link vectorRows} of them would take too much memory. */
@@ -20,7 +20,7 @@ export function rowsTogether(rowBytes: number): number {
 }
 
 /**
- * Does work whose rows come from files. If they are large, each step of a statement passes them on as they come, a row group of a file
+ * Does work whose rows come from files. If they are large, each step of a statement passes them on as it gets them, a row group of a file
  * at most: DuckDB would collect 2,048 for the next step.
  * @param rowBytes of a row, on average, where rows are largest
  */
@@ -32,7 +32,7 @@ export async function withRowsOf<T>(session: Session, rowBytes: number, work: ()
   try {
     return await work();
   } finally {
-    // After a failed statement of a transaction, none can be run. What comes next is then slower, no more.
+    // After a failed statement of a transaction, none can be run. The next ones are then slower, no more.
     await session.run('SET enable_caching_operators = true').catch(() => undefined);
   }
 }

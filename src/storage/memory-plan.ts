@@ -206,7 +206,7 @@ const leavesOfThreads = 100;
 /** In MB, for each thread that sorts rows of files on disk. With 80 for each of two, DuckDB fails; with 240 for both, it does not. */
 const sortingMbPerThread = 150;
 
-/** What a stream's delivery asks for. */
+/** The figures of a stream's delivery that decide on its share. */
 interface AskedShare {
   /** Of the stream's columns. */
   readonly leaves: number;

@@ -110,7 +110,7 @@ describe('memory_mb is one figure', () => {
     expect(share(3, 5000, true)).toEqual([568, 5128, 1]);
   });
 
-  test('and large rows get what a thread needs for them, and one thread where there is no memory for two', () => {
+  test('and large rows get the memory of one thread, and two threads if there is memory for both', () => {
     const share = (destinations: number, rowBytes: number, hasOwn: boolean) => {
       const asked = { leaves: 4, destinations, rowBytes, hasOwn };
       const { takenMb, connectorMb, threads } = deliveryShare({ memoryMb: 768, threads: 2 }, asked);
