@@ -1,4 +1,8 @@
-import type { Session } from './duckdb.js';
+/** A session of DuckDB. */
+interface Session {
+  run(sql: string): Promise<void>;
+  rows(sql: string): Promise<Record<string, unknown>[]>;
+}
 
 /** DuckDB works on this number of rows together, whatever their size. */
 export const vectorRows = 2048;
