@@ -1,4 +1,5 @@
 import type { Hand } from './hand.js';
+import { isOneOfTwo } from './options.js';
 import type { Series } from './series.js';
 
 /** Copies a table and its record. @returns puts them back, or the table alone */
@@ -34,7 +35,9 @@ async function backUp(series: Series): Promise<(isAlone: boolean) => Promise<voi
 /** Changes that an earlier copy does not have: a new rule that hides a column, and a key that is forgotten. */
 async function hideSince(series: Series): Promise<void> {
   const { source, options, dice } = series;
-  const column = source.columns.find(({ name, form }) => form === 'text' && options.rules[name] === undefined);
+  const column = source.columns.find(
+    ({ name, form }) => form === 'text' && options.rules[name] === undefined && !isOneOfTwo(name),
+  );
   if (column !== undefined) options.rules[column.name] = { mask: 'all' };
   source.change();
   series.product.now += 3_600_000;

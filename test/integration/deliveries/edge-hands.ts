@@ -2,6 +2,7 @@ import fsp from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { filesHolding } from '../../fixtures/files-holding.js';
 import type { Hand } from './hand.js';
+import { isOneOfTwo } from './options.js';
 import type { Series } from './series.js';
 
 /** Two columns without rules, as the stream names them. */
@@ -76,7 +77,8 @@ export const refuseRemovals: Hand = {
   async act(series) {
     const { options, product, place, table, source } = series;
     const column = source.columns.find(
-      ({ name, form }) => form === 'text' && options.rules[name] === undefined && options.own[name] === undefined,
+      ({ name, form }) =>
+        form === 'text' && options.rules[name] === undefined && options.own[name] === undefined && !isOneOfTwo(name),
     );
     if (column === undefined) return;
     await series.deliver();

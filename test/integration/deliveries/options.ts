@@ -74,6 +74,8 @@ function changeRule(series: Series): void {
     { drop: true },
     { track: false },
   ];
+  // It would hide the column beside it too.
+  if (isOneOfTwo(name)) free.splice(0, 4);
   if (isPlain) free.push({ rename: `r_${name}` });
   if (form === 'digits') free.push({ type: 'integer' });
   const choice = dice.whole(10);
@@ -90,6 +92,11 @@ function changeRule(series: Series): void {
     if (options.rules[each]?.drop || options.rules[each]?.rename) delete options.own[each];
   for (const [each, { track }] of Object.entries(options.rules)) if (track === false) series.loose.add(pathOf(each));
   series.note(`rules: ${JSON.stringify([options.rules, options.own])}`);
+}
+
+/** Whether another column's name may differ only in case: a rule that hides the values of one hides those of both. */
+export function isOneOfTwo(name: string): boolean {
+  return /^score$/i.test(name);
 }
 
 export function pathOf(attribute: string): string {
