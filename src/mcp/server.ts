@@ -56,12 +56,17 @@ async function call(tools: readonly Tool[], name: string, parameters: unknown, s
 
 /**
  * Serves tools by the Model Context Protocol over standard input and output, until the client closes one of them or `signal` aborts.
- * @throws {CdsyncError} `connector_package_missing`
+ * @throws {CdsyncError} `connector_package_missing`; `usage` if a message is larger than the library takes
  */
 export async function serveTools(tools: readonly Tool[], signal: AbortSignal): Promise<void> {
   const { Server, StdioServerTransport, CallToolRequestSchema, ListToolsRequestSchema } = await loadSdk();
   const server = new Server({ name: 'cdsync', version: packageVersion() }, { capabilities: { tools: {} } });
   const ending = new AbortController();
+  /** Why the transport has ended, if the client did not end it. */
+  let fault: Error | undefined;
+  server.onerror = (error) => {
+    fault = error;
+  };
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: tools.map(shown) }));
   server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
     call(tools, params.name, params.arguments, AbortSignal.any([extra.signal, ending.signal])),
@@ -80,4 +85,10 @@ export async function serveTools(tools: readonly Tool[], signal: AbortSignal): P
   await closed;
   ending.abort();
   await server.close();
+  // The library ends the connection then, and answers nothing.
+  if (/exceeded maximum size/.test(fault?.message ?? ''))
+    throw new CdsyncError('a message of the client is larger than the protocol library takes (10 MB)', {
+      code: 'usage',
+      hint: 'the client sent no line end, or too much text: start it again',
+    });
 }

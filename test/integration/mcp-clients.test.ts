@@ -15,6 +15,15 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
+it('a message without an end is an error, not a good end', async () => {
+  const child = space.spawn(['mcp', 'job.json'], {}, { stdin: 'pipe' });
+  child.stdin?.on('error', () => undefined);
+  child.stdin?.write('x'.repeat(11_000_000));
+  const { code, stderr } = await ended(child);
+  expect(code).toBe(2);
+  expect(stderr).toContain('a message of the client is larger');
+});
+
 describe('a client that goes away in the middle of a query', () => {
   const long = 'select count(*) from range(100000000) a, range(10000) b where hash(a.range * b.range) % 7 = 1';
   const folders = async () => [
