@@ -85,7 +85,7 @@ export async function serveTools(tools: readonly Tool[], signal: AbortSignal): P
   await closed;
   ending.abort();
   await server.close();
-  // The library ends the connection then, and answers nothing.
+  // The library ends the connection then, without a response.
   if (/exceeded maximum size/.test(fault?.message ?? ''))
     throw new CdsyncError('a message of the client is larger than the protocol library takes (10 MB)', {
       code: 'usage',
