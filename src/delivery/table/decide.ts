@@ -184,7 +184,7 @@ function assertKeyNames(situation: Situation, record: TableRecord, found: FoundT
     throw refusal(
       situation,
       'table_altered',
-      `table "${table}" lacks its key column "${name}", and has "${other.name}" of the same type`,
+      `table "${table}" has no column "${name}", which is the key of its rows, and has "${other.name}" of the same type`,
       'if it was renamed, rename it back; or cdsync push --adopt adds it again, --recreate drops the table and loads it',
     );
   }

@@ -284,10 +284,10 @@ describe('a delivery to a table', () => {
   });
 
   it.each([
-    ['upsert', 'hard', 'refused'],
-    ['mirror', 'soft', 'refused'],
-    ['mirror', 'hard', 'ok'],
-  ] as const)('never has rows beside their copies without a key: %s, %s deletes', async (mode, deletes, status) => {
+    ['upsert', 'hard'],
+    ['mirror', 'soft'],
+    ['mirror', 'hard'],
+  ] as const)('never has rows beside their copies without a key: %s, %s deletes', async (mode, deletes) => {
     await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
     await deliver({ mode, deletes });
     await ask(
@@ -295,8 +295,7 @@ describe('a delivery to a table', () => {
     );
     await ask("COMMENT ON TABLE members IS '[cdsync x]'");
     const delivered = await deliver({ mode, deletes });
-    expect(delivered.status === 'ok' ? 'ok' : delivered.action).toBe(status);
-    if (status === 'ok') return expect(await rows()).toEqual(['a 1']);
+    expect(delivered.action).toBe('refused');
     expect(delivered.error).toMatchObject({
       code: 'table_altered',
       message: expect.stringContaining('no column "id"'),
