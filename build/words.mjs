@@ -63,6 +63,10 @@ const rules = {
   ],
   limits: [/\b(?:most|least|fewest|longest(?!First)|shortest(?!Float))[A-Z]\w*/g, 'max…, min…'],
   refuse: [/\brefuse(?!All\b|Removals\b)[A-Z]\w*/g, 'assert…, which throws, or check…, which returns findings'],
+  fillers: [
+    /(?<!^[ \t]*(?:\*|\/\/|\/\*).*)\b(?:each|found|now|known|own|there)(?=[.,)\]}:;?![(]| [=!<>&|?+*-])/gm,
+    'the noun that is meant: stream, row, existingTable, nowMs',
+  ],
   night: [/\bnights?\b/gi, 'run, incremental run'],
   room: [/\brooms?\b/gi, 'folder, memory'],
 };

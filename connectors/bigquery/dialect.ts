@@ -16,9 +16,9 @@ export function identifier(name: string): string {
 }
 
 export function literal(value: string): string {
-  const escaped = value.replace(/[\\'\p{Cc}]/gu, (found) => {
-    if (found === '\\' || found === "'") return `\\${found}`;
-    return `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  const escaped = value.replace(/[\\'\p{Cc}]/gu, (character) => {
+    if (character === '\\' || character === "'") return `\\${character}`;
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
   return `'${escaped}'`;
 }

@@ -12,7 +12,7 @@ import {
 } from '../../src/sdk/index.js';
 import { columnDefinition, deletedColumn, identifier, isComputed, literal, versionColumn } from './types.js';
 
-const own = `${versionColumn} UInt64 DEFAULT 0, ${deletedColumn} UInt8 DEFAULT 0`;
+const helperColumns = `${versionColumn} UInt64 DEFAULT 0, ${deletedColumn} UInt8 DEFAULT 0`;
 const plainEngine = ' ENGINE = MergeTree ORDER BY tuple()';
 
 /** Columns and engine of a table. With a key, the engine keeps the last row of each key. */
@@ -20,7 +20,7 @@ function definition({ key, isKeyed }: TargetTable, columns: readonly TableColumn
   const parts = columns.map((column) => columnDefinition(column, isKeyed && key.includes(column.name)));
   if (!isKeyed) return `(${parts.join(', ')})${plainEngine}`;
   const order = key.map(identifier).join(', ');
-  return `(${parts.join(', ')}, ${own}) ENGINE = ReplacingMergeTree(${versionColumn}, ${deletedColumn}) ORDER BY (${order})`;
+  return `(${parts.join(', ')}, ${helperColumns}) ENGINE = ReplacingMergeTree(${versionColumn}, ${deletedColumn}) ORDER BY (${order})`;
 }
 
 /** How the names of the tables beside one begin, which are left if a delivery is killed. */

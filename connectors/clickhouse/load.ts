@@ -30,23 +30,23 @@ class ClickhouseDestination extends SqlDestination<Session> {
   }
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
-    const own = `database = currentDatabase() AND`;
-    const [found] = await this.session.rows(
-      `SELECT engine, engine_full, comment FROM system.tables WHERE ${own} name = ${literal(table)}`,
+    const isInDatabase = `database = currentDatabase() AND`;
+    const [tableRow] = await this.session.rows(
+      `SELECT engine, engine_full, comment FROM system.tables WHERE ${isInDatabase} name = ${literal(table)}`,
     );
-    if (found === undefined) return undefined;
-    if (!/MergeTree$/.test(String(found.engine)))
-      throw notATable(table, `a table with the engine ${found.engine}, which cdsync does not load`);
+    if (tableRow === undefined) return undefined;
+    if (!/MergeTree$/.test(String(tableRow.engine)))
+      throw notATable(table, `a table with the engine ${tableRow.engine}, which cdsync does not load`);
     const keepsLast = new RegExp(`Replacing.*\\(.*${versionColumn}, ${deletedColumn}\\)`);
-    if (keepsLast.test(String(found.engine_full))) this.#keepLast.add(table);
+    if (keepsLast.test(String(tableRow.engine_full))) this.#keepLast.add(table);
     else this.#keepLast.delete(table);
     const rows = await this.session.rows(
-      `SELECT name, type, default_kind, is_in_sorting_key FROM system.columns WHERE ${own} table = ${literal(table)} ORDER BY position`,
+      `SELECT name, type, default_kind, is_in_sorting_key FROM system.columns WHERE ${isInDatabase} table = ${literal(table)} ORDER BY position`,
     );
     const columns = rows
       .filter(({ name }) => name !== versionColumn && name !== deletedColumn)
       .map((row) => ({ name: String(row.name), type: described(row) }));
-    return { columns, comment: String(found.comment) };
+    return { columns, comment: String(tableRow.comment) };
   }
 
   override async load(load: Load): Promise<void> {

@@ -88,9 +88,9 @@ export async function checkLake(context: Context, tables: readonly string[]): Pr
   let hasLake: boolean;
   try {
     if (catalog.type === 'postgres') {
-      const found = await lookAtPostgres(session, context);
-      lacks.push(...found.lacks);
-      hasLake = found.hasLake;
+      const findings = await lookAtPostgres(session, context);
+      lacks.push(...findings.lacks);
+      hasLake = findings.hasLake;
     } else {
       hasLake = await isThere(catalog.file);
       lacks.push(...(await unwritable([dirname(catalog.file), ...(hasLake ? [catalog.file] : [])])));

@@ -41,7 +41,7 @@ type Context = DestinationContext<DucklakeShape>;
 function shownLake(options: DucklakeOptions): ShownLake {
   const { secretAccessKey, sessionToken, catalog, password } = options;
   const secrets = [secretAccessKey, sessionToken, catalog.postgres, password, new Secret(passwordOf(options))];
-  return { catalog: catalogPlace(options), redact: redactor(secrets.filter((each) => each !== undefined)) };
+  return { catalog: catalogPlace(options), redact: redactor(secrets.filter((secret) => secret !== undefined)) };
 }
 
 /**
@@ -169,10 +169,10 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
 async function assertSameData(session: LakeSession, options: DucklakeOptions): Promise<void> {
   const wanted = dataPlace(options);
   const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
-  const found = String(row?.data_path);
+  const dataPath = String(row?.data_path);
   const isFolder = options.dataPath !== undefined;
-  if (wanted === undefined || wanted === found || (isFolder && resolve(found) === resolve(wanted))) return;
-  throw loadRefused(`the lake in ${catalogPlace(options)} keeps its data in ${found}, not in ${wanted}`, {
+  if (wanted === undefined || wanted === dataPath || (isFolder && resolve(dataPath) === resolve(wanted))) return;
+  throw loadRefused(`the lake in ${catalogPlace(options)} keeps its data in ${dataPath}, not in ${wanted}`, {
     hint: 'give the same place, or leave it out',
   });
 }

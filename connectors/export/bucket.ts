@@ -30,8 +30,8 @@ export class BucketStore implements Store {
 
   async find(name: string): Promise<FoundFile | undefined | 'unknown'> {
     try {
-      const found = await this.#store.head(name);
-      return found && { bytes: found.bytes, md5: found.md5 };
+      const head = await this.#store.head(name);
+      return head && { bytes: head.bytes, md5: head.md5 };
     } catch (error) {
       if ((error as { code?: string }).code === 'destination_permission') return 'unknown';
       throw error;
@@ -46,8 +46,9 @@ export class BucketStore implements Store {
       throw error;
     });
     if (!isWritten) return 'taken';
-    const found = await this.find(name);
-    const isSame = found !== 'unknown' && found?.bytes === file.bytes && (found.md5 ?? file.md5) === file.md5;
+    const existingFile = await this.find(name);
+    const isSame =
+      existingFile !== 'unknown' && existingFile?.bytes === file.bytes && (existingFile.md5 ?? file.md5) === file.md5;
     return isSame ? 'put' : 'not_read_back';
   }
 
@@ -61,9 +62,9 @@ export class BucketStore implements Store {
     const untried = 'writing is tested by the first file';
     const place = reachedStore(this.#store);
     // Any name will do: without the right to read, the store says so.
-    const found = await this.find('cdsync-check');
+    const existingFile = await this.find('cdsync-check');
     return {
-      reached: found === 'unknown' ? `${place}, which does not let anyone look` : place,
+      reached: existingFile === 'unknown' ? `${place}, which does not let anyone look` : place,
       lacks: [],
       untried,
     };

@@ -33,8 +33,8 @@ export class FolderStore implements Store {
   find(name: string): Promise<FoundFile | undefined> {
     const path = join(this.#root, name);
     return this.#classified(async () => {
-      const found = await statOrUndefined(path);
-      return found && { bytes: found.isFile() ? found.size : -1, sha256: () => sha256OfFile(path) };
+      const stats = await statOrUndefined(path);
+      return stats && { bytes: stats.isFile() ? stats.size : -1, sha256: () => sha256OfFile(path) };
     });
   }
 

@@ -203,12 +203,12 @@ export class FileMaker {
   }
 
   #watchingNul(): Step {
-    const found = () => {
+    const onOutput = () => {
       this.#holdsNul = true;
     };
     return async function* (source) {
       for await (const chunk of source) {
-        if (chunk.includes(0)) found();
+        if (chunk.includes(0)) onOutput();
         yield chunk;
       }
     };

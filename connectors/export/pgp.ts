@@ -62,10 +62,10 @@ async function assertUsable(openpgp: typeof OpenPgp, key: OpenPgp.Key, file: str
   const ends = await key.getExpirationTime();
   if (ends instanceof Date && ends.getTime() <= Date.now())
     throw invalid(file, `${shown} ended on ${ends.toISOString().slice(0, 10)}`, 'ask the receiver for a new key');
-  let own: Awaited<ReturnType<OpenPgp.Key['getEncryptionKey']>>;
+  let subkey: Awaited<ReturnType<OpenPgp.Key['getEncryptionKey']>>;
   try {
     // Without this it says of a short key that there is none.
-    own = await key.getEncryptionKey(undefined, undefined, undefined, { ...openpgp.config, minRSABits: 0 });
+    subkey = await key.getEncryptionKey(undefined, undefined, undefined, { ...openpgp.config, minRSABits: 0 });
   } catch (cause) {
     const words = String((cause as Error).message);
     const lacks = /expired/i.test(words)
@@ -78,10 +78,10 @@ async function assertUsable(openpgp: typeof OpenPgp, key: OpenPgp.Key, file: str
       cause,
     );
   }
-  const { bits } = own.getAlgorithmInfo() as { bits?: number };
+  const { bits } = subkey.getAlgorithmInfo() as { bits?: number };
   if (bits !== undefined && bits < 2048)
     throw invalid(file, `${shown} has ${bits} bits, which is too short`, 'ask the receiver for one of 3072 bits');
-  const until = await subkeyEnd(key, own.getKeyID());
+  const until = await subkeyEnd(key, subkey.getKeyID());
   const first = [ends, until].filter((end): end is Date => end instanceof Date).sort((one, two) => +one - +two)[0];
   return { fingerprint, ends: first };
 }
@@ -94,14 +94,14 @@ async function subkeyEnd(key: OpenPgp.Key, id: OpenPgp.KeyID): Promise<Date | un
 
 /** The receivers' keys. @throws {CdsyncError} `key_file_invalid`, `key_file_unreadable` */
 async function receivers(openpgp: typeof OpenPgp, { pgp }: Encryption) {
-  const found: { key: OpenPgp.Key; shown: ShownKey }[] = [];
+  const usableKeys: { key: OpenPgp.Key; shown: ShownKey }[] = [];
   for (const file of pgp) {
     const keys = await keysOf(openpgp, file);
     if (keys.length === 0)
       throw invalid(file, 'holds no key', 'ask the receiver for a public key: gpg --armor --export');
-    for (const key of keys) found.push({ key, shown: await assertUsable(openpgp, key, file) });
+    for (const key of keys) usableKeys.push({ key, shown: await assertUsable(openpgp, key, file) });
   }
-  return found;
+  return usableKeys;
 }
 
 /** The lines of a check about the keys. */

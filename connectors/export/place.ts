@@ -61,9 +61,13 @@ function fileExists(name: string): CdsyncError {
   });
 }
 
-async function isSame(found: FoundFile, known: SentFile): Promise<boolean> {
-  if (found.bytes !== known.bytes || (found.md5 ?? known.md5) !== (known.md5 ?? found.md5)) return false;
-  return found.sha256 === undefined || (await found.sha256()) === known.sha256;
+async function isSame(existingFile: FoundFile, sentFile: SentFile): Promise<boolean> {
+  if (
+    existingFile.bytes !== sentFile.bytes ||
+    (existingFile.md5 ?? sentFile.md5) !== (sentFile.md5 ?? existingFile.md5)
+  )
+    return false;
+  return existingFile.sha256 === undefined || (await existingFile.sha256()) === sentFile.sha256;
 }
 
 async function md5OfFile(path: string): Promise<string> {
@@ -101,11 +105,11 @@ export class ExportPlace implements FilePlace {
       const local = join(this.#folder, 'companion');
       await writeFile(local, text, { mode: 0o600 });
       const hash = (kind: string) => createHash(kind).update(text).digest('hex');
-      const known = { name, bytes: Buffer.byteLength(text), sha256: hash('sha256'), md5: hash('md5') };
+      const sentFile = { name, bytes: Buffer.byteLength(text), sha256: hash('sha256'), md5: hash('md5') };
       // Beside a file that was handed over before, such a name is its own too; a mark may have one name for all files.
       const isOwn = replaceable.length > 0 || task.companions.includes(name);
       isReadBack =
-        (await this.#put(known, local, {
+        (await this.#put(sentFile, local, {
           replaceable: [],
           isTried,
           isOwn,
@@ -150,14 +154,14 @@ export class ExportPlace implements FilePlace {
     }: Omit<HandOver, 'file' | 'path' | 'properties' | 'companions'> & { readonly isOwn?: boolean },
   ): Promise<boolean> {
     const { overwrite, upload } = this.#options;
-    const found = await this.#store.find(file.name);
+    const existingFile = await this.#store.find(file.name);
     let replaces = overwrite || isOwn;
-    if (found === 'unknown') replaces ||= isTried || replaceable.length > 0;
-    else if (found !== undefined) {
-      if ((isTried || replaceable.length > 0) && (await isSame(found, file))) return true;
-      for (const known of replaceable) replaces ||= await isSame(found, known);
+    if (existingFile === 'unknown') replaces ||= isTried || replaceable.length > 0;
+    else if (existingFile !== undefined) {
+      if ((isTried || replaceable.length > 0) && (await isSame(existingFile, file))) return true;
+      for (const sentFile of replaceable) replaces ||= await isSame(existingFile, sentFile);
       // A torn file of an earlier try has the final name.
-      replaces ||= isTried && upload === 'direct' && found.bytes < file.bytes;
+      replaces ||= isTried && upload === 'direct' && existingFile.bytes < file.bytes;
       if (!replaces) {
         await rest.refused();
         throw fileExists(file.name);
@@ -172,7 +176,7 @@ export class ExportPlace implements FilePlace {
     const put = await this.#store.put(task);
     if (put !== 'taken') return put === 'put';
     // The refusal may be of a second try, after the response to a first and successful one was lost.
-    const there = found === undefined ? await this.#store.find(file.name) : found;
+    const there = existingFile === undefined ? await this.#store.find(file.name) : existingFile;
     if (there !== undefined && there !== 'unknown' && (await isSame(there, file))) return true;
     await rest.refused();
     throw fileExists(file.name);

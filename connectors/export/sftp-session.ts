@@ -48,8 +48,8 @@ function openSshKey(jwk: { readonly d?: string | undefined; readonly x?: string 
   const [secret, open] = [Buffer.from(jwk.d ?? '', 'base64url'), Buffer.from(jwk.x ?? '', 'base64url')];
   const shown = Buffer.concat([field('ssh-ed25519'), field(open)]);
   const check = randomBytes(4);
-  const own = Buffer.concat([check, check, shown, field(Buffer.concat([secret, open])), field('')]);
-  const padding = Buffer.from(Array.from({ length: (8 - (own.length % 8)) % 8 }, (_, at) => at + 1));
+  const box = Buffer.concat([check, check, shown, field(Buffer.concat([secret, open])), field('')]);
+  const padding = Buffer.from(Array.from({ length: (8 - (box.length % 8)) % 8 }, (_, at) => at + 1));
   const count = Buffer.from([0, 0, 0, 1]);
   const head = Buffer.concat([
     Buffer.from('openssh-key-v1\0'),
@@ -59,7 +59,7 @@ function openSshKey(jwk: { readonly d?: string | undefined; readonly x?: string 
     count,
     field(shown),
   ]);
-  const text = Buffer.concat([head, field(Buffer.concat([own, padding]))]).toString('base64');
+  const text = Buffer.concat([head, field(Buffer.concat([box, padding]))]).toString('base64');
   return `-----BEGIN OPENSSH PRIVATE KEY-----\n${text.replace(/(.{70})/g, '$1\n')}\n-----END OPENSSH PRIVATE KEY-----\n`;
 }
 

@@ -96,8 +96,8 @@ export class SftpStore implements Store {
       );
     } catch (error) {
       if (!isAnswer(error)) throw error;
-      const found = isNew ? await this.find(name) : undefined;
-      if (found !== undefined && found !== 'unknown') return undefined;
+      const existingFile = isNew ? await this.find(name) : undefined;
+      if (existingFile !== undefined && existingFile !== 'unknown') return undefined;
       throw await this.#explained(error, name);
     }
   }
@@ -158,16 +158,16 @@ export class SftpStore implements Store {
       return true;
     } catch (error) {
       if (!isAnswer(error)) throw error;
-      const found = await this.find(to);
-      const isThere = found !== undefined && found !== 'unknown';
-      if (isThere && found.bytes === bytes && (await this.find(from)) === undefined) return true;
-      const mayReplace = replaces && found !== undefined;
+      const existingFile = await this.find(to);
+      const isThere = existingFile !== undefined && existingFile !== 'unknown';
+      if (isThere && existingFile.bytes === bytes && (await this.find(from)) === undefined) return true;
+      const mayReplace = replaces && existingFile !== undefined;
       if (mayReplace && (await this.#replace(source, target, codeOf(error) !== denied))) return true;
       const isTaken = isThere && !replaces;
       if (!isTaken) await refused();
       await this.#removeQuietly(from);
       if (isTaken) return false;
-      const taken = found === 'unknown' ? 'if a file has the name already, move it away; else ' : '';
+      const taken = existingFile === 'unknown' ? 'if a file has the name already, move it away; else ' : '';
       throw permissionMissing(`the server does not let cdsync rename "${from}" to "${to}"`, {
         hint: `${taken}use \`upload: direct\`, or \`temporary\` with a folder from which it allows that; nothing new has the final name`,
         cause: error,
@@ -242,10 +242,10 @@ export class SftpStore implements Store {
   async #isFull(): Promise<boolean> {
     try {
       const { sftp } = this.#session;
-      const found = await this.#session.call<{ f_bavail: number | bigint }>((done) =>
+      const space = await this.#session.call<{ f_bavail: number | bigint }>((done) =>
         sftp.ext_openssh_statvfs(this.#root === '' ? '/' : this.#root, done as never),
       );
-      return Number(found.f_bavail) < 16;
+      return Number(space.f_bavail) < 16;
     } catch {
       return false;
     }

@@ -18,7 +18,10 @@ const noValue = '__HIVE_DEFAULT_PARTITION__';
 const reserved = /[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g;
 
 function hiveText(text: string): string {
-  return text.replace(reserved, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
+  return text.replace(
+    reserved,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
+  );
 }
 
 /** The folders of a partition, in Hive's form: `country=DE/`. */
@@ -37,7 +40,7 @@ function nameBytes(column: string): string {
 
 /** Why a value cannot be the name of a folder, and SQL that is true for such a row. The first that applies counts. */
 function refusals(columns: readonly string[]): { column: string; reason: string; when: string }[] {
-  const each = columns.flatMap((column) => {
+  const problems = columns.flatMap((column) => {
     const value = `${quoteIdentifier(column)}::VARCHAR`;
     return [
       { column, reason: 'U+0000 cannot be in the name of a folder', when: `contains(${value}, chr(0))` },
@@ -51,7 +54,7 @@ function refusals(columns: readonly string[]): { column: string; reason: string;
   });
   const all = `${columns.map(nameBytes).join(' + ')} + ${columns.length} > ${maxNamesLength}`;
   const reason = `the names of its folders would be longer than ${maxNamesLength} bytes`;
-  return [...each, { column: columns.at(-1) ?? '', reason, when: all }];
+  return [...problems, { column: columns.at(-1) ?? '', reason, when: all }];
 }
 
 /** SQL that is true for rows that no folder can take; undefined without `partition_by`. */

@@ -113,8 +113,8 @@ export class FolderStore implements FileStore {
 
   head(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
     return this.#classified(async () => {
-      const found = await statOrUndefined(this.#path(path));
-      return found && { bytes: found.size, changedMs: found.mtimeMs };
+      const stats = await statOrUndefined(this.#path(path));
+      return stats && { bytes: stats.size, changedMs: stats.mtimeMs };
     });
   }
 

@@ -121,12 +121,12 @@ function sourceOf(task: ReadTask): string {
   const { format, partition_by } = layout;
   const { file } = ownNames(task);
   const paths = `[${files.map(({ path }) => sqlText(filePattern(path))).join(', ')}]`;
-  const own = columns.filter(({ name }) => !partition_by.includes(name));
+  const storedColumns = columns.filter(({ name }) => !partition_by.includes(name));
   if (format === 'parquet')
     return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${file}')`;
-  if (readsTexts(task)) return exactLines(paths, file, own);
+  if (readsTexts(task)) return exactLines(paths, file, storedColumns);
   if (format === 'jsonl') {
-    const types = own.map(({ name, type }) => `${sqlText(name)}: ${sqlText(type)}`).join(', ');
+    const types = storedColumns.map(({ name, type }) => `${sqlText(name)}: ${sqlText(type)}`).join(', ');
     return `read_json(${paths}, format = 'newline_delimited', columns = {${types}}, hive_partitioning = false,
       maximum_object_size = ${maxRowBytes}, filename = '${file}')`;
   }

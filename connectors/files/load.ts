@@ -115,14 +115,14 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   override async describe(table: string): Promise<FoundTable | undefined> {
-    const found = await this.#newest(table);
-    if (found === undefined) return undefined;
-    const { stamp } = found;
-    const isAsWritten = stamp === null || (await this.#reader.isAsWritten(found));
+    const manifest = await this.#newest(table);
+    if (manifest === undefined) return undefined;
+    const { stamp } = manifest;
+    const isAsWritten = stamp === null || (await this.#reader.isAsWritten(manifest));
     // A set of the same generation, but not the one that the load has written.
     return {
-      columns: found.schema,
-      rows: found.rows,
+      columns: manifest.schema,
+      rows: manifest.rows,
       stamp: isAsWritten ? stamp : `${Number.parseInt(stamp, 10)}:changed`,
     };
   }
@@ -135,34 +135,34 @@ export class FilesDestination extends SqlDestination<Workbench> {
   override async load(load: Load): Promise<void> {
     load.signal.throwIfAborted();
     const { table, state } = load;
-    const found = await this.#newest(table.name);
-    const isOurs = found !== undefined && isSameStream(found, state);
-    if (load.before !== undefined ? found?.set !== load.before.version : isOurs) throw fenced(state);
+    const manifest = await this.#newest(table.name);
+    const isOurs = manifest !== undefined && isSameStream(manifest, state);
+    if (load.before !== undefined ? manifest?.set !== load.before.version : isOurs) throw fenced(state);
     try {
-      await this.#loadAfter(found, load);
+      await this.#loadAfter(manifest, load);
     } catch (error) {
       // Another delivery that has committed a set removes the files of this one.
-      const newest = load.signal.aborted ? found : await this.#newest(table.name).catch(() => found);
-      const isOvertaken = newest?.set !== found?.set && newest?.stamp !== load.id;
+      const newest = load.signal.aborted ? manifest : await this.#newest(table.name).catch(() => manifest);
+      const isOvertaken = newest?.set !== manifest?.set && newest?.stamp !== load.id;
       throw isOvertaken ? fenced(state) : error;
     }
   }
 
-  async #loadAfter(found: Manifest | undefined, load: Load): Promise<void> {
+  async #loadAfter(manifest: Manifest | undefined, load: Load): Promise<void> {
     const { table, write, state } = load;
-    const retired = load.change.create ? [] : (found?.schema ?? []);
+    const retired = load.change.create ? [] : (manifest?.schema ?? []);
     this.#partitionBy = this.#partitionsOf([...table.columns, ...retired], load);
     this.session.partitionBy = this.#partitionBy.filter((name) => table.columns.some((column) => column.name === name));
     this.session.isMerged = write.type === 'merge';
-    const added = found !== undefined && this.#addsFiles(load, found) ? found : undefined;
+    const added = manifest !== undefined && this.#addsFiles(load, manifest) ? manifest : undefined;
     const isMerged = write.type === 'append' || (write.type === 'merge' && write.absent !== 'delete');
-    const kept = isMerged && added === undefined ? found : undefined;
-    await this.#begin(load, found, kept);
-    const writer = this.#writer(load, found);
+    const kept = isMerged && added === undefined ? manifest : undefined;
+    await this.#begin(load, manifest, kept);
+    const writer = this.#writer(load, manifest);
     const isDirect = write.type === 'fill' && this.#layout.partition_by.length === 0 && this.#store.isLocal;
     this.session.direct = isDirect ? (target, data) => this.#fillFiles(writer, target, data) : undefined;
     // Older sets still have the values that this one lacks.
-    const owes = found !== undefined && (removesValues(load) || write.type === 'fill');
+    const owes = manifest !== undefined && (removesValues(load) || write.type === 'fill');
     const { record, line } = await this.carryOut({
       ...load,
       rows: kept === undefined ? 0 : load.rows,
@@ -170,10 +170,10 @@ export class FilesDestination extends SqlDestination<Workbench> {
     });
     const next = await this.#write(table.name, writer, added);
     load.signal.throwIfAborted();
-    await this.#moveOn(found, { ...next, stamp: load.id, line, record: JSON.parse(record) }, state);
+    await this.#moveOn(manifest, { ...next, stamp: load.id, line, record: JSON.parse(record) }, state);
     // The load is committed: a failure from here on must not fail it.
     const sets = new TableSets(this.#store, folderOf(table.name));
-    await this.#note(sets, [found, await sets.newest().catch(() => undefined)]);
+    await this.#note(sets, [manifest, await sets.newest().catch(() => undefined)]);
     if (!owes) await this.#prune(table.name, this.#context.options.keep);
   }
 
@@ -183,17 +183,17 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   /** Whether rows are appended as new files, beside those that are there. */
-  #addsFiles({ write, erase, clear, change, undo }: Load, found: Manifest): boolean {
+  #addsFiles({ write, erase, clear, change, undo }: Load, manifest: Manifest): boolean {
     const same = ({ format, partition_by, csv_formulas = 'keep' }: Layout) =>
       JSON.stringify([format, partition_by, format === 'csv' ? csv_formulas : '']);
     const isTouched = erase.length > 0 || clear.length > 0 || change.widen.length > 0 || undo !== undefined;
-    return write.type === 'append' && !isTouched && same(found) === same(this.#layout);
+    return write.type === 'append' && !isTouched && same(manifest) === same(this.#layout);
   }
 
   /** Puts record and table into the workbench, as a database would have them. @param kept the set whose rows stay */
   async #begin(
     { before, change, table }: Load,
-    found: Manifest | undefined,
+    manifest: Manifest | undefined,
     kept: Manifest | undefined,
   ): Promise<void> {
     const { session, dialect } = this;
@@ -201,14 +201,14 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const columns = stateColumns.map((name) => ({ name, type: name === 'version' ? 'BIGINT' : 'VARCHAR' }));
     await session.run(`CREATE OR REPLACE TABLE ${state} (${definitions(dialect, columns)})`);
     if (before !== undefined) {
-      const { destination, stream, table: own, version, record } = before;
-      const texts = [destination, stream, own, String(version), record].map(sqlText);
+      const { destination, stream, table, version, record } = before;
+      const texts = [destination, stream, table, String(version), record].map(sqlText);
       await session.run(`INSERT INTO ${state} VALUES (${texts.join(', ')})`);
     }
     await this.#drop(table.name);
-    if (found === undefined || change.create || change.drop) return;
+    if (manifest === undefined || change.create || change.drop) return;
     const rows = kept === undefined ? undefined : await this.#reader.query(kept, kept.schema);
-    await session.run(`CREATE TABLE ${dialect.table(table.name)} (${definitions(dialect, found.schema)})`);
+    await session.run(`CREATE TABLE ${dialect.table(table.name)} (${definitions(dialect, manifest.schema)})`);
     if (rows !== undefined) await session.run(`INSERT INTO ${dialect.table(table.name)} ${rows}`);
   }
 
@@ -229,16 +229,16 @@ export class FilesDestination extends SqlDestination<Workbench> {
         await writer.take(path, await session.run(`SELECT num_rows FROM parquet_file_metadata(${pattern})`));
       else await writer.write(`read_parquet(${pattern})`, columns);
     }
-    const own = columnsIn(
+    const storedColumns = columnsIn(
       await session.rows(`SELECT column_name AS name, column_type AS type FROM (DESCRIBE ${target})`),
     );
     // A table without rows gets a file too, so that readers find its columns.
-    if (writer.files.length === 0) await writer.write(`(SELECT * FROM ${target})`, own);
+    if (writer.files.length === 0) await writer.write(`(SELECT * FROM ${target})`, storedColumns);
     const files = await Promise.all(
       writer.files.map(async ({ path }) => ({ path: await this.#store.fetch(`${writer.table}/${path}`, '') })),
     );
     await session.run(`DROP TABLE ${target}`);
-    await session.run(`CREATE VIEW ${target} AS ${readSql({ files, layout: this.#layout, columns: own })}`);
+    await session.run(`CREATE VIEW ${target} AS ${readSql({ files, layout: this.#layout, columns: storedColumns })}`);
     return writer.rows;
   }
 
@@ -277,18 +277,18 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   override async sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
-    const found = await this.#newest(table);
-    if (found === undefined) throw loadRefused(`table "${table}" is gone from ${this.#store.place}`);
-    const rows = await this.#reader.query(found, found.schema);
+    const manifest = await this.#newest(table);
+    if (manifest === undefined) throw loadRefused(`table "${table}" is gone from ${this.#store.place}`);
+    const rows = await this.#reader.query(manifest, manifest.schema);
     await this.#drop(table);
     await this.session.run(`CREATE VIEW ${this.dialect.table(table)} AS ${rows}`);
     return super.sums(table, columns, live);
   }
 
   override async keep(before: StateRow, record: string): Promise<void> {
-    const found = await this.#newest(before.table);
-    if (found?.set !== before.version) throw fenced(before);
-    await this.#moveOn(found, { ...found, record: JSON.parse(record) }, before);
+    const manifest = await this.#newest(before.table);
+    if (manifest?.set !== before.version) throw fenced(before);
+    await this.#moveOn(manifest, { ...manifest, record: JSON.parse(record) }, before);
     await this.#prune(before.table, this.#context.options.keep);
   }
 
@@ -317,8 +317,8 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const all = columns.map(({ name }) => name);
     const hint = `its columns are ${all.join(', ')}`;
     for (const name of partitionBy) {
-      const found = columns.find((column) => column.name === name);
-      const type = found && parseColumnType(found.type);
+      const existingColumn = columns.find((column) => column.name === name);
+      const type = existingColumn && parseColumnType(existingColumn.type);
       if (type !== undefined && !isNested(type) && type.kind !== 'json') continue;
       const what = type === undefined ? 'is not a column' : 'has nested values';
       throw loadRefused(`\`partition_by\`: "${name}" ${what} of table "${table}"`, { hint });
@@ -356,14 +356,14 @@ export class FilesDestination extends SqlDestination<Workbench> {
     await work().catch((error: unknown) => this.#context.notice(`${failed}: ${(error as Error).message}`));
   }
 
-  #writer({ id, table }: Load, found: Manifest | undefined): SetWriter {
+  #writer({ id, table }: Load, manifest: Manifest | undefined): SetWriter {
     const suffix = createHash('sha256').update(id).digest('hex').slice(0, 8);
     return new SetWriter({
       store: this.#store,
       bench: this.session,
       folder: this.#context.folder,
       table: folderOf(table.name),
-      data: `data/${setName((found?.set ?? 0) + 1)}-${suffix}`,
+      data: `data/${setName((manifest?.set ?? 0) + 1)}-${suffix}`,
       layout: this.#layout,
     });
   }

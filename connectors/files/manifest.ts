@@ -47,7 +47,10 @@ export type Layout = Pick<Manifest, 'format' | 'partition_by' | 'csv_formulas'>;
 
 /** The folder name for a table: characters that are difficult in file systems or URLs become `%` and hex digits. */
 export function folderOf(table: string): string {
-  const encoded = encodeURIComponent(table).replace(/[!'()*~]/g, (found) => `%${found.charCodeAt(0).toString(16)}`);
+  const encoded = encodeURIComponent(table).replace(
+    /[!'()*~]/g,
+    (character) => `%${character.charCodeAt(0).toString(16)}`,
+  );
   return encoded.replace(/^\./, '%2e');
 }
 
@@ -97,9 +100,9 @@ export class TableSets {
       // Without a set of this table's own, it may be a file of others.
       if (last === 0 && damage !== undefined) throw damage;
       if (last <= (published?.set ?? 0)) return published;
-      const found = await this.#read(this.path(last));
+      const manifest = await this.#read(this.path(last));
       // If it is gone, another delivery has committed a later set and removed this one in between.
-      if (found !== undefined) return found;
+      if (manifest !== undefined) return manifest;
     }
     throw loadRefused(`the manifests of ${this.folder} in ${this.#store.place} change too fast to be read`);
   }
@@ -114,9 +117,9 @@ export class TableSets {
   /** Writes this set to `manifest.json`, unless that already has this set or a later one. */
   async publish(manifest: Manifest): Promise<void> {
     for (let next = manifest; ; ) {
-      const found = await this.#store.read(this.#published);
-      if (found !== undefined && this.#setIn(found.text) >= next.set) return;
-      const isReplaced = await this.#store.replace(this.#published, textOf(next), found?.tag);
+      const stored = await this.#store.read(this.#published);
+      if (stored !== undefined && this.#setIn(stored.text) >= next.set) return;
+      const isReplaced = await this.#store.replace(this.#published, textOf(next), stored?.tag);
       // A folder, unlike an object store, compares and writes in two steps: a later set may have been published in between.
       if (isReplaced && !this.#store.isLocal) return;
       next = (await this.newest()) ?? next;
@@ -131,8 +134,8 @@ export class TableSets {
     const path = `${this.folder}/loads.jsonl`;
     const noted = sets.flatMap((set) => (set?.line === undefined ? [] : [set.line]));
     for (;;) {
-      const found = await this.#store.read(path);
-      const lines = (found?.text ?? '').split('\n').filter((text) => text !== '');
+      const stored = await this.#store.read(path);
+      const lines = (stored?.text ?? '').split('\n').filter((text) => text !== '');
       const missing = noted.filter(({ load }) => !lines.some((text) => text.includes(JSON.stringify(load))));
       const [newest] = missing
         .map(({ committed_at }) => String(committed_at))
@@ -141,7 +144,7 @@ export class TableSets {
       if (newest === undefined) return;
       const oldest = new Date(Date.parse(newest) - loadsKeptDays * 86_400_000).toISOString();
       const kept = [...lines.filter((text) => isSince(text, oldest)), ...missing.map((line) => JSON.stringify(line))];
-      if (await this.#store.replace(path, `${kept.join('\n')}\n`, found?.tag)) return;
+      if (await this.#store.replace(path, `${kept.join('\n')}\n`, stored?.tag)) return;
     }
   }
 
@@ -167,8 +170,8 @@ export class TableSets {
   }
 
   async #read(path: string): Promise<Manifest | undefined> {
-    const found = await this.#store.read(path);
-    return found === undefined ? undefined : this.#parsed(path, found.text);
+    const stored = await this.#store.read(path);
+    return stored === undefined ? undefined : this.#parsed(path, stored.text);
   }
 
   /** The set that `manifest.json` has; 0 if it is damaged, and so to be replaced. */

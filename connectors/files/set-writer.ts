@@ -77,9 +77,9 @@ export class SetWriter {
   /** Writes a table of the workbench. Its rows must be in the order of {@link orderSql}. */
   async writeTable(name: string, columns: readonly TableColumn[]): Promise<void> {
     const { partition_by: partitionBy } = this.#task.layout;
-    const own = columns.filter((column) => !partitionBy.includes(column.name));
+    const storedColumns = columns.filter((column) => !partitionBy.includes(column.name));
     for (const { from, to, partition } of await this.#ranges(name)) {
-      await this.#begin(`(FROM ${name} WHERE rowid BETWEEN ${from} AND ${to})`, own, partition);
+      await this.#begin(`(FROM ${name} WHERE rowid BETWEEN ${from} AND ${to})`, storedColumns, partition);
       if (this.#failure !== undefined) break;
     }
     await this.#settle();

@@ -39,9 +39,9 @@ export class TableReader {
     const committed = await this.#store.head(new TableSets(this.#store, folderOf(manifest.table)).path(manifest.set));
     for (const file of manifest.files) {
       const path = this.#path(manifest, file);
-      const found = await this.#store.head(path);
-      if (found?.bytes !== file.bytes) return false;
-      if (committed !== undefined && found.changedMs <= committed.changedMs) continue;
+      const head = await this.#store.head(path);
+      if (head?.bytes !== file.bytes) return false;
+      if (committed !== undefined && head.changedMs <= committed.changedMs) continue;
       if ((await sha256OfFile(await this.#store.fetch(path, this.#folder))) !== file.sha256) return false;
     }
     return true;

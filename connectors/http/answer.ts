@@ -83,24 +83,24 @@ function parsed(body: string): unknown {
 }
 
 /** Milliseconds until the time of a header: seconds, a time in seconds or milliseconds since 1970, or a date. */
-function waitMs(text: string, now: number): number | undefined {
+function waitMs(text: string, nowMs: number): number | undefined {
   const isNumber = /^\d+(\.\d+)?$/.test(text);
   const value = isNumber ? Number(text) * (Number(text) > 1e11 ? 1 : 1000) : Date.parse(text);
   if (Number.isNaN(value) || !(isNumber || /^(?:[a-z]{3}|\d{4}-)/i.test(text))) return undefined;
-  return Math.max(0, isNumber && value <= 1e12 ? value : value - now);
+  return Math.max(0, isNumber && value <= 1e12 ? value : value - nowMs);
 }
 
 /** Milliseconds that a response asks to wait. A date is compared with the `Date` of the response. */
 export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 'status'>): number | undefined {
   const header = (name: string) => (typeof headers[name] === 'string' ? (headers[name] as string).trim() : undefined);
-  const now = Date.parse(header('date') ?? '') || Date.now();
-  const after = waitMs(header('retry-after') ?? header('backoff') ?? '', now);
+  const nowMs = Date.parse(header('date') ?? '') || Date.now();
+  const after = waitMs(header('retry-after') ?? header('backoff') ?? '', nowMs);
   if (after !== undefined) return after;
   const structured = /(?:^|;)\s*r=(\d+)[\s\S]*?;\s*t=(\d+)/i.exec(header('ratelimit') ?? '');
   const remaining = structured?.[1] ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
   const reset = structured?.[2] ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
   // Until the limit is used up, its end does not matter.
-  return reset === undefined || (status !== 429 && Number(remaining ?? 1) > 0) ? undefined : waitMs(reset, now);
+  return reset === undefined || (status !== 429 && Number(remaining ?? 1) > 0) ? undefined : waitMs(reset, nowMs);
 }
 
 function isUsuallyAgain(status: number): boolean {

@@ -35,11 +35,11 @@ export default recordConnector({
   capabilities: { batchRecords: 10_000, batchBytes: 16_000_000, batchesAtOnce: 64 },
 
   checkColumns: (options, stream) => {
-    const found: OptionProblem[] = Object.values(compileForms(options)).flatMap((form) =>
+    const problems: OptionProblem[] = Object.values(compileForms(options)).flatMap((form) =>
       form === 'skip' ? [] : form.columns(stream),
     );
     return [
-      ...new Map(found.map((finding) => [JSON.stringify([finding.path, finding.placeholder]), finding])).values(),
+      ...new Map(problems.map((finding) => [JSON.stringify([finding.path, finding.placeholder]), finding])).values(),
     ];
   },
 

@@ -208,14 +208,14 @@ export const httpRules: Pick<OptionInfo, 'check'> = {
     if (written.signing_secret !== undefined && written.body !== undefined)
       findings.push({ path: ['signing_secret'], message: 'only requests without `body` are signed' });
     if (isMap(written.auth) && isMap(written.auth.oauth2)) {
-      const { grant, refresh_token: token, client_secret: own } = written.auth.oauth2;
+      const { grant, refresh_token: token, client_secret: clientSecret } = written.auth.oauth2;
       if (grant === 'refresh_token' && token === undefined)
         findings.push({
           path: ['auth', 'oauth2'],
           message: '`grant: refresh_token` needs `refresh_token`',
           missing: 'refresh_token',
         });
-      if (grant !== 'refresh_token' && own === undefined)
+      if (grant !== 'refresh_token' && clientSecret === undefined)
         findings.push({ path: ['auth', 'oauth2'], message: '`client_secret` is missing', missing: 'client_secret' });
     }
     return findings;

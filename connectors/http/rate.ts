@@ -36,18 +36,18 @@ class Window {
   }
 
   /** How long a request of this many records must wait. */
-  waitMs(records: number, now: number): number {
+  waitMs(records: number, nowMs: number): number {
     const { requests, records: most, per } = this.limit;
     // A batch larger than the limit goes alone.
     const allowed = requests ?? Math.max(most ?? 1, records);
-    const current = Math.floor(now / this.#spanMs);
+    const current = Math.floor(nowMs / this.#spanMs);
     // A clock that was set back must not make a wait without end.
-    this.counts = this.counts.filter(([span]) => (span + 1) * this.#spanMs > now - per * margin && span <= current);
+    this.counts = this.counts.filter(([span]) => (span + 1) * this.#spanMs > nowMs - per * margin && span <= current);
     let used = this.counts.reduce((sum, [, count]) => sum + count, this.#underWay) + this.#cost(records) - allowed;
     for (const [span, count] of this.counts) {
       if (used <= 0) return 0;
       used -= count;
-      if (used <= 0) return (span + 1) * this.#spanMs + per * margin - now;
+      if (used <= 0) return (span + 1) * this.#spanMs + per * margin - nowMs;
     }
     // A request under way counts for a whole window from now on, at the least.
     return used <= 0 ? 0 : per;
@@ -57,17 +57,17 @@ class Window {
     this.#underWay += this.#cost(records);
   }
 
-  end(records: number, now: number): void {
+  end(records: number, nowMs: number): void {
     this.#underWay -= this.#cost(records);
-    const span = Math.floor(now / this.#spanMs);
+    const span = Math.floor(nowMs / this.#spanMs);
     const last = this.counts.at(-1);
     if (last?.[0] === span) last[1] += this.#cost(records);
     else this.counts.push([span, this.#cost(records)]);
   }
 
   /** The counts that a later run starts with: requests under way are in the current span. */
-  kept(now: number): Counts {
-    return this.#underWay === 0 ? this.counts : [...this.counts, [Math.floor(now / this.#spanMs), this.#underWay]];
+  kept(nowMs: number): Counts {
+    return this.#underWay === 0 ? this.counts : [...this.counts, [Math.floor(nowMs / this.#spanMs), this.#underWay]];
   }
 
   #cost(records: number): number {
@@ -116,10 +116,10 @@ export class Rate {
   #begin(records: number, signal: AbortSignal): Promise<void> {
     const turn = this.#turn.then(async () => {
       for (;;) {
-        const now = Date.now();
+        const nowMs = Date.now();
         const waitMs = Math.max(
-          this.#pausedUntil - now,
-          ...this.#windows.map((window) => window.waitMs(records, now)),
+          this.#pausedUntil - nowMs,
+          ...this.#windows.map((window) => window.waitMs(records, nowMs)),
           0,
         );
         if (waitMs <= 0) break;

@@ -2,15 +2,15 @@ import type { ResponseRules } from './form.js';
 
 /** The values at a path of a response: members by name or number, `*` for any member. */
 export function valuesAt(value: unknown, path: string): unknown[] {
-  let found = [value];
+  let values = [value];
   for (const step of path === '' ? [] : path.split('.')) {
-    found = found.flatMap((part): unknown[] => {
+    values = values.flatMap((part): unknown[] => {
       if (typeof part !== 'object' || part === null) return [];
       if (step === '*') return Object.values(part);
       return Object.hasOwn(part, step) ? [(part as Record<string, unknown>)[step]] : [];
     });
   }
-  return found;
+  return values;
 }
 
 /** One record's part of a response. */
@@ -26,7 +26,7 @@ export class ResultsMisfit extends Error {}
 type ResultRules = NonNullable<ResponseRules['results']>;
 
 function listOf(body: unknown, { path, entry }: ResultRules): unknown[] | undefined {
-  const lists = (typeof path === 'string' ? [path] : path).flatMap((each) => valuesAt(body, each));
+  const lists = (typeof path === 'string' ? [path] : path).flatMap((part) => valuesAt(body, part));
   const present = lists.filter((list) => list !== undefined && list !== null);
   if (present.length === 0) return undefined;
   const entries = present.flatMap((list): unknown[] =>
@@ -55,8 +55,8 @@ export function entriesIn(body: unknown, rules: ResultRules, sent: readonly stri
 }
 
 function indexOf(value: unknown, path: string, count: number): number {
-  const [found] = valuesAt(value, path);
-  const index = typeof found === 'string' && /^\d+$/.test(found) ? Number(found) : found;
+  const [first] = valuesAt(value, path);
+  const index = typeof first === 'string' && /^\d+$/.test(first) ? Number(first) : first;
   if (typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < count) return index;
   throw new ResultsMisfit('an entry of the results names a record that was not sent');
 }

@@ -31,10 +31,10 @@ function keyOf(secret: Secret): Buffer {
 /**
  * The headers of Standard Webhooks (https://www.standardwebhooks.com): the signature covers the batch's id, the time and the
  * body, so that none of them can be changed and an old request cannot be played again.
- * @param now milliseconds since 1970
+ * @param nowMs milliseconds since 1970
  */
-export function signatureHeaders(id: string, body: string, secret: Secret, now: number): Record<string, string> {
-  const timestamp = String(Math.floor(now / 1000));
+export function signatureHeaders(id: string, body: string, secret: Secret, nowMs: number): Record<string, string> {
+  const timestamp = String(Math.floor(nowMs / 1000));
   const signature = createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest('base64');
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
 }

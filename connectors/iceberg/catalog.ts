@@ -130,16 +130,16 @@ export class RestCatalog {
       if (error instanceof CdsyncError && error.code === 'destination_permission') return undefined;
       throw error;
     };
-    const found: { name: string; loaded: LoadedTable }[] = [];
+    const loadedTables: { name: string; loaded: LoadedTable }[] = [];
     for (let from = 0; from < tables.length; from += atOnce) {
       const names = tables.slice(from, from + atOnce);
       const loaded = await Promise.all(names.map((name) => this.load(name).catch(readable)));
       for (const [index, name] of names.entries()) {
         const table = loaded[index];
-        if (table !== undefined) found.push({ name, loaded: table });
+        if (table !== undefined) loadedTables.push({ name, loaded: table });
       }
     }
-    return found;
+    return loadedTables;
   }
 
   /** @param request as `createRequest` makes it @returns false if there is a table of the name, which stays as it is */

@@ -18,6 +18,6 @@ export function parseExact(text: string): unknown {
 /** The JSON of a value that {@link parseExact} has returned, with each bigint as the integer that it was. */
 export function stringifyExact(value: unknown): string {
   const mark = randomUUID();
-  const marked = JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${mark}${each}` : each));
+  const marked = JSON.stringify(value, (_, value: unknown) => (typeof value === 'bigint' ? `${mark}${value}` : value));
   return marked.replaceAll(new RegExp(`"${mark}(-?\\d+)"`, 'g'), '$1');
 }

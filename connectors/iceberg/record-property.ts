@@ -16,7 +16,7 @@ function nameOf({ destination, stream }: Pick<StateKey, 'destination' | 'stream'
 /** The text of a record's property, in ASCII: a piece has as many bytes as characters, and ends within no character. */
 function textOf(version: number, record: string): string {
   const text = JSON.stringify({ version, record: JSON.parse(record) });
-  return text.replace(/[\u0080-\uffff]/g, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return text.replace(/[\u0080-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** The properties that hold a record. */
@@ -86,7 +86,7 @@ export function summaryOf(line: LoadLine): Record<string, string> {
  * @returns null if no snapshot says it; undefined if it cannot be known, because older snapshots have expired
  */
 export function stampOf(metadata: TableMetadata): string | null | undefined {
-  const snapshots = new Map(metadata.snapshots?.map((each) => [String(each['snapshot-id']), each]));
+  const snapshots = new Map(metadata.snapshots?.map((snapshot) => [String(snapshot['snapshot-id']), snapshot]));
   let isChanged = false;
   for (let id = currentSnapshotId(metadata); id !== null; ) {
     const snapshot = snapshots.get(String(id));

@@ -98,8 +98,8 @@ function evolved(from: IcebergType, to: IcebergType, next: () => number): Iceber
   if (from.type === 'list' && to.type === 'list') return { ...from, element: evolved(from.element, to.element, next) };
   if (from.type !== 'struct' || to.type !== 'struct') return to;
   const fields = to.fields.map((field) => {
-    const there = fieldNamed(from.fields, field.name);
-    if (there !== undefined) return { ...there, type: evolved(there.type, field.type, next) };
+    const existingField = fieldNamed(from.fields, field.name);
+    if (existingField !== undefined) return { ...existingField, type: evolved(existingField.type, field.type, next) };
     return optionalField({ name: field.name, type: typeText(field.type) }, next);
   });
   return { ...from, fields };
@@ -124,7 +124,7 @@ export function schemaChange(
   const lacking = add.filter(({ name }) => fieldNamed(present.fields, name) === undefined);
   const fields = [...widened, ...lacking.map((column) => optionalField(column, next))];
   if (lacking.length === 0 && widened.every((field, index) => field === present.fields[index])) return undefined;
-  const id = Math.max(...metadata.schemas.map((each) => each['schema-id'])) + 1;
+  const id = Math.max(...metadata.schemas.map((schema) => schema['schema-id'])) + 1;
   const schema = { ...present, 'schema-id': id, fields };
   return {
     schema,

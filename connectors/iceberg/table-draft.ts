@@ -19,7 +19,7 @@ function summed(snapshots: readonly Snapshot[]): Record<string, string> {
 /** The counters of a snapshot that removes all rows of the base. */
 function takenAway(base: TableMetadata): Record<string, string> {
   const id = currentSnapshotId(base);
-  const summary = base.snapshots?.find((each) => each['snapshot-id'] === id)?.summary ?? {};
+  const summary = base.snapshots?.find((snapshot) => snapshot['snapshot-id'] === id)?.summary ?? {};
   const pairs = [
     ['deleted-data-files', 'total-data-files'],
     ['deleted-records', 'total-records'],
@@ -49,8 +49,8 @@ export class TableDraft {
   /** The catalog's response for the table, as engines get it: with one snapshot, because DuckDB chooses among several by their times. */
   get loaded(): LoadedTable {
     const id = currentSnapshotId(this.#metadata);
-    const snapshots = this.#metadata.snapshots?.filter((each) => each['snapshot-id'] === id) ?? [];
-    const at = snapshots.map((each) => each['timestamp-ms'])[0];
+    const snapshots = this.#metadata.snapshots?.filter((snapshot) => snapshot['snapshot-id'] === id) ?? [];
+    const at = snapshots.map((snapshot) => snapshot['timestamp-ms'])[0];
     const time = at === undefined ? {} : { 'last-updated-ms': at };
     return { ...this.base, metadata: { ...this.#metadata, ...time, snapshots, 'snapshot-log': [] } };
   }
@@ -145,13 +145,13 @@ export class TableDraft {
     const operations = new Set(snapshots.map(({ summary }) => summary.operation));
     const isOne = operations.size === 1 && !this.#replaces;
     const operation = isOne ? (last.summary.operation ?? 'overwrite') : 'overwrite';
-    const rowIds = snapshots.flatMap((each) => each['first-row-id'] ?? []);
+    const rowIds = snapshots.flatMap((snapshot) => snapshot['first-row-id'] ?? []);
     const lineage =
       rowIds.length === 0
         ? {}
         : {
             'first-row-id': Math.min(...rowIds),
-            'added-rows': snapshots.reduce((sum, each) => sum + (each['added-rows'] ?? 0), 0),
+            'added-rows': snapshots.reduce((sum, snapshot) => sum + (snapshot['added-rows'] ?? 0), 0),
           };
     const parent = currentSnapshotId(base);
     return {

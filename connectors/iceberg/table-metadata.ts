@@ -91,7 +91,7 @@ export interface Snapshot {
 
 /** The schema that new rows have. */
 export function currentSchema(metadata: TableMetadata): IcebergSchema {
-  const schema = metadata.schemas.find((each) => each['schema-id'] === metadata['current-schema-id']);
+  const schema = metadata.schemas.find((schema) => schema['schema-id'] === metadata['current-schema-id']);
   if (schema === undefined) throw new Error('the metadata of the table lacks its current schema');
   return schema;
 }

@@ -105,13 +105,14 @@ export function mapPartitioned(
 /** The field of a name. Readers such as Spark and Trino ignore case. */
 export function fieldNamed(fields: readonly IcebergField[], name: string): IcebergField | undefined {
   return (
-    fields.find((each) => each.name === name) ?? fields.find((each) => each.name.toLowerCase() === name.toLowerCase())
+    fields.find((field) => field.name === name) ??
+    fields.find((field) => field.name.toLowerCase() === name.toLowerCase())
   );
 }
 
 /** What Iceberg's schema evolution allows: more digits before the point, and new members of structs. */
-export function widens(declared: ColumnType, now: ColumnType): boolean {
-  return duckdbWidens(declared, now, (from, to) => {
+export function widens(declared: ColumnType, current: ColumnType): boolean {
+  return duckdbWidens(declared, current, (from, to) => {
     // Text and JSON are both `string`, but a column never holds both.
     if (from.kind === to.kind && from.kind !== 'decimal') return true;
     const [small, large] = [digits(from), digits(to)];

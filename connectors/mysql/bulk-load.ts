@@ -72,8 +72,8 @@ export async function loadFile(
     return placed;
   }
   // LOCAL turns all other errors into warnings, and changes or leaves out the rows concerned.
-  const found = result.warningStatus === 0 ? [] : await session.rows('SHOW WARNINGS');
-  const warnings = found.map((warning) => asWarning(warning, columns)).filter((warning) => warning !== undefined);
+  const rows = result.warningStatus === 0 ? [] : await session.rows('SHOW WARNINGS');
+  const warnings = rows.map((warning) => asWarning(warning, columns)).filter((warning) => warning !== undefined);
   if (warnings.length === 0) return result.affectedRows;
   const refused = new Map<number, RefusedValue>();
   for (const { row, column, errno } of warnings) {

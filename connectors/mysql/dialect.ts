@@ -147,9 +147,9 @@ export function mysqlDialect({ collation, foldsTables, altered = new Set() }: Di
         : `NOT (${one} <=> ${other})`,
     create: (table) => [`CREATE TABLE ${identifier(table.name)} ${definition(table, table.columns)}`],
     add: (table, columns) => [
-      `ALTER TABLE ${identifier(table.name)} ${columns.map((each) => `ADD COLUMN ${column(table, each)}`).join(', ')}`,
+      `ALTER TABLE ${identifier(table.name)} ${columns.map((candidate) => `ADD COLUMN ${column(table, candidate)}`).join(', ')}`,
     ],
-    widen: (table, each) => [`ALTER TABLE ${identifier(table.name)} MODIFY COLUMN ${column(table, each)}`],
+    widen: (table, candidate) => [`ALTER TABLE ${identifier(table.name)} MODIFY COLUMN ${column(table, candidate)}`],
     stage: (table, columns) => ({
       name: stageName,
       // Outside of the transaction, because DDL would commit it. Only this connection sees the table.

@@ -35,11 +35,11 @@ class MysqlDestination extends SqlDestination<Session> {
        WHERE t.TABLE_SCHEMA = database() AND lower(t.TABLE_NAME) = lower(?)`,
       [table],
     );
-    const found = rows.find(({ name }) => name === table || this.dialect.foldsTables);
-    if (found === undefined) return undefined;
-    if (found.type !== 'BASE TABLE') throw notATable(table, 'not a table');
-    if (found.transactions !== 'YES') {
-      throw loadRefused(`table "${table}" has the engine ${found.engine}, which has no transactions`, {
+    const row = rows.find(({ name }) => name === table || this.dialect.foldsTables);
+    if (row === undefined) return undefined;
+    if (row.type !== 'BASE TABLE') throw notATable(table, 'not a table');
+    if (row.transactions !== 'YES') {
+      throw loadRefused(`table "${table}" has the engine ${row.engine}, which has no transactions`, {
         hint: `ALTER TABLE ${identifier(table)} ENGINE=InnoDB; or give the stream another table with \`table:\``,
       });
     }
@@ -53,7 +53,7 @@ class MysqlDestination extends SqlDestination<Session> {
         name: String(Field),
         type: Collation === null ? String(Type) : `${Type} collate ${Collation}`,
       })),
-      comment: String(found.comment),
+      comment: String(row.comment),
     };
   }
 }

@@ -103,11 +103,11 @@ export class Session extends TransactionalSession implements SqlSession {
     const [login] = await this.rows('SELECT current_user() AS user, @@max_allowed_packet AS packet');
     this.#packetBytes = Number(login?.packet);
     this.#rights = { ...this.#rights, user: String(login?.user) };
-    const found = await this.rows(
+    const rows = await this.rows(
       'SELECT COLLATION_NAME AS name FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (?, ?)',
       exactCollations,
     );
-    const names = found.map(({ name }) => String(name));
+    const names = rows.map(({ name }) => String(name));
     const collation = exactCollations.find((name) => names.includes(name));
     if (collation === undefined)
       throw loadRefused('the server is too old', { hint: 'MySQL 8.0.17, MariaDB 10.2, or later' });

@@ -45,13 +45,13 @@ export const mapColumnWithin = (packetBytes?: number, hasOwnJson = false) => {
 /** The types of a server that was not asked for its limits. */
 export const mapColumn = mapColumnWithin();
 
-export function widens(declared: ColumnType, now: ColumnType): boolean {
-  return widensInteger(declared, now) || widensDecimal(declared, now);
+export function widens(declared: ColumnType, current: ColumnType): boolean {
+  return widensInteger(declared, current) || widensDecimal(declared, current);
 }
 
 /** A described type names the collation of texts, and widths that are no part of a number's type; a key's text has a length. */
-export function isTypeOf(found: string, mapped: string): boolean {
-  const plain = found.replace(/ collate .*$/, '').replace(/^(?!tinyint\(1\))(\w*int)\(\d+\)/, '$1');
+export function isTypeOf(actual: string, mapped: string): boolean {
+  const plain = actual.replace(/ collate .*$/, '').replace(/^(?!tinyint\(1\))(\w*int)\(\d+\)/, '$1');
   return plain === mapped || (mapped === 'json' && plain === 'longtext');
 }
 
@@ -61,11 +61,11 @@ export function holdsTexts(found: string): boolean {
 }
 
 /** Whether a person has given a column a type in which some values of the mapped type are too large or too long. */
-export function isNarrower(found: string, mapped: string): boolean {
-  if (mapped === 'bigint') return /^(tiny|small|medium)?int\b|^bigint.* unsigned/.test(found);
+export function isNarrower(actual: string, mapped: string): boolean {
+  if (mapped === 'bigint') return /^(tiny|small|medium)?int\b|^bigint.* unsigned/.test(actual);
   if (mapped === 'longtext' || mapped === 'json')
-    return !found.startsWith('longtext collate utf8mb4') && holdsTexts(found);
-  return mapped.startsWith('decimal') && found.startsWith('decimal') && found !== mapped;
+    return !actual.startsWith('longtext collate utf8mb4') && holdsTexts(actual);
+  return mapped.startsWith('decimal') && actual.startsWith('decimal') && actual !== mapped;
 }
 
 /** Most bytes of an InnoDB key, all of its columns together. */

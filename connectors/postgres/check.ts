@@ -33,7 +33,7 @@ function lacking(what: string, statement: string): MissingRight {
   return { message: what, hint: `an owner can grant it: ${statement};` };
 }
 
-function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rights: Rights): MissingRight[] {
+function lacksOf(row: Row, rows: readonly Row[], wanted: readonly string[], rights: Rights): MissingRight[] {
   const { user, database, schema } = rights;
   const to = `TO ${quoteIdentifier(user)}`;
   const lacks: MissingRight[] = [];
@@ -53,10 +53,10 @@ function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rig
   const onSchema = `ON SCHEMA ${quoteIdentifier(schema)} ${to}`;
   if (isThere && row.uses !== true)
     return [...lacks, lacking(`${user} may not use schema ${schema}`, `GRANT USAGE, CREATE ${onSchema}`)];
-  const missing = wanted.filter((name) => !found.some((each) => each.name === name));
+  const missing = wanted.filter((name) => !rows.some((right) => right.name === name));
   if (isThere && row.fills !== true && missing.length > 0)
     lacks.push(lacking(`${user} may create no tables in schema ${schema}`, `GRANT CREATE ${onSchema}`));
-  for (const { name, is_table, lacks: rightsOf } of found) {
+  for (const { name, is_table, lacks: rightsOf } of rows) {
     const table = `${quoteIdentifier(schema)}.${quoteIdentifier(String(name))}`;
     if (is_table !== true)
       lacks.push({ message: `${table} is not a table`, hint: 'give the stream another one with `table:`' });

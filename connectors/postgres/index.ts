@@ -27,7 +27,7 @@ export default tableConnector({
   },
   mapColumn,
   holds: holdsAsJson,
-  widens: (declared, now) => widensInteger(declared, now) || widensDecimal(declared, now),
+  widens: (declared, current) => widensInteger(declared, current) || widensDecimal(declared, current),
   check: async (context, tables) => (await import('./check.js')).checkPostgres(context, tables),
   open: async (context) => (await import('./load.js')).openPostgres(context),
 });

@@ -26,8 +26,8 @@ class PostgresDestination extends SqlDestination<PostgresSession> {
 
   protected override async createPlace(): Promise<void> {
     const { schema } = this.session.rights;
-    const found = await this.number(`SELECT count(*) FROM pg_namespace WHERE nspname = ${sqlText(schema)}`);
-    if (found === 0) await this.session.run(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`);
+    const count = await this.number(`SELECT count(*) FROM pg_namespace WHERE nspname = ${sqlText(schema)}`);
+    if (count === 0) await this.session.run(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`);
   }
 
   protected override async createOwn(sql: string): Promise<void> {

@@ -16,8 +16,8 @@ export const mapColumn = mapsColumns({
 });
 
 /** Whether a person has given a column a type in which some values of the mapped type are too large or too long. */
-export function isNarrower(found: string, mapped: string): boolean {
-  if (mapped === 'bigint') return found === 'smallint' || found === 'integer';
-  if (mapped === 'text') return found.startsWith('character varying(');
-  return mapped.startsWith('numeric') && found.startsWith('numeric(') && found !== mapped;
+export function isNarrower(actual: string, mapped: string): boolean {
+  if (mapped === 'bigint') return actual === 'smallint' || actual === 'integer';
+  if (mapped === 'text') return actual.startsWith('character varying(');
+  return mapped.startsWith('numeric') && actual.startsWith('numeric(') && actual !== mapped;
 }

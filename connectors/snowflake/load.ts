@@ -20,15 +20,15 @@ class SnowflakeDestination extends SqlDestination<Session> {
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
     // A table can only be altered, and so commented on, by a role that owns it.
-    const [found] = await this.session.rows(
+    const [row] = await this.session.rows(
       `SELECT TABLE_TYPE AS "type", COMMENT AS "comment", IS_ROLE_IN_SESSION(TABLE_OWNER) AS "owned"
        FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = CURRENT_SCHEMA() AND TABLE_NAME = ${literal(table)}`,
     );
-    if (found === undefined) return undefined;
-    if (found.type !== 'BASE TABLE') throw notATable(table, `a ${String(found.type).toLowerCase()}`);
+    if (row === undefined) return undefined;
+    if (row.type !== 'BASE TABLE') throw notATable(table, `a ${String(row.type).toLowerCase()}`);
     const columns = await this.session.rows(`DESCRIBE TABLE ${quoteIdentifier(table)}`);
-    const comment = found.comment === null ? null : String(found.comment);
-    return { columns: columnsIn(columns), comment: found.owned === true ? comment : undefined };
+    const comment = row.comment === null ? null : String(row.comment);
+    return { columns: columnsIn(columns), comment: row.owned === true ? comment : undefined };
   }
 }
 

@@ -24,6 +24,6 @@ export const mapColumn = mapsColumns({
 });
 
 /** A number may only become longer, with as many digits behind the point. */
-export function widens(declared: ColumnType, now: ColumnType): boolean {
-  return widensDecimal(declared, now) && declared.kind === 'decimal' && declared.scale <= maxDigits;
+export function widens(declared: ColumnType, current: ColumnType): boolean {
+  return widensDecimal(declared, current) && declared.kind === 'decimal' && declared.scale <= maxDigits;
 }

@@ -47,10 +47,10 @@ export function catalogOf(name: string, kind: string | undefined): Catalog {
 export async function findCatalog(session: TrinoSession, name: string): Promise<Catalog> {
   const folded = name.toLowerCase();
   try {
-    const [found] = await session.rows(
+    const [row] = await session.rows(
       `SELECT connector_name FROM system.metadata.catalogs WHERE catalog_name = ${sqlText(folded)}`,
     );
-    if (found !== undefined) return catalogOf(folded, String(found.connector_name));
+    if (row !== undefined) return catalogOf(folded, String(row.connector_name));
   } catch (error) {
     if (trinoFailureName(error) !== 'PERMISSION_DENIED') throw error;
     return catalogOf(folded, undefined);

@@ -22,13 +22,13 @@ export async function checkTrino(
     const [about] = await trino.rows('SELECT node_version AS version FROM system.runtime.nodes WHERE coordinator');
     const catalog = await findCatalog(trino, context.options.catalog);
     const schema = context.options.schema.toLowerCase();
-    const found = await trino.rows(
+    const rows = await trino.rows(
       `SELECT 1 AS found FROM ${information(catalog.name, 'schemata')}
        WHERE schema_name = ${sqlText(schema)}`,
     );
-    if (found.length > 0)
+    if (rows.length > 0)
       await describeTables(openTrinoTables(context), tables, { mapColumn: (type) => mapColumn(type) });
-    const missing = found.length > 0 ? '' : ' (to be created)';
+    const missing = rows.length > 0 ? '' : ' (to be created)';
     const reached = `Trino ${about?.version}, catalog ${catalog.name} (${catalog.kind ?? 'unknown'}), schema ${schema}${missing}`;
     return { reached, lacks: [], untried: untriedOf(catalog) };
   } finally {

@@ -27,10 +27,10 @@ export async function endOthers(
     AND source <> ${sqlText(own)} AND state NOT IN ('FINISHED', 'FAILED')`;
   const until = Date.now() + patienceMs;
   for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
-    const found = await session.rows(running);
-    if (found.length === 0) return;
+    const rows = await session.rows(running);
+    if (rows.length === 0) return;
     if (Date.now() > until) throw unavailable('a statement of an earlier delivery still runs in Trino');
-    for (const { query_id: id } of found) await kill(session, String(id));
+    for (const { query_id: id } of rows) await kill(session, String(id));
     await sleep(pauseMs, signal).catch(() => undefined);
   }
 }

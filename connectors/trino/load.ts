@@ -59,7 +59,7 @@ class TrinoDestination extends SqlDestination<Session> {
     this.types = {
       mapColumn: (type) => mapColumn(type, traits),
       holds: holdsAsJson,
-      widens: (declared, now) => traits.widensDecimals === true && widensDecimal(declared, now),
+      widens: (declared, current) => traits.widensDecimals === true && widensDecimal(declared, current),
     };
   }
 
@@ -67,11 +67,11 @@ class TrinoDestination extends SqlDestination<Session> {
     const { catalog, schema } = this.#place;
     const name = table.toLowerCase();
     const named = `table_schema = ${sqlText(schema)} AND table_name = ${sqlText(name)}`;
-    const [found] = await this.session.rows(
+    const [row] = await this.session.rows(
       `SELECT table_type AS kind FROM ${information(catalog, 'tables')} WHERE ${named}`,
     );
-    if (found === undefined) return undefined;
-    if (found.kind !== 'BASE TABLE') throw notATable(table, `a ${String(found.kind).toLowerCase()}`);
+    if (row === undefined) return undefined;
+    if (row.kind !== 'BASE TABLE') throw notATable(table, `a ${String(row.kind).toLowerCase()}`);
     // Every statement takes its time, and of cdsync's own tables only whether they are there is asked.
     if (ownTables.includes(table)) return { columns: [], comment: undefined };
     const rows = await this.session.rows(
@@ -85,19 +85,19 @@ class TrinoDestination extends SqlDestination<Session> {
 
   async #comment(table: string): Promise<string | null> {
     const { catalog, schema } = this.#place;
-    const [found] = await this.session.rows(
+    const [row] = await this.session.rows(
       `SELECT comment FROM system.metadata.table_comments WHERE catalog_name = ${sqlText(catalog)}
        AND schema_name = ${sqlText(schema)} AND table_name = ${sqlText(table)}`,
     );
-    return (found?.comment ?? null) as string | null;
+    return (row?.comment ?? null) as string | null;
   }
 
   protected override async createPlace(): Promise<void> {
     const { catalog, schema } = this.#place;
-    const found = await this.session.rows(
+    const rows = await this.session.rows(
       `SELECT 1 AS found FROM ${information(catalog, 'schemata')} WHERE schema_name = ${sqlText(schema)}`,
     );
-    if (found.length === 0)
+    if (rows.length === 0)
       await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`);
   }
 
@@ -142,8 +142,8 @@ class TrinoDestination extends SqlDestination<Session> {
 /** Finds out what kind of catalog it is, and opens it. */
 export async function openTrinoTables(context: Context): Promise<TableDestination> {
   const { trino, source } = await trinoSession(context);
-  const opened = (by: typeof trino, catalog: Catalog, own: typeof source) =>
-    new TrinoDestination(new Session(by, catalog, context.options.statementChars), context, catalog, own);
+  const opened = (by: typeof trino, catalog: Catalog, sourceOptions: typeof source) =>
+    new TrinoDestination(new Session(by, catalog, context.options.statementChars), context, catalog, sourceOptions);
   const catalog = await orClose(trino, () => findCatalog(trino, context.options.catalog));
   const needed = Object.entries(catalog.traits.session ?? {});
   if (needed.length === 0) return opened(trino, catalog, source);

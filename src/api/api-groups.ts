@@ -40,15 +40,15 @@ export class ApiGroups {
   }
 
   concurrency(group: ApiGroup): ConcurrencyController {
-    let found = this.#atOnce.get(group);
-    if (found === undefined) {
+    let controller = this.#atOnce.get(group);
+    if (controller === undefined) {
       const { service, bodyBytes, clock } = this.#options;
       const limit = () => this.allowance(group).effectiveLimit;
-      const now = () => clock.monotonic();
-      found = new ConcurrencyController({ limit, concurrency: service.concurrency, bodyBytes, now });
-      this.#atOnce.set(group, found);
+      const monotonicMs = () => clock.monotonic();
+      controller = new ConcurrencyController({ limit, concurrency: service.concurrency, bodyBytes, now: monotonicMs });
+      this.#atOnce.set(group, controller);
     }
-    return found;
+    return controller;
   }
 
   availability(group: ApiGroup): Availability {

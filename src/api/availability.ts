@@ -138,13 +138,13 @@ export class Availability {
    * @throws the error of the request if it has failed for good
    */
   failed(attempts: RequestAttempts, failure: AttemptFailure): number {
-    const now = this.#now;
+    const nowMs = this.#now;
     const underWay = this.#underWay;
     this.#underWay -= 1;
     if (failure.shows === 'alive') this.#alive();
     if (failure.again === 'at_once') return 0;
     if (failure.again === 'never') {
-      if (failure.shows === 'away') this.#note(attempts, failure, { underWay, now });
+      if (failure.shows === 'away') this.#note(attempts, failure, { underWay, now: nowMs });
       this.releaseProbe(attempts);
       throw failure.toError(attempts.count);
     }
@@ -152,10 +152,10 @@ export class Availability {
     const isAlone = attempts.failedAt !== undefined && attempts.failedAt < this.#succeededAt;
     if (attempts.failedAt === undefined) {
       attempts.failedAt = attempts.lastAttemptAt;
-      attempts.outageMs = this.#outageMs(now);
+      attempts.outageMs = this.#outageMs(nowMs);
     }
-    if (this.#outage !== undefined || !isAlone) this.#note(attempts, failure, { underWay, now });
-    if (this.#outage === undefined) return this.#singleRequestDelay(attempts, failure, now);
+    if (this.#outage !== undefined || !isAlone) this.#note(attempts, failure, { underWay, now: nowMs });
+    if (this.#outage === undefined) return this.#singleRequestDelay(attempts, failure, nowMs);
     if (this.#outage.spent !== undefined) throw this.#outage.spent();
     return 0;
   }
@@ -170,17 +170,17 @@ export class Availability {
   }
 
   #alive(): void {
-    const now = this.#now;
-    this.#succeededAt = now;
+    const nowMs = this.#now;
+    this.#succeededAt = nowMs;
     this.#row = 0;
     const outage = this.#outage;
     if (outage === undefined) return;
     this.#outage = undefined;
     this.#prober = undefined;
     this.#stopTimer();
-    outage.end(now);
-    this.#over.push({ from: outage.since, to: now });
-    this.#overMs += now - outage.since;
+    outage.end(nowMs);
+    this.#over.push({ from: outage.since, to: nowMs });
+    this.#overMs += nowMs - outage.since;
     this.#options.onEnd();
     const all = [...this.#waiting];
     this.#waiting.clear();
@@ -214,68 +214,68 @@ export class Availability {
     this.#pause(this.#outage, failure, now);
   }
 
-  #probeFailed(attempts: RequestAttempts, failure: AttemptFailure, now: number): void {
+  #probeFailed(attempts: RequestAttempts, failure: AttemptFailure, nowMs: number): void {
     const outage = this.#outage;
     if (outage === undefined) return;
     this.#prober = undefined;
-    attempts.probedAt = now;
+    attempts.probedAt = nowMs;
     outage.failed(failure, attempts.count);
-    this.#pause(outage, failure, now);
+    this.#pause(outage, failure, nowMs);
   }
 
   /** Sets the time of the next probe, or ends the waiting if the patience is spent. */
-  #pause(outage: Outage, failure: AttemptFailure, now: number): void {
-    const left = this.#remainingPatienceMs(outage, now);
+  #pause(outage: Outage, failure: AttemptFailure, nowMs: number): void {
+    const left = this.#remainingPatienceMs(outage, nowMs);
     const pause = outage.nextPause(this.#options, failure.waitMs);
     if (left <= 0 || failure.waitMs > left) {
-      outage.nextAt = now + pause;
-      this.#spend(outage, now, left);
+      outage.nextAt = nowMs + pause;
+      this.#spend(outage, nowMs, left);
       return;
     }
-    outage.nextAt = now + Math.min(pause, left);
+    outage.nextAt = nowMs + Math.min(pause, left);
     if (failure.waitMs > 0) this.#options.onAsked(failure.waitMs);
     outage.waits(left, failure);
     this.#arm();
   }
 
   /** Each gets its own error, because the engine notes in it whose it is. */
-  #spend(outage: Outage, now: number, leftMs: number): void {
+  #spend(outage: Outage, nowMs: number, leftMs: number): void {
     const all = [...this.#waiting];
     this.#waiting.clear();
     this.#stopTimer();
-    const awayMs = this.#awayWithin(2 * this.#options.patienceMs, now);
+    const awayMs = this.#awayWithin(2 * this.#options.patienceMs, nowMs);
     const end = { awayMs, leftMs, wasReached: this.#options.contact.made, name: this.#options.name };
-    outage.spent = () => outageError(outage, { ...end, now, timeOfDay: this.#options.clock.now() });
+    outage.spent = () => outageError(outage, { ...end, now: nowMs, timeOfDay: this.#options.clock.now() });
     for (const { reject } of all) reject(outage.spent());
   }
 
   /** The rest of the patience. */
-  #remainingPatienceMs(outage: Outage, now: number): number {
+  #remainingPatienceMs(outage: Outage, nowMs: number): number {
     const { patienceMs, contact } = this.#options;
     const most = !contact.made && outage.last?.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
-    return Math.min(most - (now - outage.since), patienceMs - this.#awayWithin(2 * patienceMs, now));
+    return Math.min(most - (nowMs - outage.since), patienceMs - this.#awayWithin(2 * patienceMs, nowMs));
   }
 
   /** Milliseconds of outage in the last `windowMs`. Brief ones do not count. */
-  #awayWithin(windowMs: number, now: number): number {
-    const from = now - windowMs;
+  #awayWithin(windowMs: number, nowMs: number): number {
+    const from = nowMs - windowMs;
     this.#over = this.#over.filter(({ to }) => to > from);
     const brief = this.#options.patienceMs * briefShare;
-    const outages = this.#outage === undefined ? this.#over : [...this.#over, { from: this.#outage.since, to: now }];
+    const outages = this.#outage === undefined ? this.#over : [...this.#over, { from: this.#outage.since, to: nowMs }];
     return outages
       .filter((outage) => outage.to - outage.from >= brief)
       .reduce((sum, outage) => sum + outage.to - Math.max(from, outage.from), 0);
   }
 
-  #outageMs(now: number): number {
-    return this.#overMs + (this.#outage === undefined ? 0 : now - this.#outage.since);
+  #outageMs(nowMs: number): number {
+    return this.#overMs + (this.#outage === undefined ? 0 : nowMs - this.#outage.since);
   }
 
-  #singleRequestDelay(attempts: RequestAttempts, failure: AttemptFailure, now: number): number {
+  #singleRequestDelay(attempts: RequestAttempts, failure: AttemptFailure, nowMs: number): number {
     const { patienceMs, contact } = this.#options;
     const most = !contact.made && failure.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
-    const sinceMs = now - (attempts.failedAt ?? now);
-    const left = most - (sinceMs - (this.#outageMs(now) - attempts.outageMs));
+    const sinceMs = nowMs - (attempts.failedAt ?? nowMs);
+    const left = most - (sinceMs - (this.#outageMs(nowMs) - attempts.outageMs));
     const isUnreadable = failure.isUnreadable && attempts.count >= maxUnreadable;
     if (left <= 0 || failure.waitMs > left || isUnreadable)
       throw singleError(failure, attempts, { sinceMs, leftMs: left, timeOfDay: this.#options.clock.now() });

@@ -24,9 +24,9 @@ export class Deprecations {
     if (deprecated === null && sunset === null) return;
     const key = JSON.stringify([api, version, deprecated, sunset]);
     if (this.#found.has(key)) return;
-    const found = { api, version, deprecated, sunset };
-    this.#found.set(key, found);
-    this.#notice(`warning: ${deprecationLine(found)}`);
+    const versions = { api, version, deprecated, sunset };
+    this.#found.set(key, versions);
+    this.#notice(`warning: ${deprecationLine(versions)}`);
   }
 }
 

@@ -47,8 +47,8 @@ function wordsIn(value: unknown, depth = 0): string | undefined {
   if (Array.isArray(value)) return textOf(value[0]) ?? wordsIn(value[0], depth + 1);
   const body = membersOf(value);
   const oauth = [body.error, body.error_description].map(textOf).filter((text) => text !== undefined);
-  const own = [body.message, oauth.join(': '), ...otherNames.map((name) => body[name])];
-  for (const text of own) if (textOf(text) !== undefined) return textOf(text);
+  const texts = [body.message, oauth.join(': '), ...otherNames.map((name) => body[name])];
+  for (const text of texts) if (textOf(text) !== undefined) return textOf(text);
   for (const name of holders) {
     const words = wordsIn(body[name], depth + 1);
     if (words !== undefined) return words;

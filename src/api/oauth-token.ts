@@ -67,9 +67,9 @@ class OauthToken implements TokenSource {
   current(): string | undefined {
     const kept = this.#kept;
     if (kept === undefined) return undefined;
-    const now = this.#clock.monotonic();
-    if (now >= kept.endsAt) return undefined;
-    if (now >= kept.renewAt && now >= this.#holdOffUntil) {
+    const nowMs = this.#clock.monotonic();
+    if (nowMs >= kept.endsAt) return undefined;
+    if (nowMs >= kept.renewAt && nowMs >= this.#holdOffUntil) {
       this.#renewOnce().catch(() => {
         this.#holdOffUntil = this.#clock.monotonic() + this.#holdOffMs;
         this.#holdOffMs = Math.min(maxHoldOffMs, this.#holdOffMs * 2);
@@ -270,8 +270,8 @@ export function openTokenSource({ service, clock, ...context }: TokenSourceConte
       return new TokenFile(auth.path, clock);
     case 'client_credentials': {
       const { clientId, clientSecret } = auth;
-      const own = { ...context, service, clientId, clientSecret, now: () => clock.now() };
-      const exchange = (signal: AbortSignal) => attempt(own, tokenRequest(own), signal);
+      const tokenContext = { ...context, service, clientId, clientSecret, now: () => clock.now() };
+      const exchange = (signal: AbortSignal) => attempt(tokenContext, tokenRequest(tokenContext), signal);
       return new OauthToken(exchange, clientSecret, clock);
     }
   }

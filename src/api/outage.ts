@@ -57,8 +57,8 @@ export class Outage {
     return this.#noticedAt !== undefined;
   }
 
-  view(now: number): OutageView {
-    return { name: this.name, ms: now - this.since, requests: this.requests, last: this.last?.reason ?? '' };
+  view(nowMs: number): OutageView {
+    return { name: this.name, ms: nowMs - this.since, requests: this.requests, last: this.last?.reason ?? '' };
   }
 
   failed(failure: AttemptFailure, attempts: number): void {
@@ -85,11 +85,11 @@ export class Outage {
   }
 
   /** The service responds again. */
-  end(now: number): void {
+  end(nowMs: number): void {
     this.close();
     if (this.#noticedAt === undefined) return;
     this.#notice(
-      `the ${this.name} responds again, after ${formatDuration(now - this.since)} and ${formatCounted(this.requests, 'failed request')}`,
+      `the ${this.name} responds again, after ${formatDuration(nowMs - this.since)} and ${formatCounted(this.requests, 'failed request')}`,
     );
   }
 
@@ -103,10 +103,10 @@ export class Outage {
   }
 
   #say(more: string): void {
-    const now = this.#clock.monotonic();
-    this.#noticedAt = now;
-    const { ms, requests, last } = this.view(now);
-    const left = formatDuration(Math.max(0, this.#left - now));
+    const nowMs = this.#clock.monotonic();
+    this.#noticedAt = nowMs;
+    const { ms, requests, last } = this.view(nowMs);
+    const left = formatDuration(Math.max(0, this.#left - nowMs));
     this.#notice(
       `waiting for the ${this.name}: no success for ${formatDuration(ms)}, ${formatCounted(requests, 'failed request')}, last: ${last}${more}. cdsync waits for up to ${left} more`,
     );
@@ -180,7 +180,7 @@ function unavailable(
   { cause, leftMs, isSingle = false }: { readonly cause: Error; readonly leftMs: number; readonly isSingle?: boolean },
 ): ServiceError {
   const { isUnreadable } = failure;
-  const { status, serviceMessage, requestId, traceId, code, hint: own } = cause as ServiceError;
+  const { status, serviceMessage, requestId, traceId, code, hint: bodyHint } = cause as ServiceError;
   const hasOwn = isUnreadable || code === 'timeout';
   return new ServiceError(message, {
     code: isUnreadable ? code : 'service_unavailable',
@@ -193,6 +193,8 @@ function unavailable(
     cause: cause.cause,
     hint:
       askedHint(failure, leftMs) ??
-      (hasOwn && own !== undefined ? `${own.replace(/[?.]?$/, (end) => end || '.')} Otherwise ${hint}` : hint),
+      (hasOwn && bodyHint !== undefined
+        ? `${bodyHint.replace(/[?.]?$/, (end) => end || '.')} Otherwise ${hint}`
+        : hint),
   });
 }

@@ -28,9 +28,9 @@ export class BufferPool {
   /** A buffer of at least `bytes`. Its content is left over from before. */
   lend(bytes: number): Buffer {
     const place = this.#idle.findIndex(({ length }) => length >= bytes && length <= 2 * Math.max(bytes, smallest));
-    const [found] = place < 0 ? [] : this.#idle.splice(place, 1);
-    if (found !== undefined) this.#idleBytes -= found.length;
-    const buffer = found ?? Buffer.allocUnsafeSlow(Math.ceil(bytes / smallest) * smallest);
+    const [idle] = place < 0 ? [] : this.#idle.splice(place, 1);
+    if (idle !== undefined) this.#idleBytes -= idle.length;
+    const buffer = idle ?? Buffer.allocUnsafeSlow(Math.ceil(bytes / smallest) * smallest);
     this.#lent.set(buffer.buffer, buffer);
     return buffer;
   }

@@ -146,9 +146,9 @@ export class RequestAttempts {
   /** Milliseconds of outages that were over, or under way, when it failed first: they do not count against its own patience. */
   outageMs = 0;
 
-  begin(now: number): void {
+  begin(nowMs: number): void {
     this.count += 1;
-    this.lastAttemptAt = now;
+    this.lastAttemptAt = nowMs;
   }
 }
 

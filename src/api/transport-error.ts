@@ -95,8 +95,8 @@ export function exchangeFailure(cause: unknown, responseBegan: boolean): Transpo
   const code = codeOf(cause) ?? '';
   // undici's parser error keeps the bytes that it could not read, which may hold personal data.
   if (cause instanceof errors.HTTPParserError) delete (cause as { data?: unknown }).data;
-  const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
-  if (known !== undefined) return new TransportError(known, cause);
+  const reason = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
+  if (reason !== undefined) return new TransportError(reason, cause);
   if (code === 'ETIMEDOUT' && !responseBegan) return new TransportError('connect_timeout', cause);
   // undici's parser is WebAssembly. Where addresses are limited (ulimit -v), V8 cannot start it.
   if (cause instanceof RangeError && /memory/i.test(cause.message)) return new TransportError('memory', cause);

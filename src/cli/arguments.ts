@@ -102,7 +102,7 @@ function choiceOf(words: readonly string[]): string {
 
 /** The format of standard error. @throws {CdsyncError} `usage` */
 function logFormat(written: string | string[]): LogFormat {
-  const format = logFormats.find((known) => known === written);
+  const format = logFormats.find((format) => format === written);
   if (format !== undefined) return format;
   throw usageError(
     `--log-format, or $${logFormatVariable}, must be text or json, not ${shownWord(written)}`,

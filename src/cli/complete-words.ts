@@ -126,7 +126,7 @@ async function read(before: readonly string[], commands: readonly CommandModule[
   const options = new Map<string, string[]>();
   let awaiting: string | undefined;
   for (const word of before) {
-    const next = positionals.length === 0 ? words.commands.find((each) => nameOf(each) === word) : undefined;
+    const next = positionals.length === 0 ? words.commands.find((command) => nameOf(command) === word) : undefined;
     if (awaiting !== undefined) {
       options.get(awaiting)?.push(word);
       awaiting = undefined;
@@ -184,7 +184,10 @@ async function positionalsOf(line: Line, source: CompletionSource): Promise<Comp
   if (isFirst && words.choices.length > 0) return { words: named(words.choices, ''), files: 'none' };
   if (isFirst && words.commands.length > 0) {
     const shown = words.commands.filter(({ describe }) => typeof describe === 'string');
-    return { words: shown.map((each) => ({ word: nameOf(each), describe: String(each.describe) })), files: 'none' };
+    return {
+      words: shown.map((command) => ({ word: nameOf(command), describe: String(command.describe) })),
+      files: 'none',
+    };
   }
   const usage = String(command?.command ?? '');
   const filesInUsage = takesConfig.test(usage) ? 'config' : /\[(file|folder)\]/.test(usage) ? 'any' : 'none';
@@ -214,7 +217,7 @@ export async function completionsOf(words: readonly string[], source: Completion
 const isName = (name: unknown): name is string => typeof name === 'string' && /^[a-z][a-z0-9_]{0,47}$/.test(name);
 
 const namesIn = (list: unknown): string[] =>
-  Array.isArray(list) ? list.map((each) => (each as { name?: unknown } | null)?.name).filter(isName) : [];
+  Array.isArray(list) ? list.map((destination) => (destination as { name?: unknown } | null)?.name).filter(isName) : [];
 
 /** The names in a configuration, which may be unfinished. Nothing but names is taken from it. */
 async function jobsOf(file = 'cdsync.yaml'): Promise<ConfigNames[]> {

@@ -50,13 +50,13 @@ async function discover(args: DiscoverArguments): Promise<void> {
   const stop = interruption(output);
   try {
     const options = inquiryOptions(stop, output, config.service);
-    const found = await withExplorer(config.service, options, (explorer) =>
+    const discovery = await withExplorer(config.service, options, (explorer) =>
       discoverService(explorer, { sample, totals, filters }),
     );
-    output.document(found);
-    for (const line of discoveryLines(found, { totals, filters })) output.result(line);
-    if (found.status === 'ok') return;
-    const failures = errorsOf(found).filter(({ withheld }) => !withheld);
+    output.document(discovery);
+    for (const line of discoveryLines(discovery, { totals, filters })) output.result(line);
+    if (discovery.status === 'ok') return;
+    const failures = errorsOf(discovery).filter(({ withheld }) => !withheld);
     const code = failures.every(({ auth }) => auth) ? 4 : 1;
     process.exitCode = code;
     output.last(code === 4 ? 'give the API key more permissions, then: cdsync discover' : 'next: cdsync discover');

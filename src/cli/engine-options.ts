@@ -18,12 +18,12 @@ export function engineOptions(
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
   if (budget === undefined) {
-    const own = openBudget(service?.budget, notice);
-    budget = own;
+    const opened = openBudget(service?.budget, notice);
+    budget = opened;
     // Without that, the next command would wait for permits that this one no longer uses.
     closeAtEnd(() => {
       budget = undefined;
-      return own.close();
+      return opened.close();
     });
   }
   return {

@@ -255,12 +255,12 @@ interface SelectedJob extends Pick<JobSelection, 'streams' | 'destinations'> {
 const isByTime = ({ reads }: StreamConfig) => reads.windows !== undefined;
 
 /** @throws {CdsyncError} if no job has one of the names */
-function assertKnown(what: 'stream' | 'destination', named: readonly string[], known: readonly string[]): void {
-  const unknown = named.find((name) => !known.includes(name));
+function assertKnown(what: 'stream' | 'destination', named: readonly string[], knownNames: readonly string[]): void {
+  const unknown = named.find((name) => !knownNames.includes(name));
   if (unknown === undefined) return;
   throw new CdsyncError(`none of these jobs has a ${what} "${unknown}"`, {
     code: `${what}_not_found`,
-    hint: nameHint(`their ${what}s`, unknown, [...new Set(known)]),
+    hint: nameHint(`their ${what}s`, unknown, [...new Set(knownNames)]),
   });
 }
 
@@ -270,8 +270,8 @@ function selectedPart(
 ): SelectedJob | undefined {
   const named = job.streams.map(({ name }) => name).filter((name) => streams?.includes(name) ?? true);
   const targets = job.destinations.filter(
-    ({ name, streams: own }) =>
-      (destinations?.includes(name) ?? true) && (!delivering || own.some((each) => named.includes(each))),
+    ({ name, streams: itsStreams }) =>
+      (destinations?.includes(name) ?? true) && (!delivering || itsStreams.some((stream) => named.includes(stream))),
   );
   const delivered = new Set(targets.flatMap((target) => target.streams));
   const chosen = job.streams.filter(({ name }) => named.includes(name) && (!delivering || delivered.has(name)));

@@ -126,12 +126,12 @@ async function foreignJobs({ config }: Task): Promise<string[]> {
   const { namesIn } = await import('../storage/storage.js');
   const { JobLayout } = await import('../storage/layout.js');
   const { isThere } = await import('../core/folders.js');
-  const known = new Set(config.jobSummaries.map(({ name }) => name));
-  const found: string[] = [];
-  if (config.bucket !== undefined) return found;
+  const jobNames = new Set(config.jobSummaries.map(({ name }) => name));
+  const files: string[] = [];
+  if (config.bucket !== undefined) return files;
   for (const name of await namesIn(config.storage))
-    if (!known.has(name) && (await isThere(new JobLayout(config.storage, name).store))) found.push(name);
-  return found;
+    if (!jobNames.has(name) && (await isThere(new JobLayout(config.storage, name).store))) files.push(name);
+  return files;
 }
 
 function foreignLines(names: readonly string[]): string[] {

@@ -55,8 +55,8 @@ function unknownWords(names: readonly string[], { words, options, command }: Wro
   const end = words.indexOf('--');
   const args = end < 0 ? words : words.slice(0, end);
   const flags = args.filter((word) => /^-{1,2}[^-\d]/.test(word)).map((word) => word.split('=')[0] as string);
-  const known = new Set(options.flatMap((name) => [`--${name}`, `-${name}`]));
-  const unknown = [...new Set(flags)].filter((flag) => !known.has(flag));
+  const knownNames = new Set(options.flatMap((name) => [`--${name}`, `-${name}`]));
+  const unknown = [...new Set(flags)].filter((flag) => !knownNames.has(flag));
   if (unknown.length > 0) return `no such option: ${unknown.map((flag) => unknownOption(flag, options)).join(', ')}`;
   // A word that may be a key or an address is not shown.
   if (mayBeKeys.has(command ?? '') || !names.every((name) => /^[a-z][a-z_-]*$/i.test(name)))

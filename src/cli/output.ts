@@ -107,8 +107,8 @@ export class Output {
 
   /** The one document of --json. */
   document(value: unknown): void {
-    const hint = (key: string, each: unknown) =>
-      key === 'hint' && typeof each === 'string' ? completed(each, Output.#place) : each;
+    const hint = (key: string, value: unknown) =>
+      key === 'hint' && typeof value === 'string' ? completed(value, Output.#place) : value;
     this.documentText(JSON.stringify(value, hint));
   }
 
@@ -236,8 +236,8 @@ export class Output {
 
   #log(entry: LogDetails & { level: LogLevel; event: string }): void {
     const { level, event, ...details } = entry;
-    const known = { time: new Date().toISOString(), level, event, ...Output.#about };
-    writeJson('stderr', `${logLine({ ...known, ...details }, Output.#redact)}\n`);
+    const common = { time: new Date().toISOString(), level, event, ...Output.#about };
+    writeJson('stderr', `${logLine({ ...common, ...details }, Output.#redact)}\n`);
   }
 }
 

@@ -22,7 +22,7 @@ export function exitCodeOfRun(report: JobReport): number {
   if (status === 'partial') return 5;
   if (status === 'held') return 3;
   if (status !== 'failed') return 0;
-  const tried = report.destinations.filter((each) => each.status !== 'not_tried');
+  const tried = report.destinations.filter((destination) => destination.status !== 'not_tried');
   const causes = causesOf([...report.streams, ...tried]);
   return causes.length > 0 && causes.every((code) => errorType(code).kind === 'auth') ? 4 : 1;
 }
@@ -32,7 +32,10 @@ async function printReport(report: JobReport, output: Output, isAlone: boolean):
   const { summarize } = await import('../output/summary.js');
   const code = exitCodeOfRun(report);
   // Standard error is mailed: it has no key of a record.
-  const shown = { ...report, streams: report.streams.map((each) => ({ ...each, error: errorWithoutKeys(each) })) };
+  const shown = {
+    ...report,
+    streams: report.streams.map((stream) => ({ ...stream, error: errorWithoutKeys(stream) })),
+  };
   const failures = failuresOf(shown);
   const decisive = decisiveFailure(failures);
   const heldStream = report.streams.find(({ status }) => status === 'held')?.name;

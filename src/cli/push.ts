@@ -68,12 +68,12 @@ async function push(args: PushArguments, output: Output): Promise<number> {
 
 /** @throws {CdsyncError} `stream_not_found` for a stream of the job that none of the destinations gets */
 export function assertDelivered(
-  { streams: known, destinations }: JobConfig,
+  { streams: jobStreams, destinations }: JobConfig,
   chosen: Parameters<JobCommand<unknown>['work']>[1],
 ): void {
   const targets = destinations.filter(({ name }) => chosen.destinations?.includes(name) ?? true);
   const delivered = [...new Set(targets.flatMap(({ streams }) => streams))];
-  const isLeftOut = (name: string) => known.some((stream) => stream.name === name) && !delivered.includes(name);
+  const isLeftOut = (name: string) => jobStreams.some((stream) => stream.name === name) && !delivered.includes(name);
   const name = targets.length === 0 ? undefined : chosen.streams?.find(isLeftOut);
   if (name === undefined) return;
   throw new CdsyncError(`${targets.map((target) => target.name).join(', ')}: no delivery of stream "${name}"`, {

@@ -85,7 +85,7 @@ function linesOf(line: string, width: number): string[] {
     else if (widthOf(word) <= width) lines.push(word);
     else lines.splice(-1, 1, ...cut(start, word, width));
   }
-  return lines.map((each) => each.trimEnd());
+  return lines.map((line) => line.trimEnd());
 }
 
 /** Lines of a word that is longer than a line. It begins behind `start` if it then takes no more lines. */

@@ -79,20 +79,20 @@ export class ColumnRules implements ColumnOptions {
   readonly #selection: Selection | undefined;
 
   /**
-   * @param known the only columns to keep, if new ones are left out; undefined keeps all
+   * @param storedColumns the only columns to keep, if new ones are left out; undefined keeps all
    * @param infers the columns whose texts become typed values if these give the texts back; undefined if all texts stay texts
    * @param selection undefined keeps all columns
    */
   constructor(
     rules: ReadonlyMap<string, ColumnRule>,
-    known?: readonly StoredColumn[],
+    storedColumns?: readonly StoredColumn[],
     infers?: (column: Pick<StoredColumn, 'place' | 'field'>) => boolean,
     selection?: Selection,
   ) {
     this.#rules = rules;
     this.#selection = selection;
     this.#infers = infers;
-    this.#known = known === undefined ? undefined : new Set(known.map(columnPath));
+    this.#known = storedColumns === undefined ? undefined : new Set(storedColumns.map(columnPath));
     this.names = new Set([...rules.values()].flatMap(({ rename }) => (rename === undefined ? [] : [rename])));
   }
 
@@ -193,7 +193,7 @@ function kept(column: StoredColumn, rule: ColumnRule | undefined): StoredColumn 
   const mask = maskOf(rule);
   if (mask !== undefined) return { ...common, shape: { k: Kind.string }, rule: mask };
   const cast = rule?.type;
-  const known = Object.entries({ declared, former, text }).filter(([, value]) => value !== undefined);
-  const plain = { ...common, shape, ...Object.fromEntries(known) };
+  const properties = Object.entries({ declared, former, text }).filter(([, value]) => value !== undefined);
+  const plain = { ...common, shape, ...Object.fromEntries(properties) };
   return cast === undefined ? plain : { ...plain, rule: { cast } };
 }

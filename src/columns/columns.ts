@@ -46,7 +46,7 @@ export function isMasked(
 
 /** The part of a rule that replaces values; undefined if there is none. */
 export function maskOf(rule: Pick<ColumnMask, (typeof maskingActions)[number]> | undefined): ColumnMask | undefined {
-  const action = maskingActions.find((each) => rule?.[each] !== undefined);
+  const action = maskingActions.find((action) => rule?.[action] !== undefined);
   return action && { [action]: rule?.[action] };
 }
 
@@ -211,8 +211,8 @@ export class ColumnSet {
 
   /** The column of a field; adds it if the set does not have it. */
   columnFor(place: ColumnOrigin, field: string): Column {
-    const known = this.get(place, field);
-    if (known !== undefined) return known;
+    const knownColumn = this.get(place, field);
+    if (knownColumn !== undefined) return knownColumn;
     const declared = this.#options?.type(place, field);
     return this.#push(place, field, this.#name(place, field), { shape: emptyShape(), declared, text: undefined });
   }
@@ -259,10 +259,10 @@ export class ColumnSet {
   /** Adds the columns, shapes and text codes of another set of the same stream. Columns of this set keep their names. */
   merge(other: ColumnSet): void {
     for (const { place, field, name, shape, declared, former, text, rule, untracked } of other.list) {
-      const known = this.get(place, field);
+      const knownColumn = this.get(place, field);
       const nothing = { shape: emptyShape(), declared, former, text: undefined };
-      const column = known ?? this.#push(place, field, this.#free(name, place, field), nothing);
-      const together = known === undefined ? text : commonTextCode(known, { shape, declared, text });
+      const column = knownColumn ?? this.#push(place, field, this.#free(name, place, field), nothing);
+      const together = knownColumn === undefined ? text : commonTextCode(knownColumn, { shape, declared, text });
       const isWritten = together !== column.text;
       column.text = together;
       column.rule ??= rule;

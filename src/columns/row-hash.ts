@@ -103,9 +103,9 @@ export const wideColumns = 500;
 function listed(columns: readonly HashedColumn[]) {
   const byType = new Map<string, HashedColumn[]>();
   for (const column of columns) {
-    const known = byType.get(column.type);
-    if (known === undefined) byType.set(column.type, [column]);
-    else known.push(column);
+    const sameType = byType.get(column.type);
+    if (sameType === undefined) byType.set(column.type, [column]);
+    else sameType.push(column);
   }
   // Few enough values for memory, but enough that a file is read only a few times.
   const most = Math.max(1000, Math.ceil(columns.length / 5));

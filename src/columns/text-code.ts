@@ -23,9 +23,9 @@ const nameless = 'EMPTY';
 /** Reads a code. @param code not {@link plainText} */
 export function parseTextCode(code: string): TextCode {
   const [name, flags = ''] = code.split('|');
-  const known = flags.split(',');
-  const styles = doubleStyles.filter((style) => known.includes(style));
-  return { name: name === nameless ? undefined : name, styles, hasEmpty: known.includes('e') };
+  const codes = flags.split(',');
+  const styles = doubleStyles.filter((style) => codes.includes(style));
+  return { name: name === nameless ? undefined : name, styles, hasEmpty: codes.includes('e') };
 }
 
 /** Writes a code. */
@@ -85,6 +85,6 @@ export function mergeTextFormats(one: string | undefined, other: string | undefi
   if (one === undefined || one === other) return other;
   if (other === undefined) return one;
   if (one === plainText || other === plainText) return plainText;
-  const found = together(parseTextCode(one), parseTextCode(other));
-  return found === undefined ? plainText : writeTextCode(found);
+  const textCode = together(parseTextCode(one), parseTextCode(other));
+  return textCode === undefined ? plainText : writeTextCode(textCode);
 }

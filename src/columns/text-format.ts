@@ -152,10 +152,10 @@ function made(name: string): TextFormat | undefined {
 
 /** The format with this name. @throws {TypeError} if there is none */
 export function formatNamed(name: string): TextFormat {
-  const found = known.get(name) ?? made(name);
-  if (found === undefined) throw new TypeError(`no texts are written as ${name}`);
-  known.set(name, found);
-  return found;
+  const format = known.get(name) ?? made(name);
+  if (format === undefined) throw new TypeError(`no texts are written as ${name}`);
+  known.set(name, format);
+  return format;
 }
 
 /** The format of a code; undefined for {@link plainText}, and if all texts were empty. Codes with equal formats share one object. */
@@ -200,7 +200,7 @@ function formatNameOf(text: string, bytes: Uint8Array, styles: readonly DoubleSt
   const decimal = decimals.find(fits);
   if (decimal !== undefined) return decimal;
   if (styles.length > 0) return doubleName(styles);
-  const words = booleanWords.find((each) => (each as readonly string[]).includes(text));
+  const words = booleanWords.find((pair) => (pair as readonly string[]).includes(text));
   if (words !== undefined) return `BOOLEAN ${words[0]}`;
   const format = formatLike(text);
   if (format === undefined) return undefined;
@@ -221,7 +221,7 @@ export function inferTextFormat(text: string): string {
 /** SQL that is true if a text, which is not NULL, does not have the format. The opposite of {@link TextFormat.fits}. */
 export function textMismatchSql(text: string, form: TextFormat): string {
   const { name, type, format } = form;
-  const style = doubleStyles.find((each) => name === doubleName([each]));
+  const style = doubleStyles.find((style) => name === doubleName([style]));
   if (style !== undefined) return doubleMismatchSql(text, style);
   const words = booleanWords.find(([yes]) => name === `BOOLEAN ${yes}`);
   if (words !== undefined) return `${text} NOT IN (${words.map(sqlText).join(', ')})`;

@@ -32,12 +32,12 @@ type JobPart = z.output<typeof jobSchema>;
 
 /** A stream with its source; the paths among its options become absolute, from the job's folder. */
 function streamConfig(
-  { guards: own, ...part }: StreamPart,
+  { guards: streamGuards, ...part }: StreamPart,
   source: SourceDeclaration,
   job: Pick<JobPart, 'guards' | 'select' | 'strings'> & { readonly folder: string },
 ): StreamConfig {
   const options: Readonly<Record<string, unknown>> = withPaths(source.options, part, job.folder);
-  const guards = guardOptions({ ...job.guards, ...own });
+  const guards = guardOptions({ ...job.guards, ...streamGuards });
   const strings = part.strings ?? job.strings ?? 'keep';
   // A query names its columns itself.
   const select = part.select ?? (source.name === 'sql' ? undefined : job.select);

@@ -57,8 +57,8 @@ export function tableName(template: string, job: string, stream: string): string
 }
 
 function ownOptions({ options: shape }: Connector, part: Readonly<Record<string, unknown>>, folder: string) {
-  const own = Object.fromEntries(Object.keys(shape).map((key) => [camelKey(key), part[camelKey(key)]]));
-  return withPaths(shape as Record<string, z.core.$ZodType>, own, folder);
+  const connectorPart = Object.fromEntries(Object.keys(shape).map((key) => [camelKey(key), part[camelKey(key)]]));
+  return withPaths(shape as Record<string, z.core.$ZodType>, connectorPart, folder);
 }
 
 /** The rules for columns; a `select` is one that drops all others. */
@@ -91,27 +91,27 @@ function destination(part: DestinationPart, job: DestinationJob, place: Destinat
 
 /**
  * Checks which streams destinations name. It needs no other option, so it also holds where variables have no value.
- * @param known the streams of the job
+ * @param knownNames the streams of the job
  * @param destinations as the file has them
  */
 export function checkStreamNames(
   job: string,
-  known: readonly string[],
+  knownNames: readonly string[],
   destinations: unknown,
   findings: ConfigProblems,
 ): void {
   for (const [at, destination] of Array.isArray(destinations) ? destinations.entries() : []) {
     if (!isPlainMap(destination)) continue;
-    const { streams = known, table } = destination;
+    const { streams = knownNames, table } = destination;
     if (!Array.isArray(streams)) continue;
     const path = ['jobs', job, 'destinations', at];
     for (const [index, stream] of streams.entries()) {
       const here = [...path, 'streams', index];
       if (typeof stream !== 'string') continue;
-      if (!known.includes(stream)) {
-        const [near] = nearest(stream, known, 1);
+      if (!knownNames.includes(stream)) {
+        const [near] = nearest(stream, knownNames, 1);
         const message = `job "${job}" has no stream "${stream}"`;
-        findings.reportAt(here, { message, nearest: near, allowed: known.join(', ') });
+        findings.reportAt(here, { message, nearest: near, allowed: knownNames.join(', ') });
       } else if (streams.indexOf(stream) < index) {
         findings.reportAt(here, { message: `stream "${stream}" is named twice` });
       }

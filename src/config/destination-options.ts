@@ -98,13 +98,13 @@ function chosen<V extends string>(values: readonly V[], preferred: V, info: Opti
 
 /** All keys of a destination of one connector: those of every destination, then the connector's own. */
 function destinationShape(word: string, connector: Connector): Record<string, z.ZodType> {
-  const own = { name, connector: z.literal(word), streams, columns, on_reject: onReject };
-  if (connector.kind === 'files') return { ...own, ...connector.options };
+  const ownShape = { name, connector: z.literal(word), streams, columns, on_reject: onReject };
+  if (connector.kind === 'files') return { ...ownShape, ...connector.options };
   const modes: readonly Mode[] =
     connector.capabilities.modes ??
     (connector.kind === 'tables' ? ['append', 'upsert', 'mirror', 'replace'] : ['append', 'upsert', 'mirror']);
   const common = {
-    ...own,
+    ...ownShape,
     mode: chosen(modes, 'mirror', {
       description: `How changes become rows: ${modes.map((mode) => modeWords[mode]).join(', ')}.`,
     }),

@@ -43,7 +43,7 @@ export function bareLimits(guards: unknown): { readonly path: readonly string[];
     if (!name.startsWith('max_')) return [];
     const isByColumn = typeof limit === 'object' && limit !== null;
     const limits = isByColumn
-      ? Object.entries(limit).map(([column, each]) => ({ path: [name, column], each }))
+      ? Object.entries(limit).map(([column, columnLimit]) => ({ path: [name, column], each: columnLimit }))
       : [{ path: [name], each: limit }];
     return limits
       .filter(({ each }) => /^([1-9]\d?|100)$/.test(String(each)))

@@ -54,13 +54,13 @@ function branch(source: SourceDeclaration) {
     editorRules: source.editorRules,
     check: (stream) => [...(source.check?.(stream) ?? []), ...unsuitableRules(source, stream)],
   };
-  const own = { ...source.options, ...(source.pages && paged) };
-  return option(map({ name, source: z.literal(source.name), ...own, ...common }), info);
+  const shape = { ...source.options, ...(source.pages && paged) };
+  return option(map({ name, source: z.literal(source.name), ...shape, ...common }), info);
 }
 
 /** One stream of these sources; `source` says which keys it takes. */
-export function streamSchemaWith(known: readonly SourceDeclaration[]) {
-  const kinds = z.discriminatedUnion('source', known.map(branch) as never);
+export function streamSchemaWith(sources: readonly SourceDeclaration[]) {
+  const kinds = z.discriminatedUnion('source', sources.map(branch) as never);
   return option(kinds as unknown as z.ZodType<StreamPart>, { description: 'Where the records of a stream come from.' });
 }
 

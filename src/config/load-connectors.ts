@@ -88,10 +88,10 @@ export async function loadConnectors(
   const loaded = new Map<string, LoadedConnector>();
   for (const word of words) {
     try {
-      const found = (await importConnector(word, configFile)) as { default?: unknown };
+      const module = (await importConnector(word, configFile)) as { default?: unknown };
       loaded.set(
         word,
-        isConnector(found.default) ? found.default : { failure: 'its default export is not a connector' },
+        isConnector(module.default) ? module.default : { failure: 'its default export is not a connector' },
       );
     } catch (error) {
       loaded.set(word, failureOf(word, error));

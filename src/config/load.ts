@@ -80,12 +80,12 @@ async function withConnectors<R, O extends ParseOptions>(
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     // With all of them: an error names those that there are.
-    const known = new Map([...(await builtInConnectors()), ...(options.connectors ?? [])]);
+    const connectors = new Map([...(await builtInConnectors()), ...(options.connectors ?? [])]);
     const others = await loadConnectors(
-      [...unknown].filter((word) => !known.has(word)),
+      [...unknown].filter((word) => !connectors.has(word)),
       file,
     );
-    return read(text, file, { ...options, connectors: new Map([...known, ...others]) });
+    return read(text, file, { ...options, connectors: new Map([...connectors, ...others]) });
   }
 }
 

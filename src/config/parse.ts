@@ -132,7 +132,7 @@ export function lintConfig(text: string, file: string, options: LintOptions): Li
   const parts = partsOf(plain, jobs, { destinations: true, outcome: true }, findings);
   const deferred = deferredIn(parts);
   const isAbsent = ({ problem }: UnresolvedVariable) => problem.unset !== undefined || problem.isUnread === true;
-  findings.problems.push(...deferred.filter((each) => !isAbsent(each)).map(({ problem }) => problem));
+  findings.problems.push(...deferred.filter((variable) => !isAbsent(variable)).map(({ problem }) => problem));
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   assertKnownJob(jobs, options.job);
   const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
@@ -211,9 +211,11 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: ConfigProblems): Pla
     if (!isPlainMap(job)) continue;
     warnOfLimits(['jobs', name], job, findings);
     const streams: unknown[] = Array.isArray(job.streams) ? job.streams : [];
-    const known = streams.flatMap((each) => (isPlainMap(each) && typeof each.name === 'string' ? [each.name] : []));
-    if (needs.destinations && known.length === streams.length)
-      checkStreamNames(name, known, job.destinations, findings);
+    const allNames = streams.flatMap((stream) =>
+      isPlainMap(stream) && typeof stream.name === 'string' ? [stream.name] : [],
+    );
+    if (needs.destinations && allNames.length === streams.length)
+      checkStreamNames(name, allNames, job.destinations, findings);
   }
   const unused = {
     ...(needs.destinations === true ? {} : { destinations: undefined }),
@@ -278,18 +280,20 @@ function jobSummaries(jobs: PlainMap, { connectors }: Schemas): JobSummary[] {
     const streams = listed.flatMap(({ name, source }) =>
       typeof name === 'string' ? [{ name, source: String(source) }] : [],
     );
-    const destinations = destinationsOf(job).flatMap(({ name, connector, streams: own, mode, delete: form }) => {
-      if (typeof name !== 'string') return [];
-      const { erasure, kind } = connectors.get(String(connector)) ?? {};
-      const sendsDeletes = kind !== 'records' || !(mode === 'upsert' || form === 'skip');
-      return [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name), erasure, sendsDeletes }];
-    });
+    const destinations = destinationsOf(job).flatMap(
+      ({ name, connector, streams: streamNames, mode, delete: form }) => {
+        if (typeof name !== 'string') return [];
+        const { erasure, kind } = connectors.get(String(connector)) ?? {};
+        const sendsDeletes = kind !== 'records' || !(mode === 'upsert' || form === 'skip');
+        return [{ name, streams: textsOf(streamNames) ?? streams.map((stream) => stream.name), erasure, sendsDeletes }];
+      },
+    );
     return { name, streams, destinations };
   });
 }
 
 function textsOf(value: unknown): string[] | undefined {
-  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : undefined;
+  return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : undefined;
 }
 
 /** Fills in the defaults. The reader has checked every value; if the schema still refuses one, the reader has a gap. */
@@ -359,7 +363,7 @@ function warnOfLimits(at: Path, job: PlainMap, findings: ConfigProblems): void {
   const streams: unknown[] = Array.isArray(job.streams) ? job.streams : [];
   const parts: [Path, unknown][] = [
     [at, job],
-    ...streams.map((each, index): [Path, unknown] => [[...at, 'streams', index], each]),
+    ...streams.map((stream, index): [Path, unknown] => [[...at, 'streams', index], stream]),
   ];
   for (const [place, part] of parts)
     for (const { path, message } of bareLimits(isPlainMap(part) ? part.guards : {}))

@@ -113,10 +113,10 @@ export class YamlSchemaReader {
 
   /** A value of any depth, with its variables replaced. */
   #anything(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
-    const each = optionOf(z.unknown(), { description: '', template: option.info?.template ?? false });
+    const anyOption = optionOf(z.unknown(), { description: '', template: option.info?.template ?? false });
     if (isMap(node))
-      return this.#map(node, { site }, (map) => this.#record(z.record(z.string(), each), undefined, map, site));
-    if (isSeq(node)) return this.#list(z.array(each), option, node, site);
+      return this.#map(node, { site }, (map) => this.#record(z.record(z.string(), anyOption), undefined, map, site));
+    if (isSeq(node)) return this.#list(z.array(anyOption), option, node, site);
     if (node === null || (isScalar(node) && isNothing(node))) return null;
     return this.#scalar(schema, option, node, site);
   }
@@ -124,7 +124,7 @@ export class YamlSchemaReader {
   /** A value that may be written as a list, as a map or as a word, each at most once; the node decides. */
   #oneForm(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     const kinds = isSeq(node) ? [z.ZodArray] : isMap(node) ? [z.ZodObject] : [z.ZodLiteral, z.ZodEnum, z.ZodString];
-    const form = core.options.find((each) => kinds.some((kind) => unwrap(each).core instanceof kind));
+    const form = core.options.find((option) => kinds.some((kind) => unwrap(option).core instanceof kind));
     if (form === undefined || node === null || (isScalar(node) && isNothing(node)))
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
     if (!isScalar(node)) return this.read(form, node, site);
@@ -195,8 +195,8 @@ export class YamlSchemaReader {
     const option: Unwrapped = { ...unwrap(tags), info };
     const entry = entries.get(key);
     const here = { path: [...site.path, key], offset: entry?.valueOffset ?? site.offset };
-    const known = new Set(branches.flatMap(({ object }) => Object.keys(object.shape)));
-    if (entry === undefined && !this.#misspelt(key, known, entries, site)) this.#missing(here, option);
+    const knownNames = new Set(branches.flatMap(({ object }) => Object.keys(object.shape)));
+    if (entry === undefined && !this.#misspelt(key, knownNames, entries, site)) this.#missing(here, option);
     const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
     if (tag === undefined && entry !== undefined && info?.otherKinds !== undefined) this.#note(entry.value, here);
     if (tag instanceof UnresolvedVariable) return tag;
@@ -210,8 +210,8 @@ export class YamlSchemaReader {
   }
 
   /** Whether a key was meant that is written otherwise: then its problem is that one, not that the right one is missing. */
-  #misspelt(wanted: string, known: ReadonlySet<string>, entries: Entries, site: SourceLocation): boolean {
-    const wrong = [...entries.values()].find(({ key }) => !known.has(key) && meant(key, [wanted]) !== undefined);
+  #misspelt(wanted: string, knownNames: ReadonlySet<string>, entries: Entries, site: SourceLocation): boolean {
+    const wrong = [...entries.values()].find(({ key }) => !knownNames.has(key) && meant(key, [wanted]) !== undefined);
     if (wrong === undefined) return false;
     const here = { path: [...site.path, wrong.shown], offset: wrong.offset };
     this.#findings.refuse(here, { message: 'unknown key', nearest: wanted });
@@ -249,8 +249,8 @@ export class YamlSchemaReader {
   #scalar(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     if (node !== null && !isScalar(node)) {
       const isPlaceholder = isMap(node) && node.items.some(({ key }) => isMap(key));
-      const found = isPlaceholder ? `a map; ${quotePlaceholders}` : kindOf(node);
-      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found });
+      const written = isPlaceholder ? `a map; ${quotePlaceholders}` : kindOf(node);
+      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: written });
     }
     const { value, fault, variables, exposed = [] } = readScalar(schema, option, node, this.#replacements);
     if (option.info?.secret || option.info?.template) for (const name of variables) this.secretVariables.add(name);

@@ -87,11 +87,11 @@ export function configReference({ all = false } = {}): string {
 /** The tables of the options that only this connector has, for its page. */
 export function connectorReference(name: string): string {
   const sections = allSections();
-  const own = sections.filter(({ connector }) => connector === name);
+  const ofConnector = sections.filter(({ connector }) => connector === name);
   const title = ({ path }: Section) => path.slice(path.lastIndexOf('.') + 1);
   const href: Href = (section) =>
     section.connector === name ? `#${anchor(title(section))}` : `../../docs/configuration.md#${anchor(section.title)}`;
-  return own
+  return ofConnector
     .flatMap((section, index) => [
       ...(index === 0 ? [] : [`### \`${title(section)}\``]),
       table(section, sections, href),
@@ -108,7 +108,7 @@ export function withOptions(page: string, tables: string): string {
 }
 
 function allSections(): Section[] {
-  const found: Section[] = [];
+  const reached: Section[] = [];
   const documented = new Set<z.core.$ZodType>();
   const visitKeys = (keys: readonly Key[], path: string, connector?: string): void => {
     for (const { key, option } of keys) {
@@ -122,7 +122,7 @@ function allSections(): Section[] {
     if (core instanceof z.ZodObject) {
       documented.add(core);
       const keys = keysOf(option);
-      found.push({ title, path, option, keys, ...(connector !== undefined && { connector }) });
+      reached.push({ title, path, option, keys, ...(connector !== undefined && { connector }) });
       visitKeys(keys, path, connector);
     } else if (core instanceof z.ZodRecord) {
       visit(`${title}.<name>`, `${path}.<name>`, unwrap(core.valueType), connector);
@@ -138,19 +138,19 @@ function allSections(): Section[] {
     documented.add(union);
     const common = commonKeys(union);
     const keys = [...common.values()];
-    found.push({ title: commonTitle(union), path, option, union, keys });
+    reached.push({ title: commonTitle(union), path, option, union, keys });
     visitKeys(keys, path);
     for (const branch of union.options) {
       const inner = unwrap(branch);
       const keys = keysOf(inner).filter((key) => !common.has(wordsOf(key)) && key.key !== union.def.discriminator);
       const connector = union.def.discriminator === 'connector' ? { connector: tagOf(union, inner) } : {};
       const title = `${union.def.discriminator}: ${tagOf(union, inner)}`;
-      found.push({ title, path, option: inner, keys, ...connector });
+      reached.push({ title, path, option: inner, keys, ...connector });
       visitKeys(keys, path, connector.connector);
     }
   };
   visit('The file', '', unwrap(fileSchema));
-  return found;
+  return reached;
 }
 
 function keysOf({ core }: Unwrapped): Key[] {
@@ -217,7 +217,7 @@ function table(section: Section, sections: readonly Section[], href: Href): stri
 function kindsWithout(union: z.ZodDiscriminatedUnion, { key }: Key): string[] {
   return union.options
     .map((branch) => unwrap(branch))
-    .filter((kind) => keysOf(kind).every((each) => each.key !== key))
+    .filter((kind) => keysOf(kind).every((other) => other.key !== key))
     .map((kind) => tagOf(union, kind));
 }
 

@@ -56,25 +56,25 @@ function valueFault(
   schema: z.core.$ZodType,
   option: Unwrapped,
   value: unknown,
-  found: string,
+  text: string,
 ): ProblemDetails | undefined {
   const result = z.safeParse(schema, value);
   if (result.success) return undefined;
   const [issue] = result.error.issues;
-  if (issue?.code === 'custom') return { message: issue.message, found };
+  if (issue?.code === 'custom') return { message: issue.message, found: text };
   const { core, info } = option;
   const words = core instanceof z.ZodEnum ? (core.options as string[]) : [];
   const near = info?.secret || typeof value !== 'string' ? undefined : meant(value, words);
   if (core instanceof z.ZodEnum)
-    return { message: 'unknown value', found, nearest: near, allowed: allowedWords(option) };
+    return { message: 'unknown value', found: text, nearest: near, allowed: allowedWords(option) };
   // Only text of the file is repeated, never the value of a variable.
-  const name = allowedWords(option).startsWith(nameRule) && found === JSON.stringify(value) ? String(value) : undefined;
+  const name = allowedWords(option).startsWith(nameRule) && text === JSON.stringify(value) ? String(value) : undefined;
   const message = name === undefined ? undefined : nameFault(name);
   if (message !== undefined) return { message };
   const isUnitless =
-    /\bduration\b/.test(allowedWords(option)) && /^\d+$/.test(String(value)) && found.includes(String(value));
+    /\bduration\b/.test(allowedWords(option)) && /^\d+$/.test(String(value)) && text.includes(String(value));
   const units = isUnitless ? `; with a unit it is ${value}m or ${value}h` : '';
-  return { message: `must be ${allowedWords(option)}${units}`, found };
+  return { message: `must be ${allowedWords(option)}${units}`, found: text };
 }
 
 /** Reads one scalar for an option. Variables are replaced, text stays as written, numbers and booleans are YAML's. */
@@ -100,8 +100,8 @@ export function readScalar(
   if (holdsBareVariable(option, source)) return { fault: { message: bareVariable }, variables: [] };
   const read = scalarValue(option, node, used.length > 0, text, alone);
   const value = alone && typeof read === 'string' ? (literal?.(read) ?? read) : read;
-  const found = describe(option, node, used, value);
-  const fault = valueFault(schema, option, value, found);
+  const kind = describe(option, node, used, value);
+  const fault = valueFault(schema, option, value, kind);
   return fault === undefined ? { value, variables: used, exposed } : { fault, variables: used };
 }
 

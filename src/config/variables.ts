@@ -141,12 +141,12 @@ export function expand(source: string, { env, files, literal = (value) => value 
     if (fallback?.includes(`\${`)) faults.push('a default may not hold another variable');
     used.push(name);
     if (whole.length === source.length) alone = true;
-    const found = value(env, name);
+    const variable = value(env, name);
     const text = whole.length === source.length ? (part: string) => part : literal;
-    if (fallback !== undefined && (found === undefined || found === ''))
+    if (fallback !== undefined && (variable === undefined || variable === ''))
       return text(fallback.replaceAll('$$', () => '$'));
-    if (found === undefined) missing.push(name);
-    return text(found ?? '');
+    if (variable === undefined) missing.push(name);
+    return text(variable ?? '');
   });
   return { text, used, missing, unread, exposed, faults, alone };
 }

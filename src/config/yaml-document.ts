@@ -127,17 +127,17 @@ function lookalikeFault(character: string): string {
 
 /** The first text without quotes that begins with such a character: most often a space that should indent its line. */
 function misleadingStart(document: Document): SyntaxFault | undefined {
-  let found: SyntaxFault | undefined;
+  let fault: SyntaxFault | undefined;
   visit(document, {
     Scalar: (_, node) => {
       const [offset = 0] = node.range ?? [];
       const [first = ''] = node.source ?? '';
-      if (!isPlain(node) || !(oddSpace.test(first) || oddQuote.test(first)) || offset > (found?.offset ?? offset))
+      if (!isPlain(node) || !(oddSpace.test(first) || oddQuote.test(first)) || offset > (fault?.offset ?? offset))
         return;
-      found = { offset, message: `${lookalikeFault(first)}, or put the text in quotes` };
+      fault = { offset, message: `${lookalikeFault(first)}, or put the text in quotes` };
     },
   });
-  return found;
+  return fault;
 }
 
 /** The first value with a tag of YAML's own, such as `!!str`. The parser refuses the others itself. */

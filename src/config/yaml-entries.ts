@@ -100,23 +100,23 @@ export class YamlEntries {
 
   /** The entries of a map, its own first, then those that merge keys (`<<`) add. */
   of(node: YAMLMap, path: Path): Map<string, Entry> {
-    const own = new Map<string, Entry>();
+    const entries = new Map<string, Entry>();
     const merged: (Node | null)[] = [];
     for (const pair of node.items as Pair<Node, Node | null>[]) {
       const entry = this.#entry(pair, path);
       if (entry === undefined) continue;
       const isMerge = entry.key === '<<' && isScalar(pair.key) && pair.key.type === 'PLAIN';
-      const first = own.get(entry.key);
+      const first = entries.get(entry.key);
       if (isMerge) merged.push(pair.value ?? null);
-      else if (first === undefined) own.set(entry.key, entry);
+      else if (first === undefined) entries.set(entry.key, entry);
       else
         this.#refuse(
           { path: [...path, entry.shown], offset: entry.offset },
           `duplicate key, first on line ${this.#line(first.offset)}`,
         );
     }
-    for (const source of merged) this.#merge(source, own, { path, offset: offsetOf(node, 0) });
-    return own;
+    for (const source of merged) this.#merge(source, entries, { path, offset: offsetOf(node, 0) });
+    return entries;
   }
 
   #line(offset: number): number {

@@ -74,7 +74,7 @@ function isNumber(value: unknown): value is { $number: string } {
 function sameParsed(a: unknown, b: unknown): boolean {
   if (isNumber(a) && isNumber(b)) return sameNumber(a.$number, b.$number);
   if (Array.isArray(a) && Array.isArray(b))
-    return a.length === b.length && a.every((each, i) => sameParsed(each, b[i]));
+    return a.length === b.length && a.every((item, i) => sameParsed(item, b[i]));
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
   const [x, y] = [a as Record<string, unknown>, b as Record<string, unknown>];
   // A NULL member equals a missing one.
@@ -103,16 +103,16 @@ function sameValue(a: string | null | undefined, b: string | null | undefined): 
 /** The first 10 differences between expected and found rows, a line each; `key` identifies a row. */
 export function differences(
   expected: readonly ComparedRow[],
-  found: readonly ComparedRow[],
+  actualRows: readonly ComparedRow[],
   key: readonly string[] = ['id'],
 ): string[] {
   const keyOf = (row: ComparedRow) => JSON.stringify(key.map((name) => row.get(name)));
-  const there = new Map(found.map((row) => [keyOf(row), row]));
+  const actual = new Map(actualRows.map((row) => [keyOf(row), row]));
   const lines: string[] = [];
-  if (found.length !== expected.length) lines.push(`${found.length} rows, not ${expected.length}`);
+  if (actualRows.length !== expected.length) lines.push(`${actualRows.length} rows, not ${expected.length}`);
   for (const row of expected) {
-    const other = there.get(keyOf(row));
-    there.delete(keyOf(row));
+    const other = actual.get(keyOf(row));
+    actual.delete(keyOf(row));
     if (other === undefined) {
       lines.push(`${keyOf(row)} is missing`);
       continue;
@@ -122,6 +122,6 @@ export function differences(
         lines.push(`${keyOf(row)}: ${name} is ${JSON.stringify(other.get(name))}, not ${JSON.stringify(value)}`);
     }
   }
-  for (const surplus of there.keys()) lines.push(`${surplus} should not be there`);
+  for (const surplus of actual.keys()) lines.push(`${surplus} should not be there`);
   return lines.slice(0, 10);
 }

@@ -164,10 +164,10 @@ async function expectTakenOrListed(subject: TestTarget, report: JobReport, loose
       (row) =>
         new Map([...row].map(([name, value]) => [name, empty.has(`${subject.keyOf(row)} ${name}`) ? null : value])),
     );
-  const found = ownless(await subject.place.rows(table));
-  expect(column(found, 'id')).toEqual(column(expected, 'id'));
+  const actualRows = ownless(await subject.place.rows(table));
+  expect(column(actualRows, 'id')).toEqual(column(expected, 'id'));
   const strict = (rows: readonly ComparedRow[]) => rows.filter((row) => !loose.test(String(row.get('sql'))));
-  expect(differences(strict(expected), strict(found))).toEqual([]);
+  expect(differences(strict(expected), strict(actualRows))).toEqual([]);
 }
 
 /**
@@ -230,8 +230,8 @@ export function edgeCases(bench: Workbench): void {
       const rows = `SELECT 'p1' AS id, ${selected.join(', ')}`;
       for (const query of [rows, rows.replaceAll('value', 'other')]) {
         delivered(await subject.run(query));
-        const [expected, found] = [await subject.published(), ownless(await subject.place.rows('people'))];
-        expect([...(found[0]?.values() ?? [])].sort()).toEqual([...(expected[0]?.values() ?? [])].sort());
+        const [expected, actualRows] = [await subject.published(), ownless(await subject.place.rows('people'))];
+        expect([...(actualRows[0]?.values() ?? [])].sort()).toEqual([...(expected[0]?.values() ?? [])].sort());
       }
     });
 

@@ -34,8 +34,8 @@ export function undelivered(report: JobReport): { status: string; code: string; 
 
 /** Rows without cdsync's own columns. */
 export function ownless(rows: readonly ComparedRow[]): ComparedRow[] {
-  const own = new Set(['_op', '_run_id', '_synced_at', '_deleted_at']);
-  return rows.map((row) => new Map([...row].filter(([name]) => !own.has(name))));
+  const helperColumns = new Set(['_op', '_run_id', '_synced_at', '_deleted_at']);
+  return rows.map((row) => new Map([...row].filter(([name]) => !helperColumns.has(name))));
 }
 
 /** The values of one column, sorted. */

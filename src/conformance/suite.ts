@@ -18,7 +18,7 @@ export class Workbench {
   }
 
   async #clear(): Promise<void> {
-    for (const each of this.#open.splice(0).reverse()) await each.close();
+    for (const opened of this.#open.splice(0).reverse()) await opened.close();
   }
 
   keep<T extends { close(): Promise<void> }>(opened: T): T {

@@ -129,10 +129,10 @@ export function values(bench: Workbench): void {
         const opened = (await connector.open(context)) as { readonly types?: TableTypes };
         const { types } = opened;
         if (types === undefined) return opened;
-        const own = { ...types, mapColumn: narrowed(types.mapColumn) };
+        const narrowedTypes = { ...types, mapColumn: narrowed(types.mapColumn) };
         return new Proxy(opened, {
           get(target, name) {
-            const value: unknown = name === 'types' ? own : Reflect.get(target, name, target);
+            const value: unknown = name === 'types' ? narrowedTypes : Reflect.get(target, name, target);
             return typeof value === 'function' ? value.bind(target) : value;
           },
         });
@@ -147,9 +147,9 @@ export function values(bench: Workbench): void {
       const subject = await bench.subject({ connector: narrow(), destination: { mode: bench.keyed } });
       const { status, message } = undelivered(await subject.run(rows(long)));
       expect([status, message]).toEqual(['partial', '1 value of stream "people" cannot be stored there']);
-      const found = await subject.place.rows('people');
-      expect(column(found, 'id')).toEqual(['p0', 'p1', 'p2', 'p3', 'p4']);
-      expect([...column(found, 'name')].sort()).toEqual([null, 'short', 'short', 'short', 'short'].sort());
+      const actualRows = await subject.place.rows('people');
+      expect(column(actualRows, 'id')).toEqual(['p0', 'p1', 'p2', 'p3', 'p4']);
+      expect([...column(actualRows, 'name')].sort()).toEqual([null, 'short', 'short', 'short', 'short'].sort());
       expect(delivered(await subject.push()).refused).toBe(1);
       // First newer data of another row, then of the row itself.
       expect(delivered(await subject.run(`${rows(long)} UNION ALL SELECT 'p9', 'new'`)).refused).toBe(1);

@@ -40,16 +40,16 @@ function jobWords(command: string, jobs: CommandPlace['jobs'], rest: string): st
  * else: the configuration, the jobs, the file of variables. Each can then be pasted into a shell as it is.
  */
 export function completed(text: string, { config, envFile, jobs, service = [], isOffline }: CommandPlace): string {
-  return text.replace(commands, (whole: string, command: string, known: string | undefined, rest: string) => {
+  return text.replace(commands, (whole: string, command: string, suffix: string | undefined, rest: string) => {
     if (/^ --help\b/.test(rest)) return whole;
     const asksService = ofService.split('|').includes(command);
     // A text may come through here twice, and be shown from another folder the second time.
-    const file = config === undefined ? (known ?? '') : ` ${pathWord(config)}`;
+    const file = config === undefined ? (suffix ?? '') : ` ${pathWord(config)}`;
     const variables = envFile === undefined || rest.includes(' --env-file ') ? [] : [`--env-file ${pathWord(envFile)}`];
     const flags = rest.includes(` ${service[0]} `) ? [] : service.map(shellWord);
-    const own = asksService ? flags : jobWords(command, jobs, rest);
-    if (isOffline && command === 'check' && !rest.includes(' --offline')) own.push('--offline');
+    const words = asksService ? flags : jobWords(command, jobs, rest);
+    if (isOffline && command === 'check' && !rest.includes(' --offline')) words.push('--offline');
     // Flags come after the name of the configuration.
-    return `cdsync ${command}${file}${[...own, ...variables].map((word) => ` ${word}`).join('')}${rest}`;
+    return `cdsync ${command}${file}${[...words, ...variables].map((word) => ` ${word}`).join('')}${rest}`;
   });
 }

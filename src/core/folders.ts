@@ -47,15 +47,15 @@ export async function isThere(path: string): Promise<boolean> {
  * @throws {Error} the error of the file system; `ENOENT` if there is no such folder
  */
 export async function entriesBelow(folder: string): Promise<Dirent[]> {
-  const found: Dirent[] = [];
+  const entries: Dirent[] = [];
   for (const entry of await readdir(folder, { withFileTypes: true })) {
-    found.push(entry);
+    entries.push(entry);
     if (!entry.isDirectory()) continue;
     const below = await entriesBelow(join(folder, entry.name)).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
       throw error;
     });
-    for (const each of below) found.push(each);
+    for (const entry of below) entries.push(entry);
   }
-  return found;
+  return entries;
 }

@@ -16,9 +16,9 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     callback();
     return () => undefined;
   }
-  const known = callbacks.get(signal) ?? listen(signal);
-  known.add(callback);
-  return () => known.delete(callback);
+  const listeners = callbacks.get(signal) ?? listen(signal);
+  listeners.add(callback);
+  return () => listeners.delete(callback);
 }
 
 function listen(signal: AbortSignal): Set<() => void> {

@@ -14,7 +14,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /** The value of a variable, in small letters first: that is the older custom. An empty one counts as unset. */
 function variable(env: Variables, name: string): { name: string; value: string } | undefined {
-  const found = [name.toLowerCase(), name].find((each) => env[each]);
+  const found = [name.toLowerCase(), name].find((name) => env[name]);
   return found === undefined ? undefined : { name: found, value: env[found] as string };
 }
 

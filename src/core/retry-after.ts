@@ -2,11 +2,11 @@
  * Milliseconds that `Retry-After` asks to wait, given as seconds or as a date; undefined if the header is missing or
  * unreadable. A date is compared with the response's own `Date`, so that clocks need not agree. The caller limits the wait.
  * @param headers by lower-case name
- * @param now the time of day in milliseconds, used if the response has no `Date`
+ * @param nowMs the time of day in milliseconds, used if the response has no `Date`
  */
 export function retryAfterMs(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
-  now: number,
+  nowMs: number,
 ): number | undefined {
   const value = headers['retry-after'];
   if (typeof value !== 'string') return undefined;
@@ -16,5 +16,5 @@ export function retryAfterMs(
   const until = /^\s*[a-z]{3}/i.test(value) ? Date.parse(value) : Number.NaN;
   if (Number.isNaN(until)) return undefined;
   const date = typeof headers.date === 'string' ? Date.parse(headers.date) : Number.NaN;
-  return Math.max(0, until - (Number.isNaN(date) ? now : date));
+  return Math.max(0, until - (Number.isNaN(date) ? nowMs : date));
 }

@@ -117,8 +117,8 @@ function inBase64(text: string): string[] {
   if (bytes.length < minPartLetters) return [];
   return [0, 1, 2].flatMap((before) => {
     const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    const own = encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
-    return [own, own.replaceAll('+', '-').replaceAll('/', '_')];
+    const overlap = encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
+    return [overlap, overlap.replaceAll('+', '-').replaceAll('/', '_')];
   });
 }
 
@@ -133,7 +133,7 @@ function spellings(text: string): string[] {
   const names = new Map(Object.entries(entities).map(([name, sign]) => [sign, sign === "'" ? '#39' : name]));
   const html = text.replace(/[&<>"']/g, (sign) => `&${names.get(sign)};`);
   const plain = [text, encodeURIComponent(text.toWellFormed()), form, JSON.stringify(text).slice(1, -1), html];
-  return [...plain, ...plain.flatMap((each) => [...inBase64(each), ...inHex(each)])];
+  return [...plain, ...plain.flatMap((secret) => [...inBase64(secret), ...inHex(secret)])];
 }
 
 /** Replaces texts in others, however those have escaped them. @param sought as {@link unescaped} has them */
@@ -141,9 +141,9 @@ function replaceEscaped(text: string, sought: readonly string[], as: string): st
   const source = Buffer.from(text);
   const { bytes, starts, ends } = unescaped(source);
   const ranges: [from: number, to: number][] = [];
-  for (const each of sought)
-    for (let at = bytes.indexOf(each); at >= 0; at = bytes.indexOf(each, at + each.length))
-      ranges.push([starts[at] as number, ends[at + each.length - 1] as number]);
+  for (const secret of sought)
+    for (let at = bytes.indexOf(secret); at >= 0; at = bytes.indexOf(secret, at + secret.length))
+      ranges.push([starts[at] as number, ends[at + secret.length - 1] as number]);
   if (ranges.length === 0) return text;
   const parts: string[] = [];
   let done = 0;
@@ -173,7 +173,7 @@ export function redactor(secrets: Iterable<Secret>, as = shown): (text: string) 
     .filter(({ length }) => length >= minLetters);
   return (text) => {
     const rest = escaped.length === 0 ? text : replaceEscaped(text, escaped, as);
-    return literal.reduce((words, each) => words.replaceAll(each, as), rest);
+    return literal.reduce((words, secret) => words.replaceAll(secret, as), rest);
   };
 }
 

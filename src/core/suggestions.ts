@@ -59,18 +59,18 @@ export function nearest(name: string, candidates: Iterable<string>, most = 3): s
       return { candidate, score: near ? 1 : distance(wanted, lower) };
     })
     .filter(({ candidate, score }) => score <= Math.max(2, Math.ceil(Math.max(name.length, candidate.length) / 3)))
-    .map((each) => ({ ...each, exact: distance(name, each.candidate) }))
+    .map((candidate) => ({ ...candidate, exact: distance(name, candidate.candidate) }))
     .sort((a, b) => a.score - b.score || a.exact - b.exact || (a.candidate < b.candidate ? -1 : 1))
     .slice(0, most)
     .map(({ candidate }) => candidate);
 }
 
 /** A hint for a name that does not exist: the names nearest to it, or all. @param of begins the list of all: `its streams` */
-export function nameHint(of: string, name: string, known: readonly string[]): string {
+export function nameHint(of: string, name: string, knownNames: readonly string[]): string {
   const parts = name.split(',').map((part) => part.trim());
-  if (parts.length > 1 && parts.every((part) => known.includes(part)))
+  if (parts.length > 1 && parts.every((part) => knownNames.includes(part)))
     return `name one at a time, and repeat the option: ${parts.map((part) => `"${part}"`).join(', ')}`;
-  const near = nearest(name, known);
-  if (near.length > 0) return `did you mean ${near.map((each) => `"${each}"`).join(' or ')}?`;
-  return `${of}: ${known.join(', ') || 'none'}`;
+  const near = nearest(name, knownNames);
+  if (near.length > 0) return `did you mean ${near.map((name) => `"${name}"`).join(' or ')}?`;
+  return `${of}: ${knownNames.join(', ') || 'none'}`;
 }

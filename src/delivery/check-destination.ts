@@ -37,17 +37,17 @@ export function unknownRules(
   streams: readonly (Columns | undefined)[],
   rules: ReadonlyMap<string, ColumnRule>,
 ): { column: string; nearest: string | undefined }[] {
-  const known = streams.filter((stream) => stream !== undefined).map(namesOf);
+  const streamNames = streams.filter((stream) => stream !== undefined).map(namesOf);
   // Before its first rows, the columns of a stream are not known.
   const isComplete = streams.every((stream) => stream !== undefined && stream.rows > 0);
-  const names = [...new Set(known.flatMap(({ names: own }) => [...own]))];
+  const names = [...new Set(streamNames.flatMap(({ names: ownNames }) => [...ownNames]))];
   return [...rules.keys()].flatMap((column) => {
     if (column === '*' || names.includes(column)) return [];
     const isMistaken =
-      known.some(({ renamed }) => renamed.has(column)) ||
+      streamNames.some(({ renamed }) => renamed.has(column)) ||
       names.some((name) => name.toLowerCase() === column.toLowerCase());
     if (!isComplete && !isMistaken) return [];
-    const renamed = known.map(({ renamed: own }) => own.get(column)).find((name) => name !== undefined);
+    const renamed = streamNames.map(({ renamed: renames }) => renames.get(column)).find((name) => name !== undefined);
     return [{ column, nearest: renamed ?? nearest(column, names, 1)[0] }];
   });
 }
@@ -129,8 +129,8 @@ export async function checkDestination(
   const tables = tablesOf(destination, context.layout.job);
   try {
     await checkTemplates(context.layout, destination);
-    const found = await (connector.check?.(opened, tables) ?? open(connector, opened, tables));
-    return { ...found, error: undefined };
+    const check = await (connector.check?.(opened, tables) ?? open(connector, opened, tables));
+    return { ...check, error: undefined };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;

@@ -344,8 +344,8 @@ class Delivering {
   }
 
   #progressOf(stream: string): DeliveryProgress {
-    const own = { destination: this.#request.destination.name, stream, rows: 0, total: undefined };
-    return this.#progress.find((each) => each.stream === stream) ?? { ...own, phase: 'waiting' };
+    const common = { destination: this.#request.destination.name, stream, rows: 0, total: undefined };
+    return this.#progress.find((delivery) => delivery.stream === stream) ?? { ...common, phase: 'waiting' };
   }
 }
 

@@ -48,14 +48,14 @@ const hint =
  * @throws {CdsyncError} `state_unreadable`: taken for none, an erasure would pass over the destination and be done
  */
 export async function readDeliveryState(layout: JobLayout, destination: string): Promise<DeliveryState> {
-  const found = await readStateFile(statePath(layout, destination), { schema: stateSchema, hint });
-  return found ?? { version: 1, destination, streams: {} };
+  const state = await readStateFile(statePath(layout, destination), { schema: stateSchema, hint });
+  return state ?? { version: 1, destination, streams: {} };
 }
 
 /** The same for who shows or removes it; empty if its file cannot be read. */
 export async function deliveryStateIfUsable(layout: JobLayout, destination: string): Promise<DeliveryState> {
-  const found = await readStateIfUsable(statePath(layout, destination), stateSchema);
-  return found ?? { version: 1, destination, streams: {} };
+  const state = await readStateIfUsable(statePath(layout, destination), stateSchema);
+  return state ?? { version: 1, destination, streams: {} };
 }
 
 /** Streams are delivered in parallel, and one file has the state of all. */
@@ -189,15 +189,15 @@ export async function writeRejects(path: string, rejects: readonly Reject[]): Pr
 /** How many values of a list of rejects an earlier list does not have. */
 export function countNew(rejects: readonly Reject[], before: readonly Reject[]): number {
   const identity = ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]);
-  const known = new Set(before.map(identity));
-  return rejects.filter((reject) => !known.has(identity(reject))).length;
+  const knownNames = new Set(before.map(identity));
+  return rejects.filter((reject) => !knownNames.has(identity(reject))).length;
 }
 
 /** The same of records. The reasons are words of the receiver, which may have another number or time in each response. */
 export function countNewRecords(rejects: readonly Reject[], before: readonly Reject[]): number {
   const identity = ({ key, column, op }: Reject) => JSON.stringify([key, column, op]);
-  const known = new Set(before.map(identity));
-  return rejects.filter((reject) => !known.has(identity(reject))).length;
+  const knownNames = new Set(before.map(identity));
+  return rejects.filter((reject) => !knownNames.has(identity(reject))).length;
 }
 
 /** Number of the last erasure of a stream; 0 if there was none. */

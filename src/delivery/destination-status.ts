@@ -81,7 +81,7 @@ export async function unconfiguredIn(
     if (Object.keys((await deliveryStateIfUsable(layout, name)).streams).length > 0) delivered.push(name);
   return {
     streams: stored.filter((name) => !streams.includes(name)).sort(),
-    destinations: delivered.filter((name) => !destinations.some((each) => each.name === name)).sort(),
+    destinations: delivered.filter((name) => !destinations.some((destination) => destination.name === name)).sort(),
   };
 }
 

@@ -36,14 +36,17 @@ const isSame = (one: ErasurePlace, other: ErasurePlace) =>
 
 function erasureStatus(decision: Decision, all: readonly Decision[], owedSince: string | undefined): ErasureStatus {
   const { erasure = 0, at, user, reason = null, keys = [], everywhere = false, places = [] } = decision;
-  const erased = all.findLast((each) => each.action === 'erased' && each.erasure === erasure);
+  const erased = all.findLast((decision) => decision.action === 'erased' && decision.erasure === erasure);
   const destinations = places.map((place) => {
     const delivered = all.find(
-      (each) =>
-        each.action === 'delivered' && each.erasure === erasure && each.places?.some((other) => isSame(place, other)),
+      (decision) =>
+        decision.action === 'delivered' &&
+        decision.erasure === erasure &&
+        decision.places?.some((other) => isSame(place, other)),
     );
     const removed = all.find(
-      (each) => each.action === 'removed' && each.at >= at && each.places?.some((other) => isSame(place, other)),
+      (decision) =>
+        decision.action === 'removed' && decision.at >= at && decision.places?.some((other) => isSame(place, other)),
     );
     return {
       ...place,
@@ -89,9 +92,9 @@ function isRepeated(decision: Decision, all: readonly Decision[]): boolean {
 /** Reads which erasures of a job are done, and where others wait. @throws {CdsyncError} `state_unreadable` */
 export async function erasureLog(layout: JobLayout): Promise<ErasureLog> {
   const { decisions } = await DecisionLog.read(layout);
-  const begun = decisions.filter((each) => each.action === 'forget' && !isRepeated(each, decisions));
+  const begun = decisions.filter((decision) => decision.action === 'forget' && !isRepeated(decision, decisions));
   const owedSince = await removalOwedSince(layout);
-  const erasures = begun.map((each) => erasureStatus(each, decisions, owedSince));
+  const erasures = begun.map((decision) => erasureStatus(decision, decisions, owedSince));
   const left = new Map<string, true>();
   for (const { action, keys = [] } of decisions)
     for (const [first = '', ...rest] of keys)

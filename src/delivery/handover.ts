@@ -79,29 +79,29 @@ function refusedBefore({ refused, key }: ExportColumns, column: string): Refusal
 function refusalsOf(column: DeliveredColumn): Refusal[] {
   const { limits } = column.mapping;
   if (limits === undefined) return [];
-  const found = limits.days === undefined ? [] : beyondDays(column, limits.days);
-  for (const other of limits.others?.(handedOver(column)) ?? []) found.push({ column: column.name, ...other });
+  const refusals = limits.days === undefined ? [] : beyondDays(column, limits.days);
+  for (const other of limits.others?.(handedOver(column)) ?? []) refusals.push({ column: column.name, ...other });
   const type = column.mapping.as === undefined ? column.type : parseColumnType(column.mapping.as);
-  if (type.kind !== 'text' && type.kind !== 'json') return found;
+  if (type.kind !== 'text' && type.kind !== 'json') return refusals;
   const value = handedOver(column);
   if (limits.nul === 'refused') {
     const isJson = type.kind === 'json' && (isNested(column.type) || column.type.kind === 'json');
     const when = isJson
       ? `(contains(${value}, '\\u0000') AND regexp_matches(${value}, '(^|[^\\\\])(\\\\\\\\)*\\\\u0000'))`
       : `contains(${value}, chr(0))`;
-    found.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when, isNul: true });
+    refusals.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when, isNul: true });
   }
   if (limits.maxBytes !== undefined) {
     const reason = `longer than ${limits.maxBytes} bytes`;
-    found.push({ column: column.name, reason, when: `strlen(${value}) > ${limits.maxBytes}` });
+    refusals.push({ column: column.name, reason, when: `strlen(${value}) > ${limits.maxBytes}` });
   }
-  return found;
+  return refusals;
 }
 
 /** Why whole rows are left out: their key cannot be held, so no such row can be in the table. */
 function keyRefusals(handover: ExportColumns): Refusal[] {
   if (!handover.needsKey) return [];
-  const found = handover.key.map((name) => ({
+  const refusals = handover.key.map((name) => ({
     column: name,
     reason: 'the key has no value',
     when: `${quoteIdentifier(name)} IS NULL`,
@@ -109,10 +109,10 @@ function keyRefusals(handover: ExportColumns): Refusal[] {
   if (handover.keyBytes !== undefined) {
     const length = handover.key.map((name) => `strlen(${quoteIdentifier(name)}::VARCHAR)`).join(' + ');
     const reason = `a key longer than ${handover.keyBytes} bytes`;
-    found.push({ column: handover.key.at(-1) ?? '', reason, when: `${length} > ${handover.keyBytes}` });
+    refusals.push({ column: handover.key.at(-1) ?? '', reason, when: `${length} > ${handover.keyBytes}` });
   }
   return [
-    ...found,
+    ...refusals,
     ...handover.columns
       .filter(({ isKey }) => isKey)
       .flatMap((column) => [...refusalsOf(column), ...refusedBefore(handover, column.name)]),
@@ -260,8 +260,8 @@ export function rejectsSql(handover: ExportColumns, { query, search }: Pick<Rows
         `CASE WHEN ${when} THEN {'column': ${sqlText(column)}, 'reason': ${sqlText(reason)}, 'is_row': ${isRow}} END`,
     );
   const all = [...listed(keyRefusals(handover), true), ...listed(valueRefusals(handover), false)];
-  const found = `list_filter([${all.join(', ')}], lambda r: r IS NOT NULL)`;
+  const list = `list_filter([${all.join(', ')}], lambda r: r IS NOT NULL)`;
   return `SELECT key, found['column'] AS "column", found['reason'] AS reason, found['is_row'] AS is_row, run_id,
       found['is_row'] AND op = 'delete' AS is_delete
-    FROM (SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, unnest(${found}) AS found FROM (${query}))`;
+    FROM (SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, unnest(${list}) AS found FROM (${query}))`;
 }

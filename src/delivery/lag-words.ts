@@ -31,13 +31,13 @@ export interface DestinationStatus {
 }
 
 /** How far a destination is behind, in words. */
-export function lagWords(status: DestinationStatus, now: number): string {
+export function lagWords(status: DestinationStatus, nowMs: number): string {
   const { behind, behind_since, pending, refused, waiting, outbox, sequence, erasures_pending, erasures_since } =
     status;
   const words: string[] = [];
   if (outbox !== null)
     words.push(`${formatCount(outbox.acknowledged)} of ${formatCounted(outbox.records, 'record')} sent`);
-  const late = behind_since === null ? Number.NaN : now - Date.parse(behind_since);
+  const late = behind_since === null ? Number.NaN : nowMs - Date.parse(behind_since);
   const since = late >= 0 ? ` since ${formatDuration(late)}` : '';
   if (behind > 0) {
     const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCounted(pending, 'change')}`;

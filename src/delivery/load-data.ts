@@ -165,11 +165,11 @@ export class PieceData implements LoadData {
     const search: Search = { nul: true };
     if (!hasRefusals(handover, search)) return [];
     for (const { query } of pieces) {
-      const found = `SELECT "column", reason, count(*) AS n FROM (${rejectsSql(handover, { query, search })}) WHERE NOT is_delete GROUP BY ALL`;
-      for (const { column, reason, n } of await session.rows(found)) {
+      const countQuery = `SELECT "column", reason, count(*) AS n FROM (${rejectsSql(handover, { query, search })}) WHERE NOT is_delete GROUP BY ALL`;
+      for (const { column, reason, n } of await session.rows(countQuery)) {
         const id = JSON.stringify([column, reason]);
-        const known = counts.get(id) ?? { column: String(column), reason: String(reason), values: 0 };
-        counts.set(id, { ...known, values: known.values + Number(n) });
+        const count = counts.get(id) ?? { column: String(column), reason: String(reason), values: 0 };
+        counts.set(id, { ...count, values: count.values + Number(n) });
       }
     }
     return [...counts.values()];
@@ -226,10 +226,10 @@ export class PieceData implements LoadData {
     );
     const refused = values.map((value) => ({ ...value, original: originalRow(value.row, task.late) }));
     const numbers = [...new Set(refused.map(({ original }) => original))];
-    const found = await session.rows(
+    const changedRows = await session.rows(
       `SELECT ${rowNumberName} AS n, ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, ${lengths.join(', ')} FROM ${numberedRow(handover, task, numbers)}`,
     );
-    const byNumber = new Map(found.map((row) => [Number(row.n), row]));
+    const byNumber = new Map(changedRows.map((row) => [Number(row.n), row]));
     const late: LateRefusal[] = [...task.late];
     for (const { row: number, original, column, reason } of refused) {
       const row = byNumber.get(original);
@@ -258,9 +258,9 @@ export class PieceData implements LoadData {
     const { columns } = this.#task.handover;
     const named = columns.find(({ name }) => name === column);
     if (named !== undefined) return named;
-    const refused = new Set(late.filter((each) => each.row === row).map((each) => each.column));
+    const refused = new Set(late.filter((refusal) => refusal.row === row).map((refusal) => refusal.column));
     const open = columns
-      .map((each, index) => ({ each, length: Number(lengths[`l${index}`] ?? 0) }))
+      .map((column, index) => ({ each: column, length: Number(lengths[`l${index}`] ?? 0) }))
       .filter(({ each, length }) => !each.isKey && each.path !== undefined && length > 0 && !refused.has(each.name))
       .sort((one, other) => other.length - one.length);
     if (open[0] === undefined)

@@ -49,7 +49,7 @@ export class AfterRun {
     this.#startedAt = clock.now();
     const { destinations = [] } = context.config.jobSummaries.find(({ name }) => name === job.name) ?? {};
     const delivers = ({ name, stream }: { readonly name: string; readonly stream: string }) =>
-      destinations.some((each) => each.name === name && each.streams.includes(stream));
+      destinations.some((destination) => destination.name === name && destination.streams.includes(stream));
     const { name, notify } = job;
     const { file } = context.config;
     this.#notifier = new Notifier({ job: name, file, notify, layout, delivers, http: this.#http, notice, deadlineMs });

@@ -92,8 +92,8 @@ export function rulesOf(config: StreamConfig, salts: Salts, before: readonly Sto
     const present = Object.entries({ ...rest, hash }).filter(([, value]) => value !== undefined);
     return [column, JSON.parse(JSON.stringify(Object.fromEntries(present))) as ColumnRule];
   });
-  const known = contract.columns === 'discard_value' ? before : undefined;
-  return new ColumnRules(new Map(rules), known, textRulesOf(config), selectionOf(config));
+  const storedColumns = contract.columns === 'discard_value' ? before : undefined;
+  return new ColumnRules(new Map(rules), storedColumns, textRulesOf(config), selectionOf(config));
 }
 
 /** A digest of all options that decide which rows and values a stream has. */
@@ -123,8 +123,8 @@ export function configurationDigest(config: StreamConfig, salts: Salts): string 
 /** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */
 export function assertSameSalts(rules: ColumnRules, before: readonly StoredColumn[] | undefined): void {
   const changed = (before ?? []).filter(({ place, field, rule }) => {
-    const now = rules.of(place, field)?.hash;
-    return rule?.hash !== undefined && now !== undefined && rule.hash.salt !== now.salt;
+    const current = rules.of(place, field)?.hash;
+    return rule?.hash !== undefined && current !== undefined && rule.hash.salt !== current.salt;
   });
   if (changed.length === 0) return;
   throw new CdsyncError(`the salt of ${changed.map(columnPath).join(', ')} is not the one of the last snapshot`, {

@@ -27,20 +27,20 @@ function isFilled({ shape, declared }: Column): boolean {
 }
 
 /** Another type of a column, unless a rule or another choice of `strings` made it. */
-function changeOf(was: Column, now: Column): Pick<SchemaChange, 'change' | 'from'> | undefined {
-  const isOtherRule = JSON.stringify(was.rule) !== JSON.stringify(now.rule);
-  const isNowTyped = was.form === undefined && now.form !== undefined && was.type === 'VARCHAR';
-  if (was.type === now.type || !isFilled(was) || isOtherRule || isNowTyped) return undefined;
-  const fellBack = now.type === 'VARCHAR' && (was.form !== undefined || now.former !== undefined);
+function changeOf(was: Column, current: Column): Pick<SchemaChange, 'change' | 'from'> | undefined {
+  const isOtherRule = JSON.stringify(was.rule) !== JSON.stringify(current.rule);
+  const isNowTyped = was.form === undefined && current.form !== undefined && was.type === 'VARCHAR';
+  if (was.type === current.type || !isFilled(was) || isOtherRule || isNowTyped) return undefined;
+  const fellBack = current.type === 'VARCHAR' && (was.form !== undefined || current.former !== undefined);
   return { change: fellBack ? 'type_fell_back' : 'type_widened', from: was.type };
 }
 
 /** How the columns of a snapshot differ from the previous ones. For a first snapshot: types of rules that its values do not fit. */
 function schemaChanges(before: readonly StoredColumn[] | undefined, columns: readonly StoredColumn[]): SchemaChange[] {
-  const known = ColumnSet.restore(before ?? []);
+  const previousColumns = ColumnSet.restore(before ?? []);
   return ColumnSet.restore(columns).list.flatMap((column): SchemaChange[] => {
     const { place, field, type: to, former } = column;
-    const was = known.get(place, field);
+    const was = previousColumns.get(place, field);
     const path = columnPath(column);
     if (was === undefined) {
       if (before !== undefined) return [{ column: path, change: 'column_added', from: null, to }];
@@ -134,17 +134,17 @@ function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
 /** The counters of this process alone, if the stream was resumed. */
 function ownPart({ counters, earlier, commit }: StreamOutcome): Pick<StreamReport, 'process'> {
   if (counters === undefined || earlier === undefined) return {};
-  const own = (name: keyof Counters) => Math.max(0, counters[name] - earlier[name]);
+  const since = (name: keyof Counters) => Math.max(0, counters[name] - earlier[name]);
   return {
     process: {
-      requests: own('requests'),
-      retries: own('retries'),
-      throttled: own('throttled'),
-      pages: own('pages'),
-      bytes: own('bytes'),
-      seconds: own('milliseconds') / 1000,
-      rejected: own('rejected') + (commit?.discarded ?? 0),
-      missing: own('missing'),
+      requests: since('requests'),
+      retries: since('retries'),
+      throttled: since('throttled'),
+      pages: since('pages'),
+      bytes: since('bytes'),
+      seconds: since('milliseconds') / 1000,
+      rejected: since('rejected') + (commit?.discarded ?? 0),
+      missing: since('missing'),
     },
   };
 }
@@ -188,7 +188,7 @@ export function reportStream(outcome: StreamOutcome, runId: string): StreamRepor
         ? [...findings, ...remarks].map(({ guard, message, figures }) => ({ guard, message: figures ?? message }))
         : [],
     warnings: [
-      ...remarks.map((each) => ({ code: findingCode(each), message: each.figures ?? each.message })),
+      ...remarks.map((finding) => ({ code: findingCode(finding), message: finding.figures ?? finding.message })),
       ...(outcome.warnings ?? []).map(({ code, message }) => ({ code, message })),
     ],
     unmatched_rules: [...(outcome.unmatchedRules ?? [])],
@@ -269,10 +269,10 @@ export async function keepReport(
   { layout, config, hinted = (hint) => hint }: Pick<RunContext, 'layout' | 'hinted' | 'config'>,
   outcome: JobReport,
 ): Promise<JobReport> {
-  const completed = <E extends { readonly error: ReportedError | null }>(each: E): E =>
-    each.error === null || each.error.hint === null
-      ? each
-      : { ...each, error: { ...each.error, hint: hinted(each.error.hint, outcome.job) } };
+  const completed = <E extends { readonly error: ReportedError | null }>(entry: E): E =>
+    entry.error === null || entry.error.hint === null
+      ? entry
+      : { ...entry, error: { ...entry.error, hint: hinted(entry.error.hint, outcome.job) } };
   const report = {
     ...outcome,
     ...(config.envFile === undefined ? {} : { env_file: config.envFile }),

@@ -60,13 +60,13 @@ async function complete(list: CountedRead): Promise<void> {
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, partitionKeys / 100) : Number.POSITIVE_INFINITY;
   if (list.partitionKeys === undefined && wanted !== null && partitionKeys >= wanted && partitionKeys <= most) return;
   await list.read([{ kind: isPartitioned ? 'whole' : 'again' }], isPartitioned ? { partitionKeys } : {});
-  const found = await list.distinctKeys();
-  list.missed(found - partitionKeys);
+  const distinct = await list.distinctKeys();
+  list.missed(distinct - partitionKeys);
   if (!list.checkTotal) return;
   const least = Math.min(list.totalAtStart ?? 0, (await list.total()) ?? 0);
-  if (found >= least) return;
+  if (distinct >= least) return;
   throw new CdsyncError(
-    `the list has ${least} records by its own total, but only ${found} came, even in a second reading`,
+    `the list has ${least} records by its own total, but only ${distinct} came, even in a second reading`,
     {
       code: 'total_mismatch',
       hint: 'the service withholds records; run again, or set `check_total: false` if its totals are known to be wrong',
@@ -99,13 +99,13 @@ async function readByTotal(list: CountedRead): Promise<void> {
   circled = await endsInCircle(list, [{ kind: 'again' }], { pageSize });
   const after = await list.total();
   const least = after === null || wanted === null ? null : Math.min(after, list.totalAtStart ?? wanted);
-  const found = await list.distinctKeys();
-  list.missed(found - before);
-  if (isWhole(found, least, circled)) return;
+  const distinct = await list.distinctKeys();
+  list.missed(distinct - before);
+  if (isWhole(distinct, least, circled)) return;
   const figures =
-    least !== null && found > least
-      ? `${found} members, more than its total of ${least}, and page tokens that lead nowhere`
-      : `${found} members of ${least ?? 'an unknown number'}`;
+    least !== null && distinct > least
+      ? `${distinct} members, more than its total of ${least}, and page tokens that lead nowhere`
+      : `${distinct} members of ${least ?? 'an unknown number'}`;
   throw new CdsyncError(`${list.label} brought ${figures}, even in one large page`, {
     code: 'members_incomplete',
     hint:

@@ -45,7 +45,7 @@ const separator = Buffer.from(',');
 /** A page made of single records, or of lists of them without brackets; empty ones do not count. */
 export function pageOf(records: readonly Buffer[], page: Omit<PageBytes, 'body' | 'start' | 'end'>): PageBytes {
   const some = records.filter(({ length }) => length > 0);
-  const body = Buffer.concat(some.flatMap((each, index) => (index === 0 ? [each] : [separator, each])));
+  const body = Buffer.concat(some.flatMap((chunk, index) => (index === 0 ? [chunk] : [separator, chunk])));
   return { ...page, body, start: 0, end: body.length };
 }
 

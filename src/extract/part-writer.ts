@@ -219,8 +219,8 @@ export class PartWriter {
   #becameJson(): boolean {
     const { columns } = this.#options;
     if (columns.version === this.#seen.version) return false;
-    const now = new Map(columns.list.map(({ name, type }) => [name, type]));
-    return this.#seen.types.some(({ name, type }) => type !== 'JSON' && now.get(name) === 'JSON');
+    const types = new Map(columns.list.map(({ name, type }) => [name, type]));
+    return this.#seen.types.some(({ name, type }) => type !== 'JSON' && types.get(name) === 'JSON');
   }
 
   #rememberColumns(): void {
@@ -255,13 +255,13 @@ export class PartWriter {
     const before = this.#journaled;
     const journaled = Promise.all([part, this.#options.seen?.sync(), before]).then(async ([made, seen]) => {
       this.#spare.push(batch.stagingFile);
-      const known = seen === undefined ? {} : { seen };
+      const cacheHits = seen === undefined ? {} : { seen };
       await this.#options.journal.append({
         type: 'checkpoint',
         part: made,
         cursors: batch.cursors,
         counters,
-        ...known,
+        ...cacheHits,
       });
     });
     this.#journaled = journaled;

@@ -114,8 +114,8 @@ async function partsAreWhole(parts: string, { parts: named }: JournalState): Pro
     const { path, rejectsPath } = partFiles(parts, number);
     if (rejects > 0 && (await rejectsIn(rejectsPath).catch(() => [])).length !== rejects) return false;
     if (rows === 0) continue;
-    const found = await stat(path).catch(() => undefined);
-    if (found?.size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
+    const stats = await stat(path).catch(() => undefined);
+    if (stats?.size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
   }
   return true;
 }
@@ -155,8 +155,8 @@ async function restoreKeys(
   const missing: typeof named = [];
   for (const part of named) {
     if (part.rows === 0) continue;
-    const found = await sha256OfFile(partFiles(parts, part.number).keysPath).catch(() => undefined);
-    if (found === undefined || found !== part.keys_sha256 || isHashedOtherwise(part)) missing.push(part);
+    const sha256 = await sha256OfFile(partFiles(parts, part.number).keysPath).catch(() => undefined);
+    if (sha256 === undefined || sha256 !== part.keys_sha256 || isHashedOtherwise(part)) missing.push(part);
   }
   if (missing.length === 0) return;
   const session = await database.connect();

@@ -181,10 +181,10 @@ function membersOf(bytes: Buffer): ReadonlyMap<string, ExactValue> | undefined {
 
 /** The details, and before them the fields that only the overview has: an absent field replaces none. */
 function withOverview(details: Buffer, overview: Buffer): Buffer {
-  const known = membersOf(details) ?? new Map();
-  const missing = [...(membersOf(overview) ?? [])].filter(([name]) => !known.has(name));
+  const members = membersOf(details) ?? new Map();
+  const missing = [...(membersOf(overview) ?? [])].filter(([name]) => !members.has(name));
   if (missing.length === 0) return details;
   const fields = writeExact(new Map(missing)).slice(0, -1);
   const rest = details.subarray(details.indexOf('{') + 1);
-  return Buffer.concat([Buffer.from(known.size === 0 ? fields : `${fields},`), rest]);
+  return Buffer.concat([Buffer.from(members.size === 0 ? fields : `${fields},`), rest]);
 }

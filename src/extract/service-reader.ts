@@ -176,8 +176,8 @@ export class ServiceReader {
     const { source, covered, resume, startedAt } = this.#options;
     const began = resume?.start.started_at ?? startedAt;
     if (source.kind === 'windowed') {
-      const windows = this.#partitions.filter((each) => each.kind === 'window');
-      const read = windows.map((each) => ({ ...each, isEmpty: !this.#sink.received(each) }));
+      const windows = this.#partitions.filter((partition) => partition.kind === 'window');
+      const read = windows.map((window) => ({ ...window, isEmpty: !this.#sink.received(window) }));
       return settled({ covered, read, beganMs: Date.parse(began), certainMs: source.certainMs });
     }
     return source.kind === 'list' && source.coverage === 'additions' ? [{ from: began, to: began }] : undefined;
@@ -201,7 +201,7 @@ export class ServiceReader {
       total: () => this.#total.ask(operation, distrustsTokens),
       partitionKeys: this.#cursors.get(partitionName({ kind: 'whole' }))?.partition_keys,
       read: async (partitions, options = {}) => {
-        const tasks = partitions.map((each) => this.#task(each, options));
+        const tasks = partitions.map((partition) => this.#task(partition, options));
         if (options.partitionKeys !== undefined) await this.#pass('parts', tasks);
         else if (partitions[0]?.kind === 'again') await this.#pass('total', tasks);
         else await this.#runner.run(tasks);
@@ -242,7 +242,7 @@ export class ServiceReader {
   read(): Promise<void> {
     const counted = this.#counted;
     return this.#checkpointed(async () => {
-      if (counted === undefined) await this.#runner.run(this.#partitions.map((each) => this.#task(each)));
+      if (counted === undefined) await this.#runner.run(this.#partitions.map((partition) => this.#task(partition)));
       else await readWithTotal(counted);
       this.#requireFiltered();
       await this.#requireOwner();
@@ -340,13 +340,13 @@ export class ServiceReader {
     await this.#sink.flush();
     const state = await Journal.read(this.#options.folder);
     if (state === undefined) throw new Error('the journal of a running extraction is gone');
-    const found = collectReadResult(this.#options.folder, state, this.#sink, this.counters());
-    if (this.#recognition === undefined) return found;
-    const { parts, counters, dropped } = found;
+    const result = collectReadResult(this.#options.folder, state, this.#sink, this.counters());
+    if (this.#recognition === undefined) return result;
+    const { parts, counters, dropped } = result;
     const connect = () => this.#options.database.connect();
     const totals = { records: counters.cached, dropped };
     const { unchangedRows, superseded } = await this.#recognition.unchangedRows(connect, state, parts, totals);
-    return { ...found, unchangedRows, dropped: [...dropped, ...superseded] };
+    return { ...result, unchangedRows, dropped: [...dropped, ...superseded] };
   }
 
   async close(): Promise<void> {

@@ -149,7 +149,7 @@ export class StreamSink {
     return {
       take: async (page, cursor) => {
         const view = { isFirst: cursor.pages === 1, isFiltered: filter.length > 0 };
-        const scanned = await this.#add((each) => this.#scan(scanner, each, view), page, name, cursor);
+        const scanned = await this.#add((bytes) => this.#scan(scanner, bytes, view), page, name, cursor);
         for (const attribute of scanned.evaluated) this.#evaluated.add(attribute);
         const hits = 'hits' in scanned ? scanned.hits : 0;
         const records = scanned.records + hits;

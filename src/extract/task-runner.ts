@@ -96,9 +96,9 @@ export class TaskRunner {
 
   /** The present page size for a configured one. All tasks share it: if the service refuses it, it shrinks for all. */
   pageSize(asked: number): { limit: number } {
-    const known = this.#pageSizes.get(asked) ?? { limit: asked };
-    this.#pageSizes.set(asked, known);
-    return known;
+    const requested = this.#pageSizes.get(asked) ?? { limit: asked };
+    this.#pageSizes.set(asked, requested);
+    return requested;
   }
 
   /**

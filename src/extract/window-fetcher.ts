@@ -139,8 +139,8 @@ function provesWhole({ keys }: WindowResponse, halves: readonly WindowResponse[]
 }
 
 /** Whether none of these responses has a record that is not known. */
-function lacksNone(known: ReadonlySet<string>, responses: readonly WindowResponse[]): boolean {
-  return responses.every(({ keys }) => [...keys].every((key) => known.has(key)));
+function lacksNone(knownNames: ReadonlySet<string>, responses: readonly WindowResponse[]): boolean {
+  return responses.every(({ keys }) => [...keys].every((key) => knownNames.has(key)));
 }
 
 /** @throws {SyntaxError} if the records are not JSON: then the client asks again */

@@ -59,9 +59,9 @@ export class ServiceState {
     for (const behaviour of options.behaviours ?? []) this.faults.set(faultSchema.parse(behaviour));
     this.#days = saved?.days ?? [];
     const { seed, profiles } = this;
-    const now = this.clock.now();
-    this.realtime = new RealtimeTenants({ seed, profiles, days: this.#days, now, saved: saved?.realtime });
-    this.management = new ManagementTenants(seed, now, saved?.management);
+    const nowMs = this.clock.now();
+    this.realtime = new RealtimeTenants({ seed, profiles, days: this.#days, now: nowMs, saved: saved?.realtime });
+    this.management = new ManagementTenants(seed, nowMs, saved?.management);
   }
 
   /** The days that have changed the data. */

@@ -40,9 +40,9 @@ function refusal(tool: Tool, error: z.ZodError): CdsyncError {
 /** Calls a tool. An error is a result too: the model reads it. */
 async function call(tools: readonly Tool[], name: string, parameters: unknown, signal: AbortSignal) {
   try {
-    const tool = tools.find((each) => each.name === name);
+    const tool = tools.find((tool) => tool.name === name);
     if (tool === undefined) {
-      const names = tools.map((each) => each.name).join(', ');
+      const names = tools.map((tool) => tool.name).join(', ');
       throw new CdsyncError('there is no such tool', { code: 'usage', hint: `the tools: ${names}` });
     }
     const checked = tool.arguments.safeParse(parameters ?? {});

@@ -120,7 +120,7 @@ function changesSql(stream: string, key: readonly string[], columns: readonly st
       FROM ${changes} JOIN (SELECT run_id, committed_at FROM private.moments WHERE stream = ${sqlText(stream)}) ON run_id = _run_id
       GROUP BY 1),
     compared AS (
-      SELECT ${day('_valid_from')} AS day, lag(_valid_to) OVER versions = _valid_from AS is_update${differs.map((each) => `, ${each}`).join('')}
+      SELECT ${day('_valid_from')} AS day, lag(_valid_to) OVER versions = _valid_from AS is_update${differs.map((column) => `, ${column}`).join('')}
       FROM ${history} WHERE (${keys}) IN (SELECT (${keys}) FROM ${changes})
       WINDOW versions AS (PARTITION BY ${keys} ORDER BY _valid_from)),
     by_column AS (SELECT day, ${sums.length === 0 ? "'{}'::JSON" : `to_json({${sums.join(', ')}})`} AS columns FROM compared GROUP BY 1)

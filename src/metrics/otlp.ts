@@ -95,10 +95,10 @@ export function metricsDocument(
   { now, resourceAttributes }: { readonly now: number; readonly resourceAttributes: string | undefined },
 ): object {
   const metrics = families.flatMap(({ name, kind, unit, help: description }) => {
-    const own = (samples as readonly Sample[]).filter((sample) => sample.name === name);
-    if (own.length === 0) return [];
+    const familySamples = (samples as readonly Sample[]).filter((sample) => sample.name === name);
+    if (familySamples.length === 0) return [];
     const isCounter = kind === 'counter';
-    const dataPoints = own.map(({ labels, value }) => ({
+    const dataPoints = familySamples.map(({ labels, value }) => ({
       attributes: attributes(labels),
       ...(isCounter ? { startTimeUnixNano: nanoseconds(since) } : {}),
       timeUnixNano: nanoseconds(now),

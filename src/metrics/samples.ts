@@ -120,7 +120,7 @@ function ofStream(stream: StreamReport, end: RunResult, unusual: readonly Anomal
     // A held or failed stream leaves the snapshot as it was.
     ...(stream.status === 'ok' ? committed : []),
     one('cdsync.stream.duration', stream.seconds),
-    one('cdsync.stream.unusual', unusual.filter((each) => each.stream === stream.name).length),
+    one('cdsync.stream.unusual', unusual.filter((anomaly) => anomaly.stream === stream.name).length),
     one('cdsync.stream.rejected', sent.rejected),
     one('cdsync.stream.duplicates', stream.duplicates),
     one('cdsync.stream.requests', sent.requests),
@@ -210,8 +210,8 @@ export function afterRun(
   }
   for (const sample of run) {
     const key = keyOf(sample);
-    const known = counters.has(sample.name) ? (all.get(key)?.value ?? 0) : 0;
-    all.set(key, { ...sample, value: known + sample.value });
+    const total = counters.has(sample.name) ? (all.get(key)?.value ?? 0) : 0;
+    all.set(key, { ...sample, value: total + sample.value });
   }
   return [...all.values()];
 }

@@ -25,7 +25,7 @@ export function readSamples(layout: JobLayout): Promise<StoredSamples | undefine
 
 function isIn({ streams, destinations }: JobSummary): (labels: Labels) => boolean {
   const streamNames = new Set(streams.map(({ name }) => name));
-  const deliveries = new Set(destinations.flatMap(({ name, streams: of }) => of.map((each) => `${name} ${each}`)));
+  const deliveries = new Set(destinations.flatMap(({ name, streams: of }) => of.map((stream) => `${name} ${stream}`)));
   return ({ stream, destination }) => {
     if (destination !== undefined) return deliveries.has(`${destination} ${stream}`);
     return stream === undefined || streamNames.has(stream);

@@ -23,11 +23,11 @@ function labelText(labels: Labels): string {
 function expositionText(samples: readonly Sample[]): string {
   return families
     .flatMap((family) => {
-      const own = samples.filter(({ name }) => name === family.name);
-      if (own.length === 0) return [];
+      const familySamples = samples.filter(({ name }) => name === family.name);
+      if (familySamples.length === 0) return [];
       const name = prometheusName(family);
       const head = [`# HELP ${name} ${family.help}`, `# TYPE ${name} ${family.kind}`];
-      return [...head, ...own.map(({ labels, value }) => `${name}{${labelText(labels)}} ${value}`)];
+      return [...head, ...familySamples.map(({ labels, value }) => `${name}{${labelText(labels)}} ${value}`)];
     })
     .map((line) => `${line}\n`)
     .join('');
@@ -65,9 +65,9 @@ async function assertNotForeign(
   const present = await readFile(path, 'utf8').catch(() => '');
   const owner = ownerOf(present);
   if (owner === storage) return;
-  const own = new Set(jobSummaries.map(({ name }) => name));
+  const jobNames = new Set(jobSummaries.map(({ name }) => name));
   for (const job of jobsIn(present)) {
-    if (owner === undefined && own.has(job)) continue;
+    if (owner === undefined && jobNames.has(job)) continue;
     const hasLeft = (await readSamples(new JobLayout(owner ?? storage, job))) !== undefined;
     if (hasLeft === (owner === undefined)) continue;
     const whose = owner === undefined ? `job ${job}` : `job ${job}, storage ${owner}`;
@@ -82,19 +82,19 @@ const maxRounds = 5;
 /**
  * Writes the file that all jobs of a configuration may share: their figures together. Several processes may do so at once: each
  * has kept its own figures before, writes the figures it finds, and looks again. So the last one to write has seen all of them.
- * @param own the figures of the job that has run, also if they could not be kept
+ * @param current the figures of the job that has run, also if they could not be kept
  * @throws {CdsyncError} `metrics_shared`; errors of the file system
  */
 export async function writeTextFile(
   { storage, jobSummaries }: Pick<LocalConfig, 'storage' | 'jobSummaries'>,
   path: string,
-  own: { readonly job: string; readonly kept: StoredSamples },
+  current: { readonly job: string; readonly kept: StoredSamples },
 ): Promise<void> {
   await assertNotForeign(path, { storage, jobSummaries });
   const compose = async () => {
     const all: Sample[] = [];
     for (const { name } of jobSummaries) {
-      const kept = name === own.job ? own.kept : await readSamples(new JobLayout(storage, name));
+      const kept = name === current.job ? current.kept : await readSamples(new JobLayout(storage, name));
       if (kept?.textfile === path) all.push(...(kept.samples as Sample[]));
     }
     return `${ownerMark}${JSON.stringify({ storage })}\n${expositionText(all)}`;
@@ -103,8 +103,8 @@ export async function writeTextFile(
   let text = await compose();
   for (let round = 0; round < maxRounds; round += 1) {
     await writeFileAtomically(path, text, fileMode);
-    const now = await compose();
-    if (now === text) return;
-    text = now;
+    const composed = await compose();
+    if (composed === text) return;
+    text = composed;
   }
 }

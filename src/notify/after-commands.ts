@@ -188,7 +188,7 @@ function shownLines(show: (line: string) => void): (output: Readable | null) => 
       const whole = `${rest}${text}`.split('\n');
       // A line may never end: one character more than is shown says that there was more.
       rest = (whole.pop() ?? '').slice(0, maxCharacters + 1);
-      for (const each of whole) line(each.replace(/\r$/, ''));
+      for (const text of whole) line(text.replace(/\r$/, ''));
     });
     output.on('close', () => {
       if (rest !== '') line(rest);

@@ -77,7 +77,7 @@ function isFar(value: number, past: readonly number[], { factor, distance, onlyM
   const edge = isMore ? Math.max(...past) : Math.min(...past);
   if (isMore ? value <= edge : value >= edge) return false;
   const away = Math.abs(ratio(value, middle));
-  const spread = normalSpread * median(past.map((each) => Math.abs(ratio(each, middle))));
+  const spread = normalSpread * median(past.map((value) => Math.abs(ratio(value, middle))));
   const reach = spreads * spread * (1 + minRuns / past.length);
   // A new record alone is nothing: it must also be well beyond the last one.
   const beyond = Math.abs(ratio(value, edge)) > Math.abs(ratio(edge, middle)) / 4;
@@ -122,7 +122,9 @@ export function detectAnomalies(
   return end.streams.flatMap((stream) => {
     if (stream.status !== 'ok') return [];
     const same = earlier.flatMap(({ streams, resumed }) =>
-      streams.flatMap((each) => (each.name === stream.name && each.status === 'ok' ? [{ each, resumed }] : [])),
+      streams.flatMap((report) =>
+        report.name === stream.name && report.status === 'ok' ? [{ each: report, resumed }] : [],
+      ),
     );
     const incrementalRuns = withoutFirst(same);
     return figures.flatMap((figure) => {

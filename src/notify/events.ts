@@ -42,7 +42,7 @@ export function eventKeysOf(
     ...unusual.map(({ stream, figure }) => `unusual:${stream}.${figure}`),
     ...streams.flatMap(passedGuards),
     // Changes of columns that are in the new snapshot, or at a destination.
-    ...streams.flatMap((each) => countedSchemaChanges(each).map((change) => columnKey(each.name, change))),
+    ...streams.flatMap((stream) => countedSchemaChanges(stream).map((change) => columnKey(stream.name, change))),
     ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
       changes.map((change) => columnKey(stream, change)),
     ),
@@ -54,14 +54,14 @@ export function eventKeysOf(
 
 /**
  * The events that a receiver is notified of: those in its `on` that were not true before.
- * @param known the keys that it remembers
+ * @param knownKeys the keys that it remembers
  */
 export function newEvents(
   { on, every }: Pick<NotifyOptions, 'on' | 'every'>,
   keys: readonly EventKey[],
-  known: readonly EventKey[],
+  knownKeys: readonly EventKey[],
 ): RunEvent[] {
-  const news = keys.filter((key) => every || !known.includes(key)).map(eventOf);
+  const news = keys.filter((key) => every || !knownKeys.includes(key)).map(eventOf);
   return on.filter((event, index) => news.includes(event) && on.indexOf(event) === index);
 }
 
@@ -72,9 +72,9 @@ export function newEvents(
 export function nextEventKeys(
   status: RunResult['status'],
   keys: readonly EventKey[],
-  known: readonly EventKey[],
+  knownKeys: readonly EventKey[],
 ): EventKey[] {
-  const kept = known.filter((fact) =>
+  const kept = knownKeys.filter((fact) =>
     status === 'interrupted' ? fact !== 'interrupted' : eventOf(fact) === 'deprecated',
   );
   return [...new Set([...kept, ...keys])];
@@ -86,7 +86,7 @@ const isSame = (one: DestinationReport, other: DestinationReport) =>
 /** A destination that was skipped has not been tried. */
 function untried({ destinations }: RunResult, open: readonly OpenFailure[]): OpenFailure[] {
   const tried = destinations.filter(({ status }) => status !== 'skipped' && status !== 'not_tried');
-  return open.filter((each) => !tried.some((other) => isSame(each, other)));
+  return open.filter((failure) => !tried.some((other) => isSame(failure, other)));
 }
 
 /**
@@ -96,7 +96,7 @@ function untried({ destinations }: RunResult, open: readonly OpenFailure[]): Ope
 function withOpenFailures(result: RunResult, open: readonly OpenFailure[]): RunResult {
   const left = untried(result, open);
   if (left.length === 0 || !['ok', 'held', 'partial'].includes(result.status)) return result;
-  const others = result.destinations.filter((each) => !left.some((other) => isSame(each, other)));
+  const others = result.destinations.filter((destination) => !left.some((other) => isSame(destination, other)));
   return { ...result, status: 'partial', destinations: [...others, ...left] };
 }
 
@@ -125,16 +125,16 @@ function channelUpdate(
   { receivers }: NotificationState,
   { body, keys }: { readonly body: MessageBody; readonly keys: readonly EventKey[] },
 ): ChannelUpdate {
-  const known = receivers[key] ?? { facts: [], waiting: [] };
+  const previous = receivers[key] ?? { facts: [], waiting: [] };
   // A receiver that was notified of an interruption is notified of its end.
-  const isOver = body.status === 'ok' && known.facts.includes('interrupted') && receiver.on.includes('interrupted');
-  const events = newEvents(receiver, isOver ? [...keys, 'recovered'] : keys, known.facts);
-  const messages = [...known.waiting, ...(events.length === 0 ? [] : [{ ...body, events, late: false }])];
+  const isOver = body.status === 'ok' && previous.facts.includes('interrupted') && receiver.on.includes('interrupted');
+  const events = newEvents(receiver, isOver ? [...keys, 'recovered'] : keys, previous.facts);
+  const messages = [...previous.waiting, ...(events.length === 0 ? [] : [{ ...body, events, late: false }])];
   const after = (sent: number): ChannelState => {
     const waiting = messages.slice(sent).map((message) => ({ ...message, late: true }));
     // A health check wants the present state, not an old one: it forgets, so that the next run is news.
-    if (waiting.length > 0 && receiver.ping !== undefined) return { facts: known.facts, waiting: [] };
-    const next = nextEventKeys(body.status as RunResult['status'], keys, known.facts);
+    if (waiting.length > 0 && receiver.ping !== undefined) return { facts: previous.facts, waiting: [] };
+    const next = nextEventKeys(body.status as RunResult['status'], keys, previous.facts);
     return { facts: next, waiting: waiting.slice(-maxWaiting) };
   };
   return { key, messages, after };

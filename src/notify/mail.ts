@@ -47,7 +47,7 @@ export function transportOptions(smtp: string, deadlineMs: number): object {
 /** Of nodemailer's errors only the codes: their words quote addresses. */
 function mailFailure(error: unknown, host: string): CdsyncError {
   const { code, responseCode } = (error ?? {}) as { code?: string; responseCode?: number };
-  const details = [code, responseCode].filter((each) => each !== undefined).join(' ');
+  const details = [code, responseCode].filter((detail) => detail !== undefined).join(' ');
   const hints: Record<string, string> = {
     EAUTH: 'the server refuses the login of `smtp`',
     EENVELOPE: 'the server refuses the sender or a recipient: see `from` and `to`',

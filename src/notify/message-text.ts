@@ -38,7 +38,7 @@ function cut(lines: readonly string[], noun: string): string[] {
 export function errorLines({ errors }: Message): string[] {
   const places = new Map<string, string[]>();
   for (const { stream, destination, code, message, hint } of errors) {
-    const place = [destination, stream].filter((each) => each !== null).join(', ');
+    const place = [destination, stream].filter((name) => name !== null).join(', ');
     const text = `${message} [${code}]${hint === null ? '' : `\n  ${hint}`}`;
     places.set(text, [...(places.get(text) ?? []), ...(place === '' ? [] : [place])]);
   }
@@ -74,7 +74,7 @@ export function attentionLines({ unusual, warnings, deprecations, schema_changes
   const said = warnings.map(({ stream, message }) => `warning: ${stream === null ? '' : `${stream}: `}${message}`);
   return [
     ...cut(said, 'warning'),
-    ...unusual.map((each) => `unusual: ${each.message}`),
+    ...unusual.map((anomaly) => `unusual: ${anomaly.message}`),
     ...cut(schemaNotes(changes), 'change of columns'),
     ...deprecations.map(deprecationLine),
   ];

@@ -147,18 +147,20 @@ export function endMessage(end: RunResult, { previous, found, file }: About): Me
     seconds: (end.finishedAt - end.startedAt) / 1000,
     streams: end.streams.map(streamOf),
     destinations: end.destinations.map(destinationOf),
-    errors: errors.map((each) => ({ ...each, hint: each.hint && completed(each.hint, place) })),
-    unusual: found.map((each) => ({ ...each })),
+    errors: errors.map((error) => ({ ...error, hint: error.hint && completed(error.hint, place) })),
+    unusual: found.map((anomaly) => ({ ...anomaly })),
     warnings: [{ name: null, warnings: end.warnings }, ...end.streams].flatMap(({ name, warnings = [] }) =>
       warnings.map(({ code, message }) => ({ stream: name, code, message })),
     ),
     schema_changes: [
-      ...end.streams.flatMap((each) => countedSchemaChanges(each).map((change) => ({ stream: each.name, ...change }))),
+      ...end.streams.flatMap((stream) =>
+        countedSchemaChanges(stream).map((change) => ({ stream: stream.name, ...change })),
+      ),
       ...end.destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
         changes.map((change) => ({ stream, ...change })),
       ),
     ],
-    deprecations: (end.deprecations ?? []).map((each) => ({ ...each })),
+    deprecations: (end.deprecations ?? []).map((deprecation) => ({ ...deprecation })),
     report: end.report,
   };
 }

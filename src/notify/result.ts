@@ -62,17 +62,17 @@ export function mergedStatus(
   last: Pick<JobReport, 'status' | 'streams' | 'destinations'> | undefined,
 ): RunResult['status'] {
   if (status === 'interrupted') return 'interrupted';
-  const allStreams = new Map([...(last?.streams ?? []), ...streams].map((each) => [each.name, each.status]));
-  const done = destinations.filter(({ status: each }) => each !== 'skipped' && each !== 'not_tried');
+  const allStreams = new Map([...(last?.streams ?? []), ...streams].map((stream) => [stream.name, stream.status]));
+  const done = destinations.filter(({ status }) => status !== 'skipped' && status !== 'not_tried');
   const deliveries = new Map(
     [...(last?.destinations ?? []), ...done].map(({ name, stream, status }) => [`${name} ${stream}`, status]),
   );
-  const found = [...allStreams.values(), ...deliveries.values()];
+  const statuses = [...allStreams.values(), ...deliveries.values()];
   // Steps that the interruption prevented, and no later command has made up for.
-  const isCut = found.some((each) => each === 'skipped' || each === 'not_tried');
+  const isCut = statuses.some((status) => status === 'skipped' || status === 'not_tried');
   if (last?.status === 'interrupted' && isCut) return 'interrupted';
   // Committed, but not published.
   if (streams.some((stream) => stream.status === 'ok' && stream.error != null)) return 'partial';
-  if (!found.includes('failed') && !found.includes('partial')) return found.includes('held') ? 'held' : 'ok';
-  return found.includes('ok') || found.includes('partial') ? 'partial' : 'failed';
+  if (!statuses.includes('failed') && !statuses.includes('partial')) return statuses.includes('held') ? 'held' : 'ok';
+  return statuses.includes('ok') || statuses.includes('partial') ? 'partial' : 'failed';
 }

@@ -38,8 +38,8 @@ export function usedLimits({ streams }: Pick<JobReport, 'streams'>): UsedLimit[]
   }
   return [...groups.values()].flatMap((group) => {
     const [first] = group as [StreamReport];
-    const seconds = Math.max(...group.map((each) => each.seconds));
-    const part = streamBudget({ ...first, requests: total(group, (each) => each.requests), seconds });
+    const seconds = Math.max(...group.map((stream) => stream.seconds));
+    const part = streamBudget({ ...first, requests: total(group, (stream) => stream.requests), seconds });
     return part === undefined || !first.limit ? [] : [{ ...first.limit, part }];
   });
 }
@@ -61,11 +61,11 @@ export function previousRowCount(
 ): number | undefined {
   const ofRun = ({ streams }: Pick<JobReport, 'streams'>) =>
     streams?.find(({ name, status }) => name === stream && status === 'ok')?.rows;
-  const own = ofRun(report);
-  if (own !== undefined) return own;
+  const figure = ofRun(report);
+  if (figure !== undefined) return figure;
   // Most streams are found in the first report: a page asks for each of them in each of its runs.
-  for (const each of before) {
-    const rows = ofRun(each);
+  for (const report of before) {
+    const rows = ofRun(report);
     if (rows !== undefined) return rows;
   }
   return undefined;

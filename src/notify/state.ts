@@ -65,7 +65,7 @@ function placeKey({ webhook, ping, email, format = 'json' }: NotifyOptions): str
 export function channelKeys(notify: readonly NotifyOptions[]): string[] {
   const places = notify.map(placeKey);
   return places.map((place, at) => {
-    const earlier = places.slice(0, at).filter((each) => each === place).length;
+    const earlier = places.slice(0, at).filter((other) => other === place).length;
     return earlier === 0 ? place : `${place}-${earlier + 1}`;
   });
 }

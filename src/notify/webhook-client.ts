@@ -78,8 +78,8 @@ export class WebhookClient {
   }
 
   #server(target: URL): HttpConnections {
-    const known = this.#servers.get(target.origin);
-    if (known !== undefined) return known;
+    const connections = this.#servers.get(target.origin);
+    if (connections !== undefined) return connections;
     const server = new HttpConnections(target, { connections: 2, connectMs, maxBytes });
     this.#servers.set(target.origin, server);
     return server;

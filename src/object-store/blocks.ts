@@ -85,18 +85,18 @@ interface Patch {
  * @returns undefined if it is better put as a whole
  */
 export function patchOf(before: { blocks: Blocks; pieces: ObjectParts }, current: Blocks): Patch | undefined {
-  const known = new Map<string, readonly [object: number, offset: number]>();
+  const places = new Map<string, readonly [object: number, offset: number]>();
   for (const [index, hash] of before.blocks.hashes.entries()) {
     const { from, bytes } = blockAt(index, before.blocks.bytes);
     const place = placeOf(before.pieces, from, bytes);
-    if (place !== undefined) known.set(`${hash} ${bytes}`, place);
+    if (place !== undefined) places.set(`${hash} ${bytes}`, place);
   }
   const old: [number, number, number][] = [];
   const changed: number[] = [];
   let packed = 0;
   for (const [index, hash] of current.hashes.entries()) {
     const { bytes } = blockAt(index, current.bytes);
-    const place = known.get(`${hash} ${bytes}`);
+    const place = places.get(`${hash} ${bytes}`);
     if (place !== undefined) old.push([place[0], place[1], bytes]);
     else {
       old.push([-1, packed, bytes]);
@@ -139,7 +139,7 @@ export function rangesHere(
   wanted: { readonly object: string; readonly from: number; readonly bytes: number },
 ): readonly (readonly [at: number, bytes: number])[] | undefined {
   const index = objects.findIndex(({ object }) => object === wanted.object);
-  const found: [number, number][] = [];
+  const blocks: [number, number][] = [];
   const end = wanted.from + wanted.bytes;
   for (let next = wanted.from; next < end; ) {
     let at = 0;
@@ -147,7 +147,7 @@ export function rangesHere(
     for (const [object, offset, length] of ranges) {
       if (object === index && offset <= next && next < offset + length) {
         taken = Math.min(end, offset + length) - next;
-        found.push([at + next - offset, taken]);
+        blocks.push([at + next - offset, taken]);
         break;
       }
       at += length;
@@ -155,7 +155,7 @@ export function rangesHere(
     if (taken === 0) return undefined;
     next += taken;
   }
-  return found;
+  return blocks;
 }
 
 function joined(ranges: readonly (readonly [number, number, number])[]): ObjectParts['ranges'] {

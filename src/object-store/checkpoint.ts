@@ -79,26 +79,26 @@ export class Checkpoints {
   /** Uploads the new end of a growing file, except an incomplete last line of a journal. */
   async #tail({ path, stats }: LocalFile): Promise<StoredFile> {
     const bytes = path.endsWith('.jsonl') ? (await readFile(this.#cache.path(path))).lastIndexOf(0x0a) + 1 : stats.size;
-    let known = this.#grown.get(path);
+    let grownFile = this.#grown.get(path);
     // A stream that is read again from its start has another journal under the same name, perhaps already a longer one.
-    if (known === undefined || !(await isContinued(this.#cache.path(path), known, bytes)))
-      known = { bytes: 0, hash: createHash('sha256'), pieces: { objects: [], ranges: [] } };
-    this.#grown.set(path, known);
-    if (bytes > known.bytes || known.pieces.objects.length === 0) {
-      const tail = await readRange(this.#cache.path(path), known.bytes, bytes);
+    if (grownFile === undefined || !(await isContinued(this.#cache.path(path), grownFile, bytes)))
+      grownFile = { bytes: 0, hash: createHash('sha256'), pieces: { objects: [], ranges: [] } };
+    this.#grown.set(path, grownFile);
+    if (bytes > grownFile.bytes || grownFile.pieces.objects.length === 0) {
+      const tail = await readRange(this.#cache.path(path), grownFile.bytes, bytes);
       const object = await this.#objects.uploadPacked(tail);
-      known.pieces.ranges.push([known.pieces.objects.length, 0, tail.length]);
-      known.pieces.objects.push(object);
-      known.hash.update(tail);
-      known.bytes = bytes;
+      grownFile.pieces.ranges.push([grownFile.pieces.objects.length, 0, tail.length]);
+      grownFile.pieces.objects.push(object);
+      grownFile.hash.update(tail);
+      grownFile.bytes = bytes;
     }
     return {
       path,
       bytes,
-      sha256: known.hash.copy().digest('hex'),
+      sha256: grownFile.hash.copy().digest('hex'),
       changed_ms: Math.floor(stats.mtimeMs),
       mode: stats.mode & 0o777,
-      pieces: { objects: [...known.pieces.objects], ranges: [...known.pieces.ranges] },
+      pieces: { objects: [...grownFile.pieces.objects], ranges: [...grownFile.pieces.ranges] },
     };
   }
 }

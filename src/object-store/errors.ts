@@ -42,8 +42,8 @@ export function busy(place: string, who: string): CdsyncError {
 
 export const objectChangedCode = 'bucket_object_changed';
 
-export function objectChanged(object: string, found: string): CdsyncError {
-  return new CdsyncError(`${object} ${found}: the bucket was changed by another program`, {
+export function objectChanged(object: string, actual: string): CdsyncError {
+  return new CdsyncError(`${object} ${actual}: the bucket was changed by another program`, {
     code: objectChangedCode,
     hint: 'restore that object from a version of the bucket; or remove it and run on the machine that ran last: its cache may have it',
   });

@@ -73,8 +73,8 @@ export async function readLease({
   objects,
   place,
 }: Omit<LeaseTask, 'silenceMs'>): Promise<VersionedObject<Work> | undefined> {
-  const found = await withRetry(() => store.read(objects.key(workKey)));
-  return found && { value: readWork(`${place}/${workKey}`, found.text), tag: found.tag, ageMs: found.ageMs };
+  const stored = await withRetry(() => store.read(objects.key(workKey)));
+  return stored && { value: readWork(`${place}/${workKey}`, stored.text), tag: stored.tag, ageMs: stored.ageMs };
 }
 
 /**
@@ -108,15 +108,15 @@ export class JobLease {
 
   /**
    * Takes the lease if it is free or abandoned.
-   * @param found the result of {@link readLease}: a process that has changed the lease since then keeps it
+   * @param stored the result of {@link readLease}: a process that has changed the lease since then keeps it
    * @throws {CdsyncError} `locked`
    */
-  static async take(task: LeaseTask, found: VersionedObject<Work> | undefined): Promise<JobLease> {
+  static async take(task: LeaseTask, stored: VersionedObject<Work> | undefined): Promise<JobLease> {
     const owner = await ownerHere(new Date().toISOString());
-    const work = found?.value;
+    const work = stored?.value;
     const isDead = work !== undefined && (await isDeadHere(work.owner, owner));
-    const lease = evaluateLease({ work, ageMs: found?.ageMs, silenceMs: task.silenceMs, isDead });
-    if (lease === 'busy') throw busy(task.place, describeOwner(work as Work, found?.ageMs));
+    const lease = evaluateLease({ work, ageMs: stored?.ageMs, silenceMs: task.silenceMs, isDead });
+    if (lease === 'busy') throw busy(task.place, describeOwner(work as Work, stored?.ageMs));
     const next: Work = {
       version: 1,
       owner,
@@ -127,10 +127,10 @@ export class JobLease {
       base: work?.base ?? null,
       files: work?.files ?? [],
     };
-    const taken = new JobLease(task, { work: next, before: found, isTakenOver: lease === 'abandoned' && !isDead });
+    const taken = new JobLease(task, { work: next, before: stored, isTakenOver: lease === 'abandoned' && !isDead });
     if (await taken.#write(next)) return taken;
-    const now = await readLease(task);
-    throw busy(task.place, now === undefined ? 'another machine' : describeOwner(now.value, now.ageMs));
+    const current = await readLease(task);
+    throw busy(task.place, current === undefined ? 'another machine' : describeOwner(current.value, current.ageMs));
   }
 
   /** Aborts when another process has taken the lease. */

@@ -93,12 +93,12 @@ export class LocalCache {
 
   /** @param place the job's folder in the bucket, as messages name it */
   static async open(cache: string, job: string, place: string): Promise<LocalCache> {
-    const own = join(cache, '.bucket');
-    await mkdir(own, { recursive: true, mode: 0o700 });
-    const paths = { manifest: join(own, `${job}.json`), lock: join(own, `${job}.lock`) };
-    const found = await readStateIfUsable(paths.manifest, manifestSchema);
-    const isThere = found !== undefined || (await statOrUndefined(paths.manifest)) !== undefined;
-    return new LocalCache(join(cache, job), paths, found, { place, isThere });
+    const marker = join(cache, '.bucket');
+    await mkdir(marker, { recursive: true, mode: 0o700 });
+    const paths = { manifest: join(marker, `${job}.json`), lock: join(marker, `${job}.lock`) };
+    const manifest = await readStateIfUsable(paths.manifest, manifestSchema);
+    const isThere = manifest !== undefined || (await statOrUndefined(paths.manifest)) !== undefined;
+    return new LocalCache(join(cache, job), paths, manifest, { place, isThere });
   }
 
   get manifest(): CacheManifest {
@@ -135,9 +135,9 @@ export class LocalCache {
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       }
-      const found = await readlink(path).catch(() => undefined);
-      if (await isHeldByOther(found)) return undefined;
-      await removeLock(path, found);
+      const target = await readlink(path).catch(() => undefined);
+      if (await isHeldByOther(target)) return undefined;
+      await removeLock(path, target);
     }
     return undefined;
   }
@@ -176,8 +176,8 @@ export class LocalCache {
 
   /** The checksum of a file; it is read only if it may have changed since it was last read. */
   async hashOf({ path, stats }: LocalFile): Promise<string> {
-    const known = this.#manifest.files[path];
-    if (known !== undefined && isSame(known, stats)) return known.sha256;
+    const record = this.#manifest.files[path];
+    if (record !== undefined && isSame(record, stats)) return record.sha256;
     const sha256 = await sha256OfFile(this.path(path));
     this.rememberHash({ path, stats }, sha256);
     return sha256;
@@ -306,11 +306,11 @@ async function removeLock(path: string, content: string | undefined): Promise<vo
   } catch {
     return;
   }
-  const found = await readlink(aside).catch(() => undefined);
-  if (found !== undefined && found !== content) await symlink(found, path).catch(() => undefined);
+  const target = await readlink(aside).catch(() => undefined);
+  if (target !== undefined && target !== content) await symlink(target, path).catch(() => undefined);
   await rm(aside, { force: true });
 }
 
-function isSame(known: FileRecord, stats: Stats): boolean {
-  return known.bytes === stats.size && known.changed_ms === stats.mtimeMs && known.inode === stats.ino;
+function isSame(record: FileRecord, stats: Stats): boolean {
+  return record.bytes === stats.size && record.changed_ms === stats.mtimeMs && record.inode === stats.ino;
 }

@@ -130,8 +130,8 @@ async function open(task: BucketTask, writes: boolean): Promise<Opened> {
 }
 
 async function readStateOf({ store, objects, place }: Opened): Promise<VersionedObject<State> | undefined> {
-  const found = await withRetry(() => store.read(objects.key(stateKey)));
-  return found && { value: readState(`${place}/${stateKey}`, found.text), tag: found.tag, ageMs: found.ageMs };
+  const stored = await withRetry(() => store.read(objects.key(stateKey)));
+  return stored && { value: readState(`${place}/${stateKey}`, stored.text), tag: stored.tag, ageMs: stored.ageMs };
 }
 
 /** Whether the bucket has neither a state of the job nor a checkpoint of a first run. */
@@ -248,18 +248,18 @@ async function workWithLease<T>(opened: Opened, task: BucketTask, work: (job: Re
   const last = await readLease(opened);
   const { clockAheadMs: ahead = 0 } = opened.store;
   if (Math.abs(ahead) > maxClockMs) throw clockOff(place, ahead);
-  const found = await readStateOf(opened);
-  opened.objects.setCopies(found?.value.shown ?? {});
-  await assertMatch(opened, found?.value, last?.value);
-  const isNewest = await isNewestHere(opened, found?.value, last?.value);
+  const stored = await readStateOf(opened);
+  opened.objects.setCopies(stored?.value.shown ?? {});
+  await assertMatch(opened, stored?.value, last?.value);
+  const isNewest = await isNewestHere(opened, stored?.value, last?.value);
   const lease = await JobLease.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
-  const listed = findLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
+  const listed = findLost(opened, filesOf(stored?.value, last?.value), stored?.value.shown ?? {});
   const target = await listed.catch(async (error) => {
     await lease.renew({ released: true }).catch(() => undefined);
     throw error;
   });
   const absent = new Map<string, StoredFile>();
-  const job = new RemoteJob({ ...opened, found, absent }, lease);
+  const job = new RemoteJob({ ...opened, found: stored, absent }, lease);
   const release = await lockCache(cache);
   try {
     if (release === undefined) throw busy(place, 'another process of this machine');
@@ -287,24 +287,24 @@ export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRem
   const opened = await open(task, false);
   try {
     const last = await readLease(opened);
-    const found = await readStateOf(opened);
-    opened.objects.setCopies(found?.value.shown ?? {});
-    await assertMatch(opened, found?.value, last?.value);
-    const target = filesOf(found?.value, last?.value);
+    const stored = await readStateOf(opened);
+    opened.objects.setCopies(stored?.value.shown ?? {});
+    await assertMatch(opened, stored?.value, last?.value);
+    const target = filesOf(stored?.value, last?.value);
     const { cache, notice, place } = opened;
     const release = await cache.lock();
     // A run of this machine has the files, and they are the newest.
-    const isNewest = release === undefined || (await isNewestHere(opened, found?.value, last?.value));
+    const isNewest = release === undefined || (await isNewestHere(opened, stored?.value, last?.value));
     if (last !== undefined && !last.value.released && release !== undefined)
       notice(`${place} is being worked on by ${describeOwner(last.value, last.ageMs)}`);
     try {
       const absent = await download(opened, target, { need: task.need, isNewest });
-      const { commit = null, generation = 0 } = found?.value ?? {};
+      const { commit = null, generation = 0 } = stored?.value ?? {};
       const owner = last?.value.owner.id ?? null;
       if (!isNewest) await cache.updateManifest({ place, commit, generation, owner: null, absent: [...absent.keys()] });
       else if (release !== undefined) await cache.updateManifest({ owner, absent: [...absent.keys()] });
       await release?.();
-      return await work(new ReadOnlyRemoteJob({ ...opened, found, absent }));
+      return await work(new ReadOnlyRemoteJob({ ...opened, found: stored, absent }));
     } catch (error) {
       if (!isCacheSuspect(error)) throw error;
       // A run of this machine finds out alone.

@@ -42,12 +42,12 @@ async function collectGarbage(
   needed: ReadonlySet<string>,
   grace: number,
 ): Promise<void> {
-  const now = Date.now() + (store.clockAheadMs ?? 0);
+  const nowMs = Date.now() + (store.clockAheadMs ?? 0);
   const removed: string[] = [];
   for (const folder of ['objects/', 'parquet/']) {
     for await (const { path, writtenAt } of store.listed(objects.key(folder))) {
       const object = path.slice(objects.key('').length);
-      if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) removed.push(path);
+      if (isCollectable({ object, writtenAt }, { needed, now: nowMs, graceMs: grace })) removed.push(path);
     }
   }
   // Not repeated for long: what stays, the next run removes.

@@ -53,7 +53,7 @@ export function isLocal(path: string): boolean {
   const [top, first, , third, , fifth] = path.split('/');
   const name = path.slice(path.lastIndexOf('/') + 1);
   if (/^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/.test(name) || name.endsWith('.wal')) return true;
-  if (path.split('/').some((each) => /^\..*\.[0-9a-f]{8}\.tmp$/.test(each))) return true;
+  if (path.split('/').some((part) => /^\..*\.[0-9a-f]{8}\.tmp$/.test(part))) return true;
   if (top !== '.cdsync') return false;
   if (first === 'locks' || first === 'restored' || first === 'queries') return true;
   if (first === 'runs') return third === 'streams' && fifth === 'staging';

@@ -145,11 +145,11 @@ export function objectsOf(files: readonly Entry[]): string[] {
 
 /** The files of a job in the bucket: those of the state and, if a run is unfinished, its last checkpoint. */
 export function filesOf(state: State | undefined, work: Work | undefined): Map<string, Entry> {
-  const found = new Map((state?.files ?? []).map((entry) => [entry.path, entry]));
-  if (work === undefined || work.files.length === 0 || work.base !== (state?.commit ?? null)) return found;
-  for (const path of found.keys()) if (path.startsWith(runsFolder)) found.delete(path);
-  for (const entry of work.files) found.set(entry.path, entry);
-  return found;
+  const entries = new Map((state?.files ?? []).map((entry) => [entry.path, entry]));
+  if (work === undefined || work.files.length === 0 || work.base !== (state?.commit ?? null)) return entries;
+  for (const path of entries.keys()) if (path.startsWith(runsFolder)) entries.delete(path);
+  for (const entry of work.files) entries.set(entry.path, entry);
+  return entries;
 }
 
 /** The folder of runs that have not ended, which checkpoints are of. */

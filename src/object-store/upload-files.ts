@@ -25,21 +25,21 @@ export async function uploadFiles(task: UploadTask): Promise<Map<string, Entry>>
   const link = files.find(({ path, stats }) => stats.isSymbolicLink() && !path.includes('/'))?.path;
   const shown = await readlink(cache.path(link ?? '')).catch(() => undefined);
   const isOld = (path: string) => path.startsWith('published/') && path !== shown;
-  const found = new Map<string, Entry>();
+  const entries = new Map<string, Entry>();
   // The store last: its published copy may have the same content.
   for (const file of [...files].sort((a, b) => Number(a.path === storePath) - Number(b.path === storePath))) {
     if (isOld(file.path)) continue;
     const entry = file.stats.isSymbolicLink()
       ? { path: file.path, link: await readlink(cache.path(file.path)) }
       : file.stats.isFile() && (await uploadFile(task, file));
-    if (entry) found.set(file.path, entry);
+    if (entry) entries.set(file.path, entry);
   }
   for (const [path, entry] of absent) {
-    if (isOld(path) || found.has(path) || !(await isFolder(cache.path(dirname(path))))) continue;
-    found.set(path, entry);
+    if (isOld(path) || entries.has(path) || !(await isFolder(cache.path(dirname(path))))) continue;
+    entries.set(path, entry);
   }
   cache.forgetOtherHashes(new Set(files.map(({ path }) => path)));
-  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return new Map([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** A removed folder also removes files that are only in the bucket. */
@@ -50,11 +50,12 @@ async function isFolder(path: string): Promise<boolean> {
 async function uploadFile(task: UploadTask, file: LocalFile): Promise<StoredFile> {
   const { cache, objects, before, has } = task;
   const { path, stats } = file;
-  const known = before.get(path);
+  const knownEntry = before.get(path);
   const sha256 = await cache.hashOf(file);
   const mode = stats.mode & 0o777;
-  const isWhole = known !== undefined && !isLink(known) && objectsOf([known]).every((each) => has.has(each));
-  const whole = isWhole ? known : undefined;
+  const isWhole =
+    knownEntry !== undefined && !isLink(knownEntry) && objectsOf([knownEntry]).every((object) => has.has(object));
+  const whole = isWhole ? knownEntry : undefined;
   const isKept = whole?.sha256 === sha256;
   if (isKept && whole.mode === mode) return whole;
   const entry: StoredFile = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode };
@@ -72,18 +73,18 @@ async function uploadFile(task: UploadTask, file: LocalFile): Promise<StoredFile
 /** Uploads the blocks of the store that the bucket lacks. @returns undefined if the whole file must be uploaded */
 async function uploadBlocks(
   { cache, objects, has }: UploadTask,
-  known: Entry | undefined,
+  knownEntry: Entry | undefined,
 ): Promise<ObjectParts | undefined> {
   const before = cache.manifest.blocks;
-  const now = await blocksOf(cache.path(storePath));
-  cache.rememberBlocks(now);
-  if (known === undefined || isLink(known) || before?.sha256 !== known.sha256) return undefined;
-  const patch = patchOf({ blocks: before, pieces: piecesOf(known) }, now);
+  const currentBlocks = await blocksOf(cache.path(storePath));
+  cache.rememberBlocks(currentBlocks);
+  if (knownEntry === undefined || isLink(knownEntry) || before?.sha256 !== knownEntry.sha256) return undefined;
+  const patch = patchOf({ blocks: before, pieces: piecesOf(knownEntry) }, currentBlocks);
   if (patch === undefined) return undefined;
   const object =
     patch.bytes === 0
       ? undefined
-      : await objects.uploadPacked(await readBlocks(cache.path(storePath), patch.changed, now));
+      : await objects.uploadPacked(await readBlocks(cache.path(storePath), patch.changed, currentBlocks));
   if (object !== undefined) has.add(object.object);
   return { objects: [...patch.objects, ...(object === undefined ? [] : [object])], ranges: patch.ranges };
 }

@@ -91,7 +91,7 @@ export async function publishedTables(
 }
 
 /** The columns that cdsync adds, and the tables about its work. */
-const own: Readonly<Record<string, string>> = {
+const properties: Readonly<Record<string, string>> = {
   _op: 'what happened to the row: insert, update or delete',
   _run_id: 'the run that last changed the row',
   _synced_at: 'when that run began',
@@ -129,7 +129,7 @@ function columnText(
   { rules }: PublishedTables,
 ): string | undefined {
   if (comment !== null) return comment;
-  if (path === null) return own[name];
+  if (path === null) return properties[name];
   const [, stream = ''] = /^main\.(.*?)(__changes|__history|__last_changes)?$/.exec(table) ?? [];
   const rule = rules.get(`${stream}.${name}`);
   return [path, ...(since === null ? [] : [`since ${dayOf(since)}`]), ...(rule === undefined ? [] : [rule])].join(', ');

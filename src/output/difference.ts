@@ -54,8 +54,8 @@ type ReadSchemaChanges = (runId: string) => Promise<readonly SchemaChange[]>;
 
 export async function stateOf(published: Queried, stream: string): Promise<StoredState> {
   const states = await published.rows('SELECT stream, state FROM private.streams');
-  const found = states.find((each) => each.stream === stream);
-  if (found !== undefined) return JSON.parse(String(found.state)) as StoredState;
+  const state = states.find((candidate) => candidate.stream === stream);
+  if (state !== undefined) return JSON.parse(String(state.state)) as StoredState;
   const names = states.map((each) => String(each.stream));
   throw new CdsyncError(`no stream "${stream}" is published`, {
     code: 'stream_not_found',
@@ -144,17 +144,17 @@ export async function differenceOf(
   const shown = names.map(quoteIdentifier).join(', ');
   const source = async (keys?: readonly string[]) =>
     joined(state, state.large_texts ? await largeSides(published, state, span, keys) : sidesOf(span, shown));
-  const found = await differing(published, { source, names, request }).catch((error: unknown) => {
+  const difference = await differing(published, { source, names, request }).catch((error: unknown) => {
     throw tooEarly(error, stream) ?? error;
   });
   const between = moments.filter(({ committedAt }) => (from === null || committedAt > from) && committedAt <= to);
   const changes: SchemaChange[] = [];
   if (from !== null) for (const { runId } of between) changes.push(...(await readSchemaChanges(runId)));
-  return { stream, from, to, ...found, schema_changes: ofColumn(changes, request.column) };
+  return { stream, from, to, ...difference, schema_changes: ofColumn(changes, request.column) };
 }
 
 function ofColumn(changes: readonly SchemaChange[], column: string | undefined): SchemaChange[] {
-  return changes.filter((each) => column === undefined || each.column.split('.').at(-1) === column);
+  return changes.filter((change) => column === undefined || change.column.split('.').at(-1) === column);
 }
 
 /** The error for a time before the history, which DuckDB gives as one of its query: the user wrote no SQL. */
@@ -202,11 +202,11 @@ async function differing(
   const changed = names
     .map((name, index) => [name, Number(row[`d${index}`] ?? 0)] as const)
     .filter(([name, count]) => count > 0 && (column === undefined || name === column));
-  let found = await ask(`SELECT op, key, ${differs.join(', ')} FROM ${chosen} ORDER BY op, key LIMIT ${limit}`);
+  let rows = await ask(`SELECT op, key, ${differs.join(', ')} FROM ${chosen} ORDER BY op, key LIMIT ${limit}`);
   let numbers: ReadonlySet<string> = new Set();
   if (showValues) {
-    const exact = await source(found.map(({ key }) => String(key)));
-    found = await ask(`SELECT * FROM ${chosenOf(exact)} ORDER BY op, key LIMIT ${limit}`);
+    const exact = await source(rows.map(({ key }) => String(key)));
+    rows = await ask(`SELECT * FROM ${chosenOf(exact)} ORDER BY op, key LIMIT ${limit}`);
     numbers = await numberColumns(ask, exact);
   }
   return {
@@ -214,7 +214,7 @@ async function differing(
     updated: Number(row.updated ?? 0),
     deleted: Number(row.deleted ?? 0),
     columns: Object.fromEntries(changed.sort((a, b) => b[1] - a[1])),
-    rows: found.map((each) => changedRow(each, names, { showValues, column, numbers })),
+    rows: rows.map((row) => changedRow(row, names, { showValues, column, numbers })),
   };
 }
 
@@ -259,18 +259,20 @@ export async function heldDifferenceOf(
   };
   const columns = await columnsOf(changes);
   const names = [...columns.keys()].filter((name) => !['_op', '_run_id', '_synced_at'].includes(name));
-  const known = before === undefined ? new Map<string, string>() : await columnsOf(before);
+  const earlierTypes = before === undefined ? new Map<string, string>() : await columnsOf(before);
   const on = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
   const source = (keys?: readonly string[]) => {
     // Large texts of all rows would be in memory together.
     const comparing = (name: string) =>
-      keys === undefined && !key.includes(name) && [undefined, columns.get(name)].includes(known.get(name));
+      keys === undefined && !key.includes(name) && [undefined, columns.get(name)].includes(earlierTypes.get(name));
     const shown = names.map((name) => {
       const value = quoteIdentifier(name);
       return `${comparing(name) ? comparable(columns.get(name) ?? '', value) : value} AS ${value}`;
     });
     const only = keys === undefined ? 'true' : hasKeys(key, keys);
-    const old = names.map((name, index) => (known.has(name) ? shown[index] : `NULL AS ${quoteIdentifier(name)}`));
+    const old = names.map((name, index) =>
+      earlierTypes.has(name) ? shown[index] : `NULL AS ${quoteIdentifier(name)}`,
+    );
     const previous =
       before === undefined
         ? `(SELECT ${names.map(quoteIdentifier).join(', ')} FROM ${changes} WHERE false)`

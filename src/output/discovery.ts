@@ -64,8 +64,8 @@ function segmentLines({ segments, segments_error }: Discovery): string[] {
 }
 
 /** The result of `cdsync discover`, for people. */
-export function discoveryLines(found: Discovery, asked: Asked): string[] {
-  const { base_url, tenant_id, indexes, indexes_error } = found;
+export function discoveryLines(discovery: Discovery, asked: Asked): string[] {
+  const { base_url, tenant_id, indexes, indexes_error } = discovery;
   const listed =
     indexes_error !== null
       ? ['', 'indexes', ...unreadLines(indexes_error)]
@@ -82,5 +82,5 @@ export function discoveryLines(found: Discovery, asked: Asked): string[] {
           : []),
       ]
     : [];
-  return [`tenant ${tenant_id} at ${base_url}`, ...listed, ...segmentLines(found), ...note];
+  return [`tenant ${tenant_id} at ${base_url}`, ...listed, ...segmentLines(discovery), ...note];
 }

@@ -89,23 +89,23 @@ export function placesLines({
       held,
       'cut short': cut,
     };
-    const found = Object.entries(counts).filter(([, count]) => count > 0);
+    const counted = Object.entries(counts).filter(([, count]) => count > 0);
     const gone = stream.configured ? '' : ' (no longer configured)';
     const salt = stream.salt_missing
       ? [`  ${stream.name}: its keys are hashed with a salt that is not configured: name the hash to find a row`]
       : [];
-    if (found.length === 0) return salt;
+    if (counted.length === 0) return salt;
     return [
-      `  ${stream.name}${gone}: ${found.map(([name, count]) => (/rows$/.test(name) ? formatCounted(count, name.slice(0, -1)) : `${formatCount(count)} ${name}`)).join(', ')}`,
+      `  ${stream.name}${gone}: ${counted.map(([name, count]) => (/rows$/.test(name) ? formatCounted(count, name.slice(0, -1)) : `${formatCount(count)} ${name}`)).join(', ')}`,
       ...salt,
     ];
   });
   const touched = new Set(
     streams
-      .filter((each) => Object.values(each).some((count) => typeof count === 'number' && count > 0))
+      .filter((places) => Object.values(places).some((count) => typeof count === 'number' && count > 0))
       .map(({ name }) => name),
   );
-  const places = destinations.filter((each) => touched.has(each.stream) || each.outbox + each.rejects > 0);
+  const places = destinations.filter((place) => touched.has(place.stream) || place.outbox + place.rejects > 0);
   return [
     `job ${job}:${lines.length === 0 ? ' nothing' : ''}`,
     ...lines,
@@ -118,7 +118,7 @@ export function placesLines({
         outbox > 0 ? `${formatCounted(outbox, 'record')} ${outbox === 1 ? 'waits' : 'wait'}` : '',
         rejects > 0 ? `${formatCounted(rejects, 'reject')}` : '',
       ];
-      return `  destination ${name}${gone}, ${stream}: ${[delivered, ...more.filter((each) => each !== '')].join(', ')}`;
+      return `  destination ${name}${gone}, ${stream}: ${[delivered, ...more.filter((part) => part !== '')].join(', ')}`;
     }),
     ...(waiting > 0
       ? [`  ${formatCounted(waiting, 'earlier erasure')} of it not carried out at every destination`]

@@ -147,7 +147,9 @@ export class ProgressLines {
     // The line below the block stays free for the cursor.
     const height = Math.max(1, rows - 1);
     const foot = [...shareLines(view.share), this.#foot(view, at)].map((line) => line.slice(0, width));
-    const deliveries = view.deliveries.filter(({ phase }) => phase !== 'waiting').map((each) => this.delivery(each));
+    const deliveries = view.deliveries
+      .filter(({ phase }) => phase !== 'waiting')
+      .map((delivery) => this.delivery(delivery));
     const space = Math.max(0, height - foot.length);
     const names = Math.max(0, ...view.streams.map(({ name }) => name.length));
     const streams = view.phase === 'delivering' ? [] : view.streams;
@@ -164,12 +166,12 @@ export class ProgressLines {
   log(view: RunView, at: number): string[] {
     const active = view.streams.filter(({ phase }) => phase !== 'waiting' && !over.has(phase));
     const shown = [
-      ...shownStreams(active, maxLogged).map((each) =>
-        typeof each === 'string' ? each : this.stream(each, at, { width: Number.POSITIVE_INFINITY, names: 0 }),
+      ...shownStreams(active, maxLogged).map((stream) =>
+        typeof stream === 'string' ? stream : this.stream(stream, at, { width: Number.POSITIVE_INFINITY, names: 0 }),
       ),
       ...view.deliveries
         .filter(({ phase }) => !['waiting', 'done', 'failed'].includes(phase))
-        .map((each) => this.delivery(each)),
+        .map((delivery) => this.delivery(delivery)),
       ...(view.phase === 'reading' ? shareLines(view.share) : []),
     ];
     return [...shown, this.#foot(view, at)];
@@ -241,7 +243,7 @@ export class ProgressLines {
     if (phase === 'reading')
       return left === 0 ? `${elapsed}: reading` : `${elapsed}: reading, about ${formatDuration(left)} left`;
     if (phase !== 'delivering') return `${elapsed}: ${phase}`;
-    const open = deliveries.filter((each) => !over.has(each.phase)).map(({ destination }) => destination);
+    const open = deliveries.filter((delivery) => !over.has(delivery.phase)).map(({ destination }) => destination);
     return `${elapsed}: delivering${open.length === 0 ? '' : ` to ${[...new Set(open)].join(', ')}`}`;
   }
 

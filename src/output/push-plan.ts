@@ -23,7 +23,7 @@ function requestLines({ kinds, seconds, first }: PlannedRequests): [string, stri
 function details(
   plan: NonNullable<PushPlanEntry['plan']>,
   { action, why }: PushPlanEntry,
-  now: number,
+  nowMs: number,
 ): [string, string][] {
   const { there, add, widen, fill, clear, clear_rows, erase, rows, refused } = plan;
   const total = rows.insert + rows.update + rows.delete;
@@ -33,10 +33,10 @@ function details(
     const age =
       there.delivered_at === null
         ? ''
-        : `; loaded ${formatDuration(Math.max(0, now - Date.parse(there.delivered_at)))} ago`;
-    const known =
+        : `; loaded ${formatDuration(Math.max(0, nowMs - Date.parse(there.delivered_at)))} ago`;
+    const amount =
       there.generation === null ? 'no record' : `generation ${there.generation}, snapshot ${there.sequence}`;
-    const held = there.rows === null ? `snapshot ${there.sequence}` : `${known}, ${formatCounted(there.rows, 'row')}`;
+    const held = there.rows === null ? `snapshot ${there.sequence}` : `${amount}, ${formatCounted(there.rows, 'row')}`;
     lines.push(['there', `${held}${age}`]);
   }
   lines.push([action, `${why}${plan.drops ? '; the table is dropped first' : ''}`]);
@@ -59,8 +59,8 @@ function details(
   return lines;
 }
 
-/** The loads of a push, for people. @param now in milliseconds since 1970 */
-export function pushPlanLines(entries: readonly PushPlanEntry[], now: number): string[] {
+/** The loads of a push, for people. @param nowMs in milliseconds since 1970 */
+export function pushPlanLines(entries: readonly PushPlanEntry[], nowMs: number): string[] {
   return entries.flatMap((entry) => {
     const { name, connector, stream, action, plan, error, why } = entry;
     const head = `${stream} -> ${name} (${connector}${plan === null || plan.table === null ? '' : `, ${plan.table}`})`;
@@ -71,6 +71,6 @@ export function pushPlanLines(entries: readonly PushPlanEntry[], now: number): s
       ];
     if (plan === null) return [`${head}: ${why}`];
     if (action === 'nothing') return [`${head}: nothing to do`];
-    return [head, ...details(plan, entry, now).map(([word, text]) => `  ${word.padEnd(9)} ${text}`)];
+    return [head, ...details(plan, entry, nowMs).map(([word, text]) => `  ${word.padEnd(9)} ${text}`)];
   });
 }

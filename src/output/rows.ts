@@ -62,9 +62,7 @@ export function jsonOf(value: DuckDBValue, type: DuckDBType): JsonValue {
   }
   if (value instanceof DuckDBMapValue) {
     const { keyType, valueType } = type as { keyType: DuckDBType; valueType: DuckDBType };
-    const entries = value.entries.map(
-      ({ key, value: each }) => [textOf(key, keyType), jsonOf(each, valueType)] as const,
-    );
+    const entries = value.entries.map(({ key, value }) => [textOf(key, keyType), jsonOf(value, valueType)] as const);
     return Object.fromEntries(entries);
   }
   if (value instanceof DuckDBUnionValue) return { [value.tag]: memberOf(value, type) };

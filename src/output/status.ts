@@ -113,7 +113,7 @@ export async function jobStatus(
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
     const held = (await heldStreams(layout, [name])).at(-1);
     const changed =
-      held && (await readReport(layout, held.run_id))?.jobs[0]?.streams.find((each) => each.name === name);
+      held && (await readReport(layout, held.run_id))?.jobs[0]?.streams.find((stream) => stream.name === name);
     const { inserted = 0, updated = 0, deleted = 0 } = changed ?? {};
     const why = held
       ? {
@@ -124,7 +124,9 @@ export async function jobStatus(
           deleted,
         }
       : null;
-    const last = reports.flatMap(({ jobs }) => jobs.flatMap((each) => each.streams)).find((each) => each.name === name);
+    const last = reports
+      .flatMap(({ jobs }) => jobs.flatMap((job) => job.streams))
+      .find((stream) => stream.name === name);
     const recognition =
       last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
     return { name, snapshot, checkpoint: await checkpoint(layout, name), recognition, held: why };
@@ -183,16 +185,16 @@ const maxNamed = 10;
 
 function destinationLines(
   destinations: readonly DestinationStatus[],
-  now: number,
+  nowMs: number,
   lineWidth: number | undefined,
 ): string[] {
   if (destinations.length === 0) return [];
-  const cells = destinations.map((each) => [
-    each.name,
-    each.stream,
-    each.sequence === null ? '-' : String(each.sequence),
-    each.delivered_at === null ? '-' : formatAge(now - Date.parse(each.delivered_at)),
-    lagWords(each, now),
+  const cells = destinations.map((destination) => [
+    destination.name,
+    destination.stream,
+    destination.sequence === null ? '-' : String(destination.sequence),
+    destination.delivered_at === null ? '-' : formatAge(nowMs - Date.parse(destination.delivered_at)),
+    lagWords(destination, nowMs),
   ]);
   const reasons = new Map<string, string[]>();
   for (const { name, stream, last_action: action, last_why: why } of destinations) {
@@ -249,11 +251,11 @@ function unconfiguredLines({ streams, destinations }: Unconfigured): string[] {
   ];
 }
 
-/** The status for people; `now` in milliseconds since the Unix epoch. @param width of the terminal; undefined without one */
-export function statusLines(status: JobStatus, now: number, width?: number): string[] {
+/** The status for people; `nowMs` in milliseconds since the Unix epoch. @param width of the terminal; undefined without one */
+export function statusLines(status: JobStatus, nowMs: number, width?: number): string[] {
   const lineWidth = width && width - 2;
   const { job, running, budget, runs, streams, destinations, deprecations } = status;
-  const age = (runId: string) => formatAge(now - runStartedAt(runId));
+  const age = (runId: string) => formatAge(nowMs - runStartedAt(runId));
   return [
     running === null
       ? `job ${job}: no run under way`
@@ -267,7 +269,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
     '',
     ...streams.flatMap(recognitionLines),
     ...streams.flatMap(heldLines),
-    ...destinationLines(destinations, now, lineWidth),
+    ...destinationLines(destinations, nowMs, lineWidth),
     ...failureLines(status),
     ...(status.erasures_since === null
       ? []
@@ -275,7 +277,7 @@ export function statusLines(status: JobStatus, now: number, width?: number): str
           `  the storage may have values that were erased or hidden since ${status.erasures_since.slice(0, 10)}: cdsync run; cdsync forget --status says which`,
         ]),
     ...unconfiguredLines(status.unconfigured),
-    ...deprecations.map((each) => `  ${deprecationLine(each)}`),
+    ...deprecations.map((deprecation) => `  ${deprecationLine(deprecation)}`),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),
     ...runs.map(
       ({ run_id, status, seconds }) =>

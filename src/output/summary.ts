@@ -38,7 +38,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
   for (const { name, stream, action, why } of destinations) {
     if (action !== 'reload' && action !== 'create') continue;
     const reason = `${action}, because ${why}`;
-    const same = reasons.find((each) => each.name === name && each.reason === reason);
+    const same = reasons.find((candidate) => candidate.name === name && candidate.reason === reason);
     if (same === undefined) reasons.push({ name, reason, of: [stream] });
     else same.of.push(stream);
   }
@@ -94,7 +94,7 @@ function footnotes(
     // One cause may fail every stream; it is shown once.
     const cause = error === null ? '' : causeOf(error);
     if (error !== null && !shown.has(cause)) {
-      const names = streams.flatMap((each) => (each.error && causeOf(each.error) === cause ? [each.name] : []));
+      const names = streams.flatMap((stream) => (stream.error && causeOf(stream.error) === cause ? [stream.name] : []));
       shown.add(cause);
       notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
       if (error.hint !== null && name !== withoutHint) notes.push(`  ${error.hint}`);
@@ -122,7 +122,8 @@ export function summarize(report: JobReport, { width, withoutHint }: SummaryOpti
   const unchanged =
     streams.length > 0 &&
     streams.every(
-      ({ status: each, inserted, updated, deleted }) => each === 'ok' && inserted + updated + deleted === 0,
+      ({ status: streamStatus, inserted, updated, deleted }) =>
+        streamStatus === 'ok' && inserted + updated + deleted === 0,
     );
   const streamLines =
     streams.length === 0
@@ -166,8 +167,8 @@ function markdownTable(titles: readonly string[], rows: readonly (readonly strin
 export function markdownSummary(report: JobReport): string {
   const { job, run_id, status, sequence, seconds, streams, destinations, warnings: ofRun = [] } = report;
   const snapshot = sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`;
-  const warnings = [{ name: job, warnings: ofRun }, ...streams].flatMap(({ name, warnings: own = [] }) =>
-    own.map(({ message }) => `- warning: **${markdownCell(name)}**: ${markdownCell(message)}`),
+  const warnings = [{ name: job, warnings: ofRun }, ...streams].flatMap(({ name, warnings: itsWarnings = [] }) =>
+    itsWarnings.map(({ message }) => `- warning: **${markdownCell(name)}**: ${markdownCell(message)}`),
   );
   const streamRows = streams.map((stream) => [
     markdownCell(stream.name),

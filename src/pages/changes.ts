@@ -39,7 +39,7 @@ export function changeWords({ inserted, updated, deleted }: StreamReport): strin
 /** Streams with most changes first; but those that have only ever grown, such as a log of events, after those with people who change. */
 function byChanges(streams: readonly StreamReport[], before: EarlierReports): StreamReport[] {
   const all = [...streams, ...before.flatMap((report) => report.streams ?? [])];
-  const changing = new Set(all.filter(({ updated, deleted }) => updated + deleted > 0).map((each) => each.name));
+  const changing = new Set(all.filter(({ updated, deleted }) => updated + deleted > 0).map((stream) => stream.name));
   return [...streams].sort(
     (a, b) => Number(changing.has(b.name)) - Number(changing.has(a.name)) || changedRows(b) - changedRows(a),
   );

@@ -70,13 +70,13 @@ async function missingIn(
   if (paths.length === 0) return new Map();
   const session = await database.connect();
   try {
-    const found = await session.rows(
+    const changedRows = await session.rows(
       `SELECT path_in_schema AS name, count(*) = count(stats_null_count) AS is_known,
          ${rows} - sum(row_group_num_rows - stats_null_count) AS missing
        FROM parquet_metadata(${fileTexts(paths)}) GROUP BY ALL`,
     );
     return new Map(
-      found.map(({ name, is_known, missing }) => [String(name), is_known === true ? Number(missing) : undefined]),
+      changedRows.map(({ name, is_known, missing }) => [String(name), is_known === true ? Number(missing) : undefined]),
     );
   } finally {
     session.close();
@@ -194,13 +194,13 @@ export async function keepColumnFigures(
   const { layout } = published;
   const before = await newestFigures(layout);
   const streams: Record<string, StreamFigures> = { ...before?.streams };
-  for (const [name, known] of Object.entries(streams)) streams[name] = unchanged(known, undefined);
+  for (const [name, counted] of Object.entries(streams)) streams[name] = unchanged(counted, undefined);
   for (const result of results) {
     const { name, commit } = result;
-    const known = before?.streams[name];
+    const counted = before?.streams[name];
     if (commit === undefined) continue;
-    const isCurrent = known !== undefined && !isChanged(commit) && known.run_id === commit.task.previous?.run_id;
-    streams[name] = isCurrent ? unchanged(known, commit) : await figuresOf(published, { ...result, commit }, known);
+    const isCurrent = counted !== undefined && !isChanged(commit) && counted.run_id === commit.task.previous?.run_id;
+    streams[name] = isCurrent ? unchanged(counted, commit) : await figuresOf(published, { ...result, commit }, counted);
   }
   await mkdir(layout.figuresFolder, { recursive: true, mode: 0o700 });
   await writeStateFile(layout.figures(runId), { version: 1, streams } satisfies ColumnFigures);

@@ -60,16 +60,18 @@ function streamColumns(
 
 /** The columns of each stream: type, share of missing values, share of changed values. */
 export function columnTables(figures: ColumnFigures | undefined, streams: readonly string[], isFirst: boolean): Html {
-  const known = streams.flatMap((stream) => {
-    const found = figures?.streams[stream];
-    return found === undefined ? [] : [{ stream, found }];
+  const counted = streams.flatMap((stream) => {
+    const figuresOfStream = figures?.streams[stream];
+    return figuresOfStream === undefined ? [] : [{ stream, found: figuresOfStream }];
   });
-  if (known.length === 0) return html`<p>No column statistics for this run.</p>`;
-  const all = known.reduce((sum, { found }) => sum + found.columns.length, 0);
-  const most = all <= maxColumns ? maxColumns : Math.max(5, Math.floor(maxColumns / known.length));
-  const tables = known
+  if (counted.length === 0) return html`<p>No column statistics for this run.</p>`;
+  const all = counted.reduce((sum, { found }) => sum + found.columns.length, 0);
+  const most = all <= maxColumns ? maxColumns : Math.max(5, Math.floor(maxColumns / counted.length));
+  const tables = counted
     .slice(0, maxColumns / 5)
-    .map(({ stream, found }) => streamColumns(stream, found, { most, isFirst, isOpen: isFirst && known.length <= 3 }));
+    .map(({ stream, found }) =>
+      streamColumns(stream, found, { most, isFirst, isOpen: isFirst && counted.length <= 3 }),
+    );
   return html`${tables}`;
 }
 
@@ -80,10 +82,10 @@ const unfolded = 12;
 /** The columns in which updated rows have another value, those that changed most first. Undefined if there are none. */
 export function changedColumns(figures: ColumnFigures | undefined, streams: readonly string[]): Html | undefined {
   const all = streams.flatMap((stream) => {
-    const found = figures?.streams[stream];
-    const updated = found?.updated ?? null;
-    if (found === undefined || updated === null) return [];
-    return found.columns
+    const figuresOfStream = figures?.streams[stream];
+    const updated = figuresOfStream?.updated ?? null;
+    if (figuresOfStream === undefined || updated === null) return [];
+    return figuresOfStream.columns
       .filter(({ changed }) => (changed ?? 0) > 0)
       .map((column) => ({ stream, column, share: (column.changed ?? 0) / updated.compared, updated }));
   });

@@ -18,11 +18,11 @@ const strokes: Record<KnownStatus, string> = {
 /** A status, in the word that reports and commands have, with an own sign: the colour adds nothing. */
 export function statusWords(status: KnownStatus, { pill = false }: { pill?: boolean } = {}): Html {
   // Reports are files: whatever is in them, the page shows no more than text.
-  const known = Object.hasOwn(strokes, status) ? status : 'skipped';
+  const strokeName = Object.hasOwn(strokes, status) ? status : 'skipped';
   const sign = new Raw(
-    `<svg viewBox="0 0 16 16" aria-hidden="true">${circle}<path d="${strokes[known]}" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linecap="round"/></svg>`,
+    `<svg viewBox="0 0 16 16" aria-hidden="true">${circle}<path d="${strokes[strokeName]}" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linecap="round"/></svg>`,
   );
-  return html`<span class="status ${known}${pill ? ' pill' : ''}">${sign}${known}</span>`;
+  return html`<span class="status ${strokeName}${pill ? ' pill' : ''}">${sign}${strokeName}</span>`;
 }
 
 /** A message on one line, cut after `maxCharacters`. DuckDB's mark below a place in SQL is left out: it would point nowhere. */

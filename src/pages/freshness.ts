@@ -15,14 +15,14 @@ export function freshnessTable(
 ): Html {
   const isWindowed = streams.some((stream) => (figures?.streams[stream]?.covered_to ?? null) !== null);
   const rows = streams.slice(0, 500).map((stream) => {
-    const known = figures?.streams[stream];
+    const counted = figures?.streams[stream];
     const isRead = ({ report }: PastRun) =>
-      report.streams?.some((each) => each.name === stream && each.status === 'ok');
+      report.streams?.some((report) => report.name === stream && report.status === 'ok');
     const checked = past.find(isRead)?.startedAt;
-    const covered = known?.covered_to;
-    return html`<tr><th scope="row">${name(stream)}</th>${countCell(known?.rows)}<td>${
+    const covered = counted?.covered_to;
+    return html`<tr><th scope="row">${name(stream)}</th>${countCell(counted?.rows)}<td>${
       checked === undefined ? 'never' : moment(checked)
-    }</td><td>${known === undefined ? 'not known' : moment(Date.parse(known.synced_at))}</td>${
+    }</td><td>${counted === undefined ? 'not known' : moment(Date.parse(counted.synced_at))}</td>${
       isWindowed ? html`<td>${covered ? moment(Date.parse(covered)) : '–'}</td>` : undefined
     }</tr>`;
   });
@@ -40,22 +40,22 @@ export function freshnessTable(
 export function destinationTable(
   delivered: readonly DestinationReport[],
   statuses: readonly DestinationStatus[] | undefined,
-  now: number,
+  nowMs: number,
 ): Html | undefined {
   const key = (place: { name: string; stream: string }) => `${place.name} ${place.stream}`;
-  const known = new Map(statuses?.map((status) => [key(status), status]));
+  const byKey = new Map(statuses?.map((status) => [key(status), status]));
   const reports = new Map(delivered.map((report) => [key(report), report]));
   const places = [
-    ...new Map([...known, ...reports].map(([id, { name: destination, stream }]) => [id, { destination, stream }])),
+    ...new Map([...byKey, ...reports].map(([id, { name: destination, stream }]) => [id, { destination, stream }])),
   ];
   if (places.length === 0) return undefined;
   const rows = places.slice(0, 500).map(([id, { destination, stream }]) => {
-    const [status, report] = [known.get(id), reports.get(id)];
+    const [status, report] = [byKey.get(id), reports.get(id)];
     return html`<tr><th scope="row">${name(destination)}</th><td>${name(stream)}</td><td>${
       report === undefined ? 'nothing sent' : statusWords(report.status)
     }</td>${countCell(report?.rows)}<td class="n">${report === undefined ? '–' : formatDuration(report.seconds * 1000)}</td><td class="n">${
       status?.sequence ?? '–'
-    }</td><td>${status === undefined ? 'not known' : lagWords(status, now)}</td>${countCell(status?.refused ?? report?.refused)}</tr>`;
+    }</td><td>${status === undefined ? 'not known' : lagWords(status, nowMs)}</td>${countCell(status?.refused ?? report?.refused)}</tr>`;
   });
   const heads = [
     'Destination',

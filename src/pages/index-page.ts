@@ -31,7 +31,7 @@ function troubles(report: JobReport): Html[] {
     if (status === 'failed' || status === 'partial') add(who, status, error?.message);
   return [...causes.values()].slice(0, maxNamed).map(({ status, message, who }) => {
     const more = who.length > maxNamed ? ` and ${who.length - maxNamed} more` : '';
-    const named = who.slice(0, maxNamed).map((each, index) => html`${index === 0 ? '' : ', '}${name(each)}`);
+    const named = who.slice(0, maxNamed).map((runName, index) => html`${index === 0 ? '' : ', '}${name(runName)}`);
     return html`${named}${more} ${status}: ${message}`;
   });
 }

@@ -60,7 +60,7 @@ export function lead(report: JobReport, before: EarlierReports): Html {
     parts.push(`${who} held by a guard: nothing of ${held.length === 1 ? 'it' : 'them'} was published.`);
   }
   const undelivered = (report.destinations ?? []).filter(({ status }) => status === 'failed' || status === 'partial');
-  const late = [...new Set(undelivered.map((each) => each.name))];
+  const late = [...new Set(undelivered.map((destination) => destination.name))];
   if (late.length > 0)
     parts.push(
       `${late.length === 1 ? `Destination ${late[0]}` : `${formatCount(late.length)} destinations`} did not get everything.`,

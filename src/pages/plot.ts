@@ -101,13 +101,13 @@ function cutMark(x: number, width: number): Html {
 }
 
 function line(plot: Plot, scale: Scale): Html[] {
-  const known = plot.points.flatMap((point, index) =>
+  const shown = plot.points.flatMap((point, index) =>
     point.value === undefined ? [] : [{ point, index, value: point.value }],
   );
-  const path = known.map(({ index, value }) => `${at(scale.x(index))},${at(scale.y(value))}`).join(' ');
+  const path = shown.map(({ index, value }) => `${at(scale.x(index))},${at(scale.y(value))}`).join(' ');
   return [
     html`<polyline class="trend" points="${path}"/>`,
-    ...known.map(({ point, index, value }) => {
+    ...shown.map(({ point, index, value }) => {
       const isNow = index === plot.points.length - 1;
       return html`<circle class="${isNow ? 'now' : 'dot'}" cx="${at(scale.x(index))}" cy="${at(scale.y(value))}" r="${isNow ? 4 : 1.8}"><title>${pointText(plot, point)}</title></circle>`;
     }),
@@ -176,14 +176,14 @@ function summaryOf({ format }: Plot, before: readonly number[]): string {
 /** A figure of the last runs as a small plot. Its values are in its label too. */
 export function plotFigure(plot: Plot): Html {
   const { title, what, points, format } = plot;
-  const now = points.at(-1)?.value;
+  const last = points.at(-1)?.value;
   const before = points.slice(0, -1).flatMap(({ value }) => value ?? []);
   const middle = before.length === 0 ? undefined : median(before);
-  const value = now === undefined ? 'not known' : format(now);
+  const value = last === undefined ? 'not known' : format(last);
   const summary = summaryOf(plot, before);
   const isEmpty = points.every((point) => point.value === undefined);
   const scale = scaleOf(plot);
   const marks = plot.as === 'bars' ? bars(plot, scale) : line(plot, scale);
   const drawing = html`<svg viewBox="0 0 ${area.width} ${area.height}" role="img" aria-label="${`${what}, ${points.length === 1 ? 'one run' : `the last ${points.length} runs, oldest first`}; this run: ${value}; ${summary}`}">${axes(plot, scale, middle)}${marks}${crosses(plot, scale)}${pointer(plot, scale)}</svg>`;
-  return html`<figure><figcaption><h3>${title}</h3><b>${now === undefined ? '–' : value}</b></figcaption><p>${summary}</p>${isEmpty ? undefined : drawing}</figure>`;
+  return html`<figure><figcaption><h3>${title}</h3><b>${last === undefined ? '–' : value}</b></figcaption><p>${summary}</p>${isEmpty ? undefined : drawing}</figure>`;
 }

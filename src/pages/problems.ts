@@ -46,7 +46,7 @@ function problems(
 }
 
 function names(all: readonly string[]): Html {
-  const shown = all.slice(0, 20).map((each, index) => html`${index === 0 ? '' : ', '}${name(each)}`);
+  const shown = all.slice(0, 20).map((shownName, index) => html`${index === 0 ? '' : ', '}${name(shownName)}`);
   return html`${shown}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`;
 }
 
@@ -59,7 +59,7 @@ function sentence(text: string): Html {
 
 /** What to do, in words, and its commands as they can be pasted. */
 function action(text: string, place: CommandPlace): Html {
-  const commands = [...new Set(text.match(commandPattern)?.map((each) => completed(each.trim(), place)) ?? [])];
+  const commands = [...new Set(text.match(commandPattern)?.map((command) => completed(command.trim(), place)) ?? [])];
   return html`<p><b>Do this:</b> ${sentence(text)}</p>${commands.length === 0 ? undefined : pasteable(commands)}`;
 }
 
@@ -129,8 +129,8 @@ function warningBoxes({ warnings = [], streams = [] }: JobReport, place: Command
       known === undefined ? undefined : action(known, place)
     }</div>`;
   };
-  const ofStreams = streams.flatMap((stream) => (stream.warnings ?? []).map((each) => box(each, stream.name)));
-  return [...warnings.map((each) => box(each)), ...ofStreams];
+  const ofStreams = streams.flatMap((stream) => (stream.warnings ?? []).map((warning) => box(warning, stream.name)));
+  return [...warnings.map((warning) => box(warning)), ...ofStreams];
 }
 
 function deprecationBox(deprecation: Deprecation, place: CommandPlace): Html {
@@ -147,7 +147,7 @@ function deprecationBox(deprecation: Deprecation, place: CommandPlace): Html {
 
 /** Whether a delivery was not tried because its stream has no rows for it: what keeps the stream is shown with the stream. */
 function isForItsStream({ status, stream }: DestinationReport, streams: readonly StreamReport[]): boolean {
-  return status === 'not_tried' && streams.some((each) => each.name === stream && each.status !== 'ok');
+  return status === 'not_tried' && streams.some((report) => report.name === stream && report.status !== 'ok');
 }
 
 /** What went wrong, with what to do about it. Undefined if nothing did. */
@@ -160,7 +160,7 @@ export function problemBoxes(report: JobReport, place: CommandPlace, held: Reado
       false,
     ),
     ...problems(
-      (report.destinations ?? []).filter((each) => !isForItsStream(each, streams)),
+      (report.destinations ?? []).filter((destination) => !isForItsStream(destination, streams)),
       true,
     ),
   ];
@@ -172,7 +172,7 @@ export function problemBoxes(report: JobReport, place: CommandPlace, held: Reado
     // Their cause is above.
     ...boxesOf('skipped'),
     ...warningBoxes(report, place),
-    ...(report.deprecations ?? []).map((each) => deprecationBox(each, place)),
+    ...(report.deprecations ?? []).map((deprecation) => deprecationBox(deprecation, place)),
   ];
   if (boxes.length === 0) return undefined;
   const more = boxes.length - maxBoxes;

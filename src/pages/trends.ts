@@ -28,22 +28,24 @@ const bad: readonly string[] = ['failed', 'held', 'interrupted', 'partial'];
 /** The rows that were changed. A first load changed none. */
 function changesOf(stream: string): Figure {
   return (report, before) => {
-    const own = report.streams?.find((each) => each.name === stream && each.status === 'ok');
-    if (own === undefined) return { value: undefined };
-    return isFirstLoad(own, before) ? { value: undefined, remark: 'first load' } : { value: changedRows(own) };
+    const streamReport = report.streams?.find((report) => report.name === stream && report.status === 'ok');
+    if (streamReport === undefined) return { value: undefined };
+    return isFirstLoad(streamReport, before)
+      ? { value: undefined, remark: 'first load' }
+      : { value: changedRows(streamReport) };
   };
 }
 
 /** The largest of the streams that changed in any of these runs. */
 function plotted(report: JobReport | undefined, before: readonly JobReport[]): string[] {
   if (report === undefined) return [];
-  const known = (report.streams ?? []).flatMap(({ name: stream }) => {
+  const counts = (report.streams ?? []).flatMap(({ name: stream }) => {
     const rows = previousRowCount(stream, report, before);
     const runs = [report, ...before];
     const hasChanged = runs.some((run, index) => (changesOf(stream)(run, runs.slice(index + 1)).value ?? 0) > 0);
     return rows === undefined || !hasChanged ? [] : [{ stream, rows }];
   });
-  return known
+  return counts
     .sort((a, b) => b.rows - a.rows)
     .slice(0, plottedStreams)
     .map(({ stream }) => stream);

@@ -69,13 +69,13 @@ export async function writeIndex(
   const runsOf = (ending: string) => runsWith(layout, layout.reports, ending);
   const [runs, pages] = [await runsOf('.json'), new Set(await runsOf('.html'))];
   const past = await pastRuns(layout, comparedRuns);
-  const known = rowsOf(await readFile(layout.indexPage, 'utf8').catch(() => ''));
+  const rowCounts = rowsOf(await readFile(layout.indexPage, 'utf8').catch(() => ''));
   const fresh = new Map(past.map((run) => [run.report.run_id, run]));
   const rows: string[] = [];
   // Runs whose clock was ahead are not the last ones.
   const order = new Set([...fresh.keys(), ...runs.slice(-listedRuns).reverse()]);
   for (const runId of order) {
-    const kept = known.get(runId);
+    const kept = rowCounts.get(runId);
     const isCurrent = kept !== undefined && runId !== changed && kept.includes('<a ') === pages.has(runId);
     const run = fresh.get(runId) ?? (isCurrent ? undefined : await readPastRun(layout, runId));
     const before = past.slice(past.findIndex(({ report }) => report.run_id === runId) + 1);

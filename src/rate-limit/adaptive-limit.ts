@@ -55,9 +55,9 @@ export class AdaptiveLimit implements LimitSource {
     this.#ceiling = Math.min(this.#ceiling, this.#limit);
   }
 
-  /** Requests a second that may be sent at `now`, at least 1. */
-  at(now: number): number {
-    if (now - this.#since >= evaluationMs) this.#evaluate(now);
+  /** Requests a second that may be sent at `nowMs`, at least 1. */
+  at(nowMs: number): number {
+    if (nowMs - this.#since >= evaluationMs) this.#evaluate(nowMs);
     return this.#ceiling;
   }
 
@@ -67,8 +67,8 @@ export class AdaptiveLimit implements LimitSource {
   }
 
   /** Counts responses, 429s included. */
-  answered(now: number, count = 1): void {
-    if (this.#responses === 0 || now - this.#since >= evaluationMs) this.#evaluate(now);
+  answered(nowMs: number, count = 1): void {
+    if (this.#responses === 0 || nowMs - this.#since >= evaluationMs) this.#evaluate(nowMs);
     this.#responses += count;
   }
 
@@ -78,30 +78,30 @@ export class AdaptiveLimit implements LimitSource {
   }
 
   /** Evaluates the responses since the last evaluation, and counts from zero again. */
-  #evaluate(now: number): void {
-    const seconds = (now - this.#since) / 1000;
+  #evaluate(nowMs: number): void {
+    const seconds = (nowMs - this.#since) / 1000;
     if (this.#responses > 0 && seconds < evaluationMs / 1000) return;
     const share = Math.min(1, this.#refused / Math.max(1, this.#responses));
-    if (this.#responses === 0) this.#climb(now, Math.floor(seconds));
+    if (this.#responses === 0) this.#climb(nowMs, Math.floor(seconds));
     else if (this.#isSettling) this.#isSettling = false;
-    else if (now < this.#holdUntil && share <= maxChance) this.#learnChance(share);
-    else if (share > this.#chance + tolerated) this.#cut(now, share, this.#responses / seconds);
+    else if (nowMs < this.#holdUntil && share <= maxChance) this.#learnChance(share);
+    else if (share > this.#chance + tolerated) this.#cut(nowMs, share, this.#responses / seconds);
     else {
       if (share < this.#chance) this.#learnChance(share);
-      this.#climb(now, 1);
+      this.#climb(nowMs, 1);
     }
     this.#responses = 0;
     this.#refused = 0;
-    this.#since = now;
+    this.#since = nowMs;
   }
 
-  #cut(now: number, share: number, perSecond: number): void {
+  #cut(nowMs: number, share: number, perSecond: number): void {
     const accepted = Math.min(this.#ceiling, perSecond) * (1 - share + this.#chance);
     const least = this.#refused < fewRefused ? this.#ceiling / 2 : 1;
     this.#ceiling = Math.floor(Math.max(1, least, accepted));
     const isKnown = share < 0.5 && this.#step > 0;
     this.#holdMs = isKnown ? Math.min(maxHoldMs, this.#holdMs * 2) : minHoldMs;
-    this.#holdUntil = now + this.#holdMs;
+    this.#holdUntil = nowMs + this.#holdMs;
     // Requests that were already sent may still get 429s.
     this.#isSettling = true;
     this.#step = 0;
@@ -111,8 +111,8 @@ export class AdaptiveLimit implements LimitSource {
     this.#chance = this.#chance === 0 ? share : (this.#chance + share) / 2;
   }
 
-  #climb(now: number, seconds: number): void {
-    for (let n = 0; n < seconds && this.#ceiling < this.#limit && now >= this.#holdUntil; n += 1) {
+  #climb(nowMs: number, seconds: number): void {
+    for (let n = 0; n < seconds && this.#ceiling < this.#limit && nowMs >= this.#holdUntil; n += 1) {
       this.#step = Math.max(1, this.#limit * firstStep, this.#step * 2);
       this.#ceiling = Math.min(this.#limit, Math.floor(this.#ceiling + this.#step));
     }

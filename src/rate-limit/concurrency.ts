@@ -163,10 +163,10 @@ export class ConcurrencyController {
   }
 
   #endRound(): void {
-    const now = this.#now();
-    if (this.#phase === 'restart' && now - this.#doubledAt < restartStepMs) return;
+    const nowMs = this.#now();
+    if (this.#phase === 'restart' && nowMs - this.#doubledAt < restartStepMs) return;
     this.#round = 0;
-    this.#doubledAt = now;
+    this.#doubledAt = nowMs;
     const needed = this.#needed();
     if (needed <= this.count * 2) this.#phase = 'steady';
     this.#set(Math.min(needed, this.count * 2));
@@ -185,7 +185,7 @@ export class ConcurrencyController {
   #set(count: number): void {
     if (count === this.count) return;
     this.count = count;
-    for (const each of this.#governed) each.concurrency = count;
+    for (const controller of this.#governed) controller.concurrency = count;
     this.#serve();
   }
 

@@ -40,8 +40,8 @@ async function privateFolder(path: string, uid: number): Promise<string> {
 }
 
 async function isPrivate(path: string, uid: number): Promise<boolean> {
-  const found = await lstat(path).catch(() => undefined);
-  return found?.isDirectory() === true && found.uid === uid && (found.mode & 0o077) === 0;
+  const stats = await lstat(path).catch(() => undefined);
+  return stats?.isDirectory() === true && stats.uid === uid && (stats.mode & 0o077) === 0;
 }
 
 function hasCode(error: unknown, code: string): boolean {
@@ -66,8 +66,8 @@ class Generations {
   /** In ascending order; none before the first report. */
   all(): number[] {
     try {
-      const own = readdirSync(this.#folder).filter((name) => /^\d+$/.test(name));
-      return own.map(Number).sort((a, b) => a - b);
+      const generations = readdirSync(this.#folder).filter((name) => /^\d+$/.test(name));
+      return generations.map(Number).sort((a, b) => a - b);
     } catch (error) {
       if (hasCode(error, 'ENOENT')) return [];
       throw error;
@@ -77,12 +77,12 @@ class Generations {
   /** The leases of a generation; undefined if others have removed it. After a restart of the machine, none counts. */
   read(generation: number | undefined): LeaseResponse | undefined {
     // The machine's monotonic clock: the same for all processes.
-    const now = Math.floor(Number(process.hrtime.bigint() / 1_000_000n));
-    const empty = { now, answered: 0, refused: 0, pause_until: 0, members: {} };
+    const nowMs = Math.floor(Number(process.hrtime.bigint() / 1_000_000n));
+    const empty = { now: nowMs, answered: 0, refused: 0, pause_until: 0, members: {} };
     if (generation === undefined) return empty;
     try {
       const leases = JSON.parse(readFileSync(this.#path(generation), 'utf8')) as LeaseResponse;
-      return leases.now > now ? empty : { ...leases, now };
+      return leases.now > nowMs ? empty : { ...leases, now: nowMs };
     } catch (error) {
       if (hasCode(error, 'ENOENT')) return undefined;
       // A file appears when it is complete: only a loss of power leaves another one, and then no process is left.
@@ -108,7 +108,7 @@ class Generations {
   }
 
   removeUntil(generation: number, all: readonly number[]): void {
-    for (const each of all) if (each <= generation) rmSync(this.#path(each), { force: true });
+    for (const other of all) if (other <= generation) rmSync(this.#path(other), { force: true });
   }
 }
 
@@ -117,8 +117,8 @@ function removeForgotten(folder: string): void {
   const names = readdirSync(folder);
   const from = Math.floor(Math.random() * names.length);
   for (const path of names.slice(from, from + checkedFolders).map((name) => join(folder, name))) {
-    const found = statSync(path, { throwIfNoEntry: false });
-    if (found !== undefined && Date.now() - found.ctimeMs > forgottenMs) rmSync(path, { recursive: true, force: true });
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats !== undefined && Date.now() - stats.ctimeMs > forgottenMs) rmSync(path, { recursive: true, force: true });
   }
 }
 
@@ -178,9 +178,9 @@ export async function readLimitShare(
     const generations = new Generations(await folder(), accountKey(accountOf(service, 'profile')));
     const leases = generations.read(generations.all().at(-1));
     const active = Object.entries(leases === undefined ? {} : activeLeases(leases));
-    const [, own] = active.find(([member]) => member.startsWith(`${pid}.`)) ?? [];
-    if (own === undefined) return undefined;
-    return { part: Math.min(1, own.part / service.rateLimits.profile), otherProcesses: active.length - 1 };
+    const [, lease] = active.find(([member]) => member.startsWith(`${pid}.`)) ?? [];
+    if (lease === undefined) return undefined;
+    return { part: Math.min(1, lease.part / service.rateLimits.profile), otherProcesses: active.length - 1 };
   } catch {
     // It is only shown.
     return undefined;

@@ -102,13 +102,13 @@ export function nextLeases(leases: LeaseResponse, request: LeaseRequest): LeaseR
   const { target, total } = request.wanted(leases);
   const free = total - Object.values(others).reduce((sum, { held }) => sum + held, 0);
   const part = Math.min(target, Math.max(request.part, free));
-  const own = { number, limit, held: Math.max(request.held, part), part, used, waiting };
+  const lease = { number, limit, held: Math.max(request.held, part), part, used, waiting };
   return {
     now,
     answered: leases.answered + request.answered,
     refused: leases.refused + request.refused,
     pause_until: Math.max(leases.pause_until, pauseMs > 0 ? now + pauseMs : 0),
-    members: { ...others, [member]: { ...own, until: now + request.leaseMs + reclaimDelayMs } },
+    members: { ...others, [member]: { ...lease, until: now + request.leaseMs + reclaimDelayMs } },
   };
 }
 
@@ -116,13 +116,13 @@ export function nextLeases(leases: LeaseResponse, request: LeaseRequest): LeaseR
 export function fairShares(
   total: number,
   needs: readonly Pick<LimitDemand, 'used' | 'waiting'>[],
-  now: number,
+  nowMs: number,
 ): number[] {
   const kept = Math.floor((total * idleShare) / needs.length);
   const wanted = needs.map(({ waiting, used }) =>
     waiting ? Number.POSITIVE_INFINITY : used + Math.max(kept, Math.ceil(used / 4)),
   );
-  return splitEvenly(total, wanted, Math.floor(now / turnMs));
+  return splitEvenly(total, wanted, Math.floor(nowMs / turnMs));
 }
 
 /**

@@ -50,10 +50,10 @@ class ReleaseRing {
     this.#count += 1;
   }
 
-  /** Removes all times up to and including `now`. */
-  dropUntil(now: number): void {
+  /** Removes all times up to and including `nowMs`. */
+  dropUntil(nowMs: number): void {
     const times = this.#times;
-    while (this.#count > 0 && (times[this.#head] as number) <= now) {
+    while (this.#count > 0 && (times[this.#head] as number) <= nowMs) {
       this.#head = this.#head + 1 === times.length ? 0 : this.#head + 1;
       this.#count -= 1;
     }
@@ -77,17 +77,17 @@ export const permitWindowMs = 1_001;
 
 /** How many permits may be in use; changes with time. */
 export interface LimitSource {
-  /** The number at `now`, a whole number. Asked before each permit, so it must be quick. */
-  at(now: number): number;
+  /** The number at `nowMs`, a whole number. Asked before each permit, so it must be quick. */
+  at(nowMs: number): number;
   /**
-   * Since when the right to these permits has not been interrupted; infinite if there is none at `now`. A permit from before
+   * Since when the right to these permits has not been interrupted; infinite if there is none at `nowMs`. A permit from before
    * must not be used. Without it, the right is never interrupted.
    */
-  heldSince?(now: number): number;
+  heldSince?(nowMs: number): number;
   /** When the number may become larger without a call of {@link SlidingWindowLimiter.wake}; else infinite. */
   readonly risesAt: number;
   /** A response has arrived, with any status. */
-  answered(now: number): void;
+  answered(nowMs: number): void;
   /** That response was a 429. */
   refused(): void;
 }
@@ -161,9 +161,9 @@ export class SlidingWindowLimiter implements RateLimiter {
     if (this.#waiters.size > 0) this.#serve();
   }
 
-  #available(now: number): boolean {
-    this.#cooling.dropUntil(now);
-    return now >= this.#pausedUntil && this.#used < this.#capacity.at(now);
+  #available(nowMs: number): boolean {
+    this.#cooling.dropUntil(nowMs);
+    return nowMs >= this.#pausedUntil && this.#used < this.#capacity.at(nowMs);
   }
 
   #grant(): Permit {
@@ -180,10 +180,10 @@ export class SlidingWindowLimiter implements RateLimiter {
   }
 
   #giveBack(end: PermitEnd): void {
-    const now = this.#clock.monotonic();
+    const nowMs = this.#clock.monotonic();
     this.#underWay -= 1;
-    if (end !== 'cancelled') this.#cooling.push(now + permitWindowMs);
-    if (end === 'answered') this.#capacity.answered(now);
+    if (end !== 'cancelled') this.#cooling.push(nowMs + permitWindowMs);
+    if (end === 'answered') this.#capacity.answered(nowMs);
     if (this.#waiters.size > 0) this.#serve();
   }
 
@@ -203,15 +203,15 @@ export class SlidingWindowLimiter implements RateLimiter {
 
   /** Hands out the free permits, then sets the timer for the next one. */
   #serve(): void {
-    const now = this.#clock.monotonic();
-    while (this.#waiters.size > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
-    if (this.#waiters.size > 0) this.#setTimer(now);
+    const nowMs = this.#clock.monotonic();
+    while (this.#waiters.size > 0 && this.#available(nowMs)) this.#waiters.take()?.resolve(this.#grant());
+    if (this.#waiters.size > 0) this.#setTimer(nowMs);
     else this.#stopTimer();
   }
 
-  #setTimer(now: number): void {
-    const capacity = this.#capacity.at(now);
-    let at = this.#used < capacity ? now : this.#cooling.nth(this.#used - capacity);
+  #setTimer(nowMs: number): void {
+    const capacity = this.#capacity.at(nowMs);
+    let at = this.#used < capacity ? nowMs : this.#cooling.nth(this.#used - capacity);
     at = Math.max(Math.min(at, this.#capacity.risesAt), this.#pausedUntil);
     // While all permits are under way, the next response serves the waiters; a timer that fires earlier sets the next one.
     if (at === Number.POSITIVE_INFINITY || (this.#timer !== undefined && this.#timer.at <= at)) return;
@@ -219,7 +219,7 @@ export class SlidingWindowLimiter implements RateLimiter {
     const timer = { at, stop: new AbortController() };
     this.#timer = timer;
     // Sums of fractions are inexact: a wait of next to nothing might never end.
-    this.#clock.sleep(Math.max(at - now, 0.001), timer.stop.signal).then(
+    this.#clock.sleep(Math.max(at - nowMs, 0.001), timer.stop.signal).then(
       () => {
         if (this.#timer === timer) this.#timer = undefined;
         this.#serve();

@@ -19,14 +19,14 @@ export class ProcessBudget implements Budget {
 
   limiterFor(account: Account, limit: number): RateLimiter {
     const key = accountKey(account);
-    let known = this.#accounts.get(key);
-    if (known === undefined) {
+    let entry = this.#accounts.get(key);
+    if (entry === undefined) {
       const learned = new AdaptiveLimit(limit);
-      known = { learned, limiter: new SlidingWindowLimiter(learned, this.#clock) };
-      this.#accounts.set(key, known);
+      entry = { learned, limiter: new SlidingWindowLimiter(learned, this.#clock) };
+      this.#accounts.set(key, entry);
     }
-    known.learned.lower(limit);
-    return known.limiter;
+    entry.learned.lower(limit);
+    return entry.limiter;
   }
 
   async close(): Promise<void> {

@@ -122,18 +122,18 @@ export class SharedLimit implements RateLimiter, LimitSource {
     await this.#reporting;
   }
 
-  at(now: number): number {
-    if (this.#isAlone) return this.#learned.at(now);
-    return now < this.#lease.until ? this.#lease.permits : 0;
+  at(nowMs: number): number {
+    if (this.#isAlone) return this.#learned.at(nowMs);
+    return nowMs < this.#lease.until ? this.#lease.permits : 0;
   }
 
-  heldSince(now: number): number {
+  heldSince(nowMs: number): number {
     if (this.#isAlone) return Number.NEGATIVE_INFINITY;
-    return now < this.#lease.until ? this.#lease.since : Number.POSITIVE_INFINITY;
+    return nowMs < this.#lease.until ? this.#lease.since : Number.POSITIVE_INFINITY;
   }
 
-  answered(now: number): void {
-    if (this.#isAlone) this.#learned.answered(now);
+  answered(nowMs: number): void {
+    if (this.#isAlone) this.#learned.answered(nowMs);
     else this.#answered += 1;
   }
 
@@ -159,17 +159,17 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   #demand(part: number): LimitDemand {
     const { used } = this.#limiter;
-    const now = this.#clock.monotonic();
+    const nowMs = this.#clock.monotonic();
     this.#peakUsed = Math.max(used, this.#peakUsed);
-    if (this.#limiter.waiting > 0) this.#waitedAt = now;
-    const waiting = now - this.#waitedAt < recentMs;
+    if (this.#limiter.waiting > 0) this.#waitedAt = nowMs;
+    const waiting = nowMs - this.#waitedAt < recentMs;
     return { limit: this.#learned.limit, part, held: Math.max(part, used), used: this.#peakUsed, waiting };
   }
 
   #wait(): void {
-    const now = this.#clock.monotonic();
-    this.#waitedAt = now;
-    if (!this.#isAlone && this.at(now) === 0) this.#report();
+    const nowMs = this.#clock.monotonic();
+    this.#waitedAt = nowMs;
+    if (!this.#isAlone && this.at(nowMs) === 0) this.#report();
     else this.#keepTime();
   }
 
@@ -193,9 +193,9 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   #beat(): void {
     this.#peakUsed = Math.floor(this.#peakUsed * fading);
-    const now = this.#clock.monotonic();
-    if (now - this.#reportedAt >= this.#pauseBetween) {
-      const { used, waiting } = this.#demand(this.at(now));
+    const nowMs = this.#clock.monotonic();
+    if (nowMs - this.#reportedAt >= this.#pauseBetween) {
+      const { used, waiting } = this.#demand(this.at(nowMs));
       this.#report({ leaves: used === 0 && !waiting });
     }
     this.#keepTime();
@@ -227,12 +227,12 @@ export class SharedLimit implements RateLimiter, LimitSource {
 
   /** Reports the needs of this process, and takes the lease that the store grants. */
   async #exchange(leaves: boolean): Promise<void> {
-    const now = this.#clock.monotonic();
-    const demand = this.#demand(leaves ? 0 : this.at(now));
+    const nowMs = this.#clock.monotonic();
+    const demand = this.#demand(leaves ? 0 : this.at(nowMs));
     const leaseMs = leaves ? 0 : Math.ceil(Math.max(minLeaseMs, leaseReports * this.#pauseBetween));
     if (leaves) this.#lease = noLease;
     this.#isIdle = leaves;
-    this.#reportedAt = now;
+    this.#reportedAt = nowMs;
     this.#number += 1;
     const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
     let knowsOthers = true;
@@ -258,25 +258,25 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#refused -= refused;
     if (this.#pauseMs === pauseMs) this.#pauseMs = 0;
     this.#learn(response);
-    if (!leaves) this.#takeLease(response, now, now + leaseMs);
+    if (!leaves) this.#takeLease(response, nowMs, nowMs + leaseMs);
     this.#limiter.wake();
     if (!knowsOthers && !leaves) await this.#exchange(false);
   }
 
   /** The part of this process, unless the store has only an older report of it. */
-  #takeLease({ members }: LeaseResponse, now: number, until: number): void {
+  #takeLease({ members }: LeaseResponse, nowMs: number, until: number): void {
     const granted = members[this.#member];
     if (granted?.number !== this.#number) return;
-    const since = now < this.#lease.until ? this.#lease.since : now;
+    const since = nowMs < this.#lease.until ? this.#lease.since : nowMs;
     this.#lease = { permits: granted.part, until, since };
   }
 
   /** In the same order in all processes, so that odd permits go to one of them. */
-  #fairShare(total: number, own: LimitDemand, others: Record<string, ParticipantLease>, now: number): number {
-    const needs = new Map<string, LimitDemand>([...Object.entries(others), [this.#member, own]]);
+  #fairShare(total: number, demand: LimitDemand, others: Record<string, ParticipantLease>, nowMs: number): number {
+    const needs = new Map<string, LimitDemand>([...Object.entries(others), [this.#member, demand]]);
     const members = [...needs.keys()].sort();
-    const inOrder = members.map((member) => needs.get(member) ?? own);
-    return fairShares(total, inOrder, now)[members.indexOf(this.#member)] as number;
+    const inOrder = members.map((member) => needs.get(member) ?? demand);
+    return fairShares(total, inOrder, nowMs)[members.indexOf(this.#member)] as number;
   }
 
   #learn(response: LeaseResponse): void {

@@ -192,10 +192,10 @@ async function keepOnly(folder: string, id: string): Promise<void> {
 /** Removes what cannot be used of the cache files of all streams, whose folders are in this one. */
 export async function cleanCacheFiles(folder: string): Promise<void> {
   for (const stream of await readdir(folder).catch(() => [])) {
-    const own = join(folder, stream);
-    const cache = await readCacheFile(own, () => undefined).catch(() => undefined);
-    if (cache === undefined) await rm(own, { recursive: true, force: true });
-    else await keepOnly(own, cache.header.id);
+    const streamFolder = join(folder, stream);
+    const cache = await readCacheFile(streamFolder, () => undefined).catch(() => undefined);
+    if (cache === undefined) await rm(streamFolder, { recursive: true, force: true });
+    else await keepOnly(streamFolder, cache.header.id);
   }
 }
 

@@ -74,8 +74,8 @@ export class CacheHitsLog {
   }
 
   #partition(name: string): number {
-    const known = this.#partitions.get(name);
-    if (known !== undefined) return known;
+    const index = this.#partitions.get(name);
+    if (index !== undefined) return index;
     const number = this.#partitions.size;
     this.#partitions.set(name, number);
     const bytes = Buffer.from(name);

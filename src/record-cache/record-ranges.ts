@@ -97,10 +97,10 @@ export class RecordRanges {
     let last = to;
     while (last > begin && skipSpace(body, last - 1) >= last) last -= 1;
     while (begin < last) {
-      const found = body.indexOf(bytes, begin);
-      const isLast = found < 0 || found + bytes.length > last;
-      this.#add(begin, isLast ? last : found + before);
-      begin = isLast ? last : found + next;
+      const place = body.indexOf(bytes, begin);
+      const isLast = place < 0 || place + bytes.length > last;
+      this.#add(begin, isLast ? last : place + before);
+      begin = isLast ? last : place + next;
     }
     this.#lookUp(body);
   }

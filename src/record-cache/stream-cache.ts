@@ -197,14 +197,14 @@ export class StreamCache {
     // If no record was a hit, all rows are in parts, as without a cache; files that say so cost more than small streams themselves.
     if (count === base.table.count && count > 0)
       return { unchangedRows: { ...noUnchangedRows, records }, superseded: [] };
-    const known = { keysPath: cachePaths(this.#folder).keys(base.header.id), rows: base.header.keys.rows };
+    const cachedRows = { keysPath: cachePaths(this.#folder).keys(base.header.id), rows: base.header.keys.rows };
     if (count === 0 && parts.length === 0) {
-      return { unchangedRows: { records, known: { ...known, unseenPath: null } }, superseded: [] };
+      return { unchangedRows: { records, known: { ...cachedRows, unseenPath: null } }, superseded: [] };
     }
     const session = await connect();
     try {
       const unseenPath = count === 0 ? null : await this.#writeMissed(session, words);
-      const rows = { ...known, unseenPath };
+      const rows = { ...cachedRows, unseenPath };
       const superseded =
         parts.length === 0 ? [] : await this.#superseded(session, parts, { rows, seen, cursors, dropped });
       return { unchangedRows: { records, known: rows }, superseded };

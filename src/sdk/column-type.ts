@@ -53,7 +53,7 @@ const plain: Readonly<Record<string, ColumnType>> = {
 
 /** Splits the text of a type at commas outside of quotes and brackets. */
 export function typeParts(text: string): string[] {
-  const found: string[] = [];
+  const names: string[] = [];
   let [depth, from] = [0, 0];
   let quote: string | undefined;
   for (let index = 0; index < text.length; index += 1) {
@@ -63,11 +63,11 @@ export function typeParts(text: string): string[] {
     else if (character === '(' || character === '<') depth += 1;
     else if (character === ')' || character === '>') depth -= 1;
     else if (character === ',' && depth === 0) {
-      found.push(text.slice(from, index).trim());
+      names.push(text.slice(from, index).trim());
       from = index + 1;
     }
   }
-  return [...found, text.slice(from).trim()];
+  return [...names, text.slice(from).trim()];
 }
 
 /** The name of a struct's member, and its type as DuckDB writes it. */
@@ -133,17 +133,17 @@ export function isNested({ kind }: ColumnType): boolean {
 }
 
 /** Whether a column that was declared with one type holds every value of the other, exactly, whatever the destination. */
-export function holdsEverywhere(declared: ColumnType, now: ColumnType): boolean {
-  if (JSON.stringify(declared) === JSON.stringify(now)) return true;
-  const isNested = now.kind === 'list' || now.kind === 'struct';
-  if (declared.kind === 'text') return !isNested && now.kind !== 'json';
+export function holdsEverywhere(declared: ColumnType, current: ColumnType): boolean {
+  if (JSON.stringify(declared) === JSON.stringify(current)) return true;
+  const isNested = current.kind === 'list' || current.kind === 'struct';
+  if (declared.kind === 'text') return !isNested && current.kind !== 'json';
   if (declared.kind === 'json')
-    return isNested || now.kind === 'boolean' || now.kind === 'int64' || now.kind === 'int128';
-  if (declared.kind === 'int128') return now.kind === 'int64';
+    return isNested || current.kind === 'boolean' || current.kind === 'int64' || current.kind === 'int128';
+  if (declared.kind === 'int128') return current.kind === 'int64';
   if (declared.kind !== 'decimal') return false;
   const whole = declared.precision - declared.scale;
-  if (now.kind === 'int64') return whole >= 19;
-  return now.kind === 'decimal' && now.scale <= declared.scale && now.precision - now.scale <= whole;
+  if (current.kind === 'int64') return whole >= 19;
+  return current.kind === 'decimal' && current.scale <= declared.scale && current.precision - current.scale <= whole;
 }
 
 /** Whether a value of the type is stored as JSON where a database has JSON, but no lists or structs. */
@@ -152,19 +152,19 @@ function isStoredAsJson({ kind }: ColumnType): boolean {
 }
 
 /** {@link holdsEverywhere}, for a destination that stores lists, structs and JSON as one type. */
-export function holdsAsJson(declared: ColumnType, now: ColumnType): boolean {
-  return holdsEverywhere(declared, now) || (isStoredAsJson(declared) && isStoredAsJson(now));
+export function holdsAsJson(declared: ColumnType, current: ColumnType): boolean {
+  return holdsEverywhere(declared, current) || (isStoredAsJson(declared) && isStoredAsJson(current));
 }
 
 /** For a destination whose DDL gives a decimal more digits, but no more of them behind the point. */
-export function widensDecimal(declared: ColumnType, now: ColumnType): boolean {
-  if (declared.kind !== 'decimal' || now.kind !== 'decimal') return false;
-  return declared.scale === now.scale && declared.precision <= now.precision;
+export function widensDecimal(declared: ColumnType, current: ColumnType): boolean {
+  if (declared.kind !== 'decimal' || current.kind !== 'decimal') return false;
+  return declared.scale === current.scale && declared.precision <= current.precision;
 }
 
 /** For a destination whose DDL makes a 64-bit integer a longer one or, if it never had one that a double cannot hold, a double. */
-export function widensInteger(declared: ColumnType, now: ColumnType): boolean {
-  return declared.kind === 'int64' && (now.kind === 'int128' || now.kind === 'double');
+export function widensInteger(declared: ColumnType, current: ColumnType): boolean {
+  return declared.kind === 'int64' && (current.kind === 'int128' || current.kind === 'double');
 }
 
 /** SQL of a decimal's text, without its bare point: `.5` becomes `0.5`. */

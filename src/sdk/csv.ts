@@ -25,11 +25,11 @@ function value(text: string, at: number): { value: string | null; end: number } 
 function row(text: string, at: number): { row: CsvRow; end: number } | undefined {
   const values: (string | null)[] = [];
   for (let from = at; ; ) {
-    const found = value(text, from);
-    if (found === undefined) return undefined;
-    values.push(found.value);
-    from = found.end + 1;
-    if (text[found.end] === '\n') return { row: values, end: from };
+    const parsed = value(text, from);
+    if (parsed === undefined) return undefined;
+    values.push(parsed.value);
+    from = parsed.end + 1;
+    if (text[parsed.end] === '\n') return { row: values, end: from };
   }
 }
 
@@ -42,9 +42,9 @@ export async function* csvRows(path: string): AsyncGenerator<CsvRow> {
   for await (const chunk of createReadStream(path, { encoding: 'utf8', highWaterMark: chunkBytes })) {
     text += chunk as string;
     let at = 0;
-    for (let found = row(text, at); found !== undefined; found = row(text, at)) {
-      yield found.row;
-      at = found.end;
+    for (let parsed = row(text, at); parsed !== undefined; parsed = row(text, at)) {
+      yield parsed.row;
+      at = parsed.end;
     }
     text = text.slice(at);
   }

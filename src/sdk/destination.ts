@@ -177,17 +177,17 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
    * Whether a column that was declared with one type holds every value of another, exactly. Default: what holds everywhere, such as
    * numbers in a column of texts.
    */
-  holds?(declared: ColumnType, now: ColumnType): boolean;
+  holds?(declared: ColumnType, current: ColumnType): boolean;
   /**
    * Whether a column of a table that is taken over has the type of {@link mapColumn}, as `describe` spells it. Default: if the two are
    * spelled alike.
    */
-  isTypeOf?(found: string, mapped: string): boolean;
+  isTypeOf?(actual: string, mapped: string): boolean;
   /**
    * Whether DDL changes a column of one type to the other without losing or changing a value. Asked for integers and doubles only if
    * the column never had an integer beyond 2^53. Default: never.
    */
-  widens?(declared: ColumnType, now: ColumnType): boolean;
+  widens?(declared: ColumnType, current: ColumnType): boolean;
   /**
    * Connects. Called for each stream, and again after a failure.
    * @throws {CdsyncError} see `errors.ts`: of kind `auth`, `retryable` or `fatal`

@@ -51,15 +51,15 @@ export function valueRefused(message: string, cause: unknown, remedy?: string): 
 export type ErrorRow = readonly [
   when: RegExp,
   make: (message: string, details: Details) => CdsyncError,
-  says: string | ((found: RegExpExecArray) => string),
+  says: string | ((match: RegExpExecArray) => string),
   hint?: string,
 ];
 
 /** The error of the first row that fits a failure's message; undefined if no row does. */
 export function errorByWords(rows: readonly ErrorRow[], words: string, details: Details): CdsyncError | undefined {
   for (const [when, make, says, hint] of rows) {
-    const found = when.exec(words);
-    if (found !== null) return make(typeof says === 'string' ? says : says(found), { ...details, hint });
+    const match = when.exec(words);
+    if (match !== null) return make(typeof says === 'string' ? says : says(match), { ...details, hint });
   }
   return undefined;
 }
@@ -113,9 +113,9 @@ export function fenced({ stream, table }: StateKey): CdsyncError {
 }
 
 /** Others have changed the number of rows during the load: the load must leave nothing behind. The next attempt loads all rows. */
-export function tableMoved({ stream, table }: StateKey, expected: number, found: number): CdsyncError {
+export function tableMoved({ stream, table }: StateKey, expected: number, actual: number): CdsyncError {
   return new CdsyncError(
-    `others have changed table "${table}" during the load: ${formatCounted(found, 'row')}, ${formatCount(expected)} expected`,
+    `others have changed table "${table}" during the load: ${formatCounted(actual, 'row')}, ${formatCount(expected)} expected`,
     {
       code: 'table_moved',
       stream,
@@ -125,8 +125,8 @@ export function tableMoved({ stream, table }: StateKey, expected: number, found:
 }
 
 /** The number of rows that arrived differs from the number sent: the load must leave nothing behind. */
-export function countDiffers(what: string, expected: number, found: number): CdsyncError {
-  return new CdsyncError(`${what} holds ${formatCounted(found, 'row')}, and ${formatCount(expected)} were sent`, {
+export function countDiffers(what: string, expected: number, actual: number): CdsyncError {
+  return new CdsyncError(`${what} holds ${formatCounted(actual, 'row')}, and ${formatCount(expected)} were sent`, {
     code: 'count_differs',
     hint: 'nothing of this load was kept',
   });

@@ -37,9 +37,9 @@ export type TypeTable = Readonly<Record<PlainKind, string | ColumnMapping>> & {
 export function mapsColumns(types: TypeTable): (type: ColumnType) => ColumnMapping {
   return (type) => {
     const { kind } = type;
-    const found =
+    const mapping =
       kind === 'decimal' ? types.decimal(type) : types[kind === 'list' || kind === 'struct' ? 'json' : kind];
-    return typeof found === 'string' ? { type: found } : found;
+    return typeof mapping === 'string' ? { type: mapping } : mapping;
   };
 }
 

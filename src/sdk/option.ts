@@ -58,14 +58,14 @@ export function withKeys(...keys: readonly string[]) {
   return { type: 'object', properties: Object.fromEntries(keys.map((key) => [key, true])), required: keys };
 }
 
-const known = new WeakMap<z.core.$ZodType, OptionInfo>();
+const infos = new WeakMap<z.core.$ZodType, OptionInfo>();
 
 /** Declares an option with its type and its properties. `.optional()` and `.prefault()` may follow. */
 export function option<S extends z.ZodType>(schema: S, info: OptionInfo): S {
   // A copy, so that one schema may serve several options.
-  const own = schema.clone();
-  known.set(own, info);
-  return own;
+  const copy = schema.clone();
+  infos.set(copy, info);
+  return copy;
 }
 
 type CamelKey<K> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;
@@ -103,7 +103,7 @@ export function unwrap(schema: z.core.$ZodType): Unwrapped {
   let required = true;
   let fallback: unknown;
   for (;;) {
-    info ??= known.get(core);
+    info ??= infos.get(core);
     if (core instanceof z.ZodPrefault) {
       required = false;
       fallback = core.def.defaultValue;

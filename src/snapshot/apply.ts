@@ -114,9 +114,10 @@ async function addColumns(
   before: readonly StoredColumn[],
   columns: readonly StoredColumn[],
 ): Promise<void> {
-  const known = new Set(before.map(({ name }) => name));
+  const knownNames = new Set(before.map(({ name }) => name));
   for (const { name, type } of ColumnSet.restore(columns).list) {
-    if (!known.has(name)) await store.session.run(`ALTER TABLE ${table} ADD COLUMN ${quoteIdentifier(name)} ${type}`);
+    if (!knownNames.has(name))
+      await store.session.run(`ALTER TABLE ${table} ADD COLUMN ${quoteIdentifier(name)} ${type}`);
   }
 }
 
@@ -171,15 +172,15 @@ async function rebuildRows(store: SnapshotStore, task: ApplyTask, tables: WorkTa
   const { columns, stream, files, previous } = task;
   const { changed } = tables;
   const key = rowKey(task.key);
-  const now = `${sqlText(task.syncedAt)}::TIMESTAMPTZ`;
+  const syncedAt = `${sqlText(task.syncedAt)}::TIMESTAMPTZ`;
   if (previous === undefined) {
-    const first = `SELECT ${widen(columns, columns, 'table')}, ${stamp(task)}, ${now} AS _first_seen_at FROM ${readFiles(files)}`;
+    const first = `SELECT ${widen(columns, columns, 'table')}, ${stamp(task)}, ${syncedAt} AS _first_seen_at FROM ${readFiles(files)}`;
     return store.session.run(`CREATE OR REPLACE TABLE ${storeTable(stream)} AS ${first}`);
   }
   const query = `SELECT ${names(columns, '_cdsync_r.')},
       CASE WHEN _cdsync_c.key IS NULL THEN _cdsync_o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
-      CASE WHEN _cdsync_c.key IS NULL THEN _cdsync_o._synced_at ELSE ${now} END AS _synced_at,
-      coalesce(_cdsync_o._first_seen_at, ${now}) AS _first_seen_at
+      CASE WHEN _cdsync_c.key IS NULL THEN _cdsync_o._synced_at ELSE ${syncedAt} END AS _synced_at,
+      coalesce(_cdsync_o._first_seen_at, ${syncedAt}) AS _first_seen_at
     FROM (SELECT *, ${key} AS ${keyColumn} FROM (${snapshotRows(task, tables)})) AS _cdsync_r
     LEFT JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key
     LEFT JOIN (SELECT ${key} AS key, ${rowColumns.join(', ')} FROM ${storeTable(stream)}) AS _cdsync_o

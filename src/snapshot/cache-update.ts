@@ -58,10 +58,10 @@ function rowsThatCame({ tables }: CacheUpdateTask, { keysPaths }: CacheUpdate): 
 }
 
 /** SQL for (key, raw_hi, raw_lo) of the rows of the new snapshot. */
-function rowsNow(task: CacheUpdateTask, known: CacheUpdate): string {
-  const { keysPaths, cachedRows } = known;
+function rowsNow(task: CacheUpdateTask, update: CacheUpdate): string {
+  const { keysPaths, cachedRows } = update;
   const selects: string[] = [];
-  if (keysPaths.length > 0) selects.push(rowsThatCame(task, known));
+  if (keysPaths.length > 0) selects.push(rowsThatCame(task, update));
   if (cachedRows !== null)
     selects.push(
       `SELECT key, raw_hi, raw_lo FROM (${hitRowsSql(cachedRows)}) WHERE key NOT IN (${replacedKeys(task.tables)})`,
@@ -101,10 +101,10 @@ async function newSet(store: SnapshotStore, path: string, rows: number): Promise
 async function updatedSet(
   store: SnapshotStore,
   task: CacheUpdateTask,
-  known: CacheUpdate,
+  update: CacheUpdate,
   rows: number,
 ): Promise<RecordHashTable | undefined> {
-  const { set, cachedRows, keysPaths } = known;
+  const { set, cachedRows, keysPaths } = update;
   // If two rows share a hash, it must stay as long as one of them does.
   if (set === undefined || cachedRows === null || set.count !== cachedRows.rows) return undefined;
   const { keysPath, unseenPath } = cachedRows;
@@ -114,7 +114,7 @@ async function updatedSet(
     await eachHash(store, `FROM read_parquet(${fileText(unseenPath)})`, (hash) => set.remove(hash, 0));
   if (!set.hasCapacity(rows - set.count)) return undefined;
   if (keysPaths.length > 0) {
-    const read = `SELECT raw_hi, raw_lo FROM (${rowsThatCame(task, known)})`;
+    const read = `SELECT raw_hi, raw_lo FROM (${rowsThatCame(task, update)})`;
     await eachHash(store, read, (hash) => set.add(hash, 0));
   }
   return set.count === rows ? set : undefined;
@@ -155,9 +155,9 @@ async function writeKnown(
 }
 
 /** Puts a cache file in the place of the one before. */
-async function promote(folder: string, known: string, id: string): Promise<void> {
+async function promote(folder: string, cachePath: string, id: string): Promise<void> {
   const next = nextFolder(folder);
-  await promoteCacheFile(next, known, id);
+  await promoteCacheFile(next, cachePath, id);
   await rm(next, { recursive: true, force: true });
 }
 
@@ -220,13 +220,13 @@ interface CacheErasure {
 /** Removes erased rows from the next run's cache. */
 export async function eraseFromCache(store: SnapshotStore, layout: JobLayout, task: CacheErasure): Promise<void> {
   const { stream, keys, storeId, before, runId, folder } = task;
-  const known = layout.known(stream);
-  const { header, table } = (await readCacheFile(known, () => undefined).catch(() => undefined)) ?? {};
+  const cachePath = layout.known(stream);
+  const { header, table } = (await readCacheFile(cachePath, () => undefined).catch(() => undefined)) ?? {};
   if (header === undefined || table === undefined || header.store_id !== storeId || header.run_id !== before) {
     table?.free();
-    return removeCacheFile(known);
+    return removeCacheFile(cachePath);
   }
-  const all = `SELECT key, raw_hi, raw_lo FROM read_parquet(${fileText(cachePaths(known).keys(header.id))}) WHERE key`;
+  const all = `SELECT key, raw_hi, raw_lo FROM read_parquet(${fileText(cachePaths(cachePath).keys(header.id))}) WHERE key`;
   const list = `(SELECT unnest(${sqlTexts(keys)}))`;
   const { fingerprint, secret, separator, verified_at } = header;
   const about = { store_id: storeId, run_id: runId, fingerprint, secret, separator, verified_at };
@@ -239,6 +239,6 @@ export async function eraseFromCache(store: SnapshotStore, layout: JobLayout, ta
   };
   // Whatever becomes of the new file, the old one must go.
   await writeKnown(store, { query: `${all} NOT IN ${list}`, folder, about, setOf })
-    .then((id) => promote(folder, known, id))
-    .catch(() => removeCacheFile(known));
+    .then((id) => promote(folder, cachePath, id))
+    .catch(() => removeCacheFile(cachePath));
 }

@@ -74,7 +74,7 @@ export async function changedValues(
   const found = new Map<string, number>();
   let compared = 0;
   for (const some of columnGroups(columns, task.key)) {
-    const now = shown(some, widen(some, some, 'table'), `FROM read_parquet(${files}) WHERE _op = 'update'`);
+    const current = shown(some, widen(some, some, 'table'), `FROM read_parquet(${files}) WHERE _op = 'update'`);
     const before = shown(some, widen(previous.columns, some, 'table'), old);
     const counts = some.map(({ name }, index) => {
       const column = quoteIdentifier(name);
@@ -82,7 +82,7 @@ export async function changedValues(
     });
     const [row] = await store.session.rows(
       `SELECT count(*) AS compared, ${counts.join(', ')}
-       FROM (SELECT *, ${key} AS ${keyColumn} FROM (${now})) AS _cdsync_n
+       FROM (SELECT *, ${key} AS ${keyColumn} FROM (${current})) AS _cdsync_n
        JOIN (SELECT *, ${key} AS ${keyColumn} FROM (${before})) AS _cdsync_o USING (${keyColumn})`,
     );
     compared = Number(row?.compared ?? 0);

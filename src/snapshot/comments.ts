@@ -136,12 +136,12 @@ export async function commentStream(
     '\0',
     '\\0',
   );
-  const own = columns.map((column) => ({
+  const comments = columns.map((column) => ({
     ...column,
     comment: columnComment(column, since.get(columnPath(column)) ?? runId),
   }));
   const statements = relationsOf(state, comment).flatMap(({ kind, name, comment: text, added, columns: has }) => {
-    const shown = has === 'none' ? [] : own.filter(({ untracked }) => has === 'all' || untracked !== true);
+    const shown = has === 'none' ? [] : comments.filter(({ untracked }) => has === 'all' || untracked !== true);
     const onColumns = Object.entries({
       ...added,
       ...Object.fromEntries(shown.map((column) => [column.name, column.comment])),

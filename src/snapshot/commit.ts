@@ -228,11 +228,11 @@ async function commitStream(
 ): Promise<void> {
   const { task, covered, definition } = commit;
   if (!isChanged(commit)) {
-    const known = task.previous;
+    const previous = task.previous;
     const moved = covered === undefined ? {} : { covered: [...covered] };
-    if (known === undefined) return;
-    const reading = readingOf(commit, known.run_id);
-    await store.rememberStream({ ...known, ...moved, ...reading, definition: { ...definition } });
+    if (previous === undefined) return;
+    const reading = readingOf(commit, previous.run_id);
+    await store.rememberStream({ ...previous, ...moved, ...reading, definition: { ...definition } });
     return;
   }
   if (!isPatch(task)) await writer.filesOf(task.stream);

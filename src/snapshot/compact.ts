@@ -21,10 +21,12 @@ const compactedTable = (database: string) => `${database}.${internalSchema}.comp
 
 /** The last commit whose removed values are also gone from the blocks of the file. */
 async function compactedSequence({ session }: SnapshotStore): Promise<number> {
-  const known = await session.number(
+  const changesOfRun = await session.number(
     `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '${internalSchema}' AND table_name = 'compacted'`,
   );
-  return known === 0 ? 0 : session.number(`SELECT max(sequence) FROM ${storeTable('compacted', internalSchema)}`);
+  return changesOfRun === 0
+    ? 0
+    : session.number(`SELECT max(sequence) FROM ${storeTable('compacted', internalSchema)}`);
 }
 
 /** Why a store must be rewritten: values were removed from it, or much of it is free. */

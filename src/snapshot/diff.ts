@@ -72,9 +72,12 @@ export function hashesComparable({
   const kept = previous.columns.filter(filled);
   const names = new Set(kept.map(({ place, field }) => `${place} ${field}`));
   const untracked = new Set(kept.filter((column) => column.untracked === true).map(({ name }) => name));
-  if (common.some(({ name, untracked: now }) => untracked.has(name) !== (now === true))) return false;
-  const now = common.filter(({ place, field }) => names.has(`${place} ${field}`));
-  return sameColumns(hashedColumns(kept), hashedColumns(now), 'table') && keepEmptyTextsAlike(kept, now);
+  if (common.some(({ name, untracked: isUntracked }) => untracked.has(name) !== (isUntracked === true))) return false;
+  const currentColumns = common.filter(({ place, field }) => names.has(`${place} ${field}`));
+  return (
+    sameColumns(hashedColumns(kept), hashedColumns(currentColumns), 'table') &&
+    keepEmptyTextsAlike(kept, currentColumns)
+  );
 }
 
 /**
@@ -122,21 +125,21 @@ function changesAgainst(stored: string, { coverage }: DiffTask, { keys }: WorkTa
 async function diffUncached(
   session: Session,
   task: DiffTask & { readonly previous: StreamState },
-  known: CachedRows,
+  cachedRows: CachedRows,
   tables: WorkTables,
 ): Promise<number> {
   const { keys, changed, candidates, old } = tables;
   const { previous, stream } = task;
-  const unknown = `SELECT key FROM ${keysTable(stream)} WHERE key NOT IN (SELECT key FROM (${hitRowsSql({ ...known, unseenPath: null })}))`;
-  const others = known.rows === previous.rows ? '' : ` UNION ${unknown}`;
+  const unknown = `SELECT key FROM ${keysTable(stream)} WHERE key NOT IN (SELECT key FROM (${hitRowsSql({ ...cachedRows, unseenPath: null })}))`;
+  const others = cachedRows.rows === previous.rows ? '' : ` UNION ${unknown}`;
   await session.run(
-    `CREATE OR REPLACE TEMP TABLE ${candidates} AS SELECT key FROM ${keys} UNION (${missedKeysSql(known)})${others}`,
+    `CREATE OR REPLACE TEMP TABLE ${candidates} AS SELECT key FROM ${keys} UNION (${missedKeysSql(cachedRows)})${others}`,
   );
   await session.run(`CREATE OR REPLACE TEMP TABLE ${old} AS ${storedKeys(task, candidates)}`);
   await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${changesAgainst(`FROM ${old}`, task, tables)}`);
   const compared = await session.number(`SELECT count(*) FROM ${old}`);
   const cached = await session.number(
-    `SELECT count(*) FROM (${hitRowsSql(known)}) WHERE key NOT IN (SELECT key FROM ${candidates})`,
+    `SELECT count(*) FROM (${hitRowsSql(cachedRows)}) WHERE key NOT IN (SELECT key FROM ${candidates})`,
   );
   if (cached + compared === previous.rows) return cached;
   throw new CdsyncError(
@@ -210,12 +213,12 @@ export async function countRefreshed(
   const untracked = columns.filter((column) => column.untracked === true).map(({ name }) => quoteIdentifier(name));
   if (previous === undefined || untracked.length === 0 || files.length === 0) return 0;
   const chosen = `${rowKey(key)} AS ${keyColumn}, ${untracked.join(', ')}`;
-  const now = `SELECT ${chosen} FROM (SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))}))`;
+  const current = `SELECT ${chosen} FROM (SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))}))`;
   const before = `SELECT ${chosen} FROM (SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)})`;
   const differs = untracked.map((name) => `_cdsync_n.${name} IS DISTINCT FROM _cdsync_o.${name}`).join(' OR ');
   const { changed } = workTables(stream);
   return session.number(
-    `SELECT count(*) FROM (${now}) AS _cdsync_n JOIN (${before}) AS _cdsync_o USING (${keyColumn})
+    `SELECT count(*) FROM (${current}) AS _cdsync_n JOIN (${before}) AS _cdsync_o USING (${keyColumn})
      WHERE (${differs}) AND ${keyColumn} NOT IN (SELECT key FROM ${changed})`,
   );
 }
@@ -226,20 +229,20 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
 
 /** Whether columns of the previous snapshot are now left out, or named, masked, tracked or written in another way. */
 export function changesDefinition({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
-  const now = new Map(columns.map((column) => [pathOf(column), column]));
+  const currentColumns = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {
     const described = ({ name, rule, untracked, text }: StoredColumn) => JSON.stringify([name, rule, untracked, text]);
-    const found = now.get(pathOf(column));
-    return found === undefined || described(found) !== described(column);
+    const current = currentColumns.get(pathOf(column));
+    return current === undefined || described(current) !== described(column);
   });
 }
 
 /** Whether the previous snapshot has values that must go: their columns are now left out, hashed or masked. */
 export function removesValues({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
-  const now = new Map(ColumnSet.restore(columns).list.map((column) => [pathOf(column), column]));
+  const currentColumns = new Map(ColumnSet.restore(columns).list.map((column) => [pathOf(column), column]));
   return ColumnSet.restore(previous?.columns ?? []).list.some((column) => {
-    const found = now.get(pathOf(column));
-    return found === undefined || isNewlyMasked(column, found);
+    const current = currentColumns.get(pathOf(column));
+    return current === undefined || isNewlyMasked(column, current);
   });
 }
 

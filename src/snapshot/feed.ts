@@ -147,11 +147,11 @@ export function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['c
   let following = JSON.stringify(columns);
   return [...changes]
     .reverse()
-    .map(({ columns: own, ...entry }) => {
-      const text = JSON.stringify(own);
+    .map(({ columns: columnsOfEntry, ...entry }) => {
+      const text = JSON.stringify(columnsOfEntry);
       if (text === following) return entry;
       following = text;
-      return { ...entry, columns: own };
+      return { ...entry, columns: columnsOfEntry };
     })
     .reverse();
 }

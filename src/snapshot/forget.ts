@@ -95,12 +95,12 @@ export async function identifyingValues(
   { keys, most }: { keys: readonly string[]; most: number },
 ): Promise<string[]> {
   const table = storeTable(stream);
-  const own = `${rowKey(key)} IN (${keys.map(sqlText).join(', ')})`;
+  const isOfKeys = `${rowKey(key)} IN (${keys.map(sqlText).join(', ')})`;
   const texts = ColumnSet.restore(columns).list.flatMap(({ name, type }) => (type === 'VARCHAR' ? [name] : []));
   if (texts.length === 0 || keys.length === 0 || most <= 0) return [];
   const short = (name: string) =>
     `CASE WHEN length(${quoteIdentifier(name)}) BETWEEN 6 AND ${maxSearchedLetters} THEN ${quoteIdentifier(name)} END AS ${quoteIdentifier(name)}`;
-  const rows = await session.rows(`SELECT ${texts.map(short).join(', ')} FROM ${table} WHERE ${own}`);
+  const rows = await session.rows(`SELECT ${texts.map(short).join(', ')} FROM ${table} WHERE ${isOfKeys}`);
   const values = texts.flatMap((name) => {
     const ofColumn = rows.flatMap((row) => (row[name] == null ? [] : [String(row[name])]));
     return [...new Set(ofColumn)].map((text) => ({ name, text }));
@@ -111,7 +111,7 @@ export async function identifyingValues(
     // A text that many rows have is found at once, and one that few have is looked for in one column.
     const isShared = some.map(
       ({ name, text }, index) =>
-        `EXISTS (SELECT 1 FROM ${table} WHERE ${quoteIdentifier(name)} = ${sqlText(text)} AND NOT (${own})) AS shared_${index}`,
+        `EXISTS (SELECT 1 FROM ${table} WHERE ${quoteIdentifier(name)} = ${sqlText(text)} AND NOT (${isOfKeys})) AS shared_${index}`,
     );
     const [shared] = await session.rows(`SELECT ${isShared.join(', ')}`);
     for (const [index, { text }] of some.entries()) if (shared?.[`shared_${index}`] !== true) unique.add(text);
@@ -164,8 +164,11 @@ export async function heldTexts(
     const held = some.map(() => 0);
     for (const from of sources) {
       const where = areLarge === true ? ` AND (${hits.join(' OR ')})` : '';
-      const [found] = await session.rows(`SELECT ${tests.join(', ')} FROM (SELECT ${row} AS row FROM ${from}${where})`);
-      for (const index of held.keys()) held[index] = Math.max(held[index] ?? 0, Number(found?.[`text_${index}`] ?? 0));
+      const [lengths] = await session.rows(
+        `SELECT ${tests.join(', ')} FROM (SELECT ${row} AS row FROM ${from}${where})`,
+      );
+      for (const index of held.keys())
+        held[index] = Math.max(held[index] ?? 0, Number(lengths?.[`text_${index}`] ?? 0));
     }
     for (const [index, text] of some.entries()) {
       if (held[index] === 2) whole.add(text);
@@ -190,14 +193,14 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
       });
     const common = { path: `snapshot/${runId}/${name}`, from: relative(layout.folder, target) };
     const rows = `FROM read_parquet(${fileText(source)})`;
-    const own = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
-    const has = await store.session.number(`SELECT count(*) ${rows} WHERE ${own}`);
+    const isOfKeys = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
+    const has = await store.session.number(`SELECT count(*) ${rows} WHERE ${isOfKeys}`);
     if (has === 0) {
       await link(source, target).catch(() => copyFile(source, target));
       files.push({ ...file, ...common });
       continue;
     }
-    const query = `SELECT * ${rows} WHERE NOT (${own})`;
+    const query = `SELECT * ${rows} WHERE NOT (${isOfKeys})`;
     const {
       rows: left,
       bytes,
@@ -215,14 +218,14 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
 async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): Promise<Forgotten> {
   const { stream, key } = state;
   const list = `(SELECT unnest(${sqlTexts(keys)}))`;
-  const own = `${rowKey(key)} IN ${list}`;
+  const isOfKeys = `${rowKey(key)} IN ${list}`;
   const count = (rows: string) => session.number(`SELECT count(*) FROM ${rows}`);
-  const rows = await count(`${storeTable(stream)} WHERE ${own}`);
+  const rows = await count(`${storeTable(stream)} WHERE ${isOfKeys}`);
   const past = [changesTable(stream), beforeTable(stream)];
   let history = 0;
-  for (const table of past) history += await count(`${table} WHERE ${own}`);
+  for (const table of past) history += await count(`${table} WHERE ${isOfKeys}`);
   for (const table of [storeTable(stream), ...past]) {
-    await session.run(`DELETE FROM ${table} WHERE ${own}`);
+    await session.run(`DELETE FROM ${table} WHERE ${isOfKeys}`);
   }
   await session.run(`DELETE FROM ${keysTable(stream)} WHERE key IN ${list}`);
   await session.run(

@@ -105,17 +105,17 @@ async function pruneChanges({ session }: SnapshotStore, state: StreamState, limi
  * never again counts as kept from its commit on.
  */
 async function pruneMoments({ session }: SnapshotStore, stream: string, limit: string): Promise<void> {
-  const own = `stream = ${sqlText(stream)}`;
-  const last = `(SELECT max(synced_at) FROM ${commitTimesTable} WHERE ${own} AND synced_at < ${limit})`;
+  const isOfStream = `stream = ${sqlText(stream)}`;
+  const last = `(SELECT max(synced_at) FROM ${commitTimesTable} WHERE ${isOfStream} AND synced_at < ${limit})`;
   await session.run(
     `UPDATE ${commitTimesTable} SET kept_from = CASE WHEN synced_at = ${last} THEN greatest(kept_from, ${limit}, committed_at + INTERVAL 1 MILLISECOND) END
-     WHERE ${own} AND synced_at <= ${last}`,
+     WHERE ${isOfStream} AND synced_at <= ${last}`,
   );
-  const keptFrom = `(SELECT min(kept_from) FROM ${commitTimesTable} WHERE ${own})`;
-  const committedAt = `coalesce((SELECT max(committed_at) FROM ${commitTimesTable} AS m WHERE m.${own} AND m.run_id = s.run_id),
+  const keptFrom = `(SELECT min(kept_from) FROM ${commitTimesTable} WHERE ${isOfStream})`;
+  const committedAt = `coalesce((SELECT max(committed_at) FROM ${commitTimesTable} AS m WHERE m.${isOfStream} AND m.run_id = s.run_id),
        (SELECT max(finished_at) FROM ${storeTable('runs', 'cdsync')} AS r WHERE r.run_id = s.run_id))`;
   await session.run(
-    `UPDATE ${storeTable('streams', 'cdsync')} AS s SET is_kept = false WHERE ${own} AND is_kept AND ${committedAt} < ${keptFrom}`,
+    `UPDATE ${storeTable('streams', 'cdsync')} AS s SET is_kept = false WHERE ${isOfStream} AND is_kept AND ${committedAt} < ${keptFrom}`,
   );
 }
 

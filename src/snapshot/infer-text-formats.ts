@@ -24,12 +24,12 @@ export async function inferTextFormats(
   source: string,
   names: readonly string[],
 ): Promise<Map<string, string>> {
-  const found = new Map<string, string>();
+  const formats = new Map<string, string>();
   for (let from = 0; from < names.length; from += columnsTogether) {
     const some = names.slice(from, from + columnsTogether);
-    for (const [name, code] of await inferTogether(session, source, some)) found.set(name, code);
+    for (const [name, code] of await inferTogether(session, source, some)) formats.set(name, code);
   }
-  return found;
+  return formats;
 }
 
 /** A column of texts, and the forms that they could have. */
@@ -60,9 +60,9 @@ async function inferTogether(
     const value = quoteIdentifier(name);
     return `any_value(nullif(${value}, '')) AS c${index}, coalesce(bool_or(${value} = ''), false) AS e${index}`;
   });
-  const [found = {}] = await session.rows(`SELECT ${samples.join(', ')} FROM ${source}`);
+  const [row = {}] = await session.rows(`SELECT ${samples.join(', ')} FROM ${source}`);
   const candidates = names.flatMap((name, index) => {
-    const [text = null, hasEmpty] = [found[`c${index}`], found[`e${index}`] === true];
+    const [text = null, hasEmpty] = [row[`c${index}`], row[`e${index}`] === true];
     return text === null && !hasEmpty ? [] : [{ text, candidate: candidateOf(name, text, hasEmpty) }];
   });
   const fits = await fittingForms(
@@ -75,7 +75,7 @@ async function inferTogether(
     if (text === null) return [name, writeTextCode({ name: undefined, styles: [], hasEmpty })] as const;
     const fit = fits.get(name) ?? new Set();
     const styles = doubleStyles.filter((style) => fit.has(doubleName([style])));
-    const form = forms.find((each) => fit.has(each)) ?? (styles.length > 0 ? doubleName(styles) : undefined);
+    const form = forms.find((name) => fit.has(name)) ?? (styles.length > 0 ? doubleName(styles) : undefined);
     return [name, form === undefined ? plainText : writeTextCode({ name: form, styles, hasEmpty })] as const;
   });
 }
@@ -97,7 +97,7 @@ async function fittingForms(
   const [misfits = {}] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source}`);
   const fitting = checks.filter((_, index) => Number(misfits[`m${index}`]) === 0);
   return new Map(
-    candidates.map(({ name }) => [name, new Set(fitting.filter((each) => each.name === name).map(({ form }) => form))]),
+    candidates.map(({ name }) => [name, new Set(fitting.filter((fit) => fit.name === name).map(({ form }) => form))]),
   );
 }
 
@@ -119,9 +119,9 @@ export async function inferColumnFormats(
   const selected = widen(state.columns, texts, 'table');
   const source = `(${tables.map((table) => `SELECT ${selected} FROM ${table}`).join(' UNION ALL ')})`;
   const names = ColumnSet.restore(texts).list.map(({ name }) => name);
-  const found = await inferTextFormats(store.session, source, names);
+  const formats = await inferTextFormats(store.session, source, names);
   return state.columns.map((column) => {
-    const text = open.includes(column) ? found.get(column.name) : undefined;
+    const text = open.includes(column) ? formats.get(column.name) : undefined;
     return text === undefined ? column : { ...column, text };
   });
 }

@@ -170,10 +170,10 @@ async function prune(layout: JobLayout, version: string, keepsEarlier: boolean):
     (name) => name !== version && (versionPattern.test(name) || earlierFormPattern.test(name)),
   );
   if (names.length === 0) return;
-  const found = await Promise.all(names.map((name) => versionNamed(layout, name)));
-  const earlier = found
-    .filter((each) => each !== undefined)
-    .filter((each) => each.sequence <= sequence)
+  const versions = await Promise.all(names.map((name) => versionNamed(layout, name)));
+  const earlier = versions
+    .filter((earlier) => earlier !== undefined)
+    .filter((earlier) => earlier.sequence <= sequence)
     .sort((a, b) => b.sequence - a.sequence || b.since - a.since)[0]?.name;
   for (const name of names) {
     if (keepsEarlier && earlier !== undefined && (name === earlier || name === `${earlier}.wal`)) continue;

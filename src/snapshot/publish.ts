@@ -94,10 +94,10 @@ export function manifestOf(state: StreamState): Manifest {
 
 async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: number): Promise<void> {
   const folder = layout.snapshots(state.stream);
-  const found = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
+  const runFolders = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
   // Ids after that of the newest snapshot are of a clock that was ahead: those runs are older.
   const isAhead = (run: string) => run > state.run_id;
-  const runs = [...found.filter(isAhead), ...found.filter((run) => !isAhead(run))];
+  const runs = [...runFolders.filter(isAhead), ...runFolders.filter((run) => !isAhead(run))];
   const inUse = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
   const unused = runs.filter((run) => !inUse.has(run));
   const old = state.rewritten ? unused : unused.slice(0, Math.max(0, unused.length + 1 - keep));

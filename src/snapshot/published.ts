@@ -75,8 +75,8 @@ const between = /["\s\p{Z}\p{C}]/u;
 function calledFunction(sql: string, names: readonly string[]): string | undefined {
   if (/u&\s*"/i.test(sql)) return 'a name with escapes, U&"…"';
   if (names.length === 0) return undefined;
-  const found = new RegExp(`(?<![\\p{L}\\p{N}_$])(?:${names.join('|')})(?![\\p{L}\\p{N}_$])`, 'giu');
-  for (const match of sql.matchAll(found)) {
+  const pattern = new RegExp(`(?<![\\p{L}\\p{N}_$])(?:${names.join('|')})(?![\\p{L}\\p{N}_$])`, 'giu');
+  for (const match of sql.matchAll(pattern)) {
     let at = match.index + match[0].length;
     while (at < sql.length && between.test(sql[at] as string)) at += 1;
     if (/^(\(|\/\*|--)/.test(sql.slice(at, at + 2))) return `the function ${match[0].toLowerCase()}`;

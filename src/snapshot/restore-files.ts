@@ -25,18 +25,18 @@ interface RestoreOptions {
  */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
-    const found = await statOrUndefined(path);
+    const stats = await statOrUndefined(path);
     const remote = layout.remoteFiles?.find(path);
-    if (found === undefined && remote !== undefined) return remote.sha256 === file.sha256;
-    if (found === undefined) continue;
-    if (found.size !== file.bytes) return false;
-    const { changed_ms: noted = Math.floor(found.mtimeMs) } = file;
-    const isTouched = Math.floor(found.mtimeMs) !== noted;
+    if (stats === undefined && remote !== undefined) return remote.sha256 === file.sha256;
+    if (stats === undefined) continue;
+    if (stats.size !== file.bytes) return false;
+    const { changed_ms: noted = Math.floor(stats.mtimeMs) } = file;
+    const isTouched = Math.floor(stats.mtimeMs) !== noted;
     if (!thorough && !isTouched) return true;
     if ((await sha256OfFile(path)) !== file.sha256) return false;
     // A copy of the storage folder may have new times: read each file once, not in each run. The middle of the millisecond is safe
     // from rounding.
-    if (isTouched) await utimes(path, found.atime, (noted + 0.5) / 1000).catch(() => undefined);
+    if (isTouched) await utimes(path, stats.atime, (noted + 0.5) / 1000).catch(() => undefined);
     return true;
   }
   return false;

@@ -146,9 +146,9 @@ async function writePendingFiles(
   const written = await Promise.allSettled(
     again.map(({ query, path, form }) => beside((session) => writeParquet(session, query, path, form))),
   );
-  return written.map((each) => {
-    if (each.status === 'rejected') throw each.reason;
-    return each.value;
+  return written.map((result) => {
+    if (result.status === 'rejected') throw result.reason;
+    return result.value;
   });
 }
 
@@ -170,7 +170,7 @@ export class SnapshotWriter {
       store.beside((session) => session.until(either, () => work(session)));
     const write = async () => {
       const written = new Map<string, readonly ParquetFile[]>();
-      for (const each of streams) written.set(each.stream, await writePendingFiles(beside, each));
+      for (const stream of streams) written.set(stream.stream, await writePendingFiles(beside, stream));
       return written;
     };
     this.#written = streams.some(({ again }) => again !== undefined) ? store.writingFiles(write) : write();

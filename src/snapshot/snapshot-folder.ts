@@ -63,8 +63,8 @@ export function linkedFiles(
 /** An archiver may have put a copy of the files in place of the link. */
 async function removeCopy(layout: JobLayout, stream: string): Promise<void> {
   const path = layout.current(stream);
-  const found = await lstat(path).catch(() => undefined);
-  if (found?.isDirectory() !== true) return;
+  const stats = await lstat(path).catch(() => undefined);
+  if (stats?.isDirectory() !== true) return;
   if ((await readdir(path)).every((name) => snapshotFilePattern.test(name))) return rm(path, { recursive: true });
   throw new CdsyncError(`${path} is a folder with files that cdsync did not put there; it should be a link`, {
     code: 'storage_failed',

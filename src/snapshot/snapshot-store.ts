@@ -93,9 +93,9 @@ export class SnapshotStore {
     }
     const store = new SnapshotStore(database, session, path);
     try {
-      const found = await versionOf(session).catch(() => undefined);
-      store.#id = found?.id ?? '';
-      if (found?.version === schemaVersion) {
+      const storeVersion = await versionOf(session).catch(() => undefined);
+      store.#id = storeVersion?.id ?? '';
+      if (storeVersion?.version === schemaVersion) {
         await assertOwnTables(store);
         return store;
       }
@@ -108,11 +108,11 @@ export class SnapshotStore {
   }
 
   async #prepare(layout: JobLayout): Promise<void> {
-    const found = await versionOf(this.session);
+    const storeVersion = await versionOf(this.session);
     const isNew = !this.#database.wasChecked(layout.store);
-    const isOurs = found?.version === schemaVersion || found?.version === upgradableVersion;
+    const isOurs = storeVersion?.version === schemaVersion || storeVersion?.version === upgradableVersion;
     const streams = isNew && isOurs ? await assertOwnTables(this) : [];
-    const { version, id } = found ?? (await this.session.transaction(() => createStore(this.session)));
+    const { version, id } = storeVersion ?? (await this.session.transaction(() => createStore(this.session)));
     this.#id = id;
     if (version > schemaVersion) {
       throw new CdsyncError(`${layout.store} was written by a newer cdsync`, {
@@ -302,8 +302,8 @@ export async function* storedRows(
 
 /** A store that was restored from its published copy has the permissions of that copy. */
 async function letOwnerWrite(store: string): Promise<void> {
-  const found = await statOrUndefined(store);
-  if (found !== undefined && found.uid === process.getuid?.() && (found.mode & 0o200) === 0)
+  const stats = await statOrUndefined(store);
+  if (stats !== undefined && stats.uid === process.getuid?.() && (stats.mode & 0o200) === 0)
     await setMode(store, 0o600);
 }
 
@@ -314,8 +314,8 @@ const newbornBytes = 1 << 20;
 async function isStillborn(layout: JobLayout): Promise<boolean> {
   if ((await stat(layout.store)).size > newbornBytes) return false;
   const manifests = (await readdir(layout.parquet)).map((stream) => layout.manifest(stream));
-  const found = await Promise.all([layout.link, ...manifests].map((path) => lstat(path).catch(() => undefined)));
-  return found.every((published) => published === undefined);
+  const stats = await Promise.all([layout.link, ...manifests].map((path) => lstat(path).catch(() => undefined)));
+  return stats.every((published) => published === undefined);
 }
 
 function openError(layout: JobLayout, error: unknown): CdsyncError {

@@ -40,11 +40,11 @@ async function promising(session: Session, table: string, columns: readonly Cand
   });
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const some = `(SELECT ${names} FROM ${table} LIMIT ${sampledRows})`;
-  const [found = {}] = await session.rows(`SELECT count(*) AS n, ${expressions.join(', ')} FROM ${some}`);
+  const [row = {}] = await session.rows(`SELECT count(*) AS n, ${expressions.join(', ')} FROM ${some}`);
   const likely = columns
-    .map((column, index) => ({ column, filled: found[`c${index}`], values: Number(found[`d${index}`]) }))
+    .map((column, index) => ({ column, filled: row[`c${index}`], values: Number(row[`d${index}`]) }))
     // The number of values is an estimate.
-    .filter(({ filled, values }) => filled === found.n && values >= 2 && values <= maxParts * 1.2);
+    .filter(({ filled, values }) => filled === row.n && values >= 2 && values <= maxParts * 1.2);
   const shares: { column: Candidate; most: number }[] = [];
   for (const { column } of likely) {
     const groups = `SELECT count(*) AS rows FROM ${some} GROUP BY ${quoteIdentifier(column.name)}`;

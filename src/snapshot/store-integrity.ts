@@ -154,12 +154,12 @@ export async function assertOwnDefinitions(
   const { session, path } = store;
   const present = await definitionsIn(store);
   if (isWritable) await session.run('BEGIN TRANSACTION');
-  const own = await (isWritable ? ownDefinitions(session, streams) : copiedDefinitions(store, streams)).catch(
+  const definitions = await (isWritable ? ownDefinitions(session, streams) : copiedDefinitions(store, streams)).catch(
     () => undefined,
   );
   if (isWritable) await session.run('ROLLBACK');
-  if (own === undefined) throw altered(path, 'a table with other columns');
-  const other = present.find(([name, text]) => own.get(name) !== text);
+  if (definitions === undefined) throw altered(path, 'a table with other columns');
+  const other = present.find(([name, text]) => definitions.get(name) !== text);
   if (other !== undefined) throw altered(path, `another ${other[0]}`);
 }
 

@@ -171,10 +171,10 @@ export async function createStore(session: Session): Promise<StoreVersion> {
 
 /** The store's version and id; undefined if it has no tables. */
 export async function versionOf(session: Session): Promise<StoreVersion | undefined> {
-  const found = await session.rows(
+  const rows = await session.rows(
     `SELECT 1 FROM duckdb_tables() WHERE database_name = '${storeName}' AND table_name = 'store' AND schema_name = '${internalSchema}'`,
   );
-  if (found.length === 0) return undefined;
+  if (rows.length === 0) return undefined;
   const [about] = await session.rows(`SELECT id, version FROM ${aboutTable}`);
   return { version: Number(about?.version ?? 0), id: String(about?.id) };
 }

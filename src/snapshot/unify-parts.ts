@@ -94,13 +94,13 @@ async function findSurplus(
   }
   let duplicates = 0;
   for (const bucket of hashPartitions(await session.number(`SELECT count(*) FROM ${keys}`), task.keysAtOnce)) {
-    const own = `(FROM ${keys} WHERE ${bucket})`;
-    const copies = await session.number(`SELECT count(*) - count(DISTINCT key) FROM ${own}`);
+    const bucketKeys = `(FROM ${keys} WHERE ${bucket})`;
+    const copies = await session.number(`SELECT count(*) - count(DISTINCT key) FROM ${bucketKeys}`);
     duplicates += copies;
     if (copies === 0) continue;
     await session.run(
-      `INSERT INTO ${surplus} SELECT part, row FROM ${own}
-       WHERE key IN (SELECT key FROM ${own} GROUP BY key HAVING count(*) > 1)
+      `INSERT INTO ${surplus} SELECT part, row FROM ${bucketKeys}
+       WHERE key IN (SELECT key FROM ${bucketKeys} GROUP BY key HAVING count(*) > 1)
        QUALIFY row_number() OVER (PARTITION BY key ORDER BY part DESC, row DESC) > 1`,
     );
   }
@@ -126,9 +126,9 @@ async function rewrite(
     keepsZeroSigns: holdNegativeZero(task.columns),
     rowBytes: task.recordBytes,
   });
-  const own = `FROM ${tables.keys} WHERE part = ${part.number}`;
+  const partKeys = `FROM ${tables.keys} WHERE part = ${part.number}`;
   if (file.rows === 0) {
-    await session.run(`DELETE ${own}`);
+    await session.run(`DELETE ${partKeys}`);
     await rm(file.path);
     return undefined;
   }
@@ -136,8 +136,8 @@ async function rewrite(
   const rewritten = { number: part.number, path: file.path, columns: list, key: task.key };
   // The row stays that of the part as it was read: the part's keys file knows the hash of the record's bytes by it.
   await session.run(`CREATE OR REPLACE TEMP TABLE work_rewritten AS SELECT n.key, n.hash, n.part, o.row
-     FROM (${keysOf(rewritten)}) AS n JOIN (SELECT key, row ${own}) AS o ON n.key = o.key`);
-  await session.run(`DELETE ${own}`);
+     FROM (${keysOf(rewritten)}) AS n JOIN (SELECT key, row ${partKeys}) AS o ON n.key = o.key`);
+  await session.run(`DELETE ${partKeys}`);
   await session.run(`INSERT INTO ${tables.keys} FROM work_rewritten`);
   return file;
 }

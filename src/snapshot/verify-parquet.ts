@@ -61,8 +61,8 @@ async function readColumns(
       rowFormat: 'array',
       // biome-ignore lint/suspicious/noExplicitAny: the library's type asks for all parsers, but its code fills in those left out.
       parsers: { stringFromBytes: decoded, jsonFromBytes: decoded } as any,
-      onComplete: (found: unknown[][]) => {
-        for (const [index, values] of found.entries()) {
+      onComplete: (rows: unknown[][]) => {
+        for (const [index, values] of rows.entries()) {
           for (const [place, column] of columns.entries()) take(column, values[place], from + index);
         }
       },

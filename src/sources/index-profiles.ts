@@ -103,9 +103,9 @@ function filteredPartition(value: unknown): OptionProblem[] {
 
 /** A variable that is not set gives an empty value, and that a selection of no profile. */
 function assertNotEmpty(filter: Readonly<Record<string, string>>, { mayBeEmpty }: SourceContext): void {
-  const found = Object.entries(filter).find(([, value]) => value === '');
-  if (found === undefined || mayBeEmpty) return;
-  throw new CdsyncError(`the value of the filter on "${found[0]}" is empty`, {
+  const emptyFilter = Object.entries(filter).find(([, value]) => value === '');
+  if (emptyFilter === undefined || mayBeEmpty) return;
+  throw new CdsyncError(`the value of the filter on "${emptyFilter[0]}" is empty`, {
     code: 'filter_empty',
     hint: 'is its variable set? If empty text is meant, set `guards: { min_rows: 0 }` for the stream',
   });

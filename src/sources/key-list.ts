@@ -30,7 +30,7 @@ async function readText(path: string): Promise<string> {
   });
   if (!isUtf8(bytes)) {
     const lines = bytes.toString('latin1').split('\n');
-    const line = lines.findIndex((each) => !isUtf8(Buffer.from(each, 'latin1')));
+    const line = lines.findIndex((line) => !isUtf8(Buffer.from(line, 'latin1')));
     throw broken(path, line + 1, 'this line is not UTF-8');
   }
   return bytes.toString('utf8').replace(/^\uFEFF/, '');
@@ -52,7 +52,7 @@ async function jsonLines(path: string): Promise<Row[]> {
     }
     const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
     if (!isMap) throw broken(path, index + 1, 'this line is no JSON object');
-    const isUnicode = Object.values(value as Row).every((each) => typeof each !== 'string' || each.isWellFormed());
+    const isUnicode = Object.values(value as Row).every((text) => typeof text !== 'string' || text.isWellFormed());
     if (!isUnicode) throw broken(path, index + 1, 'this line has half of a surrogate pair');
     return [value as Row];
   });
@@ -193,9 +193,9 @@ export async function readIds({ session, mayBeEmpty }: KeyContext, list: KeyList
   const path = String(list.file);
   const isTable = ['.csv', '.parquet', '.jsonl', '.ndjson'].includes(extname(path).toLowerCase());
   const rows = isTable ? await fileRows(session, path, { isOfIds: true }) : undefined;
-  const found = rows === undefined ? await textLines(path) : idsOf(rows, basename(path));
-  if (found.length === 0 && !mayBeEmpty) throw empty(path, 'ids');
-  return distinct(found);
+  const texts = rows === undefined ? await textLines(path) : idsOf(rows, basename(path));
+  if (texts.length === 0 && !mayBeEmpty) throw empty(path, 'ids');
+  return distinct(texts);
 }
 
 /**
@@ -209,7 +209,7 @@ export async function readIdentityKeys(
   if (!('file' in list || 'sql' in list)) return distinct(list as readonly Record<string, string>[]);
   if (list.sql !== undefined) return distinct(keysOf(await queryRows(session, list.sql), 'the query of keys'));
   const path = String(list.file);
-  const found = keysOf(await fileRows(session, path), basename(path));
-  if (found.length === 0 && !mayBeEmpty) throw empty(path, 'keys');
-  return distinct(found);
+  const keys = keysOf(await fileRows(session, path), basename(path));
+  if (keys.length === 0 && !mayBeEmpty) throw empty(path, 'keys');
+  return distinct(keys);
 }

@@ -31,8 +31,8 @@ function requests({ collection: of, enrich, method, ids: byId, keys }: RealtimeP
   );
   const lookup = method === 'get' ? lookupProfileByGetOperation : lookupProfileOperation;
   const lookups = (keys ?? []).map(
-    (each): KeyedRequest => ({
-      operation: () => lookup(of, { keys: each, enrich }),
+    (key): KeyedRequest => ({
+      operation: () => lookup(of, { keys: key, enrich }),
       returns: 'record',
       added: {},
     }),

@@ -54,11 +54,11 @@ export function costOf(
   { pageSize, atOnce }: { pageSize: number; atOnce: number },
 ): { requests: number; turns: number } {
   const pages = parts.map(({ rows }) => pagesOf(rows, pageSize));
-  const requests = pages.reduce((sum, each) => sum + each, 0);
+  const requests = pages.reduce((sum, count) => sum + count, 0);
   const lanes = Array.from({ length: Math.min(atOnce, pages.length) }, () => 0);
-  for (const each of pages) {
+  for (const count of pages) {
     const free = lanes.indexOf(Math.min(...lanes));
-    lanes[free] = (lanes[free] ?? 0) + each;
+    lanes[free] = (lanes[free] ?? 0) + count;
   }
   return { requests, turns: Math.max(0, ...lanes) };
 }

@@ -50,12 +50,12 @@ interface SettledQuestion {
  */
 export function settled({ covered, read, beganMs, certainMs }: SettledQuestion): Window[] {
   const provenMs = beganMs - (certainMs ?? Number.POSITIVE_INFINITY);
-  const known = covered.map(({ from, to }): Span => [Date.parse(from), Date.parse(to)]);
-  const now = read.map(({ from, to, isEmpty }): Span => {
+  const coveredSpans = covered.map(({ from, to }): Span => [Date.parse(from), Date.parse(to)]);
+  const readSpans = read.map(({ from, to, isEmpty }): Span => {
     const first = Date.parse(from);
     return [isEmpty ? Math.max(first, provenMs) : first, Date.parse(to)];
   });
-  const spans = [...known, ...now].map(([from, to]): Span => [from, Math.min(to, beganMs)]);
+  const spans = [...coveredSpans, ...readSpans].map(([from, to]): Span => [from, Math.min(to, beganMs)]);
   return merged(spans).map(([from, to]) => ({ from: new Date(from).toISOString(), to: new Date(to).toISOString() }));
 }
 
@@ -90,9 +90,9 @@ interface WindowPlan {
  * the time that was read, for late records may have appeared there.
  */
 export function planWindows({ sinceMs, untilMs, covered, lagMs, maxMs }: WindowPlan): Window[] {
-  const known = merged(covered);
-  const end = known.at(-1)?.[1];
-  const settled = end === undefined ? known : known.map(([from, to]): Span => [from, Math.min(to, end - lagMs)]);
+  const spans = merged(covered);
+  const end = spans.at(-1)?.[1];
+  const settled = end === undefined ? spans : spans.map(([from, to]): Span => [from, Math.min(to, end - lagMs)]);
   const first = Math.min(sinceMs, untilMs);
   return cut(uncovered([first, untilMs], merged(settled)), maxMs);
 }

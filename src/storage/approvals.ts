@@ -58,9 +58,12 @@ function isSame(one: Measured, other: Measured): boolean {
 }
 
 /** Whether an approved snapshot breaks the same limit as much, or more. */
-export function isAccepted(found: Measured, accepted: readonly Accepted[]): boolean {
-  const { measure } = found;
-  return measure !== undefined && accepted.some((each) => isSame(found, each) && measure <= each.measure);
+export function isAccepted(measured: Measured, accepted: readonly Accepted[]): boolean {
+  const { measure } = measured;
+  return (
+    measure !== undefined &&
+    accepted.some((acceptance) => isSame(measured, acceptance) && measure <= acceptance.measure)
+  );
 }
 
 /** Notes streams that depend on an approved one. */
@@ -79,11 +82,13 @@ export async function addAccepted(
   await change(layout, ({ streams, accepted }) => {
     const after = { ...accepted };
     for (const [stream, findings] of Object.entries(approved)) {
-      const others = (accepted[stream] ?? []).filter((each) => !findings.some((found) => isSame(found, each)));
-      const found = findings.flatMap(({ guard, of, measure }) =>
+      const others = (accepted[stream] ?? []).filter(
+        (acceptance) => !findings.some((measured) => isSame(measured, acceptance)),
+      );
+      const measures = findings.flatMap(({ guard, of, measure }) =>
         of === undefined || measure === undefined ? [] : { guard, of, measure },
       );
-      after[stream] = [...others, ...found];
+      after[stream] = [...others, ...measures];
     }
     return { streams, accepted: after };
   });
@@ -95,9 +100,11 @@ export async function settleApprovals(
   committed: Readonly<Record<string, readonly Measured[]>>,
 ): Promise<void> {
   const still = (stream: string, before: readonly Accepted[]): Accepted[] =>
-    before.flatMap((each) => {
-      const now = committed[stream]?.find((found) => isSame(found, each))?.measure;
-      return now === undefined ? [] : { ...each, measure: Math.min(now, each.measure) };
+    before.flatMap((acceptance) => {
+      const committedMeasure = committed[stream]?.find((measured) => isSame(measured, acceptance))?.measure;
+      return committedMeasure === undefined
+        ? []
+        : { ...acceptance, measure: Math.min(committedMeasure, acceptance.measure) };
     });
   await change(layout, ({ streams, accepted }) => ({
     streams: streams.filter((name) => !(name in committed)),

@@ -12,7 +12,9 @@ async function tablesWithRows(session: Session, name: string): Promise<string[]>
   const tables = await session.rows(
     `SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ${sqlText(name)} AND coalesce(estimated_size, 1) > 0`,
   );
-  return tables.map((each) => [name, String(each.schema_name), String(each.table_name)].map(quoteIdentifier).join('.'));
+  return tables.map((table) =>
+    [name, String(table.schema_name), String(table.table_name)].map(quoteIdentifier).join('.'),
+  );
 }
 
 /** The blocks of an attached file. */
@@ -29,14 +31,14 @@ interface FileBlocks {
 
 /** Counts the blocks of an attached file: as of its last checkpoint. */
 export async function fileBlocks(session: Session, name: string): Promise<FileBlocks> {
-  const [found] = await session.rows(
+  const [row] = await session.rows(
     `SELECT path, block_size, used_blocks, total_blocks FROM pragma_database_size() JOIN duckdb_databases() USING (database_name)
      WHERE database_name = ${sqlText(name)}`,
   );
-  const blockBytes = Number(found?.block_size);
-  const { size } = await stat(String(found?.path));
+  const blockBytes = Number(row?.block_size);
+  const { size } = await stat(String(row?.path));
   const present = Math.floor((size - headerBytes) / blockBytes);
-  return { blockBytes, used: Number(found?.used_blocks), present, counted: Number(found?.total_blocks) };
+  return { blockBytes, used: Number(row?.used_blocks), present, counted: Number(row?.total_blocks) };
 }
 
 /** How many blocks an attached file has up to the last one in use. */

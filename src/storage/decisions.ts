@@ -177,8 +177,8 @@ async function readLines(layout: JobLayout): Promise<{ head: Head | undefined; l
   const texts = (text ?? '').split('\n').slice(0, -1);
   const key = Buffer.from(head.key, 'hex');
   const lines: Line[] = [];
-  for (const [index, each] of texts.entries())
-    lines.push(checkedLine(layout, key, lines.at(-1)?.mac ?? '', each, index));
+  for (const [index, text] of texts.entries())
+    lines.push(checkedLine(layout, key, lines.at(-1)?.mac ?? '', text, index));
   const counted = head.lines === 0 ? '' : lines[head.lines - 1]?.mac;
   if (counted !== head.mac) throw unreadable(layout, `has ${lines.length} lines, and ${head.lines} were written`);
   return { head, lines };
@@ -214,10 +214,10 @@ export async function recordDecisions(
   make: (hash: (text: string) => string) => readonly Omit<Decision, 'at' | 'user'>[],
 ): Promise<void> {
   await withLogLock(layout, async () => {
-    const { head: found, lines } = await readLines(layout);
-    const head = found ?? { version: 1 as const, key: randomBytes(32).toString('hex'), lines: 0, mac: '' };
+    const { head: sealedHead, lines } = await readLines(layout);
+    const head = sealedHead ?? { version: 1 as const, key: randomBytes(32).toString('hex'), lines: 0, mac: '' };
     const key = Buffer.from(head.key, 'hex');
-    if (found === undefined) await writeStateFile(layout.decisionsHead, head);
+    if (sealedHead === undefined) await writeStateFile(layout.decisionsHead, head);
     const about = { at: new Date(nowMs).toISOString(), user: currentUser() };
     let mac = lines.at(-1)?.mac ?? '';
     const texts = make((text) => hashOf(key, text)).map((rest, index) => {

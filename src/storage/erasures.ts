@@ -28,33 +28,33 @@ const erasureFile: StateFile<z.infer<typeof erasureSchema>> = {
 export async function readErasures(layout: JobLayout, stream: string): Promise<Erasure[]> {
   const folder = layout.erasures(stream);
   const names = (await namesIn(folder)).filter((name) => /^\d+\.json$/.test(name));
-  const found = await Promise.all(names.map((name) => readStateFile(join(folder, name), erasureFile)));
-  return found.filter((erasure) => erasure !== undefined).sort((one, other) => one.number - other.number);
+  const erasures = await Promise.all(names.map((name) => readStateFile(join(folder, name), erasureFile)));
+  return erasures.filter((erasure) => erasure !== undefined).sort((one, other) => one.number - other.number);
 }
 
 async function write(layout: JobLayout, stream: string, erasure: Erasure): Promise<void> {
   await writeStateFile(join(layout.erasures(stream), `${erasure.number}.json`), { version: 1, ...erasure });
 }
 
-/** The number of the next erasure of some streams. @param now in milliseconds since 1970 */
-export async function nextErasure(layout: JobLayout, streams: readonly string[], now: number): Promise<number> {
+/** The number of the next erasure of some streams. @param nowMs in milliseconds since 1970 */
+export async function nextErasure(layout: JobLayout, streams: readonly string[], nowMs: number): Promise<number> {
   const last = await Promise.all(streams.map(async (name) => (await readErasures(layout, name)).at(-1)?.number ?? 0));
-  return Math.max(now, ...last.map((number) => number + 1));
+  return Math.max(nowMs, ...last.map((number) => number + 1));
 }
 
 /**
  * Notes an erasure for all destinations. Call it under the job's lock, before the commit that erases the rows: if that fails, the
  * snapshot still has the rows, and destinations keep them.
  * @param keys as the stream's rows have them; null if no destination has any
- * @param now in milliseconds since 1970
+ * @param nowMs in milliseconds since 1970
  */
 export async function addErasure(
   layout: JobLayout,
   stream: string,
   keys: readonly string[] | null,
-  now: number,
+  nowMs: number,
 ): Promise<void> {
-  const number = await nextErasure(layout, [stream], now);
+  const number = await nextErasure(layout, [stream], nowMs);
   await mkdir(layout.erasures(stream), { recursive: true, mode: 0o700 });
   await write(layout, stream, { number, keys: keys && [...keys] });
   await syncFolder(layout.erasuresFolder);

@@ -81,14 +81,14 @@ export function readHeld(layout: JobLayout, runId: string, stream: string): Prom
 
 /** The held data of these streams, the oldest first. */
 export async function heldStreams(layout: JobLayout, streams: readonly string[]): Promise<HeldStream[]> {
-  const found: HeldStream[] = [];
+  const listed: HeldStream[] = [];
   for (const runId of await runFolders(layout)) {
     for (const stream of streams) {
       const held = await readHeld(layout, runId, stream);
-      if (held !== undefined) found.push(held);
+      if (held !== undefined) listed.push(held);
     }
   }
-  return found;
+  return listed;
 }
 
 /** A stream that a run has held, but whose file cannot be read. */
@@ -100,15 +100,15 @@ export interface DamagedHeld {
 
 /** The held data of these streams that cannot be read, the oldest first. The next run reads such a stream to its end again. */
 export async function damagedHeld(layout: JobLayout, streams: readonly string[]): Promise<DamagedHeld[]> {
-  const found: DamagedHeld[] = [];
+  const damaged: DamagedHeld[] = [];
   for (const runId of await runFolders(layout)) {
     for (const stream of streams) {
       const path = heldPath(layout, runId, stream);
       if ((await statOrUndefined(path)) !== undefined && (await readHeld(layout, runId, stream)) === undefined)
-        found.push({ stream, run_id: runId, path });
+        damaged.push({ stream, run_id: runId, path });
     }
   }
-  return found;
+  return damaged;
 }
 
 export function heldUnreadable({ stream, run_id: runId, path }: DamagedHeld): CdsyncError {

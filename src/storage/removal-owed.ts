@@ -13,9 +13,9 @@ export async function removalOwedSince({ remoteFiles, removal }: JobLayout): Pro
 }
 
 /** Notes that old files of a folder have values that were erased or hidden. A bucket notes it in the state of the job. */
-export async function oweRemoval(layout: JobLayout, now: number): Promise<void> {
+export async function oweRemoval(layout: JobLayout, nowMs: number): Promise<void> {
   if (layout.remoteFiles !== undefined || (await removalOwedSince(layout)) !== undefined) return;
-  await writeStateFile(layout.removal, { version: 1, since: new Date(now).toISOString() });
+  await writeStateFile(layout.removal, { version: 1, since: new Date(nowMs).toISOString() });
 }
 
 /** Notes that no file of the folder has them any more. */

@@ -51,10 +51,10 @@ export async function recentReports(layout: JobLayout, most: number, until?: str
   const isAhead = (runId: string) => runId > latest;
   const ahead: RunReport[] = [];
   for (const runId of runs.filter(isAhead))
-    ahead.push(...[await readReport(layout, runId)].flatMap((each) => each ?? []));
+    ahead.push(...[await readReport(layout, runId)].flatMap((report) => report ?? []));
   const isCut = until !== undefined && !isAhead(until);
   const reports: RunReport[] = [];
-  for (const runId of runs.filter((each) => !isAhead(each) && !(isCut && each > until))) {
+  for (const runId of runs.filter((run) => !isAhead(run) && !(isCut && run > until))) {
     if (reports.length >= most && (until === undefined || isCut)) break;
     const report = await readReport(layout, runId);
     if (report !== undefined) reports.push(report);
@@ -76,7 +76,7 @@ async function withAhead(
   const placed = [...reports];
   for (const report of ahead) {
     const [number, written] = [numberOf(report), await writtenAt(report)];
-    let at = placed.findIndex((each) => numberOf(each) <= number);
+    let at = placed.findIndex((report) => numberOf(report) <= number);
     if (at < 0) at = placed.length;
     while (at < placed.length && numberOf(placed[at]) === number && (await writtenAt(placed[at])) > written) at += 1;
     placed.splice(at, 0, report);

@@ -27,8 +27,8 @@ export interface UnfinishedStream {
 
 /** Reads which run a folder belongs to; undefined if it does not say. Such a folder cannot be resumed, and is discarded. */
 export async function readRun(layout: JobLayout, runId: string): Promise<RunIdentity | undefined> {
-  const found = await readStateIfUsable(layout.runState(runId), runSchema);
-  return found && { runId: found.run_id, startedAt: found.started_at };
+  const state = await readStateIfUsable(layout.runState(runId), runSchema);
+  return state && { runId: state.run_id, startedAt: state.started_at };
 }
 
 /** Creates a run's private folder. */

@@ -198,7 +198,7 @@ async function sweepQueries({ queries }: JobLayout): Promise<void> {
     const folder = join(queries, name);
     const files = (await namesIn(folder)).map((file) => join(folder, file));
     const stats = await Promise.all([folder, ...files].map(statOrUndefined));
-    const changedMs = Math.max(...stats.map((found) => found?.mtimeMs ?? 0));
+    const changedMs = Math.max(...stats.map((stats) => stats?.mtimeMs ?? 0));
     if (Date.now() - changedMs > queryMs) await rm(folder, { recursive: true, force: true });
   }
 }

@@ -106,7 +106,7 @@ export function plannedStreams(
   return chosen.map(({ id, name, description }) => {
     const stream = streamNameFor(name || id, kind, taken);
     taken.add(stream);
-    const isUnique = all.filter((each) => each.name === name || each.id === name).length === 1;
+    const isUnique = all.filter((choice) => choice.name === name || choice.id === name).length === 1;
     // A segment is requested by its id; an index also by its name, if no other has the same.
     const of = source === 'index_profiles' && name && isUnique ? name : id;
     const about = source === 'segment_members' ? `Members of the segment ${name || id}` : (description ?? null);
@@ -186,9 +186,9 @@ async function asked(explorer: ServiceBrowser, id: string): Promise<Choosable> {
 
 /** The segments with these ids, each once. @throws {CdsyncError} `usage` if one has no members to read */
 async function askedAll(explorer: ServiceBrowser, ids: readonly string[]): Promise<Choosable[]> {
-  const found: Choosable[] = [];
-  for (const id of new Set(ids)) found.push(await asked(explorer, id));
-  return found;
+  const choices: Choosable[] = [];
+  for (const id of new Set(ids)) choices.push(await asked(explorer, id));
+  return choices;
 }
 
 async function chooseSegments(

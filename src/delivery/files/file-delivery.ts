@@ -135,22 +135,22 @@ export class FileDelivery {
   async #waiting(erasures: readonly Erasure[]): Promise<FilePlan | undefined> {
     const { plan } = await readExportState(this.#kept);
     if (plan === null) return undefined;
-    const now = this.#madeBy(erasures);
-    const isOld = hasOtherRules(plan, now) || plan.erased !== now.erased;
+    const current = this.#madeBy(erasures);
+    const isOld = hasOtherRules(plan, current) || plan.erased !== current.erased;
     if (!isOld && plan.files !== null && (await this.#areWhole(plan.files))) return plan;
     if (isOld) this.#why.add('planned files were made again: rules have changed, or rows were erased');
     // The place may have files that were tried.
     const tried = (plan.files ?? []).filter((file) => file.is_tried);
     const former = [...plan.former, ...tried.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }))];
     const { store_id, sequence, run_id } = this.#task.feed;
-    return this.#fill({ ...plan, store_id, sequence, run_id, ...now, former, files: null });
+    return this.#fill({ ...plan, store_id, sequence, run_id, ...current, former, files: null });
   }
 
   async #areWhole(files: readonly PlannedFile[]): Promise<boolean> {
     for (const { local, sha256, is_sent } of files) {
       if (is_sent) continue;
-      const found = await sha256OfFile(join(plannedFolder(this.#kept), local)).catch(() => undefined);
-      if (found !== sha256) return false;
+      const actualHash = await sha256OfFile(join(plannedFolder(this.#kept), local)).catch(() => undefined);
+      if (actualHash !== sha256) return false;
     }
     return true;
   }
@@ -235,8 +235,8 @@ export class FileDelivery {
     const { feed, session, context, folder } = this.#task;
     const input = await DeliveryInput.open({ layout: context.layout, feed, session, folder: join(folder, 'input') });
     try {
-      const found = await this.#rowsOf(plan, input);
-      const rows = new FileRows(feed, this.#policy, this.#sources, found);
+      const rowsQuery = await this.#rowsOf(plan, input);
+      const rows = new FileRows(feed, this.#policy, this.#sources, rowsQuery);
       const count = (op: FileOp | undefined) => session.number(`SELECT count(*) FROM (${rows.query(op, true)})`);
       const parts: PlannedRows['parts'][number][] = [];
       for (const op of this.#policy.hasOp ? ops : [undefined]) parts.push({ op, rows: await count(op) });
@@ -328,7 +328,7 @@ export class FileDelivery {
       const { is_tried: isTried, uploaded_to: uploadedTo } = file;
       file.is_tried = true;
       if (!isTried) await note();
-      const known = (await readExportState(this.#kept)).files;
+      const state = (await readExportState(this.#kept)).files;
       const handOver = place.handOver({
         ...{
           file,
@@ -337,8 +337,8 @@ export class FileDelivery {
           isTried,
           uploadedTo: uploadedTo ?? undefined,
         },
-        companions: known.flatMap((other) => other.companions),
-        replaceable: [...known, ...plan.former].filter(({ name }) => name === file.name),
+        companions: state.flatMap((other) => other.companions),
+        replaceable: [...state, ...plan.former].filter(({ name }) => name === file.name),
         uploaded: async (to) => {
           file.uploaded_to = to;
           await note();
@@ -356,7 +356,7 @@ export class FileDelivery {
       file.is_sent = true;
       const { name, bytes, sha256, rows } = file;
       const handed = { name, bytes, sha256, rows, number: plan.number, at: plan.at, companions: [...companions] };
-      await note({ files: [...known.filter((other) => other.name !== name), handed] });
+      await note({ files: [...state.filter((other) => other.name !== name), handed] });
       if (!isReadBack) this.#why.add('not read back: the place does not let cdsync look at its files there');
       this.#files.push(name);
       this.#rows += rows;

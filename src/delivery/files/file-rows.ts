@@ -58,14 +58,14 @@ export class FileRows {
   /** @param rows SQL of rows, each key once, with `_op` and the stream's columns */
   constructor(feed: Feed, policy: FilePolicy, sources: readonly SourceColumn[], rows: string) {
     const refusesRow = policy.refusesRows;
-    const own: DeliveredColumn[] = sources.map(({ as, source, path, isTracked, isKey }) => {
+    const delivered: DeliveredColumn[] = sources.map(({ as, source, path, isTracked, isKey }) => {
       const { type, duckdbType, value } = source;
       const column = { name: as, type, duckdbType };
       return { ...column, value, path, isTracked, isKey: isKey || refusesRow, mapping: policy.mapColumn(column) };
     });
     const plain = { mapping: { type: '' } };
     const op = { name: '_op', value: '_op', ...text, ...plain };
-    this.columns = policy.content === 'changes' ? [op, ...own] : own;
+    this.columns = policy.content === 'changes' ? [op, ...delivered] : delivered;
     const keys = feed.key.map((name, index) => ({
       ...{ name: internalName(`order_${index}`), value: quoteIdentifier(name), ...text, ...plain },
     }));
@@ -91,8 +91,8 @@ export class FileRows {
   async rejects(session: Session, onReject: 'continue' | 'fail', looksForNul: boolean): Promise<Reject[]> {
     const search = { nul: looksForNul };
     if (!hasRefusals(this.#handover, search)) return [];
-    const found = await session.rows(rejectsSql(this.#handover, { query: this.#rows, search }));
-    const named = found.map(({ key, column, reason, run_id }): Reject => {
+    const rows = await session.rows(rejectsSql(this.#handover, { query: this.#rows, search }));
+    const named = rows.map(({ key, column, reason, run_id }): Reject => {
       const index = /^c(\d+)$/.exec(String(column))?.[1];
       const name = index === undefined ? String(column) : (this.columns[Number(index)]?.name ?? null);
       return { key: key === null ? null : String(key), column: name, reason: String(reason), run_id: String(run_id) };

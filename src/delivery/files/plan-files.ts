@@ -33,10 +33,10 @@ export interface FileWork {
 const rulesChanged =
   'rules have changed; files handed over before stay as they were (cdsync push --full writes all again)';
 
-function hasChanged(feed: Feed, last: SnapshotId & MadeBy, now: MadeBy): boolean {
-  if (last.erased !== now.erased || last.run_id !== feed.run_id)
+function hasChanged(feed: Feed, last: SnapshotId & MadeBy, current: MadeBy): boolean {
+  if (last.erased !== current.erased || last.run_id !== feed.run_id)
     return (
-      last.erased !== now.erased || feed.changes.some(({ sequence, rows }) => sequence > last.sequence && rows > 0)
+      last.erased !== current.erased || feed.changes.some(({ sequence, rows }) => sequence > last.sequence && rows > 0)
     );
   return false;
 }

@@ -107,8 +107,8 @@ export class StoredOutbox {
 
   /** The outbox that an earlier delivery left, without changing it; undefined if there is none. @throws {CdsyncError} `state_unreadable` */
   static async openReadOnly(folder: string): Promise<StoredOutbox | undefined> {
-    const found = await newest(folder);
-    return found && new StoredOutbox(found.path, found.mark);
+    const latest = await newest(folder);
+    return latest && new StoredOutbox(latest.path, latest.mark);
   }
 
   protected pathOf(name: string): string {
@@ -196,10 +196,10 @@ export class StoredOutbox {
     return this.#keys(this.sent());
   }
 
-  #keys(own: string): string {
+  #keys(name: string): string {
     const { sent } = this.mark;
     const before = sent === null ? '' : ` UNION ALL SELECT key FROM read_parquet(${this.file(sent.name)})`;
-    return `SELECT DISTINCT key FROM (SELECT key FROM (${own})${before}) WHERE key IS NOT NULL`;
+    return `SELECT DISTINCT key FROM (SELECT key FROM (${name})${before}) WHERE key IS NOT NULL`;
   }
 
   /** The acknowledgements; a last line that a crash tore does not count. */
@@ -226,8 +226,8 @@ export class Outbox extends StoredOutbox {
 
   /** Opens the outbox that an earlier delivery left; undefined if there is none. @throws {CdsyncError} `state_unreadable` */
   static async left(session: Session, folder: string): Promise<Outbox | undefined> {
-    const found = await newest(folder);
-    return found && new Outbox(session, found.path, found.mark, await openAcknowledged(found.path));
+    const latest = await newest(folder);
+    return latest && new Outbox(session, latest.path, latest.mark, await openAcknowledged(latest.path));
   }
 
   /** Writes an outbox. Its last step writes the mark; an outbox without a mark does not count. */
@@ -346,8 +346,8 @@ export function outgoing(row: Row, stream: string): StoredRecord {
 
 /** How many records of an outbox are acknowledged, without opening it; undefined if there is none. */
 export async function outboxProgress(folder: string): Promise<{ records: number; acknowledged: number } | undefined> {
-  const found = await newest(folder);
-  if (found === undefined) return undefined;
-  const acknowledged = await Acknowledgements.count(join(found.path, 'acknowledged.jsonl'));
-  return { records: found.mark.records, acknowledged };
+  const latest = await newest(folder);
+  if (latest === undefined) return undefined;
+  const acknowledged = await Acknowledgements.count(join(latest.path, 'acknowledged.jsonl'));
+  return { records: latest.mark.records, acknowledged };
 }

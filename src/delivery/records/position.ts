@@ -53,8 +53,8 @@ export async function movePosition(folder: string, position: Position): Promise<
 }
 
 /** Whether a rule was added, changed or removed. */
-export function hasOtherRules({ columns }: MadeBy, now: MadeBy): boolean {
-  const present = new Map(now.columns);
+export function hasOtherRules({ columns }: MadeBy, current: MadeBy): boolean {
+  const present = new Map(current.columns);
   return columns.some(([path, fingerprint]) => present.get(path) !== fingerprint);
 }
 
@@ -127,16 +127,16 @@ export function planRecords(position: Position | undefined, asked: Asked): Recor
 }
 
 /** The reasons why records would be others today; empty if there are none. */
-function differences(before: MadeBy, now: MadeBy): string {
-  const found: string[] = [];
-  if (hasOtherRules(before, now))
-    found.push('rules have changed; records sent before stay as they were (cdsync push --full sends all again)');
-  if (before.erased !== now.erased) found.push('rows were erased (cdsync forget)');
-  return found.join('; ');
+function differences(before: MadeBy, current: MadeBy): string {
+  const reasons: string[] = [];
+  if (hasOtherRules(before, current))
+    reasons.push('rules have changed; records sent before stay as they were (cdsync push --full sends all again)');
+  if (before.erased !== current.erased) reasons.push('rows were erased (cdsync forget)');
+  return reasons.join('; ');
 }
 
-function sameKey(before: MadeBy, now: MadeBy): boolean {
-  return JSON.stringify(before.key) === JSON.stringify(now.key);
+function sameKey(before: MadeBy, current: MadeBy): boolean {
+  return JSON.stringify(before.key) === JSON.stringify(current.key);
 }
 
 function failForKey(before: MadeBy, { feed, now }: Asked): never {

@@ -136,8 +136,8 @@ export class RecordDelivery {
       // Of rows that changed while a column was not tracked, the receiver has an old value.
       `${as} ${rule}${isTracked ? '' : ' untracked'}`,
     ]);
-    const now: MadeBy = { key: feed.key, columns, erased: lastErasure(erasures) };
-    return { feed, now, full: request.full && !this.#isFilled, adopt: request.adopt };
+    const current: MadeBy = { key: feed.key, columns, erased: lastErasure(erasures) };
+    return { feed, now: current, full: request.full && !this.#isFilled, adopt: request.adopt };
   }
 
   /** The outbox that is left, made again if it must not be sent as it is; undefined if there is none that counts. */
@@ -161,16 +161,16 @@ export class RecordDelivery {
   }
 
   /** An outbox that takes the place of one that is left. */
-  #again(outbox: StoredOutbox, { since, isForeign }: OutboxAgain, erasures: readonly Erasure[], now: MadeBy): Filling {
+  #again(outbox: StoredOutbox, { since, isForeign }: OutboxAgain, erasures: readonly Erasure[], by: MadeBy): Filling {
     const { mark } = outbox;
     const selection: Selection = {
       since,
       again: { outbox, isForeign },
       refused: [],
       erased: erasedSince(erasures, mark.erased, this.#task),
-      isPresent: since !== undefined && hasOtherRules(mark, now),
+      isPresent: since !== undefined && hasOtherRules(mark, by),
     };
-    const content = { ...this.#present(now), base: mark.base, is_whole: mark.is_whole || since === undefined };
+    const content = { ...this.#present(by), base: mark.base, is_whole: mark.is_whole || since === undefined };
     return { selection, content, replaces: outbox };
   }
 
@@ -200,8 +200,8 @@ export class RecordDelivery {
   }
 
   /** The position from which a receiver continues. It still gets the deletes of erasures that wait. */
-  async #adopted(position: Position | undefined, now: MadeBy): Promise<Position> {
-    return { version: 1, ...this.#present(now), erased: (await this.#erasedAt(position)) ?? 0 };
+  async #adopted(position: Position | undefined, current: MadeBy): Promise<Position> {
+    return { version: 1, ...this.#present(current), erased: (await this.#erasedAt(position)) ?? 0 };
   }
 
   /** An outbox of the changes after a snapshot, or of everything. */
@@ -223,9 +223,9 @@ export class RecordDelivery {
     return { selection, content: { ...this.#present(now), base: baseOf(position), is_whole: since === undefined } };
   }
 
-  #present(now: MadeBy): SnapshotId & MadeBy {
+  #present(current: MadeBy): SnapshotId & MadeBy {
     const { store_id, sequence, run_id } = this.#task.feed;
-    return { store_id, sequence, run_id, ...now };
+    return { store_id, sequence, run_id, ...current };
   }
 
   async #fill({ selection, ...filling }: Filling): Promise<Outbox> {

@@ -131,7 +131,7 @@ export class RowsToSend {
         sqlTexts,
       );
       const held = `[${list.map(({ mayExistThere }) => mayExistThere).join(', ')}]`;
-      await this.#want(`SELECT ${[...texts, held].map((each) => `unnest(${each})`).join(', ')}`);
+      await this.#want(`SELECT ${[...texts, held].map((list) => `unnest(${list})`).join(', ')}`);
     }
   }
 
@@ -153,7 +153,7 @@ export class RowsToSend {
       conditions.push(`coalesce(${isSent} OR ${isGone}, true)`);
     }
     if (isPresent) conditions.push(`_op = 'delete'`);
-    return conditions.length === 0 ? undefined : conditions.map((each) => `(${each})`).join(' AND ');
+    return conditions.length === 0 ? undefined : conditions.map((condition) => `(${condition})`).join(' AND ');
   }
 
   /** SQL for the keys of the snapshot. */

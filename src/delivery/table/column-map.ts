@@ -28,9 +28,9 @@ export interface WantedColumn {
 /** The rules of a destination about types. */
 interface TypeRules {
   /** Whether a column that was declared with a type holds every value of another, exactly. */
-  holds(declared: ColumnType, now: ColumnType): boolean;
+  holds(declared: ColumnType, current: ColumnType): boolean;
   /** Whether DDL changes a column from one type to the other without losing or changing a value. */
-  widens(declared: ColumnType, now: ColumnType): boolean;
+  widens(declared: ColumnType, current: ColumnType): boolean;
 }
 
 export interface MapTask {
@@ -170,15 +170,15 @@ class Mapping {
    */
   #placeOf(column: WantedColumn, entry: MapEntry): 'held' | 'widened' | 'beside' {
     const { types, onTypeChange, fixed, stream } = this.#task;
-    const [declared, now] = [parseColumnType(entry.kind), parseColumnType(column.type)];
-    if (types.holds(declared, now) || holdsSafely(declared, now, column)) return 'held';
+    const [declared, current] = [parseColumnType(entry.kind), parseColumnType(column.type)];
+    if (types.holds(declared, current) || holdsSafely(declared, current, column)) return 'held';
     if (column.isKey)
       throw keyChanged(`key column "${column.name}" was ${entry.kind}, and is ${column.type} now`, stream);
     if (entry.variant !== null) return 'beside';
     const isNewRule = entry.rule !== column.rule;
-    const isExact = (entry.safe && column.isSafe) || !makesDoubles(declared, now);
+    const isExact = (entry.safe && column.isSafe) || !makesDoubles(declared, current);
     const mayWiden = !isNewRule && fixed?.has(entry.target as string) !== true;
-    if (mayWiden && isExact && types.widens(declared, now)) return 'widened';
+    if (mayWiden && isExact && types.widens(declared, current)) return 'widened';
     if (!isNewRule && onTypeChange === 'fail') throw this.#typeChanged(column, entry);
     return 'beside';
   }
@@ -270,25 +270,25 @@ export function newVariants(
 }
 
 /** Where lists and objects of all types are kept as JSON, values of another type are JSON of any kind. */
-function heldKind({ kind }: MapEntry, now: ColumnType): string {
+function heldKind({ kind }: MapEntry, current: ColumnType): string {
   const declared = parseColumnType(kind);
-  return isNested(declared) && JSON.stringify(declared) !== JSON.stringify(now) ? 'JSON' : kind;
+  return isNested(declared) && JSON.stringify(declared) !== JSON.stringify(current) ? 'JSON' : kind;
 }
 
 /** Whether integers become doubles, also those in lists and structs. */
-function makesDoubles(declared: ColumnType, now: ColumnType): boolean {
-  if (declared.kind === 'list' && now.kind === 'list') return makesDoubles(declared.element, now.element);
-  if (declared.kind === 'struct' && now.kind === 'struct')
+function makesDoubles(declared: ColumnType, current: ColumnType): boolean {
+  if (declared.kind === 'list' && current.kind === 'list') return makesDoubles(declared.element, current.element);
+  if (declared.kind === 'struct' && current.kind === 'struct')
     return declared.fields.some(({ name, type }) => {
-      const member = now.fields.find((field) => field.name.toLowerCase() === name.toLowerCase());
+      const member = current.fields.find((field) => field.name.toLowerCase() === name.toLowerCase());
       return member !== undefined && makesDoubles(type, member.type);
     });
-  return now.kind === 'double' && (declared.kind === 'int64' || declared.kind === 'int128');
+  return current.kind === 'double' && (declared.kind === 'int64' || declared.kind === 'int128');
 }
 
 /** Doubles hold the integers of a stream in which none was beyond 2^53. */
-function holdsSafely(declared: ColumnType, now: ColumnType, { isSafe }: WantedColumn): boolean {
-  return declared.kind === 'double' && now.kind === 'int64' && isSafe;
+function holdsSafely(declared: ColumnType, current: ColumnType, { isSafe }: WantedColumn): boolean {
+  return declared.kind === 'double' && current.kind === 'int64' && isSafe;
 }
 
 /**

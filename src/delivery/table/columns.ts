@@ -82,7 +82,7 @@ export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>
 export function keyPaths(feed: Feed): string[] {
   const columns = ColumnSet.restore(feed.columns).list;
   return feed.key.map((name) => {
-    const column = columns.find((each) => each.name === name);
+    const column = columns.find((column) => column.name === name);
     return column === undefined ? name : columnPath(column);
   });
 }

@@ -154,8 +154,8 @@ function assertShape(situation: Situation): void {
  * Columns whose types a person has altered, in words; none if nothing differs.
  * @throws {CdsyncError} `table_altered` unless `--adopt` accepts them
  */
-function alteredColumns(situation: Situation, record: TableRecord, found: FoundTable): string[] {
-  const types = new Map(found.columns.map(({ name, type }) => [name, type]));
+function alteredColumns(situation: Situation, record: TableRecord, existingTable: FoundTable): string[] {
+  const types = new Map(existingTable.columns.map(({ name, type }) => [name, type]));
   const widened = new Set(record.pending?.widened.map(([name]) => name));
   const altered = [...record.columns].filter(
     ([name, type]) => types.has(name) && types.get(name) !== type && !widened.has(name),
@@ -174,11 +174,11 @@ function alteredColumns(situation: Situation, record: TableRecord, found: FoundT
 function assertKeyNames(situation: Situation, record: TableRecord, found: FoundTable): void {
   const { key, table, flags } = situation;
   if (record.shape !== 'keyed' || flags.adopt) return;
-  const there = new Set(found.columns.map(({ name }) => name));
+  const existingNames = new Set(found.columns.map(({ name }) => name));
   for (const path of key) {
     const name = record.map.get(path)?.target ?? path;
     const type = record.columns.get(name);
-    if (there.has(name) || type === undefined) continue;
+    if (existingNames.has(name) || type === undefined) continue;
     const other = found.columns.find((column) => column.type === type && !record.columns.has(column.name));
     if (other === undefined) continue;
     throw refusal(
@@ -232,14 +232,20 @@ function begin(situation: Situation): Decision {
 }
 
 /** The reasons for a reload that record, feed and table give; the column map adds its own. */
-function reasons(situation: Situation, record: TableRecord, found: FoundTable, lacking: readonly string[]): string[] {
+function reasons(
+  situation: Situation,
+  record: TableRecord,
+  existingTable: FoundTable,
+  lacking: readonly string[],
+): string[] {
   const { mode, deletes, feed, flags, again } = situation;
   const why: string[] = again === undefined ? [] : [again];
   if (record.pending !== null) why.push(`a delivery was cut short (pending since ${record.pending.since})`);
   if (lacking.length > 0) why.push(`the table lacks ${lacking.map((name) => `"${name}"`).join(', ')}`);
-  if (record.pending === null && found.rows !== record.rows)
-    why.push(`the table has ${formatCounted(found.rows, 'row')}, recorded ${formatCount(record.rows)}`);
-  else if (isOldCopy(record, found)) why.push('the table is not the one that was recorded: its stamp is another');
+  if (record.pending === null && existingTable.rows !== record.rows)
+    why.push(`the table has ${formatCounted(existingTable.rows, 'row')}, recorded ${formatCount(record.rows)}`);
+  else if (isOldCopy(record, existingTable))
+    why.push('the table is not the one that was recorded: its stamp is another');
   // An erasure takes keys from the list before the table carries it out.
   if (record.refused !== situation.listed && erasuresAfter(situation, record.erased).length === 0)
     why.push('the list of values that it cannot hold was lost');
@@ -276,19 +282,19 @@ function appendedAcross(gap: string, situation: Situation, record: TableRecord, 
 function appended(
   situation: Situation,
   record: TableRecord,
-  found: FoundTable,
+  existingTable: FoundTable,
   { altered, ...common }: Common & { readonly altered: readonly string[] },
 ): Decision {
   const { feed, flags, table } = situation;
   const gap = lineageGap(feed, record);
   if (gap !== undefined) return appendedAcross(gap, situation, record, common);
   const isCutShort = record.pending !== null;
-  const isChanged = !isCutShort && (found.rows !== record.rows || isOldCopy(record, found));
+  const isChanged = !isCutShort && (existingTable.rows !== record.rows || isOldCopy(record, existingTable));
   // The same order twice is carried out once: a kill right after the commit must not append all rows again.
   const isOrdered = flags.full && (record.full_of !== feed.run_id || isChanged);
   if (isOrdered) return { ...common, action: 'reload', why: 'asked (--full)' };
   if (isChanged && !flags.adopt) {
-    const message = `table "${table}" has ${formatCounted(found.rows, 'row')}, recorded ${formatCount(record.rows)}`;
+    const message = `table "${table}" has ${formatCounted(existingTable.rows, 'row')}, recorded ${formatCount(record.rows)}`;
     throw refusal(situation, 'table_changed', message, appendHint);
   }
   const isAccepted = isChanged || altered.length > 0;
@@ -312,8 +318,8 @@ export function decide(situation: Situation): Decision {
   if (found === undefined) return { ...created, why: 'the table is missing', drops: false };
   const altered = alteredColumns(situation, record, found);
   assertKeyNames(situation, record, found);
-  const there = new Set(found.columns.map(({ name }) => name));
-  const lacking = [...record.columns.keys()].filter((name) => !there.has(name));
+  const existingNames = new Set(found.columns.map(({ name }) => name));
+  const lacking = [...record.columns.keys()].filter((name) => !existingNames.has(name));
   const copyOf = isOldCopy(record, found) ? generationOf(found.stamp) : undefined;
   const erase = erasuresOf(situation, copyOf === undefined ? record.erased : -1);
   const common = { drops: false, lacking, copyOf, erase };

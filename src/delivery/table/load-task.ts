@@ -91,8 +91,8 @@ async function keysAmong(
   const key = rowKey(feed.key);
   const wanted = await textTable(session, keys);
   for (const { query } of pieces) {
-    const own = `SELECT DISTINCT ${key} AS key FROM (${query}) WHERE ${key} IN (${wanted})`;
-    for (const row of await session.rows(own)) found.add(String(row.key));
+    const matchingKeys = `SELECT DISTINCT ${key} AS key FROM (${query}) WHERE ${key} IN (${wanted})`;
+    for (const row of await session.rows(matchingKeys)) found.add(String(row.key));
   }
   return found;
 }
@@ -104,13 +104,13 @@ export async function erasedKeys(
   snapshot: readonly LoadChunk[],
   keys: readonly string[],
 ): Promise<string[][]> {
-  const there = await keysAmong(task, snapshot, keys);
-  const gone = [...new Set(keys)].filter((key) => !there.has(key));
+  const existingNames = await keysAmong(task, snapshot, keys);
+  const gone = [...new Set(keys)].filter((key) => !existingNames.has(key));
   if (gone.length === 0) return [];
   const isSingle = task.feed.key.length === 1;
   const part = (index: number) => (isSingle ? 'text' : `text ->> '$[${index}]'`);
   const compared = table.key.map((name, index) => {
-    const column = columns.find((each) => each.name === name);
+    const column = columns.find((column) => column.name === name);
     if (column === undefined || column.type.kind === 'text') return part(index);
     return `coalesce(${canonicalText(`TRY_CAST(${part(index)} AS ${column.duckdbType})`, column.type)}, ${part(index)})`;
   });
@@ -119,7 +119,7 @@ export async function erasedKeys(
   );
   // No row with a key that the table cannot hold was ever there.
   const holdsNul = table.key.map(
-    (name) => columns.find((each) => each.name === name)?.mapping.limits?.nul !== 'refused',
+    (name) => columns.find((column) => column.name === name)?.mapping.limits?.nul !== 'refused',
   );
   const texts = rows.map((row) => JSON.parse(String(row.texts)) as string[]);
   return texts.filter((key) => key.every((text, index) => holdsNul[index] || !text.includes('\0')));

@@ -27,19 +27,19 @@ interface MapSources {
 }
 
 /** The record with only those changes of an unfinished delivery that it has made. */
-function carriedOut(record: TableRecord, found: FoundTable | undefined): TableRecord {
+function carriedOut(record: TableRecord, existingTable: FoundTable | undefined): TableRecord {
   if (record.pending === null) return record;
-  const types = new Map(found?.columns.map(({ name, type }) => [name, type]));
+  const types = new Map(existingTable?.columns.map(({ name, type }) => [name, type]));
   const added = record.pending.added.filter(([name]) => types.has(name));
   const widened = record.pending.widened.filter(([name]) => types.get(name) !== record.columns.get(name));
   return { ...record, pending: { ...record.pending, added, widened } };
 }
 
 /** The record with the types of columns that a person has altered, and that `--adopt` accepts. */
-function withAltered(record: TableRecord, { types }: MapSources, found: FoundTable): TableRecord {
+function withAltered(record: TableRecord, { types }: MapSources, existingTable: FoundTable): TableRecord {
   const kinds = new Map<string, string>();
   const widened = new Set(record.pending?.widened.map(([name]) => name));
-  for (const { name, type } of found.columns) {
+  for (const { name, type } of existingTable.columns) {
     const was = record.columns.get(name);
     const kind = was === undefined || was === type || widened.has(name) ? undefined : declaredTypeOf(types, name, type);
     if (kind !== undefined) kinds.set(name, kind);
@@ -57,9 +57,9 @@ function withAltered(record: TableRecord, { types }: MapSources, found: FoundTab
  * The record of a table that has another stamp: if the record is the older of the two, loads that it does not know may have added
  * columns. They are ours, and empty unless the stream wants them.
  */
-function withUnknownColumns(record: TableRecord, { types, added }: MapSources, found: FoundTable): TableRecord {
+function withUnknownColumns(record: TableRecord, { types, added }: MapSources, existingTable: FoundTable): TableRecord {
   const retired = new Map(record.retired);
-  for (const { name, type } of found.columns) {
+  for (const { name, type } of existingTable.columns) {
     const kind = added.includes(name) && !record.columns.has(name) ? declaredTypeOf(types, name, type) : undefined;
     if (kind !== undefined) retired.set(name, kind);
   }
@@ -84,10 +84,10 @@ function continued(sources: MapSources): MapTask['before'] {
 /** Whether the table has a column of a name and a type: if it is taken over, or if its record was never followed by rows. */
 function claimsOf({ record, found, decision, types }: MapSources): MapTask['claims'] {
   const isTakenOver = (record === undefined || record.load === '') && decision.action !== 'create';
-  const there = new Map(isTakenOver ? (found?.columns ?? []).map(({ name, type }) => [name, type]) : []);
+  const existingTypes = new Map(isTakenOver ? (found?.columns ?? []).map(({ name, type }) => [name, type]) : []);
   const isTypeOf = types.isTypeOf ?? ((one: string, other: string) => one === other);
   return (name, kind, isKey) => {
-    const type = there.get(name);
+    const type = existingTypes.get(name);
     if (type === undefined || isKey) return type !== undefined;
     return isTypeOf(type, types.mapColumn(kind, { name, type: kind, duckdbType: 'VARCHAR' }).type);
   };

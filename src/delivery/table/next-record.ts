@@ -100,10 +100,17 @@ function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: L
   const { record, next, decision, table, isEverything } = plan;
   const base = record ?? unloaded(input);
   const ours = new Set([...table.columns.map(({ name }) => name), ...next.retired.keys(), ...base.columns.keys()]);
-  const own = unloaded(input);
+  const ownRecord = unloaded(input);
   return {
     ...base,
-    ...{ tenant: own.tenant, job: own.job, mode: own.mode, deletes: own.deletes, shape: own.shape, key: own.key },
+    ...{
+      tenant: ownRecord.tenant,
+      job: ownRecord.job,
+      mode: ownRecord.mode,
+      deletes: ownRecord.deletes,
+      shape: ownRecord.shape,
+      key: ownRecord.key,
+    },
     stores: storesAfter(record, feed.store_id, moment),
     store_id: feed.store_id,
     sequence: feed.sequence,
@@ -118,8 +125,8 @@ function loaded(input: NextRecordTask, load: string, data: PieceData, outcome: L
     rows: outcome.rows,
     erased: Math.max(base.erased, erased),
     refused: kept + data.rejects.length,
-    full_of: isEverything && own.shape === 'append' ? feed.run_id : base.full_of,
-    verified_at: isEverything && own.shape === 'keyed' ? moment : base.verified_at,
+    full_of: isEverything && ownRecord.shape === 'append' ? feed.run_id : base.full_of,
+    verified_at: isEverything && ownRecord.shape === 'keyed' ? moment : base.verified_at,
     delivered_at: moment,
     action: decision.action,
     why: decision.why,

@@ -91,19 +91,19 @@ function ownOf(
   const { request, connector, feed } = task;
   const wanted = ownColumns(request.destination, connector.capabilities.transactions === false);
   const ours = new Set([...(record?.columns.keys() ?? []), ...(record?.pending?.added ?? []).map(([name]) => name)]);
-  const there = new Map((found?.columns ?? []).map(({ name, type }) => [name, type]));
+  const existingTypes = new Map((found?.columns ?? []).map(({ name, type }) => [name, type]));
   for (const column of wanted) {
     const { type } = targetColumn(ownDelivered(types, column));
-    if (!there.has(column.name) || ours.has(column.name) || there.get(column.name) === type) continue;
+    if (!existingTypes.has(column.name) || ours.has(column.name) || existingTypes.get(column.name) === type) continue;
     throw new CdsyncError(`column "${column.name}" of table "${targetName(task)}" is not from cdsync`, {
       code: 'table_not_ours',
       stream: feed.stream,
       hint: 'rename it there, or give the stream another table with `table:`',
     });
   }
-  const missing = wanted.filter(({ name }) => !there.has(name));
+  const missing = wanted.filter(({ name }) => !existingTypes.has(name));
   const left = ['_deleted_at'].filter(
-    (name) => ours.has(name) && there.has(name) && !wanted.some((column) => column.name === name),
+    (name) => ours.has(name) && existingTypes.has(name) && !wanted.some((column) => column.name === name),
   );
   return { wanted, missing, left };
 }
@@ -147,11 +147,11 @@ interface PlannedColumns {
 
 function plannedColumns(input: PlanInput, record: TableRecord | undefined): PlannedColumns {
   const { feed, request, connector } = input.task;
-  const own = ownOf(input, record);
+  const helpers = ownOf(input, record);
   const wanted = wantedColumns(feed, request.destination.columns);
   const rules = connector.capabilities.identifiers ?? {};
   assertDistinctNames(wanted, { stream: feed.stream, rules, map: record?.map });
-  return { own, ...withinColumns(wanted, connector, own.wanted.length) };
+  return { own: helpers, ...withinColumns(wanted, connector, helpers.wanted.length) };
 }
 
 /** The columns of the rows that are handed over: cdsync's own are first in a log, and last in a table with keys. */
@@ -188,9 +188,9 @@ export function planTable(input: PlanInput): TablePlan {
   const decided = decide(situation);
   const isNew = decided.action === 'create';
   // A table that is made from the start continues nothing of the present one.
-  const [known, found] = isNew ? [undefined, undefined] : [record, input.found];
+  const [before, existingTable] = isNew ? [undefined, undefined] : [record, input.found];
 
-  const planned = plannedColumns({ ...input, found }, known);
+  const planned = plannedColumns({ ...input, found: existingTable }, before);
   const { own, sources: columns, leftOut } = planned;
   const sources = { ...input, stream: feed.stream, names: connector.capabilities.identifiers, request, columns };
   const next = nextMap(mapTask({ ...sources, found: input.found, decision: decided, record, own: own.wanted }));
@@ -205,10 +205,22 @@ export function planTable(input: PlanInput): TablePlan {
   const change = changeOf(input, planned, next, decision);
   if (!isNew && !isAppend && absent !== 'delete') {
     assertKeyKept(clear, table, feed.stream);
-    if (found !== undefined && found.rows > 0) assertKeyThere(change, table, feed.stream);
+    if (existingTable !== undefined && existingTable.rows > 0) assertKeyThere(change, table, feed.stream);
   }
   return {
-    ...{ decision, record: known, state, found, next, table, columns: ordered, absent, clear, leftOut, change },
+    ...{
+      decision,
+      record: before,
+      state,
+      found: existingTable,
+      next,
+      table,
+      columns: ordered,
+      absent,
+      clear,
+      leftOut,
+      change,
+    },
     write: isNew ? 'fill' : isAppend ? 'append' : 'merge',
     isEverything: isReload || isNew,
     since: decision.action === 'increment' ? (record?.sequence ?? state.legacy?.sequence ?? 0) : undefined,
@@ -219,7 +231,7 @@ export function planTable(input: PlanInput): TablePlan {
 
 /** Rows that stay although the snapshot lacks them cannot lose their key. @throws {CdsyncError} `key_changed` */
 function assertKeyKept(clear: readonly string[], { name, key }: TargetTable, stream: string): void {
-  const column = key.find((each) => clear.includes(each));
+  const column = key.find((name) => clear.includes(name));
   if (column !== undefined)
     throw keyChanged(
       `key column "${column}" of table "${name}" has another rule now, and rows that stay have old keys`,
@@ -229,7 +241,7 @@ function assertKeyKept(clear: readonly string[], { name, key }: TargetTable, str
 
 /** Rows that stay although the table has lost their key would stand beside the same rows with a key. @throws {CdsyncError} `table_altered` */
 function assertKeyThere({ add }: TableChange, { name, key }: TargetTable, stream: string): void {
-  const column = key.find((each) => add.some((added) => added.name === each));
+  const column = key.find((name) => add.some((added) => added.name === name));
   if (column !== undefined)
     throw new CdsyncError(`table "${name}" has no column "${column}", which is the key of its rows`, {
       code: 'table_altered',
@@ -266,10 +278,10 @@ export function leftOutReason({ capabilities: { maxColumns } }: TableConnector):
 function withinColumns(
   sources: readonly SourceColumn[],
   { capabilities: { maxColumns = Number.POSITIVE_INFINITY } }: TableConnector,
-  own: number,
+  ownCount: number,
 ): { readonly sources: readonly SourceColumn[]; readonly leftOut: readonly string[] } {
   const wanted = sources.filter(({ isDropped }) => !isDropped);
-  const last = new Set(wanted.slice(Math.max(0, maxColumns - own)).filter(({ isKey }) => !isKey));
+  const last = new Set(wanted.slice(Math.max(0, maxColumns - ownCount)).filter(({ isKey }) => !isKey));
   return {
     sources: sources.map((source) => (last.has(source) ? { ...source, isDropped: true } : source)),
     leftOut: [...last].map(({ as }) => as),

@@ -25,7 +25,7 @@ function comparedColumns(columns: readonly DeliveredColumn[]): DeliveredColumn[]
 }
 
 /** SQL of the aggregates over rows with columns `c0`, `c1` …: `n`, the sum of the whole rows, and `s0`, `s1` … of each column. */
-function sumsSql(indexes: readonly number[], each: boolean, digest: Digest | undefined): string {
+function sumsSql(indexes: readonly number[], perColumn: boolean, digest: Digest | undefined): string {
   const hashing = duckdbHashing(digest);
   const sum = (of: readonly number[]) =>
     hashing.sum(
@@ -34,8 +34,8 @@ function sumsSql(indexes: readonly number[], each: boolean, digest: Digest | und
         of.map((index) => `c${index}`),
       ),
     );
-  const own = each ? indexes.map((index) => `${sum([index])} AS s${index}`) : [];
-  return ['count(*) AS n', `${indexes.length === 0 ? "'0'" : sum(indexes)} AS s`, ...own].join(', ');
+  const sums = perColumn ? indexes.map((index) => `${sum([index])} AS s${index}`) : [];
+  return ['count(*) AS n', `${indexes.length === 0 ? "'0'" : sum(indexes)} AS s`, ...sums].join(', ');
 }
 
 /** Figures of rows, added up over pieces. */
@@ -71,9 +71,11 @@ function differs(
 }
 
 /** The columns whose sums differ, in words. @param names of all columns, in the order of the sums */
-function differing(names: readonly string[], expected: Total, found: ReadonlyMap<string, string>): string {
+function differing(names: readonly string[], expected: Total, actual: ReadonlyMap<string, string>): string {
   const sums = [...expected.each.values()];
-  const differ = names.filter((name, index) => found.has(name) && BigInt(found.get(name) ?? 0) !== (sums[index] ?? 0n));
+  const differ = names.filter(
+    (name, index) => actual.has(name) && BigInt(actual.get(name) ?? 0) !== (sums[index] ?? 0n),
+  );
   return differ.length === 0 ? 'values are in other rows' : `values of ${differ.map((name) => `"${name}"`).join(', ')}`;
 }
 
@@ -114,36 +116,36 @@ export function readBackOf(task: ReadBackTask): ReadBack {
     check: async (names, find, digest) => {
       // Two engines do most of the work of a comparison: neither waits for the other.
       const [sums, rows] = await Promise.allSettled([expectedSum(data, all, { names, digest }), find()]);
-      const [expected, found] = [settled(sums), settled(rows)];
+      const [expected, actualRows] = [settled(sums), settled(rows)];
       const wanted = live();
-      if (found.rows !== expected.rows)
+      if (actualRows.rows !== expected.rows)
         throw differs(
           task,
-          `it has ${formatCounted(found.rows, 'row')}, and ${formatCount(expected.rows)} were sent`,
-          found.rows > expected.rows && all.some(({ isKey }) => isKey) ? doubled : undefined,
+          `it has ${formatCounted(actualRows.rows, 'row')}, and ${formatCount(expected.rows)} were sent`,
+          actualRows.rows > expected.rows && all.some(({ isKey }) => isKey) ? doubled : undefined,
         );
-      if (found.left > 0) throw differs(task, `it still has ${formatCounted(found.left, 'deleted row')}`);
-      if (wanted !== undefined && found.live !== undefined && found.live !== wanted)
-        throw differs(task, `it has ${formatCounted(found.live, 'row')}, the snapshot ${formatCount(wanted)}`);
-      if (found.differing.length > 0)
-        throw differs(task, `values of ${found.differing.map((name) => `"${name}"`).join(', ')}`);
-      if (BigInt(found.sum) === expected.sum) return;
-      const each = await expectedSum(data, all, { names, digest, each: true });
-      throw differs(task, differing(names, each, await found.sums()));
+      if (actualRows.left > 0) throw differs(task, `it still has ${formatCounted(actualRows.left, 'deleted row')}`);
+      if (wanted !== undefined && actualRows.live !== undefined && actualRows.live !== wanted)
+        throw differs(task, `it has ${formatCounted(actualRows.live, 'row')}, the snapshot ${formatCount(wanted)}`);
+      if (actualRows.differing.length > 0)
+        throw differs(task, `values of ${actualRows.differing.map((name) => `"${name}"`).join(', ')}`);
+      if (BigInt(actualRows.sum) === expected.sum) return;
+      const total = await expectedSum(data, all, { names, digest, each: true });
+      throw differs(task, differing(names, total, await actualRows.sums()));
     },
   };
 }
 
-/** Whether the whole table must be looked at. @param now in milliseconds since 1970 */
+/** Whether the whole table must be looked at. @param nowMs in milliseconds since 1970 */
 export function isDue(
   { verified_at, delivered_at }: TableRecord,
   request: Pick<DeliveryRequest, 'destination' | 'verify'>,
-  now: number,
+  nowMs: number,
 ): boolean {
   const { verify, verifyEvery } = request.destination;
   if (request.verify) return true;
   if (verify === 'none' || verifyEvery === undefined) return false;
-  const age = now - Date.parse(verified_at ?? delivered_at);
+  const age = nowMs - Date.parse(verified_at ?? delivered_at);
   // A time in the future is of a clock that was wrong.
   return age >= verifyEvery || age < 0;
 }
@@ -187,16 +189,16 @@ export async function compareWholeTable({
   if (record.sequence !== feed.sequence || record.run_id !== feed.run_id) return { type: 'unknown' };
   const columns = comparedColumns(plan.columns).filter(({ isTracked }) => isTracked);
   const isSoft = mode === 'mirror' && deletes === 'soft';
-  const found = await destination.sums(plan.table.name, columns.map(targetColumn), isSoft);
-  const uncompared = columns.map(({ name }) => name).filter((name) => !found.hashed.includes(name));
-  const expected = await expectedSum(data, plan.columns, { names: found.hashed, digest: found.digest });
-  if (mode === 'upsert' && found.rows > expected.rows) return { type: 'unknown' };
-  if (found.rows !== expected.rows)
+  const actualSums = await destination.sums(plan.table.name, columns.map(targetColumn), isSoft);
+  const uncompared = columns.map(({ name }) => name).filter((name) => !actualSums.hashed.includes(name));
+  const expected = await expectedSum(data, plan.columns, { names: actualSums.hashed, digest: actualSums.digest });
+  if (mode === 'upsert' && actualSums.rows > expected.rows) return { type: 'unknown' };
+  if (actualSums.rows !== expected.rows)
     return {
       type: 'different',
-      how: `it has ${formatCounted(found.rows, 'row')}, the snapshot ${formatCount(expected.rows)}`,
+      how: `it has ${formatCounted(actualSums.rows, 'row')}, the snapshot ${formatCount(expected.rows)}`,
       uncompared,
     };
-  if (BigInt(found.sum) === expected.sum) return { type: 'same', uncompared };
+  if (BigInt(actualSums.sum) === expected.sum) return { type: 'same', uncompared };
   return { type: 'different', how: 'values were edited, or are in other rows', uncompared };
 }

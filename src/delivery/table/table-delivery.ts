@@ -122,13 +122,13 @@ export class TableDelivery {
     const types: TableTypes = { ...this.#task.connector, ...destination.types };
     const state = await destination.state(stateKey(this.#task));
     this.isReached = true;
-    const found = await destination.describe(this.table);
+    const existingTable = await destination.describe(this.table);
     const listed = (await readRejects(this.#rejects)).length;
     const [again, fixed] = [this.#again, this.#fixed];
-    const own = state.own && parseRecord(state.own.record, this.table);
-    const isDoubtful = own !== undefined && found !== undefined && isOldCopy(own, found);
+    const ownRecord = state.own && parseRecord(state.own.record, this.table);
+    const isDoubtful = ownRecord !== undefined && existingTable !== undefined && isOldCopy(ownRecord, existingTable);
     const added = isDoubtful ? ((await destination.addedColumns?.(stateKey(this.#task))) ?? []) : [];
-    return planTable({ task: this.#task, types, state, found, erasures, listed, again, fixed, added });
+    return planTable({ task: this.#task, types, state, found: existingTable, erasures, listed, again, fixed, added });
   }
 
   async #deliver(destination: TableDestination): Promise<Delivered> {
@@ -159,17 +159,17 @@ export class TableDelivery {
   }
 
   /** Removes what earlier loads have left, if the record owes that. @returns whether the record was written again without it */
-  async #removeOwed(destination: TableDestination, own: StateRow | undefined): Promise<boolean> {
-    const record = own && parseRecord(own.record, this.table);
-    if (own === undefined || record?.owed == null || this.#owed !== undefined) return false;
+  async #removeOwed(destination: TableDestination, ownRow: StateRow | undefined): Promise<boolean> {
+    const record = ownRow && parseRecord(ownRow.record, this.table);
+    if (ownRow === undefined || record?.owed == null || this.#owed !== undefined) return false;
     try {
-      await destination.removeLeft?.(own);
+      await destination.removeLeft?.(ownRow);
     } catch (error) {
       if (this.#task.context.signal.aborted) throw error;
       this.#owed = removalOwed(this.#task, { table: this.table, since: record.owed.since, error });
       return false;
     }
-    await this.#keep(destination, own, { ...record, owed: null });
+    await this.#keep(destination, ownRow, { ...record, owed: null });
     return true;
   }
 
@@ -293,13 +293,13 @@ export class TableDelivery {
     if (await this.#removeOwed(destination, own)) ({ own } = await state());
     if (own === undefined) return delivered;
     const record = parseRecord(own.record, this.table);
-    const now = context.clock.now();
-    if (!isDue(record, request, now)) return this.#withProblem(delivered);
+    const nowMs = context.clock.now();
+    if (!isDue(record, request, nowMs)) return this.#withProblem(delivered);
     progress.phase = 'verifying';
     const look = await this.#compared(destination, plan, record);
     if (look.type !== 'unknown') this.#noticeUncompared(look.uncompared);
     if (look.type === 'same') {
-      await this.#keep(destination, own, { ...record, verified_at: new Date(now).toISOString() });
+      await this.#keep(destination, own, { ...record, verified_at: new Date(nowMs).toISOString() });
       return this.#withProblem(delivered);
     }
     if (look.type === 'unknown') return this.#unknown(destination, plan, delivered);

@@ -32,15 +32,15 @@ const untold = 'as it is configured, no deletes are sent there: erase the person
 
 /** Destinations that something was delivered to and that the configuration no longer has for a stream. */
 async function unconfigured(layout: JobLayout, receivers: readonly Receiver[]): Promise<ErasureDestination[]> {
-  const found: ErasureDestination[] = [];
+  const places: ErasureDestination[] = [];
   for (const name of await namesIn(layout.deliveries)) {
     const { streams } = await readDeliveryState(layout, name);
     for (const stream of Object.keys(streams)) {
-      const isConfigured = receivers.some((each) => each.name === name && each.streams.includes(stream));
-      if (!isConfigured) found.push({ name, stream, status: 'not_configured', remains: left });
+      const isConfigured = receivers.some((receiver) => receiver.name === name && receiver.streams.includes(stream));
+      if (!isConfigured) places.push({ name, stream, status: 'not_configured', remains: left });
     }
   }
-  return found;
+  return places;
 }
 
 /** The destinations that may have rows of these streams; those that left the configuration too. */

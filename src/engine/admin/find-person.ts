@@ -47,7 +47,7 @@ function listed(text: string): (string | null)[] | undefined {
   if (!text.startsWith('[')) return undefined;
   try {
     const parsed: unknown = JSON.parse(text);
-    return Array.isArray(parsed) ? parsed.map((each) => (each === null ? null : String(each))) : undefined;
+    return Array.isArray(parsed) ? parsed.map((part) => (part === null ? null : String(part))) : undefined;
   } catch {
     return undefined;
   }
@@ -98,15 +98,15 @@ type Source = readonly [place: keyof PlaceCounts, sql: string];
 
 async function sourcesOf(layout: JobLayout, state: StreamState): Promise<Source[]> {
   const { stream, key } = state;
-  const own = `${rowKey(key)} AS key`;
+  const rowKeyColumn = `${rowKey(key)} AS key`;
   const sources: Source[] = [
-    ['rows', `SELECT ${own} FROM ${storeTable(stream)}`],
-    ['changes', `SELECT ${own} FROM ${changesTable(stream)}`],
-    ['history', `SELECT ${own} FROM ${beforeTable(stream)}`],
+    ['rows', `SELECT ${rowKeyColumn} FROM ${storeTable(stream)}`],
+    ['changes', `SELECT ${rowKeyColumn} FROM ${changesTable(stream)}`],
+    ['history', `SELECT ${rowKeyColumn} FROM ${beforeTable(stream)}`],
     ['rejects', `SELECT key FROM ${storeTable('rejects', 'cdsync')} WHERE stream = ${sqlText(stream)}`],
   ];
   for (const path of await filesBelow(layout.stream(stream), '.parquet'))
-    sources.push(['parquet', `SELECT ${own} FROM read_parquet(${fileText(path)})`]);
+    sources.push(['parquet', `SELECT ${rowKeyColumn} FROM read_parquet(${fileText(path)})`]);
   for (const runId of await runFolders(layout)) {
     const place = (await readHeld(layout, runId, stream)) === undefined ? 'unfinished' : 'held';
     for (const path of await filesBelow(join(layout.streamRun(runId, stream), 'parts'), '.keys'))

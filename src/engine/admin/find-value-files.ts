@@ -51,7 +51,7 @@ async function parquetWith(session: Session, paths: readonly string[], texts: re
   const alike = new Map<string, { columns: NamedColumn[]; paths: string[] }>();
   for (const path of paths) {
     const described = await session.rows(`DESCRIBE SELECT * FROM read_parquet(${fileText(path)})`);
-    const columns = described.map((each) => ({ name: String(each.column_name), type: String(each.column_type) }));
+    const columns = described.map((row) => ({ name: String(row.column_name), type: String(row.column_type) }));
     const group = alike.get(JSON.stringify(columns)) ?? { columns, paths: [] };
     alike.set(JSON.stringify(columns), group);
     group.paths.push(path);

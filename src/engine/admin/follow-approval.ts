@@ -46,11 +46,12 @@ export async function followApproval(
   const { job, layout, database } = context;
   const approved = committed.map(({ name }) => name);
   const session = await database.connect();
-  const found = await dependants(session, job.streams, approved).finally(() => session.close());
-  await addFollowing(layout, [...found.computed, ...found.requested]);
-  const waiting = isComplete ? found.requested : [...found.computed, ...found.requested];
+  const dependents = await dependants(session, job.streams, approved).finally(() => session.close());
+  await addFollowing(layout, [...dependents.computed, ...dependents.requested]);
+  const waiting = isComplete ? dependents.requested : [...dependents.computed, ...dependents.requested];
   const streams = waiting.map((name) => stillOld(name, needsRequests(name, approved), runId));
-  const done = isComplete && found.computed.length > 0 ? await computed(context, found.computed, runId) : undefined;
+  const done =
+    isComplete && dependents.computed.length > 0 ? await computed(context, dependents.computed, runId) : undefined;
   streams.push(...(done?.streams ?? []));
   const fresh = [...approved, ...streams.flatMap(({ name, status }) => (status === 'ok' ? [name] : []))];
   const mayDeliver = push && isComplete && job.destinations.length > 0;

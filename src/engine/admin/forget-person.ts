@@ -124,11 +124,11 @@ export async function findInStreams(
 
 function assertKnown({ name: job, streams }: JobConfig, stream: string, stored: readonly string[]): void {
   if (stored.includes(stream)) return;
-  const known = [...new Set([...streams.map(({ name }) => name), ...stored])];
-  if (!known.includes(stream))
+  const knownNames = [...new Set([...streams.map(({ name }) => name), ...stored])];
+  if (!knownNames.includes(stream))
     throw new CdsyncError(`job "${job}" has no stream "${stream}"`, {
       code: 'stream_not_found',
-      hint: nameHint('its streams', stream, known),
+      hint: nameHint('its streams', stream, knownNames),
     });
   throw new CdsyncError(`stream "${stream}" has no snapshot yet`, {
     code: 'not_published',
@@ -375,7 +375,7 @@ async function resultOf(
   const files = await Promise.resolve(searching).finally(() => reader.close());
   const inClear = (file: string) => file.startsWith('.cdsync/erasures/');
   const remains = files.filter((file) => !inClear(file));
-  const sum = (of: (each: Forgotten) => number) => forgotten.reduce((total, each) => total + of(each), 0);
+  const sum = (of: (person: Forgotten) => number) => forgotten.reduce((total, one) => total + of(one), 0);
   return {
     status: remains.length === 0 ? 'ok' : 'failed',
     job: job.name,

@@ -35,15 +35,16 @@ async function findHeld(
   { runId, stream }: { runId: string; stream: string },
 ): Promise<HeldStream> {
   const all = await heldStreams(layout, streams);
-  const found = all.find((held) => held.run_id === runId && held.stream === stream);
-  if (found !== undefined) return found;
+  const heldStream = all.find((held) => held.run_id === runId && held.stream === stream);
+  if (heldStream !== undefined) return heldStream;
   const damaged = (await damagedHeld(layout, [stream])).find((held) => held.run_id === runId);
   if (damaged !== undefined) throw heldUnreadable(damaged);
-  const known = all.map((held) => `${held.run_id} ${held.stream}`);
-  const near = nearest(`${runId} ${stream}`, known, 1);
+  const knownNames = all.map((held) => `${held.run_id} ${held.stream}`);
+  const near = nearest(`${runId} ${stream}`, knownNames, 1);
   throw new CdsyncError(`nothing of stream "${stream}" is held of run ${runId}`, {
     code: 'not_held',
-    hint: known.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
+    hint:
+      knownNames.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : knownNames).join(', ')}`,
   });
 }
 

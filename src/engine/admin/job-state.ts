@@ -137,10 +137,10 @@ export async function resetState(
   const layout = engine.layoutOf(job.name);
   return withStore(engine, layout, async (store) => {
     const { streams } = await store.state();
-    const known = inOrder(job, streams);
-    for (const name of only ?? []) if (!known.includes(name)) throw notFound('stream', job.name, name, known);
+    const knownNames = inOrder(job, streams);
+    for (const name of only ?? []) if (!knownNames.includes(name)) throw notFound('stream', job.name, name, knownNames);
     const reset: ResetStream[] = [];
-    for (const name of only ?? known) {
+    for (const name of only ?? knownNames) {
       const state = streams.get(name);
       if (partition !== undefined) {
         const spans = state?.covered ?? [];
@@ -170,12 +170,12 @@ export async function resetDestination(
   { destination, streams }: { destination: string; streams: readonly string[] | undefined },
 ): Promise<string[]> {
   const names = destinations.map(({ name }) => name);
-  const found = destinations.find(({ name }) => name === destination);
-  if (found === undefined) throw notFound('destination', job, destination, names);
+  const destinationConfig = destinations.find(({ name }) => name === destination);
+  if (destinationConfig === undefined) throw notFound('destination', job, destination, names);
   for (const name of streams ?? [])
-    if (!found.streams.includes(name)) throw notFound('stream', job, name, found.streams);
+    if (!destinationConfig.streams.includes(name)) throw notFound('stream', job, name, destinationConfig.streams);
   const layout = layoutOf(job);
-  const reset = streams ?? found.streams;
+  const reset = streams ?? destinationConfig.streams;
   await assertNoUntrustedLinks(layout);
   await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
   const startedAt = new Date(clock.now()).toISOString();
@@ -188,9 +188,14 @@ export async function resetDestination(
   return [...reset];
 }
 
-function notFound(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
+function notFound(
+  what: 'stream' | 'destination',
+  job: string,
+  name: string,
+  knownNames: readonly string[],
+): CdsyncError {
   return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
     code: `${what}_not_found`,
-    hint: nameHint(`its ${what}s`, name, known),
+    hint: nameHint(`its ${what}s`, name, knownNames),
   });
 }

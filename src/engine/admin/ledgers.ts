@@ -33,6 +33,8 @@ interface ErasedKeys {
 
 /** The keys of an erasure that are of its people alone: a row of a ledger that names them may have another person's. */
 export function ownKeys({ targets, request }: ErasedKeys): string[] {
-  const own = targets.flatMap(({ keys, forms, state }) => keys.filter((key) => state.key.length > 1 || forms.has(key)));
-  return [...new Set([...request.keys, ...own])];
+  const conflicting = targets.flatMap(({ keys, forms, state }) =>
+    keys.filter((key) => state.key.length > 1 || forms.has(key)),
+  );
+  return [...new Set([...request.keys, ...conflicting])];
 }

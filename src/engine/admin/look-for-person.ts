@@ -69,8 +69,8 @@ async function publishedRows(
   if (published === undefined) return counts;
   try {
     for (const { state, found } of streams) {
-      const own = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts([...found.keys.keys()])}))`;
-      const rows = published.session.number(`SELECT count(*) FROM ${storeTable(state.stream)} WHERE ${own}`);
+      const isOfPerson = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts([...found.keys.keys()])}))`;
+      const rows = published.session.number(`SELECT count(*) FROM ${storeTable(state.stream)} WHERE ${isOfPerson}`);
       counts.set(state.stream, await rows.catch(() => 0));
     }
   } finally {

@@ -50,13 +50,13 @@ function discreetName(partition: Partition, index: number): string {
 
 /** Checkpoints of a stream that a run may resume, the newest run first. */
 async function checkpoints(layout: JobLayout, stream: string) {
-  const found = [];
+  const states = [];
   for (const runId of (await runFolders(layout)).reverse()) {
     if ((await readHeld(layout, runId, stream)) !== undefined) continue;
     const journal = await Journal.read(layout.streamRun(runId, stream)).catch(() => undefined);
-    if (journal !== undefined && journal.failed === undefined) found.push({ runId, journal });
+    if (journal !== undefined && journal.failed === undefined) states.push({ runId, journal });
   }
-  return found;
+  return states;
 }
 
 /** The parts of a stream that an unfinished run has begun to read. */
@@ -82,8 +82,8 @@ async function restartPartition(layout: JobLayout, stream: string, name: string)
   for (const { runId, journal } of await checkpoints(layout, stream)) {
     const { partitions } = journal.start;
     const partition = partitions.find((kept, index) => {
-      const each = partitionNamed(kept);
-      return [shownName(each), discreetName(each, index)].includes(name);
+      const partition = partitionNamed(kept);
+      return [shownName(partition), discreetName(partition, index)].includes(name);
     });
     const cursor = partition === undefined ? undefined : journal.cursors.get(partition);
     if (partition === undefined || cursor === undefined) continue;
@@ -131,8 +131,8 @@ export async function resetPartition(
   const wasRead = left !== undefined && JSON.stringify(left) !== JSON.stringify(covered);
   const restarted = await restartPartition(layout, stream, partition);
   if (restarted.length > 0 || wasRead) return { checkpoints: restarted, covered: wasRead ? left : undefined };
-  const known = (await partitionStates(layout, stream, { showValues: false })).map(({ name }) => name);
-  const near = nearest(partition, known).join(', ') || formatNames(known, 10);
+  const knownNames = (await partitionStates(layout, stream, { showValues: false })).map(({ name }) => name);
+  const near = nearest(partition, knownNames).join(', ') || formatNames(knownNames, 10);
   throw new CdsyncError(`no partition "${partition}" of stream "${stream}" was read`, {
     code: 'partition_not_found',
     hint: near === '' ? 'see the partitions: cdsync state show' : `partitions: ${near}`,

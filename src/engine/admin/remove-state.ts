@@ -45,23 +45,31 @@ function assertNotConfigured(what: 'stream' | 'destination', job: string, name: 
   });
 }
 
-function unknown(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
+function unknown(
+  what: 'stream' | 'destination',
+  job: string,
+  name: string,
+  knownNames: readonly string[],
+): CdsyncError {
   return new CdsyncError(`job "${job}" has nothing of a ${what} "${name}" that left the configuration`, {
     code: `${what}_not_found`,
-    hint: known.length === 0 ? 'nothing left the configuration' : nameHint('its streams and destinations', name, known),
+    hint:
+      knownNames.length === 0
+        ? 'nothing left the configuration'
+        : nameHint('its streams and destinations', name, knownNames),
   });
 }
 
 /** The places with delivered rows: of one stream, or by one destination. */
 async function placesOf(layout: JobLayout, choice: Choice): Promise<AbandonedPlace[]> {
-  const found: AbandonedPlace[] = [];
+  const places: AbandonedPlace[] = [];
   for (const destination of await namesIn(layout.deliveries)) {
     const { streams } = await readDeliveryState(layout, destination);
     for (const [stream, { table }] of Object.entries(streams))
       if ('stream' in choice ? stream === choice.stream : destination === choice.destination)
-        found.push({ destination, stream, table });
+        places.push({ destination, stream, table });
   }
-  return found;
+  return places;
 }
 
 /** Removes the folder's files about deliveries. */

@@ -46,15 +46,15 @@ async function chooseHeld(
   const ofRun = all.filter((held) => held.run_id === runId);
   const chosen = ofRun.filter(({ stream }) => streams === undefined || streams.includes(stream));
   if (chosen.length > 0 && (streams === undefined || chosen.length === streams.length)) return chosen;
-  const known = [...new Set(all.map(({ run_id }) => run_id))];
-  const near = nearest(runId, known, 1);
+  const knownNames = [...new Set(all.map(({ run_id }) => run_id))];
+  const near = nearest(runId, knownNames, 1);
   throw new CdsyncError(
     ofRun.length === 0
       ? `run ${runId} has no held stream in job "${job.name}"`
       : `run ${runId} holds other streams: ${ofRun.map(({ stream }) => stream).join(', ')}`,
     {
       code: 'not_held',
-      hint: known.length === 0 ? 'no stream is held' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
+      hint: knownNames.length === 0 ? 'no stream is held' : `held: ${(near.length > 0 ? near : knownNames).join(', ')}`,
     },
   );
 }
@@ -122,8 +122,8 @@ function outdated({ stream, run_id: runId }: HeldStream, why: string): CdsyncErr
   });
 }
 
-function assertNotMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {
-  if (now?.run_id === held.previous?.run_id && now?.sequence === held.previous?.sequence) return;
+function assertNotMoved(held: HeldStream, current: { run_id: string; sequence: number } | undefined): void {
+  if (current?.run_id === held.previous?.run_id && current?.sequence === held.previous?.sequence) return;
   throw outdated(held, 'has a newer snapshot');
 }
 
@@ -268,9 +268,10 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
     resumed: run.resumed,
     status: mergedStatus(approval, run),
     streams: run.streams.map((stream) => {
-      const now = approved.get(stream.name);
-      if (now === undefined) return stream;
-      const { status, rows, inserted, updated, deleted, unchanged, duplicates, schema_changes, findings, error } = now;
+      const report = approved.get(stream.name);
+      if (report === undefined) return stream;
+      const { status, rows, inserted, updated, deleted, unchanged, duplicates, schema_changes, findings, error } =
+        report;
       const commit = {
         status,
         rows,
@@ -286,7 +287,7 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
       return { ...stream, ...commit };
     }),
     destinations: [
-      ...run.destinations.filter((before) => !approval.destinations.some((now) => isSamePlace(now, before))),
+      ...run.destinations.filter((before) => !approval.destinations.some((approved) => isSamePlace(approved, before))),
       ...approval.destinations,
     ],
     seconds: run.seconds,
@@ -304,8 +305,8 @@ async function commitHeld(
   try {
     const compared: ComparedStream[] = [];
     await store.session.until(signal, async () => {
-      for (const each of held) {
-        compared.push(await compareHeld(context, each, { before, store, run }));
+      for (const heldStream of held) {
+        compared.push(await compareHeld(context, heldStream, { before, store, run }));
       }
     });
     const streams = compared.map(({ commit }) => commit);

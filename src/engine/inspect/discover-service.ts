@@ -46,13 +46,13 @@ async function discoverIndex(
   { id, name, description }: Index,
   { sample, totals, filters }: DiscoverOptions,
 ): Promise<DiscoveredIndex> {
-  const known = { id, name: name ?? null, description: description ?? null };
+  const entry = { id, name: name ?? null, description: description ?? null };
   try {
     const { profiles: sampled, attributes } = await sampleIndex(explorer, id, { size: sample, filters });
     const profiles = totals ? await countProfiles(explorer, id) : null;
-    return { ...known, profiles, sampled, attributes, error: null };
+    return { ...entry, profiles, sampled, attributes, error: null };
   } catch (thrown) {
-    return { ...known, profiles: null, sampled: 0, attributes: [], error: unread(thrown) };
+    return { ...entry, profiles: null, sampled: 0, attributes: [], error: unread(thrown) };
   }
 }
 
@@ -61,9 +61,9 @@ export function errorsOf({ indexes, indexes_error, segments_error }: Omit<Discov
   return [indexes_error, ...indexes.map(({ error }) => error), segments_error].filter((error) => error !== null);
 }
 
-function statusOf(found: Omit<Discovery, 'status'>): Discovery['status'] {
-  const nothing = found.indexes_error !== null && found.segments_error !== null;
-  return nothing || errorsOf(found).some(({ withheld }) => !withheld) ? 'failed' : 'ok';
+function statusOf(discovery: Omit<Discovery, 'status'>): Discovery['status'] {
+  const nothing = discovery.indexes_error !== null && discovery.segments_error !== null;
+  return nothing || errorsOf(discovery).some(({ withheld }) => !withheld) ? 'failed' : 'ok';
 }
 
 /**
@@ -76,7 +76,7 @@ export async function discoverService(explorer: ServiceBrowser, options: Discove
   // One after the other: discovery must not take the budget from the runs.
   for (const index of listed.items) indexes.push(await discoverIndex(explorer, index, options));
   const segments = await listSegments(explorer);
-  const found = {
+  const discovered = {
     base_url: explorer.service.baseUrl,
     tenant_id: explorer.service.tenantId,
     indexes,
@@ -84,5 +84,5 @@ export async function discoverService(explorer: ServiceBrowser, options: Discove
     segments: segments.items.map(({ id, name = null, status = null }) => ({ id, name, status })),
     segments_error: segments.error,
   };
-  return { status: statusOf(found), ...found };
+  return { status: statusOf(discovered), ...discovered };
 }

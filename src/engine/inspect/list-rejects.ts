@@ -37,14 +37,14 @@ export async function listRejects(
     only.destinations,
   );
   known('stream', [...new Set(destinations.flatMap(({ streams }) => streams))], only.streams);
-  const found: ListedReject[] = [];
+  const rejects: ListedReject[] = [];
   for (const { name: destination, streams } of destinations) {
     if (only.destinations?.includes(destination) === false) continue;
     for (const stream of streams) {
       if (only.streams?.includes(stream) === false) continue;
       for (const { key, column, reason, run_id } of await listedRejects(rejectsPath(layout, destination, stream)))
-        found.push({ destination, stream, key, column, reason, run_id });
+        rejects.push({ destination, stream, key, column, reason, run_id });
     }
   }
-  return found;
+  return rejects;
 }

@@ -86,17 +86,17 @@ async function isFilterable(
 ): Promise<boolean> {
   const filter = new Map([[field, value]]);
   const operation = source.page({ token: null, limit: probeLimit, filter, withTotal: false });
-  const found = newSample(source);
+  const sample = newSample(source);
   try {
     const page = await client.send(operation, (body) => cutOrRetry(body, cutPageExactly), { signal, meter });
-    found.take(page.body, page.start, page.end);
+    sample.take(page.body, page.start, page.end);
   } catch (error) {
     if (error instanceof ServiceError && error.status === 400) return false;
     throw error;
   }
-  const column = found.columns.get('attribute', field);
-  const matching = column === undefined ? 0 : found.holders(column, value);
-  return matching === found.records && (found.records > 0 || !seen);
+  const column = sample.columns.get('attribute', field);
+  const matching = column === undefined ? 0 : sample.holders(column, value);
+  return matching === sample.records && (sample.records > 0 || !seen);
 }
 
 /** Reads some profiles of an index. If `filters` is set, also asks which of their attributes can be filtered. */

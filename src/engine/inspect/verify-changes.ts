@@ -129,15 +129,15 @@ export async function verifyChangeFiles(
     let rows = 0;
     let isWhole = true;
     for (const path of paths) {
-      const found = await problemOf(path, state, last.get(path));
-      if (typeof found === 'string') {
+      const problem = await problemOf(path, state, last.get(path));
+      if (typeof problem === 'string') {
         isWhole = false;
         // A full run writes the files in the feed again.
-        if (found === missingFile) add(found, { stream, path });
-        else report(found, path);
-      } else rows += found.rows;
+        if (problem === missingFile) add(problem, { stream, path });
+        else report(problem, path);
+      } else rows += problem.rows;
     }
-    const run = runs.find((each) => each.runId === runId);
+    const run = runs.find((candidate) => candidate.runId === runId);
     if (isWhole && run !== undefined && !run.isErased && rows !== run.rows)
       report(
         `its files have ${formatCounted(rows, 'row')}, the run counted ${formatCount(run.rows)}`,

@@ -123,7 +123,7 @@ async function summarizeTable(
 const missingFile = 'the file is missing';
 
 async function verifyFile(
-  found: Mismatches,
+  mismatches: Mismatches,
   path: string,
   wanted: Manifest['files'][number],
   state: StreamState,
@@ -131,27 +131,27 @@ async function verifyFile(
   const at = { stream: state.stream, path };
   const size = (await stat(path).catch(() => undefined))?.size;
   if (size === undefined) {
-    found.add(missingFile, at);
+    mismatches.add(missingFile, at);
     return undefined;
   }
-  if (size !== wanted.bytes) found.add(`${size} bytes; the manifest has ${wanted.bytes}`, at);
-  if ((await sha256OfFile(path)) !== wanted.sha256) found.add('its checksum is not that of the manifest', at);
+  if (size !== wanted.bytes) mismatches.add(`${size} bytes; the manifest has ${wanted.bytes}`, at);
+  if ((await sha256OfFile(path)) !== wanted.sha256) mismatches.add('its checksum is not that of the manifest', at);
   try {
     const read = await readWholeParquet(path, state.key);
     if (read.rows !== wanted.rows)
-      found.add(`${formatCounted(read.rows, 'row')}; the manifest has ${formatCount(wanted.rows)}`, at);
+      mismatches.add(`${formatCounted(read.rows, 'row')}; the manifest has ${formatCount(wanted.rows)}`, at);
     const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
     if (read.columns.join('\0') !== names.map(nameInReader).join('\0'))
-      found.add('its columns are not those of the manifest', at);
+      mismatches.add('its columns are not those of the manifest', at);
     return read;
   } catch {
-    found.add('it cannot be read as Parquet', at);
+    mismatches.add('it cannot be read as Parquet', at);
     return undefined;
   }
 }
 
 async function verifyParquet(
-  found: Mismatches,
+  mismatches: Mismatches,
   layout: JobLayout,
   state: StreamState,
   summary: TableSummary,
@@ -162,16 +162,16 @@ async function verifyParquet(
   try {
     manifest = await readManifest(layout.manifest(stream));
   } catch (error) {
-    found.add(asCdsyncError(error).message, at);
+    mismatches.add(asCdsyncError(error).message, at);
   }
-  if (manifest === undefined) return found.add('no readable manifest', at);
-  if (!isDeepStrictEqual(manifest, manifestOf(state))) found.add('it differs from the store', at);
+  if (manifest === undefined) return mismatches.add('no readable manifest', at);
+  if (!isDeepStrictEqual(manifest, manifestOf(state))) mismatches.add('it differs from the store', at);
   let [rows, keySum] = [0, 0];
   const values = new Map<string, number>();
   const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
   let isWhole = true;
   for (const file of manifest.files) {
-    const read = await verifyFile(found, join(layout.stream(stream), file.path), file, state);
+    const read = await verifyFile(mismatches, join(layout.stream(stream), file.path), file, state);
     if (read === undefined) isWhole = false;
     rows += read?.rows ?? 0;
     keySum = addKeys(keySum, read?.keySum ?? 0);
@@ -179,11 +179,11 @@ async function verifyParquet(
   }
   if (!isWhole) return undefined;
   if (rows !== summary.rows)
-    found.add(`its files have ${formatCounted(rows, 'row')}, the store has ${formatCount(summary.rows)}`, at);
-  else if (keySum !== summary.keySum) found.add('its files have other keys than the store', at);
+    mismatches.add(`its files have ${formatCounted(rows, 'row')}, the store has ${formatCount(summary.rows)}`, at);
+  else if (keySum !== summary.keySum) mismatches.add('its files have other keys than the store', at);
   for (const [name, count] of summary.values) {
     if (values.get(name) === count) continue;
-    found.add(`column "${name}" has ${values.get(name) ?? 0} values in its files, ${count} in the store`, at);
+    mismatches.add(`column "${name}" has ${values.get(name) ?? 0} values in its files, ${count} in the store`, at);
   }
   return undefined;
 }
@@ -210,39 +210,44 @@ export function remedyOf(
   return unexpected === mismatches.length ? 'move' : 'move and full';
 }
 
-async function verifyCurrent(found: Mismatches, layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
+async function verifyCurrent(
+  mismatches: Mismatches,
+  layout: JobLayout,
+  { stream, snapshot }: StreamState,
+): Promise<void> {
   const path = layout.current(stream);
   const target = await readlink(path).catch(() => undefined);
   const folder = snapshotFolder(snapshot);
   // A bucket has no links.
   if (folder === undefined || target === folder || (target === undefined && layout.remoteFiles !== undefined)) return;
-  found.add(target === undefined ? 'the link is missing' : 'it does not point to the last snapshot', {
+  mismatches.add(target === undefined ? 'the link is missing' : 'it does not point to the last snapshot', {
     stream,
     path,
   });
 }
 
 /** Compares the feed with the store. @returns the feed; undefined if it is missing or damaged */
-async function verifyFeed(found: Mismatches, layout: JobLayout, state: StreamState): Promise<Feed | undefined> {
+async function verifyFeed(mismatches: Mismatches, layout: JobLayout, state: StreamState): Promise<Feed | undefined> {
   const { stream } = state;
   const at = { stream, path: layout.feed(stream) };
   const feed = await readFeed(layout, stream).catch(() => null);
   if (feed === null) {
-    found.add('it is damaged or was edited', at);
+    mismatches.add('it is damaged or was edited', at);
     return undefined;
   }
-  if (feed === undefined) found.add(missingFile, at);
+  if (feed === undefined) mismatches.add(missingFile, at);
   else if (feed.run_id !== state.run_id || feed.sequence !== state.sequence || feed.rows !== state.rows)
-    found.add('it differs from the store', at);
+    mismatches.add('it differs from the store', at);
   return feed;
 }
 
 /** Finds files in a stream's folder that belong to no manifest and no commit. */
-async function verifyUnexpected(found: Mismatches, layout: JobLayout, state: StreamState): Promise<void> {
-  const known = new Set(state.snapshot.map(({ path }) => path));
+async function verifyUnexpected(mismatches: Mismatches, layout: JobLayout, state: StreamState): Promise<void> {
+  const paths = new Set(state.snapshot.map(({ path }) => path));
   const folder = layout.stream(state.stream);
   const entries = await entriesBelow(folder).catch((error) => {
-    if (error.code !== 'ENOENT') found.add(`it cannot be read (${error.code})`, { stream: state.stream, path: folder });
+    if (error.code !== 'ENOENT')
+      mismatches.add(`it cannot be read (${error.code})`, { stream: state.stream, path: folder });
     return [];
   });
   const current = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
@@ -253,26 +258,26 @@ async function verifyUnexpected(found: Mismatches, layout: JobLayout, state: Str
     const [kind, run = '', name = ''] = path.split('/');
     const isOurs =
       path === 'manifest.json' ||
-      known.has(path) ||
+      paths.has(path) ||
       (runIdPattern.test(run) &&
         snapshotFilePattern.test(name) &&
         (kind === 'changes' || (kind === 'snapshot' && !current.has(run))));
-    if (!isOurs) found.add(unexpectedFile, { stream: state.stream, path: join(folder, path) });
+    if (!isOurs) mismatches.add(unexpectedFile, { stream: state.stream, path: join(folder, path) });
   }
 }
 
 async function verifyPublished(
-  found: Mismatches,
+  mismatches: Mismatches,
   { layout, database }: { layout: JobLayout; database: Database },
   states: readonly StreamState[],
   stored: ReadonlyMap<string, TableSummary>,
 ): Promise<void> {
   for (const path of await publishedLogs(layout)) {
     if ((await statOrUndefined(path)) !== undefined)
-      found.add('another program has opened the file beside it for writing', { path });
+      mismatches.add('another program has opened the file beside it for writing', { path });
   }
   if ((await stat(layout.link).catch(() => undefined)) === undefined)
-    return found.add('the link points to no file; the next run writes it again', {
+    return mismatches.add('the link points to no file; the next run writes it again', {
       path: layout.link,
     });
   const session = await database.connect();
@@ -280,7 +285,7 @@ async function verifyPublished(
     await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);
     await assertOwnTables({ session, path: layout.link, database: 'published' });
     const damaged = await damagedTables(session, 'published');
-    for (const table of damaged) found.add(`a block of ${table} is damaged`, { path: layout.link });
+    for (const table of damaged) mismatches.add(`a block of ${table} is damaged`, { path: layout.link });
     for (const state of damaged.length > 0 ? [] : states) {
       const table = `published.${quoteIdentifier(state.stream)}`;
       const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
@@ -289,8 +294,8 @@ async function verifyPublished(
       const isSame =
         before?.rows === summary.rows && before.hashes === summary.hashes && before.keySum === summary.keySum;
       if (!isSame)
-        found.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
-      const add: AddProblem = (problem, at) => found.add(problem, at);
+        mismatches.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
+      const add: AddProblem = (problem, at) => mismatches.add(problem, at);
       await verifyChangeRows(add, { session, state, database: 'published', path: layout.link });
     }
     await session.run('DETACH published');
@@ -298,7 +303,7 @@ async function verifyPublished(
     const { code, message } = asCdsyncError(error);
     const problem =
       code === 'storage_altered' ? `${message} [${code}]` : `the published file cannot be read whole [${code}]`;
-    found.add(problem, { path: layout.link });
+    mismatches.add(problem, { path: layout.link });
   } finally {
     session.close();
   }
@@ -323,37 +328,43 @@ export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<
 }
 
 async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLayout): Promise<Verification> {
-  const found = new Mismatches(layout);
+  const mismatches = new Mismatches(layout);
   const store = await SnapshotStore.open(engine.database, layout);
   const stored = new Map<string, TableSummary>();
   const changes = new Map<string, readonly RunChanges[]>();
-  const add: AddProblem = (problem, at) => found.add(problem, at);
+  const add: AddProblem = (problem, at) => mismatches.add(problem, at);
   const badFormat = await formatProblem(layout);
-  if (badFormat !== undefined) found.add(badFormat, { path: layout.format });
+  if (badFormat !== undefined) mismatches.add(badFormat, { path: layout.format });
   let states: StreamState[];
   let sequence: number;
   try {
     const damaged = await damagedTables(store.session, storeName);
-    for (const table of damaged) found.add(`a block of ${table} is damaged`, { path: layout.store });
+    for (const table of damaged) mismatches.add(`a block of ${table} is damaged`, { path: layout.store });
     if (damaged.length > 0) {
       // Nothing can be compared with a store that is not whole.
       const { sequence } = await store.state().catch(() => ({ sequence: 0 }));
-      return { status: 'failed', job: job.name, sequence, streams: [], mismatches: found.list };
+      return { status: 'failed', job: job.name, sequence, streams: [], mismatches: mismatches.list };
     }
     const state = await store.state();
     states = [...state.streams.values()];
     sequence = state.sequence;
-    for (const each of states) {
-      const { stream } = each;
-      const summary = await summarizeTable(store.session, each, { table: storeTable(stream), keys: keysTable(stream) });
+    for (const state of states) {
+      const { stream } = state;
+      const summary = await summarizeTable(store.session, state, {
+        table: storeTable(stream),
+        keys: keysTable(stream),
+      });
       stored.set(stream, summary);
       const at = { stream, path: layout.store };
-      const rowsOf = { session: store.session, state: each, database: storeName, path: layout.store };
+      const rowsOf = { session: store.session, state, database: storeName, path: layout.store };
       changes.set(stream, await verifyChangeRows(add, rowsOf));
-      if (summary.rows !== each.rows)
-        found.add(`${formatCounted(summary.rows, 'row')} in the store; its own count is ${formatCount(each.rows)}`, at);
+      if (summary.rows !== state.rows)
+        mismatches.add(
+          `${formatCounted(summary.rows, 'row')} in the store; its own count is ${formatCount(state.rows)}`,
+          at,
+        );
       if (summary.keptHashes !== undefined && summary.trackedHashes !== summary.keptHashes)
-        found.add('the rows in the store do not match their stored hashes', at);
+        mismatches.add('the rows in the store do not match their stored hashes', at);
     }
   } finally {
     await store.close();
@@ -361,17 +372,17 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
   for (const state of states) {
     const summary = stored.get(state.stream);
     if (state.snapshot.length === 0 || summary === undefined) continue;
-    await verifyParquet(found, layout, state, summary);
-    const feed = await verifyFeed(found, layout, state);
+    await verifyParquet(mismatches, layout, state, summary);
+    const feed = await verifyFeed(mismatches, layout, state);
     await verifyChangeFiles(add, { layout, state, runs: changes.get(state.stream) ?? [], feed });
-    await verifyCurrent(found, layout, state);
-    await verifyUnexpected(found, layout, state);
+    await verifyCurrent(mismatches, layout, state);
+    await verifyUnexpected(mismatches, layout, state);
   }
   if (job.publish.duckdb && sequence > 0) {
-    await verifyPublished(found, { layout, database: engine.database }, states, stored);
+    await verifyPublished(mismatches, { layout, database: engine.database }, states, stored);
   }
   return {
-    status: found.list.length === 0 ? 'ok' : 'failed',
+    status: mismatches.list.length === 0 ? 'ok' : 'failed',
     job: job.name,
     sequence,
     streams: states.map(({ stream, rows, snapshot }) => ({
@@ -380,6 +391,6 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
       files: snapshot.length,
       bytes: snapshot.reduce((sum, { bytes }) => sum + bytes, 0),
     })),
-    mismatches: found.list,
+    mismatches: mismatches.list,
   };
 }

@@ -153,11 +153,11 @@ async function checkOne(
 function textsOf(
   strings: StreamConfig['strings'],
   before: readonly StoredColumn[],
-  now: readonly StoredColumn[],
+  currentColumns: readonly StoredColumn[],
 ): string[] {
-  const known = ColumnSet.restore(before);
-  return ColumnSet.restore(now).list.flatMap((column) => {
-    const was = known.get(column.place, column.field);
+  const previousColumns = ColumnSet.restore(before);
+  return ColumnSet.restore(currentColumns).list.flatMap((column) => {
+    const was = previousColumns.get(column.place, column.field);
     const path = columnPath(column);
     if (was === undefined || (was.form === undefined && column.form === undefined)) return [];
     if (strings === 'keep') {

@@ -98,9 +98,9 @@ async function configuredToken({ auth }: ServiceOptions): Promise<string | undef
   return (await readFile(auth.path, 'utf8').catch(() => undefined))?.trim();
 }
 
-function tokenWarnings(expires: Date | undefined, now: number): string[] {
+function tokenWarnings(expires: Date | undefined, nowMs: number): string[] {
   if (expires === undefined) return [];
-  const days = Math.floor((expires.getTime() - now) / dayMs);
+  const days = Math.floor((expires.getTime() - nowMs) / dayMs);
   if (days >= warnDays) return [];
   const when = days < 0 ? 'has ended' : `ends in ${days} ${days === 1 ? 'day' : 'days'}`;
   return [
@@ -142,9 +142,19 @@ async function tryStream(
   // Its requests depend on streams that are not read yet.
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
-  const now = clock.now();
+  const nowMs = clock.now();
   const mayBeEmpty = config.guards.minRows === 0;
-  const source = await open({ client, service, signal, notice, meter, session, mayBeEmpty, now, lastRunAt: undefined });
+  const source = await open({
+    client,
+    service,
+    signal,
+    notice,
+    meter,
+    session,
+    mayBeEmpty,
+    now: nowMs,
+    lastRunAt: undefined,
+  });
   if (source.kind === 'keyed') {
     const [first] = source.requests;
     const operation = first?.operation({ token: null, limit: 1 });
@@ -162,7 +172,7 @@ async function tryStream(
   const withTotal = config.reads.checkTotal || config.reads.partitionBy !== undefined;
   const request = { token: null, limit: 1, filter, withTotal };
   // The service may refuse a window in the future, and this machine's clock may be ahead.
-  const to = now - (client.aheadMs ?? 0) - 60_000;
+  const to = nowMs - (client.aheadMs ?? 0) - 60_000;
   const window = { from: new Date(to - 86_400_000).toISOString(), to: new Date(to).toISOString() };
   if (source.kind === 'windowed') {
     await client.send(source.page({ ...request, window, withTotal: false }), readTotal, { signal, meter });
@@ -217,7 +227,7 @@ export async function checkJob(
   let names: string[] = [];
   const warnings: string[] = [];
   const failed: SampleFailed = (name, error) => {
-    const stream = streams.find((each) => each.name === name);
+    const stream = streams.find((candidate) => candidate.name === name);
     if (stream !== undefined) stream.error ??= errorWithAuth(error);
   };
   const session = await engine.database.connect();

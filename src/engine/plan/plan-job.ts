@@ -67,7 +67,7 @@ async function planDisk(
   planned: readonly Planned[],
 ): Promise<JobPlan['disk']> {
   const { layout, job } = context;
-  const sizes = planned.map((each) => sizeOf(each, before?.streams.get(each.shown.name)));
+  const sizes = planned.map((stream) => sizeOf(stream, before?.streams.get(stream.shown.name)));
   const rows = [...(before?.streams.values() ?? [])].reduce((sum, stream) => sum + stream.rows, 0);
   const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
   const need = diskNeed(sizes, store);

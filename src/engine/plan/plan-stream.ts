@@ -90,7 +90,7 @@ async function countPartitions(
     const filter = new Map([...counting.config.reads.filter, [attribute, value]]);
     return count(counting, source.page({ token: null, limit: 1, filter, withTotal: true }));
   });
-  return (await Promise.all(counts)).map((found) => found ?? total / values.length);
+  return (await Promise.all(counts)).map((count) => count ?? total / values.length);
 }
 
 /** The chains of a list that is read by the configured partitions. */
@@ -150,13 +150,13 @@ async function countWindows(counting: Counting, source: WindowedSource, unfinish
     const window = { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
     return count(counting, source.page({ window, token: null, limit: 1, filter: noFilter, withTotal: true }));
   });
-  const found = await Promise.all(counts);
-  const total = found.includes(null) ? null : found.reduce<number>((sum, each) => sum + (each ?? 0), 0);
-  const each = total === null ? 1 : pagesOf(total / Math.max(1, windows.length), pageSize);
+  const totals = await Promise.all(counts);
+  const total = totals.includes(null) ? null : totals.reduce<number>((sum, count) => sum + (count ?? 0), 0);
+  const pages = total === null ? 1 : pagesOf(total / Math.max(1, windows.length), pageSize);
   const records = total === null ? null : total + unfinished;
   // One more request for the details of each record.
   const others = source.details === undefined ? 0 : (total ?? 0);
-  return { total, records, chains: [...windows.map(() => each), ...single], others };
+  return { total, records, chains: [...windows.map(() => pages), ...single], others };
 }
 
 function countReading(counting: Counting, source: Source, unfinished: number): Promise<Counted> | Counted {
@@ -192,13 +192,13 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
   const { config, session, before, running } = task;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const previous = before?.streams.get(config.name);
-  const found = await openStream(context, { config, meter, previous, session });
-  const { source } = found;
+  const openedStream = await openStream(context, { config, meter, previous, session });
+  const { source } = openedStream;
   const { filter, group } = config.reads;
   if (source === undefined || group === null) return undefined;
   const others = meter.requests;
-  const isLeft = found.unfinished !== undefined && found.unfinished.run.runId !== running;
-  const opened = isLeft ? found : { ...found, unfinished: undefined };
+  const isLeft = openedStream.unfinished !== undefined && openedStream.unfinished.run.runId !== running;
+  const opened = isLeft ? openedStream : { ...openedStream, unfinished: undefined };
   const values = before?.values.get(config.name) ?? [];
   const asked = config.reads.pageSize ?? context.config.service.pageSize;
   const hashing = before === undefined ? '' : hashVersion(before.duckdbVersion);

@@ -41,7 +41,7 @@ export function lastTime(
   past: readonly Pick<JobReport, 'resumed' | 'streams'>[],
 ): number | undefined {
   const unbroken = past.filter(({ resumed }) => !resumed).flatMap(({ streams }) => streams);
-  const last = unbroken.find((each) => each.name === stream && compares(each, planned));
+  const last = unbroken.find((report) => report.name === stream && compares(report, planned));
   return last === undefined ? undefined : last.seconds * 1000;
 }
 

@@ -198,15 +198,15 @@ function together(pages: readonly PageBytes[], scanner: RecordScanner): Omit<Tak
 
 /** Columns of the sample that are new, or wider than in the snapshot. */
 function changedColumns(before: ColumnSet, { list }: ColumnSet): Pick<StreamSample, 'columnsAdded' | 'columnsWidened'> {
-  const known = (column: Column) => before.get(column.place, column.field);
+  const previousOf = (column: Column) => before.get(column.place, column.field);
   // A column with only nulls so far has no type: its first type is no change.
   const typed = ({ shape, declared }: Column) => shape.kinds !== 0 || declared !== undefined;
   return {
     columnsAdded: list
-      .filter((column) => known(column) === undefined)
+      .filter((column) => previousOf(column) === undefined)
       .map(({ name, type }) => ({ column: name, type })),
     columnsWidened: list.flatMap((column) => {
-      const was = known(column);
+      const was = previousOf(column);
       if (was === undefined || !typed(was) || was.type === column.type) return [];
       return [{ column: column.name, from: was.type, to: column.type }];
     }),

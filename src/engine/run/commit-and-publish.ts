@@ -194,9 +194,9 @@ export async function commitAndPublish(
     await cacheUpdates.keep();
     return committed;
   };
-  const recordBytes = Math.max(...streams.map((each) => each.task.recordBytes));
+  const recordBytes = Math.max(...streams.map((commit) => commit.task.recordBytes));
   const columns = streams.map(columnsWritten);
-  const all = columns.reduce((sum, each) => sum + each, 0);
+  const all = columns.reduce((sum, count) => sum + count, 0);
   const writtenColumns = Math.min(all, Math.max(columnsAtOnce, ...columns));
   const phase = isFirst ? 'first commit' : 'commit';
   await database.freeReadBlocks();

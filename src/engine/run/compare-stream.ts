@@ -71,19 +71,19 @@ export class ReadingInvalidated extends Error {
 
 /**
  * Empty texts become NULL where a column has a type. If it later becomes text, only another reading returns them.
- * @param now the columns with the types that they keep
+ * @param current the columns with the types that they keep
  * @throws {ReadingInvalidated}
  */
 function assertNoLostTexts(
   { parts, unchangedRows: cached, columns }: ReadResult,
-  now: readonly StoredColumn[],
+  current: readonly StoredColumn[],
   previous: StreamState | undefined,
 ): void {
   const before = previous === undefined || cached.known === null ? [] : [previous.columns];
-  const lost = [...before, ...parts.map((part) => part.columns)].flatMap((from) => lostEmptyTexts(from, now));
+  const lost = [...before, ...parts.map((part) => part.columns)].flatMap((from) => lostEmptyTexts(from, current));
   if (lost.length === 0) return;
   const names = new Set(lost.map(({ name }) => name));
-  throw new ReadingInvalidated(columns.map((each) => (names.has(each.name) ? { ...each, text: plainText } : each)));
+  throw new ReadingInvalidated(columns.map((one) => (names.has(one.name) ? { ...one, text: plainText } : one)));
 }
 
 interface Compared {

@@ -27,8 +27,13 @@ export interface DeliverJobOptions {
   readonly progress: DeliveryProgress[];
 }
 
-function unknownName(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
-  const hint = known.length === 0 ? 'add one under `destinations:`' : nameHint(`its ${what}s`, name, known);
+function unknownName(
+  what: 'stream' | 'destination',
+  job: string,
+  name: string,
+  knownNames: readonly string[],
+): CdsyncError {
+  const hint = knownNames.length === 0 ? 'add one under `destinations:`' : nameHint(`its ${what}s`, name, knownNames);
   return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
     code: `${what}_not_found`,
     hint,
@@ -46,9 +51,9 @@ export function requireDestinations({ name, destinations }: JobConfig): void {
 
 /** The destinations that the options choose. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
 function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationConfig[] {
-  const known = job.destinations.map(({ name }) => name);
+  const knownNames = job.destinations.map(({ name }) => name);
   for (const name of destinations ?? [])
-    if (!known.includes(name)) throw unknownName('destination', job.name, name, known);
+    if (!knownNames.includes(name)) throw unknownName('destination', job.name, name, knownNames);
   const names = job.streams.map(({ name }) => name);
   for (const name of streams ?? []) if (!names.includes(name)) throw unknownName('stream', job.name, name, names);
   return job.destinations.filter(({ name }) => destinations === undefined || destinations.includes(name));

@@ -51,29 +51,36 @@ interface Violations {
 
 /** The type that a column must keep: that of the last snapshot. Before the first one, the type that a rule asks for. */
 function keptType(column: Column, before: ColumnSet | undefined): Column | undefined {
-  const known = before?.get(column.place, column.field);
-  if (known !== undefined) return known.shape.kinds === 0 && known.declared === undefined ? undefined : known;
+  const knownColumn = before?.get(column.place, column.field);
+  if (knownColumn !== undefined)
+    return knownColumn.shape.kinds === 0 && knownColumn.declared === undefined ? undefined : knownColumn;
   const cast = column.rule?.cast;
   return cast === undefined ? undefined : { ...column, declared: cast, type: cast, fileType: cast };
 }
 
 /** Whether a column has values that its earlier type does not hold. Another choice of `strings` alone changes no value. */
-function hasWidened(kept: Column, now: Column): boolean {
+function hasWidened(kept: Column, current: Column): boolean {
   const isText = (column: Column) => column.form !== undefined || column.type === 'VARCHAR';
-  if (!isText(kept) || !isText(now)) return kept.type !== now.type;
-  return kept.form !== undefined && now.text !== undefined && now.form?.type !== kept.type;
+  if (!isText(kept) || !isText(current)) return kept.type !== current.type;
+  return kept.form !== undefined && current.text !== undefined && current.form?.type !== kept.type;
 }
 
 /** How the columns of a reading differ from those of the last snapshot. */
-export function violations(now: readonly StoredColumn[], before: readonly StoredColumn[] | undefined): Violations {
-  const known = before === undefined ? undefined : ColumnSet.restore(before);
-  const { list } = ColumnSet.restore(now);
+export function violations(
+  currentColumns: readonly StoredColumn[],
+  before: readonly StoredColumn[] | undefined,
+): Violations {
+  const previousColumns = before === undefined ? undefined : ColumnSet.restore(before);
+  const { list } = ColumnSet.restore(currentColumns);
   const widened = list.flatMap((column): Widened[] => {
-    const kept = isMasked(column.rule) ? undefined : keptType(column, known);
+    const kept = isMasked(column.rule) ? undefined : keptType(column, previousColumns);
     const isOther = kept !== undefined && !isMasked(kept.rule) && hasWidened(kept, column);
     return isOther && kept.rule?.cast === column.rule?.cast ? [{ from: kept, to: column }] : [];
   });
-  const added = known === undefined ? [] : list.filter(({ place, field }) => known.get(place, field) === undefined);
+  const added =
+    previousColumns === undefined
+      ? []
+      : list.filter(({ place, field }) => previousColumns.get(place, field) === undefined);
   return { added, widened };
 }
 
@@ -90,9 +97,9 @@ function assertNotFrozen({ contract, stream }: ContractTask, { added, widened }:
     added: contract.columns === 'freeze' ? added : [],
     widened: contract.types === 'freeze' ? widened : [],
   };
-  const found = describeViolations(frozen);
-  if (found.length === 0) return;
-  throw new CdsyncError(`its contract is broken: ${found.join('; ')}`, {
+  const texts = describeViolations(frozen);
+  if (texts.length === 0) return;
+  throw new CdsyncError(`its contract is broken: ${texts.join('; ')}`, {
     code: 'contract_violated',
     stream,
     hint: 'the last snapshot stays; allow it with `contract: { columns: evolve, types: evolve }`, or have it corrected at the source',
@@ -134,10 +141,10 @@ interface Fault {
   readonly kept: string | undefined;
 }
 
-function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, found: Violations): Fault[] {
+function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, violations: Violations): Fault[] {
   const own = ColumnSet.restore(columns);
-  const misfitting = types === 'evolve' ? [] : found.widened;
-  const added = ofColumns === 'discard_row' ? found.added : [];
+  const misfitting = types === 'evolve' ? [] : violations.widened;
+  const added = ofColumns === 'discard_row' ? violations.added : [];
   return [
     ...misfitting.flatMap(({ from: wanted }): Fault[] => {
       const column = own.get(wanted.place, wanted.field);
@@ -161,10 +168,10 @@ function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, fo
 }
 
 /** The columns that the contract allows, with the types that it keeps. */
-function remaining({ read, contract }: ContractTask, found: Violations): StoredColumn[] {
-  const added = new Set(contract.columns === 'discard_row' ? found.added.map(columnPath) : []);
+function remaining({ read, contract }: ContractTask, violations: Violations): StoredColumn[] {
+  const added = new Set(contract.columns === 'discard_row' ? violations.added.map(columnPath) : []);
   const kept = new Map(
-    contract.types === 'evolve' ? [] : found.widened.map(({ from, to }) => [columnPath(to), from] as const),
+    contract.types === 'evolve' ? [] : violations.widened.map(({ from, to }) => [columnPath(to), from] as const),
   );
   const columns = ColumnSet.restore(read.columns.filter((column) => !added.has(columnPath(column))));
   return columns.store().map((column) => {
@@ -199,11 +206,11 @@ class Enforcement {
   #discarded = 0;
   #discardedValues = 0;
 
-  constructor(session: Session, task: ContractTask, found: Violations) {
+  constructor(session: Session, task: ContractTask, violations: Violations) {
     this.#session = session;
     this.#task = task;
-    this.#found = found;
-    this.#columns = remaining(task, found);
+    this.#found = violations;
+    this.#columns = remaining(task, violations);
     this.#dropped = [...task.read.dropped];
   }
 
@@ -237,10 +244,10 @@ class Enforcement {
         this.#rejects.push({ key: String(row.key), column: column.name, reason, isKept: true });
       }
     }
-    const own = ColumnSet.restore(part.columns);
+    const partColumns = ColumnSet.restore(part.columns);
     const selected = ColumnSet.restore(this.#columns).list.map((column) => {
-      const fault = faults.find((each) => columnPath(each.column) === columnPath(column));
-      return `${fault?.kept ?? widenedColumn(own, column, 'file')} AS ${quoteIdentifier(column.name)}`;
+      const fault = faults.find((candidate) => columnPath(candidate.column) === columnPath(column));
+      return `${fault?.kept ?? widenedColumn(partColumns, column, 'file')} AS ${quoteIdentifier(column.name)}`;
     });
     const leaving = faults.filter(({ takesRow }) => takesRow).map(({ isFaulty }) => `(${isFaulty})`);
     const dropped = this.#dropped.filter(({ part: number }) => number === part.number);

@@ -27,9 +27,9 @@ interface GuardTask {
 /** The most keys that a message names. */
 const shownKeys = 3;
 
-function exceeds(found: number, limit: Limit, whole: number): boolean {
+function exceeds(count: number, limit: Limit, whole: number): boolean {
   if ('off' in limit) return false;
-  return 'count' in limit ? found > limit.count : found > Math.max(limit.atLeast, limit.share * whole);
+  return 'count' in limit ? count > limit.count : count > Math.max(limit.atLeast, limit.share * whole);
 }
 
 /** @param unit of a limit that is a number */
@@ -39,8 +39,8 @@ function shownLimit(limit: Limit, unit: string): string {
 }
 
 /** A share of a whole in percent. It has more digits if it would otherwise look like the limit that it exceeds. */
-function shownShare(found: number, whole: number, limit: Limit): string {
-  const percent = (found / whole) * 100;
+function shownShare(count: number, whole: number, limit: Limit): string {
+  const percent = (count / whole) * 100;
   const short = `${Number(percent.toFixed(1))}%`;
   return short === shownLimit(limit, '') ? `${Number(percent.toPrecision(6))}%` : short;
 }
@@ -97,10 +97,10 @@ async function changeGuards({ config, commit, store, isBaseline, follows }: Guar
 function rejectGuard({ config, counters }: GuardTask): GuardFinding[] {
   const { maxRejected } = config.guards;
   if (!exceeds(counters.rejected, maxRejected, counters.read)) return [];
-  const { rejected: found, read: whole } = counters;
-  const what = `${formatCount(found)} of ${formatCounted(whole, 'record')} could not be kept`;
-  const message = overLimit(what, { found, whole, limit: maxRejected, unit: 'record' });
-  return [{ guard: 'max_rejected', message, of: '', measure: found }];
+  const { rejected, read: whole } = counters;
+  const what = `${formatCount(rejected)} of ${formatCounted(whole, 'record')} could not be kept`;
+  const message = overLimit(what, { found: rejected, whole, limit: maxRejected, unit: 'record' });
+  return [{ guard: 'max_rejected', message, of: '', measure: rejected }];
 }
 
 async function columnGuards({ config, commit, store }: GuardTask): Promise<GuardFinding[]> {
@@ -117,7 +117,7 @@ async function columnGuards({ config, commit, store }: GuardTask): Promise<Guard
     const message = `${column} is empty in ${shownShare(missing, task.rows, limit)} of ${formatCounted(task.rows, 'row')}; the limit is ${shownLimit(limit, 'row')}`;
     findings.push({ guard: 'max_null', message, of: column, measure: missing / task.rows });
   }
-  for (const column of unique.filter((each) => names.has(each))) {
+  for (const column of unique.filter((name) => names.has(name))) {
     const value = quoteIdentifier(column);
     const twice = await store.session.number(`SELECT count(${value}) - count(DISTINCT ${value}) FROM ${view}`);
     if (twice === 0) continue;
@@ -162,9 +162,9 @@ interface Findings {
 /** Checks a commit by the stream's guards. */
 export async function evaluateGuards(task: GuardTask): Promise<Findings> {
   const { guards } = task.config;
-  const found = await allFindings(task);
+  const findings = await allFindings(task);
   const isRemark = (finding: GuardFinding) => guards.action === 'warn' || isAccepted(finding, task.accepted);
-  return { holds: found.filter((each) => !isRemark(each)), remarks: found.filter(isRemark) };
+  return { holds: findings.filter((finding) => !isRemark(finding)), remarks: findings.filter(isRemark) };
 }
 
 async function allFindings(task: GuardTask): Promise<GuardFinding[]> {

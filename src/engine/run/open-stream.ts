@@ -44,10 +44,10 @@ function definitionOf(config: StreamConfig, source: Source | undefined, tenantId
 }
 
 /** @throws {CdsyncError} `definition_changed` if the last snapshot is about other records */
-function assertUnchanged(before: Definition | undefined, now: Definition): void {
+function assertUnchanged(before: Definition | undefined, current: Definition): void {
   if (before === undefined) return;
-  const names = new Set([...Object.keys(before), ...Object.keys(now)]);
-  const changed = [...names].filter((name) => before[name] !== now[name]);
+  const names = new Set([...Object.keys(before), ...Object.keys(current)]);
+  const changed = [...names].filter((name) => before[name] !== current[name]);
   if (changed.length === 0) return;
   throw new CdsyncError(`its ${changed.join(' and ')} changed since the last snapshot, which is about other records`, {
     code: 'definition_changed',

@@ -137,7 +137,7 @@ export class KnownColumns {
     const kept = ColumnSet.restore(stored).list.filter((column) => writtenRule(stream, column)?.drop !== true);
     const list = kept.map((column) => ({ name: column.name, type: column.type }));
     const renamed = Object.values(stream.columns).flatMap(({ rename }) => rename ?? []);
-    const added = renamed.filter((each) => !list.some((column) => column.name === each));
-    return [...list, ...added.map((each) => ({ name: each, type: 'VARCHAR' }))];
+    const added = renamed.filter((name) => !list.some((column) => column.name === name));
+    return [...list, ...added.map((name) => ({ name, type: 'VARCHAR' }))];
   }
 }

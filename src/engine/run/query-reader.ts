@@ -119,12 +119,12 @@ export class QueryReader implements StreamReader {
       return;
     }
     const all = await this.#describe();
-    const found = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
-    const columns = await this.#columns(found);
+    const resultColumns = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
+    const columns = await this.#columns(resultColumns);
     await mkdir(join(folder, 'parts'), { recursive: true, mode: 0o700 });
     const number = 1;
     const { path, keysPath } = partFiles(join(folder, 'parts'), number);
-    const selected = found.map(({ name, type }) => {
+    const selected = resultColumns.map(({ name, type }) => {
       const column = columns.columnFor('envelope', name);
       const value = quoteIdentifier(name);
       const kept = isMasked(column.rule)
@@ -133,14 +133,14 @@ export class QueryReader implements StreamReader {
       return `${kept} AS ${quoteIdentifier(column.name)}`;
     });
     // Only its result shows whether a query returns -0.0.
-    const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
+    const keepsZeroSigns = resultColumns.some(({ type }) => type.includes('DOUBLE'));
     const query = `${this.#inputs(traits.dependsOnOrder)} SELECT ${selected.join(', ')} FROM (${this.#query})`;
     const form = { compression, keepsZeroSigns };
     const write = () => writeParquet(session, query, path, form);
     const written = await this.#ask(() => (traits.dependsOnOrder ? oneThread(write) : write()));
-    const file = (await this.#typed(columns, found, written, form)) ?? written;
+    const file = (await this.#typed(columns, resultColumns, written, form)) ?? written;
     // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
-    const selectedNames = new Set(found.map(({ name }) => name));
+    const selectedNames = new Set(resultColumns.map(({ name }) => name));
     const inFile = columns.store().filter(({ field }) => selectedNames.has(field));
     const { list } = ColumnSet.restore(inFile);
     await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
@@ -160,7 +160,9 @@ export class QueryReader implements StreamReader {
     this.#result = {
       parts: file.rows === 0 ? [] : [made],
       columns: columns.store(),
-      leftOut: all.filter((column) => !found.includes(column)).map(({ name }) => ({ place: 'envelope', field: name })),
+      leftOut: all
+        .filter((column) => !resultColumns.includes(column))
+        .map(({ name }) => ({ place: 'envelope', field: name })),
       counters: this.live,
       dropped: [],
       unchangedRows: noUnchangedRows,
@@ -189,14 +191,14 @@ export class QueryReader implements StreamReader {
     this.live.read = rows;
     this.live.kept = rows;
     // No file of keys is needed where every row is unchanged.
-    const known = { keysPath: join(this.#options.folder, 'unchanged.keys'), rows, unseenPath: null };
+    const cachedRows = { keysPath: join(this.#options.folder, 'unchanged.keys'), rows, unseenPath: null };
     this.#result = {
       parts: [],
       columns,
       leftOut: [],
       counters: this.live,
       dropped: [],
-      unchangedRows: { records: rows, known },
+      unchangedRows: { records: rows, known: cachedRows },
       rejects: [],
     };
   }
@@ -218,19 +220,19 @@ export class QueryReader implements StreamReader {
    */
   async #typed(
     columns: ColumnSet,
-    found: readonly ResultColumn[],
+    resultColumns: readonly ResultColumn[],
     { path }: ParquetFile,
     form: ParquetForm,
   ): Promise<ParquetFile | undefined> {
     const { session, rules, columns: before = [] } = this.#options;
     const rows = `read_parquet(${fileText(path)})`;
-    const all = found.map(({ name }) => columns.columnFor('envelope', name));
+    const all = resultColumns.map(({ name }) => columns.columnFor('envelope', name));
     const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.infersFormat(place, field));
     const names = open.map(({ name }) => name);
     const forms = await inferTextFormats(session, rows, names);
     for (const column of open) {
-      const known = before.find(({ field }) => field === column.field);
-      const earlier = known === undefined ? undefined : (known.text ?? plainText);
+      const knownColumn = before.find(({ field }) => field === column.field);
+      const earlier = knownColumn === undefined ? undefined : (knownColumn.text ?? plainText);
       column.text = mergeTextFormats(earlier, forms.get(column.name));
       columns.reshaped(column);
     }
@@ -264,17 +266,17 @@ export class QueryReader implements StreamReader {
     const { session } = this.#options;
     const described = `DESCRIBE ${this.#inputs(false)} FROM (${this.#query})`;
     const rows = await this.#ask(() => session.rows(described));
-    const found = rows.map((row) => ({ name: String(row.column_name), type: storableType(String(row.column_type)) }));
-    const names = found.map(({ name }) => name.toLowerCase());
-    const twice = found.find(({ name }, index) => names.indexOf(name.toLowerCase()) !== index);
+    const columns = rows.map((row) => ({ name: String(row.column_name), type: storableType(String(row.column_type)) }));
+    const names = columns.map(({ name }) => name.toLowerCase());
+    const twice = columns.find(({ name }, index) => names.indexOf(name.toLowerCase()) !== index);
     if (twice !== undefined)
       throw this.#invalid(`two columns of the query are called "${twice.name}"`, 'give one another name with AS');
     for (const field of this.key) {
-      if (found.some(({ name }) => name === field)) continue;
-      const names = found.map(({ name }) => name).join(', ');
+      if (columns.some(({ name }) => name === field)) continue;
+      const names = columns.map(({ name }) => name).join(', ');
       throw this.#invalid(`the query has no column "${field}" for its key`, `its columns: ${names}`);
     }
-    return found;
+    return columns;
   }
 
   #invalid(message: string, hint: string): CdsyncError {
@@ -282,20 +284,20 @@ export class QueryReader implements StreamReader {
   }
 
   /** Columns whose types hold both the present values and those of the last snapshot. */
-  async #columns(found: readonly ResultColumn[]): Promise<ColumnSet> {
+  async #columns(resultColumns: readonly ResultColumn[]): Promise<ColumnSet> {
     const { rules, columns: before = [] } = this.#options;
     const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));
-    for (const { name, type } of found) {
+    for (const { name, type } of resultColumns) {
       const rule = rules.of('envelope', name);
-      const known = columns.get('envelope', name);
-      const column = known ?? columns.columnFor('envelope', name);
-      const wasMasked = known?.rule !== undefined;
+      const knownColumn = columns.get('envelope', name);
+      const column = knownColumn ?? columns.columnFor('envelope', name);
+      const wasMasked = knownColumn?.rule !== undefined;
       column.untracked = rule?.track === false;
       // Texts are written as such first; their formats are inferred from the file.
       column.text = undefined;
       column.rule = maskOf(rule);
       const rawType = column.rule === undefined ? type : 'VARCHAR';
-      const declared = wasMasked || column.rule !== undefined ? undefined : known?.declared;
+      const declared = wasMasked || column.rule !== undefined ? undefined : knownColumn?.declared;
       column.declared =
         declared === undefined || declared === rawType ? rawType : await this.#commonType(declared, rawType);
       columns.reshaped(column);
@@ -303,8 +305,8 @@ export class QueryReader implements StreamReader {
     return columns;
   }
 
-  async #commonType(before: string, now: string): Promise<string> {
-    const both = `SELECT NULL::${before} AS value UNION ALL SELECT NULL::${now}`;
+  async #commonType(before: string, current: string): Promise<string> {
+    const both = `SELECT NULL::${before} AS value UNION ALL SELECT NULL::${current}`;
     const common = await this.#options.session
       .rows(`SELECT column_type FROM (DESCRIBE ${both})`)
       .then(([row]) => storableType(String(row?.column_type)))

@@ -119,15 +119,15 @@ export async function readPreviousState(
   const again = new Map<string, StoredKeys>();
   const columns = new Map<string, readonly StoredColumn[]>();
   for (const stream of job.streams) {
-    const known = state.streams.get(stream.name);
-    if (known === undefined) continue;
-    again.set(stream.name, await storedKeysOf(store, stream, known));
-    columns.set(stream.name, await columnsToBeginWith(store, stream, known));
+    const previous = state.streams.get(stream.name);
+    if (previous === undefined) continue;
+    again.set(stream.name, await storedKeysOf(store, stream, previous));
+    columns.set(stream.name, await columnsToBeginWith(store, stream, previous));
     const { partitionBy } = stream.reads;
     if (partitionBy === 'auto' && config !== undefined)
-      splits.set(stream.name, await possibleSplits(store.session, stream, known, config.service.pageSize));
+      splits.set(stream.name, await possibleSplits(store.session, stream, previous, config.service.pageSize));
     if (partitionBy === undefined || partitionBy === 'auto' || partitionBy.values !== undefined) continue;
-    values.set(stream.name, await distinctValues(store, known, 'attribute', partitionBy.attribute));
+    values.set(stream.name, await distinctValues(store, previous, 'attribute', partitionBy.attribute));
   }
   const folders = await runFolders(layout);
   const runs = await store.session.rows(
@@ -172,14 +172,14 @@ export async function recover(context: RecoveryContext): Promise<PreviousState> 
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
   try {
-    const found = await readPreviousState(store, context);
-    const before = await restore(context, store, found.before);
+    const state = await readPreviousState(store, context);
+    const before = await restore(context, store, state.before);
     // The service was not asked for the time yet.
     await publishStore({ ...context, keepsAll: true }, store, {
       repairs: context.full ? 'all' : 'damaged',
     });
     // A committed stream must not be resumed: its records would count as newly read.
-    for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);
+    for (const { runId, stream } of state.committed) await discardStreams(layout, runId, [stream]);
     return before;
   } finally {
     await store.close();

@@ -38,24 +38,32 @@ interface Removable {
  * Finds folders that can be removed at the end of a run, because no later run can resume or approve them. A held stream stays until
  * a later run commits or holds that stream. A checkpoint stays until a run has opened its stream.
  */
-export function removable({ runId: own, streams, isInterrupted, isPart, folders, held }: FinishedRunState): Removable {
+export function removable({
+  runId: ownRun,
+  streams,
+  isInterrupted,
+  isPart,
+  folders,
+  held,
+}: FinishedRunState): Removable {
   if (isInterrupted) return { runs: [], streams: [] };
   const named = (...states: readonly FinishedStreamState['state'][]) =>
     new Set(streams.filter(({ state }) => states.includes(state)).map(({ name }) => name));
   const used = named('committed', 'wrong');
   const decided = named('committed', 'held');
   const looksAtAll = !isPart && named('unopened').size === 0;
-  const isHeld = (runId: string, stream: string) => held.some((each) => each.runId === runId && each.stream === stream);
+  const isHeld = (runId: string, stream: string) =>
+    held.some((heldStream) => heldStream.runId === runId && heldStream.stream === stream);
   const goes = (runId: string, stream: string) =>
-    runId === own ? used.has(stream) : isHeld(runId, stream) && decided.has(stream);
+    runId === ownRun ? used.has(stream) : isHeld(runId, stream) && decided.has(stream);
 
-  const found: { runs: string[]; streams: { runId: string; stream: string }[] } = { runs: [], streams: [] };
+  const removed: { runs: string[]; streams: { runId: string; stream: string }[] } = { runs: [], streams: [] };
   for (const { runId, streams: inFolder } of folders) {
     const staying = inFolder.filter((stream) => !goes(runId, stream));
     const holds = staying.some((stream) => isHeld(runId, stream));
-    const isOver = runId !== own && looksAtAll && !holds;
-    if (staying.length === 0 || isOver) found.runs.push(runId);
-    else for (const stream of inFolder) if (goes(runId, stream)) found.streams.push({ runId, stream });
+    const isOver = runId !== ownRun && looksAtAll && !holds;
+    if (staying.length === 0 || isOver) removed.runs.push(runId);
+    else for (const stream of inFolder) if (goes(runId, stream)) removed.streams.push({ runId, stream });
   }
-  return found;
+  return removed;
 }

@@ -25,7 +25,7 @@ async function bytesBelow(folder: string): Promise<number> {
   const entries = await entriesBelow(folder).catch(() => []);
   const files = entries.filter((entry) => entry.isFile());
   const sizes = files.map((entry) => stat(join(entry.parentPath, entry.name)).catch(() => undefined));
-  return (await Promise.all(sizes)).reduce((sum, found) => sum + (found?.size ?? 0), 0);
+  return (await Promise.all(sizes)).reduce((sum, stats) => sum + (stats?.size ?? 0), 0);
 }
 
 /** Bytes of one file; 0 if there is none. */

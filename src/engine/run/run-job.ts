@@ -73,7 +73,9 @@ async function resolveRun(
   opened: readonly OpenedStream[],
   before: PreviousState,
 ): Promise<RunIdentity> {
-  const unfinished = opened.flatMap(({ unfinished: found }) => (found === undefined ? [] : [found.run]));
+  const unfinished = opened.flatMap(({ unfinished: unfinishedStream }) =>
+    unfinishedStream === undefined ? [] : [unfinishedStream.run],
+  );
   const newest = unfinished.sort((a, b) => (a.runId < b.runId ? 1 : -1))[0];
   const names = job.streams.map(({ name }) => name);
   const holds = (await heldStreams(layout, names)).some(({ run_id }) => run_id === newest?.runId);

@@ -24,10 +24,10 @@ export async function shownKeys(
   const [{ rule }] = hashed as [StoredColumn];
   // A reject shows no key of several columns.
   if (key.length > 1 || rule === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
-  const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
+  const keys = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
   const text = { type: 'VARCHAR', shape: emptyShape() };
   const rows = await session.rows(
-    `SELECT key, ${maskedValueSql('key', text, rule)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
+    `SELECT key, ${maskedValueSql('key', text, rule)} AS shown FROM (SELECT unnest(${sqlTexts(keys)}::VARCHAR[]) AS key)`,
   );
   const shown = new Map(rows.map((row) => [String(row.key), String(row.shown)]));
   return rejects.map(({ isKept, ...reject }) => {

@@ -22,12 +22,12 @@ function isBad({ status }: Delivered): boolean {
 
 /** The status of a run, after its destinations. One that was not tried is never ok. */
 export function statusWithDestinations(status: RunStatus, destinations: readonly Delivered[]): RunStatus {
-  const delivered = destinations.some(({ rows, status: each }) => rows > 0 && (each === 'ok' || each === 'partial'));
+  const delivered = destinations.some(({ rows, status }) => rows > 0 && (status === 'ok' || status === 'partial'));
   if (status === 'failed') return delivered ? 'partial' : 'failed';
   const bad = destinations.filter(isBad);
   if (bad.length === 0 || status === 'interrupted') return status;
   // A held stream is not delivered: that is not another failure.
-  if (status === 'held' && bad.every(({ status: each }) => each === 'skipped' || each === 'not_tried')) return 'held';
+  if (status === 'held' && bad.every(({ status }) => status === 'skipped' || status === 'not_tried')) return 'held';
   // A held run without deliveries has changed nothing. Any other has delivered a snapshot, of this run or an earlier one.
   return status === 'held' && !delivered ? 'failed' : 'partial';
 }

@@ -23,10 +23,10 @@ export async function readableUntil(
     const operation = source.page({ window, token: null, limit: 1, filter: new Map(), withTotal: false });
     return client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
   };
-  const now = clock.now();
+  const nowMs = clock.now();
   try {
-    const date = await dateOf(now - minuteMs, now + dayMs);
-    return Number.isNaN(date) ? now : date + dateStepMs;
+    const date = await dateOf(nowMs - minuteMs, nowMs + dayMs);
+    return Number.isNaN(date) ? nowMs : date + dateStepMs;
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const past = clock.now() - (client.aheadMs ?? 0) - dateStepMs;

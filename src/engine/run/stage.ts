@@ -74,7 +74,7 @@ export class Stage {
       const stream = this.streams[index] as StreamRun;
       const inputs = new Map<string, QueryInput>();
       for (const name of needs) {
-        const needed = done.find((each) => each.name === name);
+        const needed = done.find((run) => run.name === name);
         const input =
           shown.get(name) ?? (await show(store, needed?.commit, needed ? undefined : before.streams.get(name)));
         if (input === undefined) {

@@ -19,23 +19,23 @@ export function chosenStreams(context: RunContext): readonly StreamConfig[] {
 
 function namedStreams({ job, only }: RunContext): readonly StreamConfig[] {
   if (only === undefined) return job.streams;
-  const known = new Map(job.streams.map((stream) => [stream.name, stream]));
+  const streams = new Map(job.streams.map((stream) => [stream.name, stream]));
   return [...new Set(only)].map((name) => {
-    const stream = known.get(name);
+    const stream = streams.get(name);
     if (stream !== undefined) return stream;
     throw new CdsyncError(`job "${job.name}" has no stream "${name}"`, {
       code: 'stream_not_found',
-      hint: nameHint('its streams', name, [...known.keys()]),
+      hint: nameHint('its streams', name, [...streams.keys()]),
     });
   });
 }
 
-function collectTables(node: unknown, found: Set<string>): void {
-  if (Array.isArray(node)) for (const item of node) collectTables(item, found);
+function collectTables(node: unknown, tables: Set<string>): void {
+  if (Array.isArray(node)) for (const item of node) collectTables(item, tables);
   else if (typeof node === 'object' && node !== null) {
     const { type, table_name: table, schema_name: schema } = node as Record<string, unknown>;
-    if (type === 'BASE_TABLE' && typeof table === 'string' && !schema) found.add(table.toLowerCase());
-    for (const part of Object.values(node)) collectTables(part, found);
+    if (type === 'BASE_TABLE' && typeof table === 'string' && !schema) tables.add(table.toLowerCase());
+    for (const part of Object.values(node)) collectTables(part, tables);
   }
 }
 
@@ -49,9 +49,9 @@ export async function referencedTables(session: Session, stream: string, query: 
 
 /** Names of the tables in parsed statements, as {@link referencedTables}. */
 export function tablesIn(statements: readonly unknown[]): Set<string> {
-  const found = new Set<string>();
-  collectTables(statements, found);
-  return found;
+  const tables = new Set<string>();
+  collectTables(statements, tables);
+  return tables;
 }
 
 /** The statements of a query, from DuckDB's parser. @throws {CdsyncError} `sql_failed` if it is not a single SELECT */
@@ -71,18 +71,18 @@ export async function parsedQuery(session: Session, stream: string, query: strin
   return statements;
 }
 
-function collectNamed(node: unknown, found: Set<string>): void {
+function collectNamed(node: unknown, names: Set<string>): void {
   if (typeof node !== 'object' || node === null) return;
   const { cte_map: named } = node as { cte_map?: { map?: readonly { key?: unknown }[] } };
-  for (const { key } of named?.map ?? []) found.add(String(key).toLowerCase());
-  for (const part of Object.values(node)) collectNamed(part, found);
+  for (const { key } of named?.map ?? []) names.add(String(key).toLowerCase());
+  for (const part of Object.values(node)) collectNamed(part, names);
 }
 
 /** Names of the WITH clauses of a query, in lower case. */
 export function withNames(statements: readonly unknown[]): Set<string> {
-  const found = new Set<string>();
-  for (const statement of statements) collectNamed(statement, found);
-  return found;
+  const names = new Set<string>();
+  for (const statement of statements) collectNamed(statement, names);
+  return names;
 }
 
 /**
@@ -103,10 +103,12 @@ export async function assertKnownTables(
   const statements = await parsedQuery(session, name, query);
   const previous = readsPrevious ? streams.map(previousOf) : [];
   const knownNames = new Set([...streams, ...previous, ...withNames(statements)]);
-  for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !knownNames.has(each))) {
-    const found = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).catch(() => undefined);
-    if (found !== undefined) continue;
-    const others = streams.filter((each) => each !== name);
+  for (const table of [...tablesIn(statements)].filter(
+    (table) => /^[a-z_]\w*$/.test(table) && !knownNames.has(table),
+  )) {
+    const rows = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).catch(() => undefined);
+    if (rows !== undefined) continue;
+    const others = streams.filter((stream) => stream !== name);
     const [near] = nearest(table, others, 1);
     throw new CdsyncError(`the query of stream "${name}" reads "${table}", which is not a stream of the job`, {
       code: 'sql_failed',
@@ -137,7 +139,7 @@ async function withNeeds(
   configs: readonly StreamConfig[],
   all: readonly StreamConfig[],
 ): Promise<OrderedStream[]> {
-  const found: OrderedStream[] = [];
+  const orderedStreams: OrderedStream[] = [];
   for (const config of configs) {
     const { query } = config.reads;
     const names = all.map(({ name }) => name);
@@ -150,13 +152,17 @@ async function withNeeds(
         tables = await referencedTables(session, config.name, query);
       }
     } catch (error) {
-      found.push({ config, needs: [], previous: [], error: asCdsyncError(error) });
+      orderedStreams.push({ config, needs: [], previous: [], error: asCdsyncError(error) });
       continue;
     }
     const previous = readsPrevious ? names.filter((name) => tables.has(previousOf(name))) : [];
-    found.push({ config, needs: names.filter((name) => tables.has(name) || previous.includes(name)), previous });
+    orderedStreams.push({
+      config,
+      needs: names.filter((name) => tables.has(name) || previous.includes(name)),
+      previous,
+    });
   }
-  return found;
+  return orderedStreams;
 }
 
 /** The streams that depend on others, directly or by way of more. */
@@ -180,10 +186,10 @@ export async function dependants(
     const { name, source } = config;
     if (
       changed.includes(name) ||
-      !needs.some((each) => changed.includes(each) || asking.has(each) || computed.has(each))
+      !needs.some((need) => changed.includes(need) || asking.has(need) || computed.has(need))
     )
       continue;
-    (source === 'sql' && !needs.some((each) => asking.has(each)) ? computed : asking).add(name);
+    (source === 'sql' && !needs.some((need) => asking.has(need)) ? computed : asking).add(name);
   }
   return { computed: [...computed], requested: [...asking] };
 }
@@ -192,9 +198,9 @@ export async function dependants(
 function circular(streams: readonly OrderedStream[]): string[] {
   const needs = new Map(streams.map((stream) => [stream.config.name, stream.needs]));
   const reached = (name: string) => {
-    const found = new Set(needs.get(name));
-    for (const each of found) for (const next of needs.get(each) ?? []) found.add(next);
-    return found;
+    const reached = new Set(needs.get(name));
+    for (const name of reached) for (const next of needs.get(name) ?? []) reached.add(next);
+    return reached;
   };
   return [...needs.keys()].filter((name) => reached(name).has(name));
 }

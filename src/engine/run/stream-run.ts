@@ -277,10 +277,10 @@ export class StreamRun {
     const unknown = unknownColumns(config, rules, seen).filter(
       ({ name, isRule }) => !isRule || config.columns[name]?.drop !== true || before === undefined || before.has(name),
     );
-    const holds = (each: UnknownColumn) => isFirst && each.hides;
+    const holds = (column: UnknownColumn) => isFirst && column.hides;
     this.outcome.unmatchedRules = unknown.flatMap(({ name, isRule }) => (isRule ? [name] : []));
     if (unselected.length > 0) this.outcome.unselected = unselected;
-    this.outcome.warnings = [...taken, ...warnings, ...unknown.filter((each) => !holds(each))];
+    this.outcome.warnings = [...taken, ...warnings, ...unknown.filter((column) => !holds(column))];
     return unknown.filter(holds).map(({ code, message }) => ({ guard: code, message }));
   }
 

@@ -29,10 +29,10 @@ interface SeenColumns {
 type NamedColumns = Pick<StreamConfig, 'select' | 'columns' | 'guards' | 'reads'>;
 
 /** A suggestion: the column of an object's member, or the nearest name. */
-function advice(name: string, known: readonly string[]): string {
-  const owner = known.find((each) => name.startsWith(`${each}.`));
+function advice(name: string, names: readonly string[]): string {
+  const owner = names.find((each) => name.startsWith(`${each}.`));
   if (owner !== undefined) return `; a rule concerns a whole column, here ${owner}`;
-  const [near] = nearest(name, known, 1);
+  const [near] = nearest(name, names, 1);
   return near === undefined ? '' : `; did you mean "${near}"?`;
 }
 
@@ -137,8 +137,8 @@ export function assertNamesFree(
 ): ReportedWarning[] {
   const taken = takenNames(rules, seen);
   const isOld = ({ column, name }: { column: string; name: string }) =>
-    before?.some((each) => columnPath(each) === column && each.name === name) === true;
-  const fresh = taken.filter((each) => !isOld(each));
+    before?.some((candidate) => columnPath(candidate) === column && candidate.name === name) === true;
+  const fresh = taken.filter((entry) => !isOld(entry));
   if (fresh.length > 0) {
     const pairs = fresh.map(
       ({ column, name, taken: other }) => `${column} cannot be renamed to ${name}: ${other} has it`,

@@ -72,7 +72,7 @@ export async function beforeRun(
   }
   context.progress.phase = 'preparing';
   try {
-    for (const [step, each] of before.entries()) await runWorkflow(context, step, each);
+    for (const [step, command] of before.entries()) await runWorkflow(context, step, command);
   } catch (thrown) {
     for (const { outcome } of streams) {
       outcome.error = asCdsyncError(thrown);

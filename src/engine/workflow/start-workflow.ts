@@ -164,8 +164,8 @@ class WorkflowStart {
     const { attempt } = this.#record;
     if (attempt !== undefined) {
       this.#notify('an interrupted run requested its start; looking whether it has started');
-      const found = await this.#find(attempt, 'earlier');
-      if (found !== undefined) return found;
+      const run = await this.#find(attempt, 'earlier');
+      if (run !== undefined) return run;
       this.#notify('it has no unfinished run: starting it');
     }
     const at = clock.now();
@@ -181,8 +181,8 @@ class WorkflowStart {
         }
         if ((error as CdsyncError).kind === 'interrupted') throw error;
         this.#notify('the response was lost; looking whether it has started');
-        const found = await this.#find({ at, listed }, 'own');
-        if (found !== undefined) return found;
+        const run = await this.#find({ at, listed }, 'own');
+        if (run !== undefined) return run;
         if (starts === maxStarts) throw error;
         this.#notify('no run has appeared: starting it again');
       }
@@ -231,11 +231,13 @@ class WorkflowStart {
     const isOld = clock.now() - attempt.at >= looksMs;
     for (const wait of isOld ? [0] : looksAfterMs) {
       if (wait > 0) await clock.sleep(wait, signal);
-      const found = await this.#candidates(attempt);
-      const [first, ...more] = found.filter(({ owner }) => owner === 'ours');
-      const unclear = found.filter(({ owner }) => owner === 'unclear');
+      const runs = await this.#candidates(attempt);
+      const [first, ...more] = runs.filter(({ owner }) => owner === 'ours');
+      const unclear = runs.filter(({ owner }) => owner === 'unclear');
       if (first !== undefined && more.length === 0 && unclear.length === 0) return first.run;
-      const candidates = [first, ...more, ...unclear].flatMap((each) => (each === undefined ? [] : [each.run]));
+      const candidates = [first, ...more, ...unclear].flatMap((candidate) =>
+        candidate === undefined ? [] : [candidate.run],
+      );
       // A run of an earlier process that has ended cannot run twice.
       const isSettled = whose === 'earlier' && candidates.every(hasEnded);
       if (candidates.length > 0 && !isSettled) throw this.#unclear(candidates);

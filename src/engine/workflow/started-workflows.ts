@@ -45,8 +45,8 @@ const workflowsFile: StateFile<WorkflowsFile> = {
 
 /** @throws {CdsyncError} `state_unreadable`: a workflow that runs could be started a second time */
 async function readFile(layout: JobLayout): Promise<WorkflowsFile> {
-  const found = await readStateFile(layout.startedWorkflows, workflowsFile);
-  return found ?? { version: 1, runs: [], attempts: [], marks: [] };
+  const state = await readStateFile(layout.startedWorkflows, workflowsFile);
+  return state ?? { version: 1, runs: [], attempts: [], marks: [] };
 }
 
 async function change(layout: JobLayout, by: (file: WorkflowsFile) => Partial<WorkflowsFile>): Promise<void> {
@@ -73,7 +73,7 @@ function entryOf<T extends z.infer<typeof askedSchema>>(
 ): { entry: T; at: number } | undefined {
   if (full) return undefined;
   const wanted = requestText(request);
-  const entry = entries.find((each) => each.step === step && sameRequest(each.request, wanted));
+  const entry = entries.find((entry) => entry.step === step && sameRequest(entry.request, wanted));
   if (entry === undefined) return undefined;
   const at = Date.parse(entry.started_at);
   return Math.abs(clock.now() - at) <= job.resumeWithinMs ? { entry, at } : undefined;
@@ -88,7 +88,7 @@ function sameRequest(stored: string, wanted: string): boolean {
 }
 
 function withoutStep<T extends { step: number }>(entries: readonly T[], step: number): T[] {
-  return entries.filter((each) => each.step !== step);
+  return entries.filter((entry) => entry.step !== step);
 }
 
 /** Remembers a started run, so that after a crash the next run follows it instead of starting a second one. */
@@ -113,7 +113,7 @@ export async function rememberMark(
 ): Promise<void> {
   if (!principal || !name) return;
   const mark = { config_id: configId, principal_id: principal, name };
-  await change(layout, ({ marks }) => ({ marks: [...marks.filter((each) => each.config_id !== configId), mark] }));
+  await change(layout, ({ marks }) => ({ marks: [...marks.filter((mark) => mark.config_id !== configId), mark] }));
 }
 
 /** The stored state of a step's start. */

@@ -132,9 +132,9 @@ async function dropMismatchedTypes(
     const name = quoteIdentifier(column.name);
     return `count(*) FILTER (${name} <> '' AND (${misfits(name, column.type)})) AS ${name}`;
   });
-  const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source(declared)}`);
+  const [row] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source(declared)}`);
   for (const column of declared) {
-    if (Number(found?.[column.name] ?? 0) === 0) continue;
+    if (Number(row?.[column.name] ?? 0) === 0) continue;
     set.undeclare(column);
   }
 }
@@ -170,12 +170,12 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
 }
 
 function conversionError(error: unknown): CdsyncError {
-  const known = asCdsyncError(error);
-  if (known.code !== 'database_failed') return known;
+  const failure = asCdsyncError(error);
+  if (failure.code !== 'database_failed') return failure;
   return new CdsyncError('a batch of records could not be converted', {
     code: 'conversion_failed',
     hint: 'run again; if it stays, report it with the version of cdsync',
-    cause: known.cause,
+    cause: failure.cause,
     causeQuotesValues: true,
   });
 }

@@ -25,9 +25,9 @@ class Reader {
 
   #match(pattern: RegExp): string {
     pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#text)?.[0] ?? '';
-    this.#at += found.length;
-    return found;
+    const token = pattern.exec(this.#text)?.[0] ?? '';
+    this.#at += token.length;
+    return token;
   }
 
   /** Does not use a pattern: one that repeats a choice exhausts the stack on a string of some megabytes. */

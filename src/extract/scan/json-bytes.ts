@@ -70,7 +70,7 @@ function skipEscape(bytes: Uint8Array, at: number): number {
     for (let digit = 2; digit < 6; digit += 1) if (!isHex(bytes[at + digit])) return -1;
     return at + 6;
   }
-  const known =
+  const isText =
     letter === quote ||
     letter === backslash ||
     letter === slash ||
@@ -79,7 +79,7 @@ function skipEscape(bytes: Uint8Array, at: number): number {
     letter === letterN ||
     letter === 0x72 ||
     letter === letterT;
-  return known ? at + 2 : -1;
+  return isText ? at + 2 : -1;
 }
 
 /** The position after the closing quote of a string; `at` is the position after its opening quote. */
@@ -105,12 +105,12 @@ export function skipPlainString(bytes: Uint8Array, view: DataView, at: number): 
   while (position <= last) {
     const word = view.getInt32(position, true);
     // Sets the high bit of each byte that is a quote, a backslash or below 0x20. A borrow can only spoil bytes after the first.
-    const found =
+    const end =
       (((word ^ 0x22222222) - 0x01010101) | ((word ^ 0x5c5c5c5c) - 0x01010101) | (word - 0x20202020)) &
       ~word &
       0x80808080;
-    if (found !== 0) {
-      position += (31 - Math.clz32(found & -found)) >> 3;
+    if (end !== 0) {
+      position += (31 - Math.clz32(end & -end)) >> 3;
       break;
     }
     position += 4;

@@ -205,10 +205,10 @@ export class RecordScanner implements PageScanner {
   /** The slot of a name that was not guessed; undefined if the columns do not know the name. */
   #lookUp(slots: Slots, at: number): Slot | undefined {
     const bytes = this.#bytes;
-    const known = slots.byBytes(bytes, at);
-    if (known !== undefined) {
-      this.#nameEnd = at + known.label.length - 1;
-      return known;
+    const slot = slots.byBytes(bytes, at);
+    if (slot !== undefined) {
+      this.#nameEnd = at + slot.label.length - 1;
+      return slot;
     }
     const end = skipString(bytes, at + 1);
     if (end < 0) return undefined;

@@ -114,9 +114,9 @@ export class PageBuilder {
   keep(from: number, to: number, hash1: number, hash2: number): void {
     let grown = 0;
     if (this.#pending.length > 0) {
-      for (const each of this.#pending) {
-        grown += each.text.length;
-        this.#patches.push(each);
+      for (const patch of this.#pending) {
+        grown += patch.text.length;
+        this.#patches.push(patch);
       }
       this.#pending = [];
     }
@@ -188,7 +188,7 @@ export class PageBuilder {
 
   build(): ScannedPage {
     const [body, patches, from, to] = [this.#body, this.#patches, this.#stretchFrom, this.#stretchTo];
-    const grown = patches.reduce((sum, each) => sum + each.text.length - (each.to - each.from), 0);
+    const grown = patches.reduce((sum, patch) => sum + patch.text.length - (patch.to - patch.from), 0);
     return {
       records: this.#records,
       rejects: this.rejects,
@@ -204,10 +204,10 @@ export class PageBuilder {
       write: (target, offset) => {
         if (this.#records === 0) return offset;
         let [at, out] = [from, offset];
-        for (const each of patches) {
-          out += body.copy(target, out, at, each.from);
-          out += (each.text ?? nothing).copy(target, out);
-          at = each.to;
+        for (const patch of patches) {
+          out += body.copy(target, out, at, patch.from);
+          out += (patch.text ?? nothing).copy(target, out);
+          at = patch.to;
         }
         return out + body.copy(target, out, at, to);
       },

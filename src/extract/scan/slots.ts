@@ -150,7 +150,7 @@ export class Slots {
     this.#byName.set(name, slot);
     if (this.#list.length * 2 > this.#table.length) this.#table = new Int32Array(this.#table.length * 2);
     else return this.#enter(slot);
-    for (const each of this.#list) this.#enter(each);
+    for (const slot of this.#list) this.#enter(slot);
     return slot;
   }
 

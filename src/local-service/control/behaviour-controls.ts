@@ -44,7 +44,7 @@ const resetStats = passing('POST stats/reset', emptyBody, (_, { stats, limits })
   limits.resetPeaks();
 });
 
-const shownTime = (now: number) => ({ now: new Date(now).toISOString() });
+const shownTime = (nowMs: number) => ({ now: new Date(nowMs).toISOString() });
 
 /** Moves the service's time of day forward, or back by a negative amount. */
 const moveTime = lasting('POST time', z.strictObject({ advance_ms: z.int() }), ({ advance_ms }, { clock }) => {

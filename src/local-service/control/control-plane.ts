@@ -27,11 +27,11 @@ export function isControl(url: string | undefined): boolean {
 }
 
 function findControl(method: string | undefined, path: string): Control {
-  const found = controls.filter((control) => control.path === path);
-  if (found.length === 0) throw notFound(`there is no control ${path}`);
-  const control = found.find((one) => one.method === method);
+  const matching = controls.filter((control) => control.path === path);
+  if (matching.length === 0) throw notFound(`there is no control ${path}`);
+  const control = matching.find((one) => one.method === method);
   if (control !== undefined) return control;
-  throw new ServiceError(405, `${method} is not allowed here`, { allow: found.map((one) => one.method).join(', ') });
+  throw new ServiceError(405, `${method} is not allowed here`, { allow: matching.map((one) => one.method).join(', ') });
 }
 
 async function parsedBody(request: IncomingMessage, maxBytes: number): Promise<unknown> {

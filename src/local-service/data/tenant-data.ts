@@ -141,14 +141,14 @@ export class TenantData {
 
   /** Creates an index of given records, or replaces the records of one. */
   record(name: string, filterable: readonly string[], texts: readonly string[], at: number): IndexResource {
-    const now = new Date(at).toISOString();
-    const known = this.#recorded.get(name)?.resource;
+    const today = new Date(at).toISOString();
+    const recorded = this.#recorded.get(name)?.resource;
     const resource: IndexResource = {
-      id: known?.id ?? `idx-r${hashText(name).toString(36).padStart(7, '0')}`,
+      id: recorded?.id ?? `idx-r${hashText(name).toString(36).padStart(7, '0')}`,
       name,
       description: 'Records given to the local service',
-      created_at: known?.created_at ?? now,
-      updated_at: now,
+      created_at: recorded?.created_at ?? today,
+      updated_at: today,
     };
     this.#recorded.set(name, new RecordedIndex(resource, filterable, texts));
     return resource;
@@ -167,15 +167,15 @@ export class TenantData {
     const changes = catalogue.map(() => ({ inserted: 0, updated: 0, deleted: 0, total: 0 }));
     for (let number = 0; number < after.end; number += 1) {
       const old = this.#population.version(number, before);
-      const now = this.#population.version(number, after);
-      if (old < 0 && now < 0) continue;
-      const kind = old < 0 ? 'inserted' : now < 0 ? 'deleted' : old === now ? undefined : 'updated';
+      const current = this.#population.version(number, after);
+      if (old < 0 && current < 0) continue;
+      const kind = old < 0 ? 'inserted' : current < 0 ? 'deleted' : old === current ? undefined : 'updated';
       for (let index = 0; index < catalogue.length; index += 1) {
         const { stride, offset } = catalogue[index] as (typeof catalogue)[number];
         if (number % stride !== offset) continue;
         const change = changes[index] as NetChange;
         if (kind !== undefined) change[kind] += 1;
-        if (now >= 0) change.total += 1;
+        if (current >= 0) change.total += 1;
       }
     }
     const named = ({ from, into }: Pair): Pair<string> => ({ from: this.#idOf(from), into: this.#idOf(into) });

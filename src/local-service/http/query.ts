@@ -28,13 +28,13 @@ export function parseQuery(text: string): Query {
 
 /** The value of a parameter that may occur only once. @throws {ServiceError} 400 */
 export function single(query: Query, name: string): string | undefined {
-  let found: string | undefined;
+  let text: string | undefined;
   for (const [other, value] of query) {
     if (other !== name) continue;
-    if (found !== undefined) throw badRequest(`${name} is given more than once`);
-    found = value;
+    if (text !== undefined) throw badRequest(`${name} is given more than once`);
+    text = value;
   }
-  return found;
+  return text;
 }
 
 /** A parameter that is `true` or `false`; false if it is missing. @throws {ServiceError} 400 */

@@ -47,14 +47,14 @@ export class Router {
     const exact = this.#match(path.split('/'));
     const slashed = exact === undefined && path.endsWith('/');
     const segments = (slashed ? path.slice(0, -1) : path).split('/');
-    const found = slashed ? this.#match(segments) : exact;
-    if (found === undefined) throw notFound('there is no such path');
-    const operation = found.operations.get(method);
+    const matchedPath = slashed ? this.#match(segments) : exact;
+    if (matchedPath === undefined) throw notFound('there is no such path');
+    const operation = matchedPath.operations.get(method);
     if (operation === undefined) {
-      const allow = [...found.operations.keys()].join(', ');
+      const allow = [...matchedPath.operations.keys()].join(', ');
       throw new ServiceError(405, `${method} is not allowed here`, { allow });
     }
-    const parameters = segments.filter((_, at) => isParameter(found.segments[at] ?? '')).map(decodeSegment);
+    const parameters = segments.filter((_, at) => isParameter(matchedPath.segments[at] ?? '')).map(decodeSegment);
     return { operation, parameters, slashed };
   }
 

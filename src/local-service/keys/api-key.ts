@@ -85,16 +85,16 @@ export class ApiKey {
   }
 
   /** Whether a token with these claims is active or deposed at this time. */
-  accepts(digest: string, generation: number, now: number): boolean {
+  accepts(digest: string, generation: number, nowMs: number): boolean {
     if (generation !== this.stored.generation) return false;
     if (digest === this.#active) return true;
-    return digest === this.#deposed && this.stored.deposed !== null && now < this.stored.deposed.at + deposedMs;
+    return digest === this.#deposed && this.stored.deposed !== null && nowMs < this.stored.deposed.at + deposedMs;
   }
 
   /** Deposes the active tokens, and drops those that were deposed before. */
-  rotate(now: number): void {
+  rotate(nowMs: number): void {
     const { stored } = this;
-    stored.deposed = { secret: stored.secret, at: now };
+    stored.deposed = { secret: stored.secret, at: nowMs };
     stored.rotations += 1;
     stored.secret = this.#newSecret(stored.rotations);
     this.#deposed = this.#active;

@@ -65,12 +65,12 @@ export class KeyStore {
 
   /** A key by its name or id. @throws {ServiceError} 404, or 409 if several tenants have such a key */
   find({ key, tenant }: { key: string; tenant?: string | undefined }): ApiKey {
-    const found = this.keys.filter(
+    const matching = this.keys.filter(
       ({ stored }) => (stored.id === key || stored.name === key) && (tenant === undefined || stored.tenant === tenant),
     );
-    if (found.length > 1) throw new ServiceError(409, `several tenants have a key ${key}: name the tenant too`);
-    if (found[0] === undefined) throw notFound(`there is no key ${key}`);
-    return found[0];
+    if (matching.length > 1) throw new ServiceError(409, `several tenants have a key ${key}: name the tenant too`);
+    if (matching[0] === undefined) throw notFound(`there is no key ${key}`);
+    return matching[0];
   }
 
   /** @throws {ServiceError} 400 for an unknown permission or a malformed tenant id, 409 if the tenant has such a key */

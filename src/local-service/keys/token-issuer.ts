@@ -101,8 +101,8 @@ export class TokenIssuer {
    * @throws {ServiceError} 401
    */
   authenticate(authorization: string, tenant: string): ApiKey | Promise<ApiKey> {
-    const known = this.#known.get(authorization);
-    if (known !== undefined) return this.#valid(known, tenant);
+    const knownToken = this.#known.get(authorization);
+    if (knownToken !== undefined) return this.#valid(knownToken, tenant);
     return this.#read(authorization).then((token) => this.#valid(token, tenant));
   }
 
@@ -113,15 +113,16 @@ export class TokenIssuer {
     const key = claims === undefined ? undefined : this.#keys.byId(claims.sub);
     if (claims === undefined || key === undefined) throw unauthorized('the access token is not valid');
     if (this.#known.size === maxKnown) this.#known.clear();
-    const known = { key, claims };
-    this.#known.set(authorization, known);
-    return known;
+    const knownToken = { key, claims };
+    this.#known.set(authorization, knownToken);
+    return knownToken;
   }
 
   #valid({ key, claims }: KnownToken, tenant: string): ApiKey {
-    const now = this.#clock.now();
-    if (claims.exp !== undefined && now >= claims.exp * 1000) throw unauthorized('the access token has expired');
-    if (!key.accepts(claims.secret, claims.generation, now)) throw unauthorized('the access token is no longer valid');
+    const nowMs = this.#clock.now();
+    if (claims.exp !== undefined && nowMs >= claims.exp * 1000) throw unauthorized('the access token has expired');
+    if (!key.accepts(claims.secret, claims.generation, nowMs))
+      throw unauthorized('the access token is no longer valid');
     if (claims.tenant !== tenant) throw unauthorized('the access token is not valid for this tenant');
     return key;
   }

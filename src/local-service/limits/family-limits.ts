@@ -14,17 +14,17 @@ export class SlidingWindow {
     this.#passed = new Float64Array(limit).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** Whether a request may pass; counts it if so. @param now in milliseconds, never less than before */
-  pass(now: number): boolean {
-    if (now - (this.#passed[this.#oldest] as number) < 1000) return false;
-    this.#passed[this.#oldest] = now;
+  /** Whether a request may pass; counts it if so. @param nowMs in milliseconds, never less than before */
+  pass(nowMs: number): boolean {
+    if (nowMs - (this.#passed[this.#oldest] as number) < 1000) return false;
+    this.#passed[this.#oldest] = nowMs;
     this.#oldest = (this.#oldest + 1) % this.#passed.length;
     return true;
   }
 
   /** Milliseconds until the next request may pass. */
-  wait(now: number): number {
-    return Math.max(0, (this.#passed[this.#oldest] as number) + 1000 - now);
+  wait(nowMs: number): number {
+    return Math.max(0, (this.#passed[this.#oldest] as number) + 1000 - nowMs);
   }
 }
 
@@ -35,14 +35,14 @@ export class PeakMeter {
   #first = 0;
   #count = 0;
 
-  /** Counts a request. @param now in milliseconds, never less than before */
-  add(now: number): void {
-    while (this.#count > 0 && now - (this.#times[this.#first] as number) >= 1000) {
+  /** Counts a request. @param nowMs in milliseconds, never less than before */
+  add(nowMs: number): void {
+    while (this.#count > 0 && nowMs - (this.#times[this.#first] as number) >= 1000) {
       this.#first = (this.#first + 1) % this.#times.length;
       this.#count -= 1;
     }
     if (this.#count === this.#times.length) this.#grow();
-    this.#times[(this.#first + this.#count) % this.#times.length] = now;
+    this.#times[(this.#first + this.#count) % this.#times.length] = nowMs;
     this.#count += 1;
     if (this.#count > this.peak) this.peak = this.#count;
   }
@@ -93,10 +93,10 @@ export class FamilyLimits {
   }
 
   /** Counts a request. Returns 0 if it passes, otherwise the milliseconds until one may pass. */
-  arrive(tenant: string, group: ApiGroup, now: number): number {
+  arrive(tenant: string, group: ApiGroup, nowMs: number): number {
     const { window, meter } = this.#counter(tenant, group);
-    meter.add(now);
-    return window === undefined || window.pass(now) ? 0 : window.wait(now);
+    meter.add(nowMs);
+    return window === undefined || window.pass(nowMs) ? 0 : window.wait(nowMs);
   }
 
   /** The most requests in any second, by budget and group. */

@@ -44,51 +44,51 @@ export class ManagementTenants {
   readonly #seed: number;
   readonly #tenants = new Map<string, TenantManagement>();
 
-  constructor(seed: number, now: number, saved: SavedManagement | undefined) {
+  constructor(seed: number, nowMs: number, saved: SavedManagement | undefined) {
     this.#seed = seed;
-    this.saved = saved ?? { origin: now, tenants: {} };
+    this.saved = saved ?? { origin: nowMs, tenants: {} };
   }
 
   of(tenant: string): TenantManagement {
-    let found = this.#tenants.get(tenant);
-    if (found === undefined) {
+    let state = this.#tenants.get(tenant);
+    if (state === undefined) {
       this.saved.tenants[tenant] ??= { days: [], runs: [], events: [] };
-      found = new TenantManagement(tenant, this.#seed, this.saved.origin, this.saved.tenants[tenant]);
-      this.#tenants.set(tenant, found);
+      state = new TenantManagement(tenant, this.#seed, this.saved.origin, this.saved.tenants[tenant]);
+      this.#tenants.set(tenant, state);
     }
-    return found;
+    return state;
   }
 
   /** The audit events that a tenant sees, by time. A production tenant also sees those of its sandboxes. */
-  events(tenant: string, known: readonly string[]): AuditEvent[] {
-    const seen = known.filter((other) => other === tenant || tenantFamily(other) === tenant);
-    const events = [...new Set([tenant, ...seen])].flatMap((each) => this.of(each).events());
+  events(tenant: string, knownNames: readonly string[]): AuditEvent[] {
+    const seen = knownNames.filter((other) => other === tenant || tenantFamily(other) === tenant);
+    const events = [...new Set([tenant, ...seen])].flatMap((name) => this.of(name).events());
     const key = ({ happened_at, event_id }: AuditEvent) => `${happened_at} ${event_id}`;
     return events.sort((a, b) => (key(a) < key(b) ? -1 : 1));
   }
 
   /** Lets days pass for every tenant; returns the changes in the lists of this one. */
-  pass(days: number, tenant: string, known: readonly string[], now: number): ManagementChange {
-    const before = this.#lists(tenant, known, now);
-    for (const each of new Set([tenant, ...known, ...this.#tenants.keys()])) this.of(each).pass(days, now);
-    const after = this.#lists(tenant, known, now);
+  pass(days: number, tenant: string, knownNames: readonly string[], nowMs: number): ManagementChange {
+    const before = this.#lists(tenant, knownNames, nowMs);
+    for (const id of new Set([tenant, ...knownNames, ...this.#tenants.keys()])) this.of(id).pass(days, nowMs);
+    const after = this.#lists(tenant, knownNames, nowMs);
     return Object.fromEntries(
       Object.entries(after).map(([name, list]) => [name, compared(before[name] ?? new Map(), list)]),
     );
   }
 
-  #lists(tenant: string, known: readonly string[], now: number): Lists {
-    const own = this.of(tenant);
+  #lists(tenant: string, knownNames: readonly string[], nowMs: number): Lists {
+    const tenantState = this.of(tenant);
     // Jobs and runs of the last day can start and end shortly after the present.
-    const then = now + 1000;
+    const then = nowMs + 1000;
     return {
-      audit_events: byId(this.events(tenant, known), 'event_id'),
-      campaigns: shownById(own.named('campaigns')),
-      campaign_drafts: shownById(own.named('campaignDrafts')),
-      segments: shownById(own.named('segments')),
-      ingest_jobs: shownById(own.jobs(then)),
+      audit_events: byId(this.events(tenant, knownNames), 'event_id'),
+      campaigns: shownById(tenantState.named('campaigns')),
+      campaign_drafts: shownById(tenantState.named('campaignDrafts')),
+      segments: shownById(tenantState.named('segments')),
+      ingest_jobs: shownById(tenantState.jobs(then)),
       workflow_runs: byId(
-        own.runs().map((run) => shownRun(run, then, 'verbose')),
+        tenantState.runs().map((run) => shownRun(run, then, 'verbose')),
         'id',
       ),
     };

@@ -196,57 +196,57 @@ export class TenantManagement {
 
   /** @throws {ServiceError} 404 */
   run(id: string): WorkflowRun {
-    const found = this.runs().find((run) => run.id === id);
-    if (found === undefined) throw notFound('there is no workflow run of this id');
-    return found;
+    const storedRun = this.runs().find((run) => run.id === id);
+    if (storedRun === undefined) throw notFound('there is no workflow run of this id');
+    return storedRun;
   }
 
   /** The ingest jobs that exist at a time. */
-  jobs(now: number): { createdAt: number; shown: Record<string, unknown> }[] {
-    return this.runs().flatMap((run) => ingestJob(run, now) ?? []);
+  jobs(nowMs: number): { createdAt: number; shown: Record<string, unknown> }[] {
+    return this.runs().flatMap((run) => ingestJob(run, nowMs) ?? []);
   }
 
   /** @throws {ServiceError} 400 if there is no such workflow, or it does not take the options */
-  start(options: StartOptions & { readonly configId: string }, actor: Actor, now: number) {
+  start(options: StartOptions & { readonly configId: string }, actor: Actor, nowMs: number) {
     const request = { ...options, runMode: options.runMode ?? 'full' };
     const config = workflowConfigs.find(({ id }) => id === request.configId);
     if (config === undefined) throw badRequest(`there is no workflow configuration ${request.configId}`);
     checkOptions(config, options);
     const number = this.saved.runs.length + 1;
     const id = `run-${hashText(`${this.#tenant} ${this.#seed} started ${number}`).toString(16).padStart(8, '0')}`;
-    this.saved.runs.push({ ...request, id, at: now, stopAt: null, principalId: actor.id, principalName: actor.name });
-    this.record(':service.workflow.run/started', { id, name: config.name }, actor, now);
-    return shownRun(this.run(id), now);
+    this.saved.runs.push({ ...request, id, at: nowMs, stopAt: null, principalId: actor.id, principalName: actor.name });
+    this.record(':service.workflow.run/started', { id, name: config.name }, actor, nowMs);
+    return shownRun(this.run(id), nowMs);
   }
 
   /** @throws {ServiceError} 404, or 409 if it has ended or was started by the schedule */
-  stop(id: string, { cancels, again }: StopRules, actor: Actor, now: number): Record<string, unknown> {
+  stop(id: string, { cancels, again }: StopRules, actor: Actor, nowMs: number): Record<string, unknown> {
     const run = this.run(id);
-    const state = stateOf(run, now);
-    if (again && (state === 'stopped' || state === 'canceled')) return shownRun(run, now);
+    const state = stateOf(run, nowMs);
+    if (again && (state === 'stopped' || state === 'canceled')) return shownRun(run, nowMs);
     if (state !== 'scheduled' && state !== 'started' && state !== 'in progress' && state !== 'stopping') {
       throw new ServiceError(
         409,
         `the workflow run has already ${state === 'stopped' || state === 'canceled' ? `been ${state}` : state}`,
       );
     }
-    const saved = this.saved.runs.find((each) => each.id === id);
+    const saved = this.saved.runs.find((run) => run.id === id);
     if (saved === undefined) throw new ServiceError(409, 'scheduled workflow runs cannot be stopped');
     if (saved.stopAt === null) {
-      saved.stopAt = now;
+      saved.stopAt = nowMs;
       saved.canceled = cancels;
-      this.record(':service.workflow.run/stopped', { id, name: run.config.name }, actor, now);
+      this.record(':service.workflow.run/stopped', { id, name: run.config.name }, actor, nowMs);
     }
-    return shownRun(this.run(id), now);
+    return shownRun(this.run(id), nowMs);
   }
 
   /** Adds an audit event for something that a client or a test has done. */
-  record(type: string, object: { id: string; name?: string }, actor: Actor, now: number): void {
+  record(type: string, object: { id: string; name?: string }, actor: Actor, nowMs: number): void {
     const number = this.saved.events.length + 1;
     this.saved.events.push({
-      event_id: `evt-${hashText(`${this.#tenant} done ${number} ${now}`).toString(16).padStart(8, '0')}-r${number}`,
+      event_id: `evt-${hashText(`${this.#tenant} done ${number} ${nowMs}`).toString(16).padStart(8, '0')}-r${number}`,
       event_type: type,
-      happened_at: new Date(now).toISOString(),
+      happened_at: new Date(nowMs).toISOString(),
       ...(actor.isKey ? principalOf(actor) : principal(actor.id, actor.name)),
       object_id: object.id,
       ...(object.name === undefined ? {} : { object_name: object.name }),
@@ -259,10 +259,10 @@ export class TenantManagement {
   }
 
   /** Lets days pass. Each takes its own {@link changeStepMs}, as close to the present as possible. */
-  pass(days: number, now: number): void {
+  pass(days: number, nowMs: number): void {
     for (let day = 0; day < days; day += 1) {
       const last = this.saved.days.at(-1) ?? 0;
-      this.saved.days.push(Math.max(last + changeStepMs, now - (days - day) * changeStepMs));
+      this.saved.days.push(Math.max(last + changeStepMs, nowMs - (days - day) * changeStepMs));
     }
   }
 }

@@ -94,23 +94,23 @@ interface Phase {
   readonly endedAt: number | null;
 }
 
-function phaseOf({ at, stopAt, endsAt, config, startingMs, canceled }: WorkflowRun, now: number): Phase {
+function phaseOf({ at, stopAt, endsAt, config, startingMs, canceled }: WorkflowRun, nowMs: number): Phase {
   if (canceled && stopAt !== null) return { state: 'canceled', since: stopAt, endedAt: stopAt };
-  if (stopAt !== null && stopAt < endsAt && now >= stopAt) {
+  if (stopAt !== null && stopAt < endsAt && nowMs >= stopAt) {
     const stopped = stopAt + stoppingMs;
-    if (now < stopped) return { state: 'stopping', since: stopAt, endedAt: null };
+    if (nowMs < stopped) return { state: 'stopping', since: stopAt, endedAt: null };
     return { state: 'stopped', since: stopped, endedAt: stopped };
   }
-  if (now >= endsAt) return { state: config.ends, since: endsAt, endedAt: endsAt };
+  if (nowMs >= endsAt) return { state: config.ends, since: endsAt, endedAt: endsAt };
   const begins = at + startingMs / 2;
-  if (now < begins) return { state: 'scheduled', since: at, endedAt: null };
-  if (now < at + startingMs) return { state: 'started', since: begins, endedAt: null };
+  if (nowMs < begins) return { state: 'scheduled', since: at, endedAt: null };
+  if (nowMs < at + startingMs) return { state: 'started', since: begins, endedAt: null };
   return { state: 'in progress', since: at + startingMs, endedAt: null };
 }
 
 /** The state of a run at a time. */
-export function stateOf(run: WorkflowRun, now: number): RunState {
-  return phaseOf(run, now).state;
+export function stateOf(run: WorkflowRun, nowMs: number): RunState {
+  return phaseOf(run, nowMs).state;
 }
 
 const iso = (ms: number) => new Date(ms).toISOString();
@@ -128,8 +128,8 @@ function errorOf({ config }: WorkflowRun, state: RunState): Record<string, unkno
   };
 }
 
-function tasks(run: WorkflowRun, now: number, idField: string): Record<string, unknown>[] {
-  const { state, since, endedAt } = phaseOf(run, now);
+function tasks(run: WorkflowRun, nowMs: number, idField: string): Record<string, unknown>[] {
+  const { state, since, endedAt } = phaseOf(run, nowMs);
   return ['ingest', 'unify', 'publish'].map((label, index) => ({
     [idField]: `${run.id}-t${index + 1}`,
     state: state === 'failed' && index > 0 ? 'canceled' : state,
@@ -149,18 +149,18 @@ function tasks(run: WorkflowRun, now: number, idField: string): Record<string, u
 }
 
 /** Fields that some deployments show in the overview too. */
-function reasonOf(run: WorkflowRun, now: number): Record<string, unknown> {
-  return { principal_id: run.principalId, principal_name: run.principalName, ...errorOf(run, stateOf(run, now)) };
+function reasonOf(run: WorkflowRun, nowMs: number): Record<string, unknown> {
+  return { principal_id: run.principalId, principal_name: run.principalName, ...errorOf(run, stateOf(run, nowMs)) };
 }
 
 /** Fields of the verbose view alone. */
-function detailsOf(run: WorkflowRun, now: number, idField: string): Record<string, unknown> {
+function detailsOf(run: WorkflowRun, nowMs: number, idField: string): Record<string, unknown> {
   return {
-    ...reasonOf(run, now),
+    ...reasonOf(run, nowMs),
     launched_version: '7',
     current_version: '7',
     warn_after_ms: 86_400_000,
-    task_instances: tasks(run, now, idField),
+    task_instances: tasks(run, nowMs, idField),
   };
 }
 
@@ -170,11 +170,11 @@ function detailsOf(run: WorkflowRun, now: number, idField: string): Record<strin
  */
 export function shownRun(
   run: WorkflowRun,
-  now: number,
+  nowMs: number,
   view: 'overview' | 'detailed' | 'verbose' = 'overview',
   taskIdField: 'id' | 'task_instance_id' = 'id',
 ): Record<string, unknown> {
-  const { state, endedAt } = phaseOf(run, now);
+  const { state, endedAt } = phaseOf(run, nowMs);
   return {
     id: run.id,
     state,
@@ -183,7 +183,7 @@ export function shownRun(
     tenant: run.tenant,
     created_at: iso(run.at),
     ...(endedAt === null ? {} : { ended_at: iso(endedAt) }),
-    ...(view === 'verbose' ? detailsOf(run, now, taskIdField) : view === 'detailed' ? reasonOf(run, now) : {}),
+    ...(view === 'verbose' ? detailsOf(run, nowMs, taskIdField) : view === 'detailed' ? reasonOf(run, nowMs) : {}),
   };
 }
 
@@ -192,11 +192,11 @@ const tableNames = ['customers', 'orders'];
 /** The ingest job of a run at a time; undefined before the run has made it, and if the run was canceled before. */
 export function ingestJob(
   run: WorkflowRun,
-  now: number,
+  nowMs: number,
 ): { createdAt: number; shown: Record<string, unknown> } | undefined {
   const createdAt = run.at + run.startingMs;
-  const { state, endedAt } = phaseOf(run, now);
-  if (now < createdAt || (endedAt !== null && endedAt < createdAt)) return undefined;
+  const { state, endedAt } = phaseOf(run, nowMs);
+  if (nowMs < createdAt || (endedAt !== null && endedAt < createdAt)) return undefined;
   const isOver = endedAt !== null;
   const tables = tableNames.map((table, index) => {
     const read = 1000 + (((run.at / 1000) % 500) | 0) + index * 250;

@@ -20,19 +20,19 @@ interface Job {
 
 /** The jobs that a deployment shows: all of them, unless a fault makes it forget or skip. */
 function jobsOf(call: Call, state: ServiceState): Job[] {
-  const now = state.clock.now();
+  const nowMs = state.clock.now();
   const forgets = faultOf(call.faults, 'ingest_forgets');
-  const oldest = forgets === undefined ? Number.NEGATIVE_INFINITY : now - forgets.days * dayMs;
+  const oldest = forgets === undefined ? Number.NEGATIVE_INFINITY : nowMs - forgets.days * dayMs;
   const skipped = faultOf(call.faults, 'ingest_skipped');
-  const jobs = state.management.of(call.tenant).jobs(now);
+  const jobs = state.management.of(call.tenant).jobs(nowMs);
   const kept = jobs.filter(({ createdAt }) => createdAt >= oldest);
   return skipped === undefined ? kept : kept.map((job) => withSkipped(job, skipped.state));
 }
 
 /** Some deployments refuse a window that begins before the days that they keep. @throws {ServiceError} 400 */
-function assertRecentWindow({ faults }: Call, from: number, now: number): void {
+function assertRecentWindow({ faults }: Call, from: number, nowMs: number): void {
   const forgets = faultOf(faults, 'ingest_forgets');
-  if (forgets?.older !== 'refused' || from >= now - forgets.days * dayMs) return;
+  if (forgets?.older !== 'refused' || from >= nowMs - forgets.days * dayMs) return;
   throw badRequest(`created_from must be at most ${forgets.days} days ago`);
 }
 
@@ -84,9 +84,9 @@ const getIngestJob: Operation = {
   path: '/api/ingest/jobs/{id}',
   guard: managementApi('ingest-jobs:read'),
   handle: (call, state) => {
-    const found = jobsOf(call, state).find(({ shown }) => shown.id === call.parameters[0]);
-    if (found === undefined) throw notFound('there is no ingest job of this id');
-    return jsonResponse(found.shown);
+    const job = jobsOf(call, state).find(({ shown }) => shown.id === call.parameters[0]);
+    if (job === undefined) throw notFound('there is no ingest job of this id');
+    return jsonResponse(job.shown);
   },
 };
 

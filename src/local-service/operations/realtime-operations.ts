@@ -50,20 +50,20 @@ interface HistoryRange {
 }
 
 /** The start of the first bucket, and of the one after the last; no bucket begins in the future. */
-function bucketRange({ scale, after, before }: HistoryRange, now: number): { first: number; end: number } {
+function bucketRange({ scale, after, before }: HistoryRange, nowMs: number): { first: number; end: number } {
   const width = scales[scale];
-  const end = (Math.floor(Math.min(before ?? Number.POSITIVE_INFINITY, now) / width) + 1) * width;
+  const end = (Math.floor(Math.min(before ?? Number.POSITIVE_INFINITY, nowMs) / width) + 1) * width;
   const first = after === undefined ? end - defaultBuckets * width : Math.floor(after / width) * width;
   return { first, end: Math.max(first, end) };
 }
 
 /** The size of a collection at the end of each bucket, and now for the present one (specification, section 4.10). */
-function collectionHistory(collection: Collection, range: HistoryRange, now: number) {
+function collectionHistory(collection: Collection, range: HistoryRange, nowMs: number) {
   const width = scales[range.scale];
-  const { first, end } = bucketRange(range, now);
+  const { first, end } = bucketRange(range, nowMs);
   const data = Array.from({ length: (end - first) / width }, (_, index) => {
     const start = first + index * width;
-    const count = start + width > now ? collection.total() : collection.counts.before(start + width);
+    const count = start + width > nowMs ? collection.total() : collection.counts.before(start + width);
     return { bucket: new Date(start).toISOString(), count };
   });
   return { scale: range.scale, data };
@@ -89,14 +89,14 @@ const listProfileSegments: Operation = {
 
 const isScale = (text: string): text is Scale => Object.hasOwn(scales, text);
 
-function rangeOf(query: Query, now: number): HistoryRange {
+function rangeOf(query: Query, nowMs: number): HistoryRange {
   const scale = single(query, 'scale') ?? 'day';
   if (!isScale(scale)) throw badRequest('scale must be minute, hour or day');
   const range = { scale, after: momentOf(query, 'after'), before: momentOf(query, 'before') };
   if (range.after !== undefined && range.before !== undefined && range.after >= range.before) {
     throw badRequest('after must be before before');
   }
-  const { first, end } = bucketRange(range, now);
+  const { first, end } = bucketRange(range, nowMs);
   if ((end - first) / scales[scale] > maxBuckets) {
     throw badRequest(`the range has more than ${maxBuckets} buckets: ask for a shorter range or a larger scale`);
   }
@@ -110,9 +110,9 @@ const getCollectionHistory: Operation = {
   guard: realtimeApi('profile-collections:read'),
   handle: (call, state) => {
     const realtime = realtimeOf(call, state);
-    const now = state.clock.now();
-    const range = rangeOf(call.query, now);
-    return jsonResponse(collectionHistory(namedCollection(realtime, call), range, now));
+    const nowMs = state.clock.now();
+    const range = rangeOf(call.query, nowMs);
+    return jsonResponse(collectionHistory(namedCollection(realtime, call), range, nowMs));
   },
 };
 

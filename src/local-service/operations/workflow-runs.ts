@@ -41,13 +41,13 @@ export const listWorkflowRuns: Operation = {
     const ended = spanOf(query, 'ended_from', 'ended_to');
     const [wantedState, type] = [single(query, 'state'), single(query, 'type')];
     const onlyEnded = Number.isFinite(ended.from) || Number.isFinite(ended.to);
-    const now = state.clock.now();
+    const nowMs = state.clock.now();
     const view = faultOf(call.faults, 'workflow_details') === undefined ? 'overview' : 'detailed';
     const runs = state.management
       .of(call.tenant)
       .runs()
       .filter(({ at }) => at >= created.from && at < created.to)
-      .map((run) => shownRun(run, now, view))
+      .map((run) => shownRun(run, nowMs, view))
       .filter((run) => {
         const at = run.ended_at === undefined ? Number.NaN : Date.parse(String(run.ended_at));
         const inTime = !onlyEnded || (at >= ended.from && at < ended.to);

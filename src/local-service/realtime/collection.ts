@@ -36,10 +36,10 @@ export class CountLog {
   }
 
   /** Adds a size. If the clock went back, it uses the time of the last size, so that the order stays. */
-  add(now: number, total: number): void {
+  add(nowMs: number, total: number): void {
     const last = this.#counts.at(-1);
     if (total === (last?.total ?? this.#first)) return;
-    const at = Math.max(now, last?.at ?? this.#origin);
+    const at = Math.max(nowMs, last?.at ?? this.#origin);
     if (last !== undefined && Math.floor(last.at / minuteMs) === Math.floor(at / minuteMs)) this.#counts.pop();
     this.#counts.push({ at, total });
   }

@@ -36,19 +36,19 @@ function amountOf(value: unknown): number {
   return typeof value === 'number' && Math.abs(value) <= maxAmount ? value : 0;
 }
 
-function timeOf(payload: Attributes, now: number): string {
+function timeOf(payload: Attributes, nowMs: number): string {
   const at = typeof payload.occurred_at === 'string' ? Date.parse(payload.occurred_at) : Number.NaN;
-  return new Date(Number.isNaN(at) ? now : at).toISOString();
+  return new Date(Number.isNaN(at) ? nowMs : at).toISOString();
 }
 
 /** Reads an event. It ignores unknown members, because the published interface prescribes no shape. */
-export function readEvent(payload: Attributes, now: number): RealtimeEvent {
+export function readEvent(payload: Attributes, nowMs: number): RealtimeEvent {
   const attributes = isRecord(payload.attributes) ? payload.attributes : {};
   const event = { id: textOf(payload.event_id), profileId: textOf(payload.profile_id), keys: keysOf(payload.keys) };
   switch (payload.event_type) {
     case 'purchase': {
       const counts = { purchases: 1, total_spent: amountOf(payload.amount ?? attributes.amount) };
-      return { ...event, attributes: { ...attributes, last_purchase_at: timeOf(payload, now) }, counts };
+      return { ...event, attributes: { ...attributes, last_purchase_at: timeOf(payload, nowMs) }, counts };
     }
     case 'page_view':
       return { ...event, attributes, counts: { page_views: 1 } };

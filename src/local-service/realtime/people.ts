@@ -67,10 +67,10 @@ export class PersonGenerator {
 
   /** The number of the person with this key, whether or not the person exists yet; undefined if no person has it. */
   withKey(name: string, value: string): number | undefined {
-    const known = Object.hasOwn(keyPatterns, name) ? keyPatterns[name] : undefined;
-    const digits = known?.pattern.exec(value)?.[1];
-    if (known === undefined || digits === undefined || Number(digits) > 0xffff_ffff) return undefined;
-    const first = known.by === 'id' ? this.population.numberOf(Number(digits)) : Number(digits);
+    const form = Object.hasOwn(keyPatterns, name) ? keyPatterns[name] : undefined;
+    const digits = form?.pattern.exec(value)?.[1];
+    if (form === undefined || digits === undefined || Number(digits) > 0xffff_ffff) return undefined;
+    const first = form.by === 'id' ? this.population.numberOf(Number(digits)) : Number(digits);
     const number = name === 'loyalty_id' ? first : this.population.identities.holderOf(first);
     return number !== undefined && this.links(number)[name]?.includes(value) ? number : undefined;
   }

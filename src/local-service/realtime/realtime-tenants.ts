@@ -66,22 +66,22 @@ export class RealtimeTenants {
   }
 
   of(tenant: string): TenantRealtime {
-    let found = this.#tenants.get(tenant);
-    if (found === undefined) {
+    let state = this.#tenants.get(tenant);
+    if (state === undefined) {
       const { seed, profiles, saved } = this.#options;
       const options = { tenant, seed, profiles, days: this.#days, origin: this.#origin };
-      found = new TenantRealtime({ ...options, saved: saved?.tenants[tenant] });
-      this.#tenants.set(tenant, found);
+      state = new TenantRealtime({ ...options, saved: saved?.tenants[tenant] });
+      this.#tenants.set(tenant, state);
     }
-    return found;
+    return state;
   }
 
   /** Lets days pass for every tenant; returns the change of this one. @param days all days since the start */
-  moveTo(days: readonly DayShares[], tenant: string, now: number): RealtimeChange {
+  moveTo(days: readonly DayShares[], tenant: string, nowMs: number): RealtimeChange {
     const shown = this.of(tenant);
     this.#days = days;
-    for (const other of this.#tenants.values()) if (other !== shown) other.moveTo(days, now);
-    return shown.moveTo(days, now);
+    for (const other of this.#tenants.values()) if (other !== shown) other.moveTo(days, nowMs);
+    return shown.moveTo(days, nowMs);
   }
 
   get saved(): SavedRealtime {

@@ -27,13 +27,13 @@ function compareTo(before: Moment, collection: Collection, segments: readonly Se
   const change: NetChange = { inserted: 0, updated: 0, deleted: 0, total: 0 };
   const memberships = segments.map(() => ({ entered: 0, left: 0, total: 0 }));
   for (let at = collection.seek(0); at >= 0; at = collection.seek(at + 1)) {
-    const [old, now] = [collection.version(at, before), collection.version(at)];
-    if (now >= 0) change.total += 1;
-    if (old !== now) change[old < 0 ? 'inserted' : now < 0 ? 'deleted' : 'updated'] += 1;
+    const [old, current] = [collection.version(at, before), collection.version(at)];
+    if (current >= 0) change.total += 1;
+    if (old !== current) change[old < 0 ? 'inserted' : current < 0 ? 'deleted' : 'updated'] += 1;
     segments.forEach((segment, index) => {
       const membership = memberships[index] as MembershipChange;
-      const is = segment.has(at, now);
-      const was = old === now ? is : segment.has(at, old);
+      const is = segment.has(at, current);
+      const was = old === current ? is : segment.has(at, old);
       if (is) membership.total += 1;
       if (is !== was) membership[is ? 'entered' : 'left'] += 1;
     });
@@ -56,23 +56,23 @@ function findProfile(collection: Collection, { profileId, keys }: RealtimeEvent)
 
 const untouched = (at: number) => ({ version: 0, updatedAt: at, tickedAt: at, attributes: {}, added: {}, links: [] });
 
-function makeProfile({ touched }: Collection, now: number): number {
+function makeProfile({ touched }: Collection, nowMs: number): number {
   const position = madeFrom + touched.made;
-  touched.add(position, { id: touched.nextId(), createdAt: now, ...untouched(now) });
+  touched.add(position, { id: touched.nextId(), createdAt: nowMs, ...untouched(nowMs) });
   return position;
 }
 
 /** Moves the times of the profile at a position to now, and stores the profile if it is not stored yet. */
-function touch(collection: Collection, position: number, now: number): number {
+function touch(collection: Collection, position: number, nowMs: number): number {
   const version = collection.version(position);
   const { createdAt, updatedAt } = collection.timesAt(position, version);
   // Days of changes may have moved the profile's times beyond the clock. They must not go back.
-  const at = Math.max(now, updatedAt + 1);
-  const known = collection.touched.get(position);
-  if (known === undefined) {
+  const at = Math.max(nowMs, updatedAt + 1);
+  const profile = collection.touched.get(position);
+  if (profile === undefined) {
     const person = { id: collection.idAt(position), number: collection.personAt(position), version, createdAt };
     collection.touched.add(position, { ...untouched(at), ...person });
-  } else Object.assign(known, { version, updatedAt: at, tickedAt: at });
+  } else Object.assign(profile, { version, updatedAt: at, tickedAt: at });
   return position;
 }
 
@@ -80,16 +80,16 @@ function touch(collection: Collection, position: number, now: number): number {
  * Applies an event. It finds the profile by id, or by the first key that a profile has, or makes a profile for the keys.
  * The profile gets the keys that no profile has. An event without a known id or any key changes nothing.
  */
-function applyEvent(collection: Collection, event: RealtimeEvent, now: number): void {
+function applyEvent(collection: Collection, event: RealtimeEvent, nowMs: number): void {
   const found = findProfile(collection, event);
   if (found < 0 && event.keys.length === 0) return;
-  const position = found < 0 ? makeProfile(collection, now) : touch(collection, found, now);
+  const position = found < 0 ? makeProfile(collection, nowMs) : touch(collection, found, nowMs);
   mergeEvent(collection.touched.get(position) as TouchedProfile, event.attributes, event.counts);
   for (const [name, value] of event.keys) {
     if (collection.withKey(name, value) < 0) collection.touched.link(position, name, value);
   }
   collection.revision += 1;
-  if (found < 0) collection.counts.add(now, collection.total());
+  if (found < 0) collection.counts.add(nowMs, collection.total());
 }
 
 /** The ids of the most recent events, limited so that neither memory nor the state file grows for ever. */
@@ -188,22 +188,22 @@ export class TenantRealtime {
   }
 
   /** Applies an event of a stream. An event with the id of an earlier one changes nothing. */
-  take(streamId: string, payload: Record<string, unknown>, now: number): void {
+  take(streamId: string, payload: Record<string, unknown>, nowMs: number): void {
     const stream = streams.find(({ id }) => id === streamId);
     const collection = stream && this.collection(stream.collection);
-    const event = readEvent(payload, now);
+    const event = readEvent(payload, nowMs);
     if (collection === undefined || (event.id !== undefined && !this.#taken.get(streamId)?.take(event.id))) return;
-    applyEvent(collection, event, now);
+    applyEvent(collection, event, nowMs);
   }
 
   /** Moves the collections to a new day; returns the change that clients can see. @param days all since the start */
-  moveTo(days: readonly DayShares[], now: number): RealtimeChange {
+  moveTo(days: readonly DayShares[], nowMs: number): RealtimeChange {
     const before = this.#people.population.moment;
     this.#people.population.moveTo(days);
     const changes = this.#collections.map((collection) => {
-      const own = this.segments.filter((segment) => segment.collection === collection);
-      const change = compareTo(before, collection, own);
-      collection.counts.add(now, collection.total());
+      const segments = this.segments.filter((segment) => segment.collection === collection);
+      const change = compareTo(before, collection, segments);
+      collection.counts.add(nowMs, collection.total());
       return change;
     });
     if (!this.enabled) return { collections: {}, segments: {} };

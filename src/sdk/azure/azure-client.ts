@@ -100,10 +100,10 @@ export async function clientOf(options: AzureOptions): Promise<Client> {
       hint: 'ask for a new one, and put it into `sas`',
     });
   const library = await vendorLibrary('@azure/storage-blob', () => import('@azure/storage-blob'));
-  const own = { keepAlive: true, maxSockets };
+  const agentOptions = { keepAlive: true, maxSockets };
   const { httpAgent, httpsAgent } = proxyAgents(process.env, { timeoutMs: connectMs, maxSockets }) ?? {
-    httpAgent: new HttpAgent(own),
-    httpsAgent: new HttpsAgent(own),
+    httpAgent: new HttpAgent(agentOptions),
+    httpsAgent: new HttpsAgent(agentOptions),
   };
   let isReached = false;
   const agents = [endsSilence(httpAgent, () => isReached), endsSilence(httpsAgent, () => isReached)] as const;

@@ -20,7 +20,7 @@ const allReasons = Object.keys(reasons) as Reason[];
 
 /** The reason for a failure, if it is one of those, and DuckDB's name for it: `Binder Error`. */
 function classify(message: string, among = allReasons): { reason: Reason | undefined; name: string } {
-  const reason = among.find((each) => reasons[each].test(message));
+  const reason = among.find((reason) => reasons[reason].test(message));
   return { reason, name: /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error' };
 }
 

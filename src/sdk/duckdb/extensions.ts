@@ -54,13 +54,13 @@ async function loadFrom(folder: string, name: string, connection: DuckdbStatemen
   const build = await buildOf(connection);
   const file = `${name}.duckdb_extension`;
   // The second place is the layout of DuckDB's own folder.
-  for (const found of [join(folder, file), join(folder, build.version, build.platform, file)]) {
-    if (!(await isFile(found))) continue;
+  for (const path of [join(folder, file), join(folder, build.version, build.platform, file)]) {
+    if (!(await isFile(path))) continue;
     try {
-      await connection.run(`LOAD ${sqlText(found)}`);
+      await connection.run(`LOAD ${sqlText(path)}`);
       return;
     } catch (error) {
-      throw missing(`DuckDB cannot load ${found}: ${firstLine(error)}`, build, error);
+      throw missing(`DuckDB cannot load ${path}: ${firstLine(error)}`, build, error);
     }
   }
   throw missing(`there is no ${file} in ${folder}`, build);
@@ -128,12 +128,12 @@ export function s3Server({ endpoint, region }: Pick<S3Options, 'endpoint' | 'reg
 export function duckdbS3Secret(name: string, options: Partial<S3Options>, scope?: string): string {
   const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
   const server = endpoint === undefined ? undefined : new URL(endpoint);
-  const known = {
+  const settings = {
     SESSION_TOKEN: sessionToken?.reveal(),
     REGION: region ?? (server && 'us-east-1'),
     ENDPOINT: server?.host,
   };
-  const texts = { ...known, URL_STYLE: (pathStyle ?? server !== undefined) ? 'path' : 'vhost', SCOPE: scope };
+  const texts = { ...settings, URL_STYLE: (pathStyle ?? server !== undefined) ? 'path' : 'vhost', SCOPE: scope };
   const login =
     accessKeyId === undefined
       ? ['PROVIDER credential_chain']

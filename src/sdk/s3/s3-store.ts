@@ -117,8 +117,8 @@ export class S3Store {
   async read(path: string): Promise<S3Text | undefined> {
     try {
       const { Body, ETag = '', LastModified } = await this.#get(path);
-      const now = Date.now() + (this.#clockAheadMs ?? 0);
-      const ageMs = LastModified === undefined ? undefined : Math.max(0, now - LastModified.getTime());
+      const nowMs = Date.now() + (this.#clockAheadMs ?? 0);
+      const ageMs = LastModified === undefined ? undefined : Math.max(0, nowMs - LastModified.getTime());
       return { text: (await Body?.transformToString('utf8')) ?? '', tag: ETag, ageMs };
     } catch (error) {
       if (isMissing(error)) return undefined;
@@ -148,8 +148,8 @@ export class S3Store {
     const written = await this.#write(path, text, this.#keepsConditions ? condition : {});
     if (written !== undefined) return written;
     // The refusal may be of a second try, after the response to a first and successful one was lost.
-    const found = await this.read(path);
-    return found?.text === text ? found.tag : undefined;
+    const stored = await this.read(path);
+    return stored?.text === text ? stored.tag : undefined;
   }
 
   /**

@@ -118,7 +118,7 @@ export interface SqlDialect {
   /** The table for staged rows, seen by this session only if the database has such tables. */
   stage(table: TargetTable, columns: readonly LoadColumn[]): Stage;
   /** Whether a column of the table has a type that holds fewer values than the mapped one, written alike. Default: never. */
-  isNarrower?(found: string, mapped: string): boolean;
+  isNarrower?(actual: string, mapped: string): boolean;
   /** Default: {@link deleteUpdateInsert}. */
   merge?(task: MergeTask): readonly Change[];
   /** Sets columns to NULL in all rows. Default: UPDATE. */

@@ -75,17 +75,18 @@ export function duckdbType(
  */
 export function duckdbWidens(
   declared: ColumnType,
-  now: ColumnType,
+  current: ColumnType,
   widens: (declared: ColumnType, now: ColumnType) => boolean,
 ): boolean {
-  if (declared.kind === 'struct' && now.kind === 'struct') {
+  if (declared.kind === 'struct' && current.kind === 'struct') {
     return declared.fields.every((field) => {
-      const there = now.fields.find(({ name }) => name.toLowerCase() === field.name.toLowerCase());
-      return there !== undefined && duckdbWidens(field.type, there.type, widens);
+      const currentField = current.fields.find(({ name }) => name.toLowerCase() === field.name.toLowerCase());
+      return currentField !== undefined && duckdbWidens(field.type, currentField.type, widens);
     });
   }
-  if (declared.kind === 'list' && now.kind === 'list') return duckdbWidens(declared.element, now.element, widens);
-  return widens(declared, now);
+  if (declared.kind === 'list' && current.kind === 'list')
+    return duckdbWidens(declared.element, current.element, widens);
+  return widens(declared, current);
 }
 
 /**
@@ -104,8 +105,8 @@ export function duckdbTypes(
       return inFile === duckdbType(type, 'HUGEINT') ? { type: inFile } : { type: spelled(type), as: inFile };
     },
     isTypeOf: isSameDuckdbType,
-    widens: (declared, now) =>
-      duckdbWidens(declared, now, (from, to) => {
+    widens: (declared, current) =>
+      duckdbWidens(declared, current, (from, to) => {
         // A stream turns integers into doubles only if all of them are at most 2^53 from zero.
         const isDouble = from.kind === 'int64' && to.kind === 'double';
         return spelled(from) === spelled(to) || isDouble || widens(from, to);

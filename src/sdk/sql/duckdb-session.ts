@@ -123,12 +123,12 @@ export class DuckdbSession implements SqlSession {
    * @throws {CdsyncError} if it is a view
    */
   async table(place: string, name: string): Promise<FoundColumns | undefined> {
-    const own = (column: string) => `${place} AND lower(${column}) = lower(${sqlText(name)})`;
-    const views = await this.rows(`SELECT view_name FROM duckdb_views() WHERE ${own('view_name')}`);
+    const isOfTable = (column: string) => `${place} AND lower(${column}) = lower(${sqlText(name)})`;
+    const views = await this.rows(`SELECT view_name FROM duckdb_views() WHERE ${isOfTable('view_name')}`);
     if (views.length > 0) throw notATable(name, 'a view');
-    const [found] = await this.rows(`SELECT comment FROM duckdb_tables() WHERE ${own('table_name')}`);
-    if (found === undefined) return undefined;
-    const comment = found.comment === null ? null : String(found.comment);
+    const [row] = await this.rows(`SELECT comment FROM duckdb_tables() WHERE ${isOfTable('table_name')}`);
+    if (row === undefined) return undefined;
+    const comment = row.comment === null ? null : String(row.comment);
     return { columns: await this.columns(place, name), comment };
   }
 

@@ -31,8 +31,8 @@ export interface RowHashing {
 /** More parts in one expression are too deep for some parsers. */
 const maxParts = 40;
 
-function join({ join: own }: RowHashing, texts: readonly string[]): string {
-  if (own !== undefined) return own(texts);
+function join({ join: joinTexts }: RowHashing, texts: readonly string[]): string {
+  if (joinTexts !== undefined) return joinTexts(texts);
   return texts.length === 1 ? (texts[0] as string) : `(${texts.join(' || ')})`;
 }
 
@@ -98,8 +98,8 @@ export function canonicalTexts(
   },
 ): (value: string, type: ColumnType) => string | undefined {
   return (value, type) => {
-    const own = texts[isNested(type) ? 'json' : type.kind] as ((value: string, type: ColumnType) => string) | null;
-    return own === null ? undefined : (own ?? cast)(value, type);
+    const textOf = texts[isNested(type) ? 'json' : type.kind] as ((value: string, type: ColumnType) => string) | null;
+    return textOf === null ? undefined : (textOf ?? cast)(value, type);
   };
 }
 

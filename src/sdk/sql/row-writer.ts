@@ -141,8 +141,8 @@ export class RowWriter {
     const names = new Set([...columns, ...table.columns].map(({ name }) => name.toLowerCase()));
     const [t, s] = [freeAlias('t', names), freeAlias('s', names)];
     const task = { table, version, target: this.#target, stage: stage as string, t, s, empty, clear };
-    const found = { columns, comment };
-    return { ...task, found, write: write as MergeTask['write'], moment: dialect.moment(moment) };
+    const described = { columns, comment };
+    return { ...task, found: described, write: write as MergeTask['write'], moment: dialect.moment(moment) };
   }
 
   /** @param staged if the table may have other rows than the staged ones, or if these can be compared by their key */

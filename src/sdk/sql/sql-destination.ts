@@ -97,9 +97,9 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   async #find(table: string): Promise<FoundColumns | undefined> {
-    const found = await this.find(table);
-    if (found !== undefined) this.#found.set(table, found);
-    return found;
+    const existing = await this.find(table);
+    if (existing !== undefined) this.#found.set(table, existing);
+    return existing;
   }
 
   async state(key: StateKey): Promise<TableState> {
@@ -112,11 +112,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   }
 
   async describe(table: string): Promise<FoundTable | undefined> {
-    const found = await this.#find(table);
-    if (found === undefined) return undefined;
+    const existing = await this.#find(table);
+    if (existing === undefined) return undefined;
     const rows = await this.#count(table);
-    const stamp = found.comment === undefined ? undefined : (stamped.exec(found.comment ?? '')?.[1] ?? null);
-    return { columns: found.columns, rows, stamp };
+    const stamp = existing.comment === undefined ? undefined : (stamped.exec(existing.comment ?? '')?.[1] ?? null);
+    return { columns: existing.columns, rows, stamp };
   }
 
   async addedColumns(key: StateKey): Promise<string[]> {
@@ -174,14 +174,14 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #written(load: Load, stage: Stage | undefined): Promise<Committed> {
     const { session, dialect } = this;
     const isAnnounced = this.#isStepwise || (dialect.commit === 'transaction' && this.#hasDdl(load));
-    const found = isAnnounced ? await writeRecord(this.#store, load.state, load.before, load.intent) : load.before;
-    if (dialect.commit !== 'transaction_with_ddl') await this.#change(load, found);
+    const stateRow = isAnnounced ? await writeRecord(this.#store, load.state, load.before, load.intent) : load.before;
+    if (dialect.commit !== 'transaction_with_ddl') await this.#change(load, stateRow);
     // Where a stamp is DDL, it would commit the rows before their record.
     const isStamped = dialect.commit === 'transaction' && dialect.stamps === 'reload';
     const shape = isStamped ? await this.#stamp(load) : undefined;
     try {
       await session.begin?.();
-      const committed = await this.#commit(load, { found, stage, shape });
+      const committed = await this.#commit(load, { found: stateRow, stage, shape });
       return shape?.isDue === true ? await this.#stampLater(load, committed) : committed;
     } catch (error) {
       await session.rollback?.().catch(() => undefined);
@@ -217,11 +217,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
    * Takes the record's row before anything else: an older delivery that is still under way can then no longer finish.
    * @returns the row as it is then
    */
-  async #takeRecord({ state, intent }: Load, found: StateRow | undefined): Promise<StateRow | undefined> {
+  async #takeRecord({ state, intent }: Load, stateRow: StateRow | undefined): Promise<StateRow | undefined> {
     if (this.dialect.addsState !== true && !this.#isStepwise)
-      return writeRecord(this.#store, state, found, found?.record ?? intent);
-    await assertVersion(this.#store, state, found?.version ?? 0);
-    return found;
+      return writeRecord(this.#store, state, stateRow, stateRow?.record ?? intent);
+    await assertVersion(this.#store, state, stateRow?.version ?? 0);
+    return stateRow;
   }
 
   /** Writes the rows, and counts and stamps the table. @throws {CdsyncError} `table_moved` if others have changed the number of rows */
@@ -343,8 +343,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Stamps a table. @returns false if readers use it, and would keep others waiting */
   async #comment(table: string, comment: string, id: string): Promise<boolean> {
     const { dialect } = this;
-    const own = comment.replace(stamped, '');
-    const statements = dialect.comment(table, `${own}${own === '' ? '' : ' '}[cdsync ${id}]`);
+    const text = comment.replace(stamped, '');
+    const statements = dialect.comment(table, `${text}${text === '' ? '' : ' '}[cdsync ${id}]`);
     if (dialect.briefly === undefined) {
       await this.#runAll(statements);
       return true;

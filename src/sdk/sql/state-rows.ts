@@ -166,8 +166,10 @@ export async function writeRecord(
   const [number, content] = [dialect.identifier('version'), dialect.identifier('record')];
   if (dialect.addsState === true) await assertVersion(store, key, version - 1);
   else if (before !== undefined) {
-    const own = `${isKey(dialect, before)} AND ${number} = ${before.version}`;
-    const changed = await session.run(`UPDATE ${state} SET ${number} = ${version}, ${content} = ${text} WHERE ${own}`);
+    const isUnchanged = `${isKey(dialect, before)} AND ${number} = ${before.version}`;
+    const changed = await session.run(
+      `UPDATE ${state} SET ${number} = ${version}, ${content} = ${text} WHERE ${isUnchanged}`,
+    );
     if (changed !== 1) throw fenced(key);
     return { ...before, version, record };
   }
@@ -184,10 +186,10 @@ export async function writeRecord(
     throw isTaken ? fenced(key) : error;
   }
   if (dialect.commit === 'steps') {
-    const own = `${isKey(dialect, key)} AND ${number} = ${version} AND ${content} = ${text}`;
+    const isUnchanged = `${isKey(dialect, key)} AND ${number} = ${version} AND ${content} = ${text}`;
     const others = `${isKey(dialect, key)} AND ${number} >= ${version} AND ${content} <> ${text}`;
     if ((await stateNumber(store, 'count(*)', others)) > 0) {
-      await cleanUp(store, stateTable, own);
+      await cleanUp(store, stateTable, isUnchanged);
       throw fenced(key);
     }
   }

@@ -21,8 +21,12 @@ export function stagedColumns(columns: readonly LoadColumn[]): TableColumn[] {
  * The stage of a load. If a person has narrowed a column of the table, the staged one is as narrow: so the server names each value
  * that it cannot hold, and does not refuse all rows.
  */
-export function stageOf(dialect: SqlDialect, { table, data, change }: Load, found: FoundColumns | undefined): Stage {
-  const types = new Map((change.create ? [] : (found?.columns ?? [])).map(({ name, type }) => [name, type]));
+export function stageOf(
+  dialect: SqlDialect,
+  { table, data, change }: Load,
+  existingColumns: FoundColumns | undefined,
+): Stage {
+  const types = new Map((change.create ? [] : (existingColumns?.columns ?? [])).map(({ name, type }) => [name, type]));
   for (const name of [...table.key, ...change.widen.map((column) => column.name)]) types.delete(name);
   const columns = data.columns.map((column) => {
     const type = types.get(column.name);
@@ -79,12 +83,12 @@ export function assignments(
   dialect: SqlDialect,
   { table, t, s, empty }: Pick<MergeTask, 'table' | 't' | 's' | 'empty'>,
 ): { readonly set: readonly (readonly [column: string, value: string])[]; readonly differs: string } {
-  const own = table.columns.filter(({ name }) => !table.key.includes(name));
+  const values = table.columns.filter(({ name }) => !table.key.includes(name));
   const set = [
-    ...own.map(({ name }): [string, string] => [dialect.identifier(name), `${s}.${dialect.identifier(name)}`]),
+    ...values.map(({ name }): [string, string] => [dialect.identifier(name), `${s}.${dialect.identifier(name)}`]),
     ...empty.map((name): [string, string] => [dialect.identifier(name), 'NULL']),
   ];
-  const compared = own.filter(({ name }) => name !== '_synced_at');
+  const compared = values.filter(({ name }) => name !== '_synced_at');
   const differs = [
     ...compared.map(({ name, kind }) =>
       differSql(dialect, `${t}.${dialect.identifier(name)}`, `${s}.${dialect.identifier(name)}`, kind),
@@ -191,15 +195,15 @@ export function erasedSql(
   keys: readonly (readonly string[])[],
 ): string[] {
   const isErased = (texts: readonly string[]) => {
-    const own = texts.map((text, index) => {
-      const { name, kind } = columns.find((each) => each.name === key[index]) as TargetTable['columns'][number];
+    const conditions = texts.map((text, index) => {
+      const { name, kind } = columns.find((column) => column.name === key[index]) as TargetTable['columns'][number];
       const column = dialect.identifier(name);
       const value = dialect.canonical(column, kind);
       return value === undefined
         ? `${column} = ${numberSql(dialect, text, kind)}`
         : `${value} = ${dialect.literal(text)}`;
     });
-    return `(${own.join(' AND ')})`;
+    return `(${conditions.join(' AND ')})`;
   };
   const conditions: string[] = [];
   for (let from = 0; from < keys.length; from += erasedAtOnce)

@@ -46,8 +46,8 @@ export async function sumRows(
     hashed: texts.map(({ name }) => name),
     digest: dialect.hashing.digest,
     sums: async () => {
-      const each = await read(texts.map(({ text }, index) => `${sumOf([text])} AS s${index}`).join(', '));
-      return new Map(texts.map(({ name }, index) => [name, String(field(each, `s${index}`) ?? 0)]));
+      const perColumn = await read(texts.map(({ text }, index) => `${sumOf([text])} AS s${index}`).join(', '));
+      return new Map(texts.map(({ name }, index) => [name, String(field(perColumn, `s${index}`) ?? 0)]));
     },
   };
 }
@@ -87,12 +87,12 @@ export async function foundRows(
     const [row] = await session.rows(`SELECT count(*) AS n FROM ${from} WHERE ${condition}`);
     return Number(field(row, 'n') ?? 0);
   };
-  const found = await sumRows(store, { from: joined, alias: `${t}.`, where }, columns);
-  const compared = columns.filter(({ name }) => !found.hashed.includes(name));
+  const actualSums = await sumRows(store, { from: joined, alias: `${t}.`, where }, columns);
+  const compared = columns.filter(({ name }) => !actualSums.hashed.includes(name));
   const differing = await differingColumns(store, staged, `${joined} WHERE ${where}`, compared);
   const left = isMerge ? await count(joined, isOp(dialect, s, 'delete')) : 0;
   const isSoft = table.columns.some(({ name }) => name === '_deleted_at');
   const isWhole = isMerge && write.isReload && write.absent !== 'keep';
   const live = isWhole ? await count(dialect.table(table.name), isSoft ? isLive(dialect) : '1 = 1') : undefined;
-  return { ...found, left, differing, live };
+  return { ...actualSums, left, differing, live };
 }

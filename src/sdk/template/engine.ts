@@ -52,8 +52,8 @@ function newLiquid(write?: (value: TemplateValue) => string): Liquid {
   for (const name of Object.keys(liquid.tags)) if (!templateTags.includes(name)) delete liquid.tags[name];
   for (const name of Object.keys(liquid.filters)) delete (liquid.filters as Record<string, unknown>)[name];
   for (const [name, filter] of templateFilters) {
-    const own = (engineFilters as unknown as Record<string, Parameters<typeof engineFilter>[2]>)[name];
-    const handler = filter.handler ?? engineFilter(filter, name, own as NonNullable<typeof own>);
+    const engineForm = (engineFilters as unknown as Record<string, Parameters<typeof engineFilter>[2]>)[name];
+    const handler = filter.handler ?? engineFilter(filter, name, engineForm as NonNullable<typeof engineForm>);
     const plain: typeof handler = function (value, ...args) {
       const toPlain = (part: unknown) => (Array.isArray(part) ? part : toValue(part));
       return handler.call(this, toValue(value), ...args.map(toPlain));

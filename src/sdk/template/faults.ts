@@ -119,9 +119,9 @@ function tagFault(token: TopLevelToken & { readonly name: string }, input: strin
   const lead = args.length - args.trimStart().length;
   const form = tagForms[word];
   if (form === undefined) return args.trim() === '' ? undefined : `${quoted(args.trim())} is left over after "${word}"`;
-  const found = form.exec(args.trim());
-  if (found === null) return `the tag "${word}" cannot be read`;
-  const value = found.groups?.value;
+  const match = form.exec(args.trim());
+  if (match === null) return `the tag "${word}" cannot be read`;
+  const value = match.groups?.value;
   return value === undefined ? undefined : valueFault(input, [from + lead + args.trim().length - value.length, end]);
 }
 

@@ -141,7 +141,7 @@ const numbersAsText = (value: TemplateValue): TemplateValue =>
   typeof value === 'object' && value !== null ? textOf(value) : value;
 
 /** A filter of the engine, which gets values as it knows them. NULL stays NULL. */
-export function engineFilter(filter: Pick<TemplateFilter, 'ofLists'>, name: string, own: Handler): Handler {
+export function engineFilter(filter: Pick<TemplateFilter, 'ofLists'>, name: string, handler: Handler): Handler {
   const isDate = name.startsWith('date');
   return function (value, ...args) {
     if (isNull(value)) return null;
@@ -149,11 +149,11 @@ export function engineFilter(filter: Pick<TemplateFilter, 'ofLists'>, name: stri
     if (isDate) {
       const date = moment(value);
       // Not a date: it stays as it is, as in Liquid.
-      return date === undefined ? value : own.call(this, date, ...parameters);
+      return date === undefined ? value : handler.call(this, date, ...parameters);
     }
-    if (filter.ofLists) return own.call(this, value instanceof Decimal ? textOf(value) : value, ...parameters);
+    if (filter.ofLists) return handler.call(this, value instanceof Decimal ? textOf(value) : value, ...parameters);
     if (typeof value === 'string') this.context.memoryLimit.use(value.length);
-    return own.call(this, numbersAsText(value), ...parameters.map(numbersAsText));
+    return handler.call(this, numbersAsText(value), ...parameters.map(numbersAsText));
   };
 }
 

@@ -21,11 +21,11 @@ export function unknownColumns(
   stream: StreamColumns,
   path: readonly (string | number)[],
 ): OptionProblem[] {
-  const known = new Set<string>([...changeNames, ...stream.columns]);
+  const variables = new Set<string>([...changeNames, ...stream.columns]);
   return columns
-    .filter(({ name }) => !known.has(name))
+    .filter(({ name }) => !variables.has(name))
     .map(({ name, placeholder, ...rest }) => {
-      const [near] = nearest(name, [...known], 1);
+      const [near] = nearest(name, [...variables], 1);
       const advice = near === undefined ? '' : `; did you mean "${near}"?`;
       const message = `stream "${stream.name}" has no column "${name}" here${advice}`;
       return { path: [...path, ...('path' in rest ? rest.path : [])], placeholder, message, code: 'template_invalid' };
