@@ -80,9 +80,12 @@ export async function writeFeed(layout: JobLayout, feed: Feed): Promise<void> {
   await writeStateFile(path, { ...feed, checksum: checksumOf(feedSchema.parse(JSON.parse(JSON.stringify(feed)))) });
 }
 
-/** Paths of the files that a feed names, except those in a bucket. */
+/** As many of the last changes as a delivery is late by, nearly always: a look into each of hundreds of files takes time. */
+const maxLate = 10;
+
+/** Paths of a feed's files, of its last changes only, that are not in a bucket. */
 export function localFiles(layout: JobLayout, { stream, snapshot, changes }: Feed): string[] {
-  const files = [...snapshot.map(({ path }) => path), ...changes.flatMap((commit) => commit.files)];
+  const files = [...snapshot.map(({ path }) => path), ...changes.slice(-maxLate).flatMap((commit) => commit.files)];
   return files.map((path) => join(layout.stream(stream), path)).filter((path) => existsSync(path));
 }
 
