@@ -72,16 +72,22 @@ interface Earlier {
   readonly at: string;
   readonly name: string;
   readonly local?: string;
+  readonly upload?: 'direct' | 'rename';
+  /** A file of this name and size that cdsync has written. */
+  readonly written?: string;
 }
 
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
 /** A second try to hand over a file whose bytes were whole under a temporary name. */
-function again(place: string, { at, name, local = join(folder, 'local') }: Earlier) {
-  const options = z.parse(map(exportOptions), { path: place, file: 'list.csv' }) as unknown as ExportOptions;
+function again(place: string, { at, name, local = join(folder, 'local'), upload = 'rename', written }: Earlier) {
+  const options = z.parse(map(exportOptions), { path: place, file: 'list.csv', upload }) as unknown as ExportOptions;
   const steps: string[] = [];
   const handed = new ExportPlace(new FolderStore(place, 0o640), options, folder).handOver({
-    file: { name: 'list.csv', local: '1', rows: 1, bytes: 4, sha256: '', clear_sha256: '' },
+    file: { name: 'list.csv', local: '1', rows: 1, bytes: 4, sha256: sha256('new\n'), clear_sha256: '' },
     properties: { job: 'job', stream: 'members', run_id: 'run', at: 0, sequence: 1, day_sequence: 1 },
-    ...{ path: local, replaceable: [], companions: [], isTried: true, uploadedTo: { name, place: addressOf(at) } },
+    replaceable: written === undefined ? [] : [{ name: 'list.csv', bytes: 4, sha256: sha256(written) }],
+    ...{ path: local, companions: [], isTried: true, uploadedTo: { name, place: addressOf(at) } },
     uploaded: async ({ name }) => void steps.push(`uploaded as ${name}`),
     refused: async () => void steps.push('refused'),
   });
@@ -111,4 +117,31 @@ it.each([
   const left = name === 'left.tmp' ? [] : ['left.tmp'];
   expect(await readdir(place)).toEqual([...left, ...expected]);
   expect(steps).toEqual(expected.length === 0 ? [] : ['refused', 'uploaded as .list.csv.part']);
+});
+
+it.each([
+  ['has its size, and other bytes', 'old\n', {}, 'old\n'],
+  ['has the size of one that cdsync wrote, and other bytes', 'old\n', { written: 'was\n' }, 'old\n'],
+  ['is the one that cdsync wrote', 'was\n', { written: 'was\n' }, 'new\n'],
+  ['has its bytes already', 'new\n', {}, 'new\n'],
+  ['is shorter, where uploads are renamed', 'ne', {}, 'ne'],
+  ['is shorter, where uploads have the final name: a torn one', 'ne', { upload: 'direct' as const }, 'new\n'],
+])('a file of the name that %s', async (_, text, earlier, left) => {
+  const place = join(folder, 'place');
+  await mkdir(place);
+  await writeFile(join(place, 'list.csv'), text);
+  const { handed } = again(place, { at: join(folder, 'other'), name: '.list.csv.part', ...earlier });
+  const outcome = await handed.then(
+    () => 'handed over',
+    (error: { code?: string }) => error.code,
+  );
+  expect(outcome).toBe(left === 'new\n' ? 'handed over' : 'file_exists');
+  expect(await readFile(join(place, 'list.csv'), 'utf8')).toBe(left);
+});
+
+it('a file that was uploaded under its final name, and is gone, is handed over again', async () => {
+  const place = join(folder, 'place');
+  await mkdir(place);
+  await again(place, { at: place, name: 'list.csv', upload: 'direct' }).handed;
+  expect(await readFile(join(place, 'list.csv'), 'utf8')).toBe('new\n');
 });

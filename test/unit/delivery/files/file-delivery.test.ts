@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import exportConnector from '../../../../connectors/export/index.js';
 import { resetDelivery } from '../../../../src/delivery/destination-status.js';
+import { readExportState } from '../../../../src/delivery/files/file-state.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
 import type { FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
 import { map } from '../../../../src/sdk/option.js';
@@ -53,6 +54,19 @@ describe('files that a partner takes', () => {
     await place.stream.commit([gone('a', 1)]);
     await place.deliver();
     expect(await place.files()).toMatchObject({ 'members_0002.csv': 'id,n\nb,2\n' });
+  });
+
+  it('notes a try before it begins: the process may end in it', async () => {
+    await place.stream.commit([insert('a', 1)]);
+    const real = exportConnector as unknown as FileConnector;
+    let planned: unknown;
+    const handOver = async () => {
+      planned = await readExportState(place.stream.layout.deliveredStream('partner', 'members'));
+      throw new Error('the process is gone');
+    };
+    place.connector = { ...real, open: async (context) => Object.assign(await real.open(context), { handOver }) };
+    await place.deliver();
+    expect(planned).toMatchObject({ plan: { files: [{ is_tried: true, is_sent: false }] } });
   });
 
   it('does not write again a file that the partner has taken away', async () => {
