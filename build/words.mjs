@@ -64,7 +64,7 @@ const rules = {
   limits: [/\b(?:most|least|fewest|longest(?!First)|shortest(?!Float))[A-Z]\w*/g, 'max…, min…'],
   refuse: [/\brefuse(?!All\b|Removals\b)[A-Z]\w*/g, 'assert…, which throws, or check…, which returns findings'],
   fillers: [
-    /(?<!^[ \t]*(?:\*|\/\/|\/\*).*)\b(?:each|found|now|known|own|there)(?=[.,)\]}:;?![(]| [=!<>&|?+*-])/gm,
+    /(?<!\.|^[ \t]*(?:\*|\/\/|\/\*).*)\b(?:each|found|now|known|own|there)(?=[.,)\]}:;?![(]| [=!<>&|?+*-])/gm,
     'the noun that is meant: stream, row, existingTable, nowMs',
   ],
   night: [/\bnights?\b/gi, 'run, incremental run'],
