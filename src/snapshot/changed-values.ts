@@ -2,10 +2,10 @@ import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { rowKey, wideColumns } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
 import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
-import { areLarge, rowsTogether, vectorRows } from '../storage/large-rows.js';
+import { areLarge, vectorRows } from '../storage/large-rows.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, tableBefore } from './apply.js';
-import { comparable, rowBytesOf } from './large-rows.js';
+import { comparable, rangeRows, rowBytesOf } from './large-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
@@ -60,7 +60,7 @@ export async function changedValues(
   const table = tableBefore(task, tables);
   const isLarge = previous.large_texts === true || areLarge(task.recordBytes);
   // To read one row of a vector costs as much as to read all, unless each is large.
-  const blockRows = isLarge ? rowsTogether(await rowBytesOf(store.session, task.previousFiles ?? [])) : vectorRows;
+  const blockRows = isLarge ? rangeRows(await rowBytesOf(store.session, task.previousFiles ?? [])) : vectorRows;
   const blocks = await chosenBlocks(store, { table, blockRows }, task, tables);
   if (blocks.length === 0) return undefined;
   const key = rowKey(task.key);

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { ColumnSet } from '../columns/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileTexts, quoteIdentifier } from '../core/sql.js';
-import { areLarge, rowsTogether, vectorRows } from '../storage/large-rows.js';
+import { areLarge, vectorRows } from '../storage/large-rows.js';
 import type { StreamState } from './stream-state.js';
 
 /** What gives the rows of a query. */
@@ -82,6 +82,14 @@ export async function storedRowBytes(
   });
 }
 
+/** A range of a table has about this many bytes: with smaller ranges, `diff` asks for each, and needs more memory. */
+const rangeBytes = 32_000_000;
+
+/** How many rows of that many bytes a range of a table has. */
+export function rangeRows(rowBytes: number): number {
+  return Math.min(vectorRows, Math.max(1, Math.floor(rangeBytes / Math.max(1, rowBytes))));
+}
+
 /**
  * SQL conditions that divide a table into record ranges of few bytes, in the order of its rows: with each, DuckDB reads only those rows. One
  * without effect if the rows are small.
@@ -92,7 +100,7 @@ export async function rangesOf(
   session: Asked,
   { table, rowBytes, where = 'true' }: { readonly table: string; readonly rowBytes: number; readonly where?: string },
 ): Promise<string[]> {
-  const together = rowsTogether(rowBytes);
+  const together = rangeRows(rowBytes);
   if (together >= vectorRows) return ['true'];
   const [span] = await session.rows(
     `SELECT min(rowid)::DOUBLE AS first, max(rowid)::DOUBLE AS last FROM ${table} WHERE ${where}`,
