@@ -77,7 +77,7 @@ it('keeps one text of 16 MB among small records, in every command, at the defaul
   await within(['run', 'large.json', '--quiet', '--full']);
   await within(['forget', 'large.json', 'made', 'p100']);
   await within(['verify', 'large.json']);
-}, 120_000);
+}, 300_000);
 
 it('keeps no memory of a stream that was read, among many streams', async () => {
   const records = Array.from({ length: 1000 }, (_, at) => `{"id":"p${at}","index_id":"many","attributes":{"n":${at}}}`);
@@ -166,4 +166,4 @@ it('compares versions of texts that do not fit in memory together', async () => 
   const values = await space.cdsync(['diff', 'versions.json', 'made', '--json', '--limit', '1', '--show-values']);
   const change = { column: 'note', before: note(0, 0), after: note(1, 0) };
   expect(JSON.parse(values.stdout).rows).toEqual([{ op: 'update', key: 'p0', columns: [change] }]);
-}, 120_000);
+}, 300_000);

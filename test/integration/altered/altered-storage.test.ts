@@ -131,7 +131,7 @@ describe('a change of another program in the folder of a job', () => {
 });
 
 describe('a change of another program in the DuckDB file of a destination', () => {
-  it('is refused or of no effect', { timeout: 300_000 }, async () => {
+  it('is refused or of no effect', { timeout: 900_000 }, async () => {
     const wrong: string[] = [];
     for (const [what, sql] of atDestination) {
       await restore();
