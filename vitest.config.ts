@@ -56,8 +56,9 @@ const globalSetup = [temporary, 'test/fixtures/build.ts'];
 export default defineConfig({
   test: {
     setupFiles: ['test/fixtures/property-seed.ts', 'test/fixtures/no-noted-secrets.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // For tests that hang: on a busy machine, one that works through forty commands takes a minute.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     maxWorkers: Number(process.env.CDSYNC_TEST_WORKERS ?? 2),
     // Loading modules again for each file takes longer than most files.
     isolate: false,
