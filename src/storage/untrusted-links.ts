@@ -34,8 +34,8 @@ export async function assertNoUntrustedLinks(layout: JobLayout, { isReader = fal
   }
 }
 
-/** Names of our files. No folder of ours has one: a folder there could be neither read nor replaced. */
-const ofFiles = /\.(json|jsonl|duckdb|parquet|html|bin)$/;
+/** Files without which no command works. Of a folder in place of another file, such as a report, the command that reads it has a better error. */
+const ofFiles = /\.duckdb$|\/feeds\/[^/]+\.json$/;
 
 /** A file and, if it is a folder, all below it. */
 async function check(layout: JobLayout, path: string, owners: ReadonlySet<number> | undefined): Promise<void> {

@@ -44,8 +44,6 @@ describe('a folder in place of', () => {
     ['a file that is published', (l) => l.published(1)],
     ['the store', (l) => l.store],
     ['a feed', (l) => l.feed('members')],
-    ['a manifest', (l) => l.manifest('members')],
-    ['a report', (l) => l.report(run)],
   ])('%s is refused by its name', async (_, of) => {
     await mkdir(of(layout), { recursive: true });
     await expect(assertNoUntrustedLinks(layout)).rejects.toMatchObject({
