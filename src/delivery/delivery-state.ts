@@ -186,18 +186,21 @@ export async function writeRejects(path: string, rejects: readonly Reject[]): Pr
   await writeFileAtomically(path, sealedLines(rejects));
 }
 
-/** How many values of a list of rejects an earlier list does not have. */
-export function countNew(rejects: readonly Reject[], before: readonly Reject[]): number {
-  const identity = ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]);
-  const knownNames = new Set(before.map(identity));
-  return rejects.filter((reject) => !knownNames.has(identity(reject))).length;
-}
+/** What a refused value is, and a refused record: its reason is of the receiver, which may have another number or time in each response. */
+const identities = {
+  value: ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]),
+  record: ({ key, column, op }: Reject) => JSON.stringify([key, column, op]),
+};
 
-/** The same of records. The reasons are words of the receiver, which may have another number or time in each response. */
-export function countNewRecords(rejects: readonly Reject[], before: readonly Reject[]): number {
-  const identity = ({ key, column, op }: Reject) => JSON.stringify([key, column, op]);
-  const knownNames = new Set(before.map(identity));
-  return rejects.filter((reject) => !knownNames.has(identity(reject))).length;
+/** How many values, or records, of a list of rejects an earlier list does not have. */
+export function countNew(
+  rejects: readonly Reject[],
+  before: readonly Reject[],
+  kind: keyof typeof identities = 'value',
+): number {
+  const identity = identities[kind];
+  const earlier = new Set(before.map(identity));
+  return rejects.filter((reject) => !earlier.has(identity(reject))).length;
 }
 
 /** Number of the last erasure of a stream; 0 if there was none. */

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
@@ -83,10 +82,10 @@ export async function writeFeed(layout: JobLayout, feed: Feed): Promise<void> {
 /** As many of the last changes as a delivery is late by, nearly always: a look into each of hundreds of files takes time. */
 const maxLate = 10;
 
-/** Paths of a feed's files, of its last changes only, that are not in a bucket. */
+/** Paths of a feed's files, of its last changes only; in a bucket, some are not here. */
 export function localFiles(layout: JobLayout, { stream, snapshot, changes }: Feed): string[] {
   const files = [...snapshot.map(({ path }) => path), ...changes.slice(-maxLate).flatMap((commit) => commit.files)];
-  return files.map((path) => join(layout.stream(stream), path)).filter((path) => existsSync(path));
+  return files.map((path) => join(layout.stream(stream), path));
 }
 
 /** The run that made the snapshot of a number; undefined if the feed does not reach back that far, or does not know. */

@@ -7,7 +7,7 @@ import type { JsonMember } from '../../sdk/json-text.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import {
-  countNewRecords,
+  countNew,
   erasedAt,
   lastErasure,
   listedRejects,
@@ -96,7 +96,7 @@ export class RecordDelivery {
     if (outbox !== undefined) await this.#empty(outbox, options);
     const rejects = await this.#listed();
     const refused = rejects.filter(({ is_waiting }) => !is_waiting);
-    const newlyRefused = countNewRecords(refused, this.#refusedBefore);
+    const newlyRefused = countNew(refused, this.#refusedBefore, 'record');
     const counts = { refused: refused.length, waiting: rejects.length - refused.length, newlyRefused };
     const isOfErasure = ({ run_id }: Reject) => run_id.startsWith(erasureRun);
     const delivered = { ...this.#delivered(), ...counts };
