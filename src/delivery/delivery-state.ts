@@ -186,7 +186,7 @@ export async function writeRejects(path: string, rejects: readonly Reject[]): Pr
   await writeFileAtomically(path, sealedLines(rejects));
 }
 
-/** What a refused value is, and a refused record: its reason is of the receiver, which may have another number or time in each response. */
+/** The identity of a refused value, and of a refused record: the receiver may word its reason in another way in each response. */
 const identities = {
   value: ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]),
   record: ({ key, column, op }: Reject) => JSON.stringify([key, column, op]),

@@ -142,9 +142,10 @@ async function tryStream(
   // Its requests depend on streams that are not read yet.
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
-  const now = clock.now();
+  const nowMs = clock.now();
+  const task = { client, service, signal, notice, meter, session };
   const mayBeEmpty = config.guards.minRows === 0;
-  const source = await open({ client, service, signal, notice, meter, session, mayBeEmpty, now, lastRunAt: undefined });
+  const source = await open({ ...task, mayBeEmpty, now: nowMs, lastRunAt: undefined });
   if (source.kind === 'keyed') {
     const [first] = source.requests;
     const operation = first?.operation({ token: null, limit: 1 });
@@ -162,7 +163,7 @@ async function tryStream(
   const withTotal = config.reads.checkTotal || config.reads.partitionBy !== undefined;
   const request = { token: null, limit: 1, filter, withTotal };
   // The service may refuse a window in the future, and this machine's clock may be ahead.
-  const to = now - (client.aheadMs ?? 0) - 60_000;
+  const to = nowMs - (client.aheadMs ?? 0) - 60_000;
   const window = { from: new Date(to - 86_400_000).toISOString(), to: new Date(to).toISOString() };
   if (source.kind === 'windowed') {
     await client.send(source.page({ ...request, window, withTotal: false }), readTotal, { signal, meter });
