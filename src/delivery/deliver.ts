@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import pLimit from 'p-limit';
 import { countLeaves } from '../columns/columns.js';
 import { abortAfter } from '../core/clock.js';
-import { errorType } from '../core/error-codes.js';
+import { type ErrorKind, errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { Connector, DestinationContext } from '../sdk/destination.js';
@@ -57,6 +57,9 @@ interface Attempts {
 }
 
 /** The delivery to one destination, under its lock. */
+/** Kinds of a failure to open the destination with which it fails for the next stream, too. */
+const ofAllStreams: ReadonlySet<ErrorKind> = new Set(['retryable', 'auth', 'configuration']);
+
 class Delivering {
   readonly #context: DeliveryContext;
   readonly #request: DeliveryRequest;
@@ -185,7 +188,7 @@ class Delivering {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= stream;
-      if (this.#openFailures.has(error) && (error.kind === 'retryable' || error.kind === 'auth')) {
+      if (this.#openFailures.has(error) && ofAllStreams.has(error.kind)) {
         if (this.#present > 1) {
           this.#sessions = 1;
           return undefined;

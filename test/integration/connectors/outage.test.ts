@@ -43,9 +43,9 @@ const places = {
 };
 
 /** A job of many small streams, with a destination at this port beside one that works. */
-async function runWith(job: string, place: object) {
+async function runWith(job: string, place: object, count = streams) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
-  const more = Array.from({ length: streams - 1 }, (_, at) => ({
+  const more = Array.from({ length: count - 1 }, (_, at) => ({
     name: `s${at}`,
     source: 'sql',
     key: ['id'],
@@ -83,6 +83,23 @@ describe('a destination that cannot be reached', () => {
       expect(sockets.length - before).toBeLessThan(4);
     },
   );
+
+  it('that lacks an extension of DuckDB is opened with the first stream only', { timeout: 120_000 }, async () => {
+    const { code, report } = await runWith(
+      'extension',
+      {
+        connector: 'ducklake',
+        catalog: { duckdb: './lake.ducklake' },
+        data_path: './lake',
+        extensions: './no-extensions',
+      },
+      3,
+    );
+    const lake = report.jobs[0]?.destinations.filter(({ name }) => name === 'warehouse') ?? [];
+    expect(code).toBe(5);
+    expect(lake.map(({ status }) => status)).toEqual(['failed', 'not_tried', 'not_tried']);
+    expect(new Set(lake.map(({ error }) => error?.code))).toEqual(new Set(['duckdb_extension_missing']));
+  });
 
   it('is looked for once by a dry run', { timeout: 120_000 }, async () => {
     const before = sockets.length;
