@@ -9,7 +9,8 @@ import {
   type RecordResult,
 } from '../../src/sdk/index.js';
 import type { Form, ResponseRules } from './form.js';
-import { entriesIn, ResultsMisfit, valuesAt } from './results.js';
+import { entriesIn, isPage, ResultsMisfit } from './results.js';
+import { valuesAt } from './values-at.js';
 
 /** The outcome of a request for its records. */
 export type Verdict =
@@ -76,7 +77,8 @@ function said(status: number): string {
 
 function parsed(body: string): unknown {
   try {
-    return JSON.parse(body);
+    // Some servers begin with the mark of their encoding.
+    return JSON.parse(body.replace(/^\uFEFF/, ''));
   } catch {
     return undefined;
   }
@@ -90,15 +92,27 @@ function waitMs(text: string, nowMs: number): number | undefined {
   return Math.max(0, isNumber && value <= 1e12 ? value : value - nowMs);
 }
 
+/**
+ * The header `RateLimit`, with one limit or several: `"day";r=0;t=60, "second";r=5;t=1`, or in its earlier form
+ * `limit=10, remaining=0, reset=7`. Of several, the one that is used up for the longest.
+ */
+function structuredLimit(text: string): { readonly remaining: string; readonly reset: string } | undefined {
+  const limits = [...text.matchAll(/\b(?:r|remaining)=(\d+)[^"]*?\b(?:t|reset)=(\d+)/gi)].map(
+    ([, remaining = '', reset = '']) => ({ remaining, reset }),
+  );
+  const usedUp = limits.filter(({ remaining }) => Number(remaining) === 0);
+  return usedUp.sort((one, other) => Number(other.reset) - Number(one.reset))[0] ?? limits[0];
+}
+
 /** Milliseconds that a response asks to wait. A date is compared with the `Date` of the response. */
 export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 'status'>): number | undefined {
-  const header = (name: string) => (typeof headers[name] === 'string' ? (headers[name] as string).trim() : undefined);
+  const header = (name: string) => [headers[name] ?? []].flat()[0]?.trim();
   const nowMs = Date.parse(header('date') ?? '') || Date.now();
   const after = waitMs(header('retry-after') ?? header('backoff') ?? '', nowMs);
   if (after !== undefined) return after;
-  const structured = /(?:^|;)\s*r=(\d+)[\s\S]*?;\s*t=(\d+)/i.exec(header('ratelimit') ?? '');
-  const remaining = structured?.[1] ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
-  const reset = structured?.[2] ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
+  const structured = structuredLimit([headers.ratelimit ?? []].flat().join(', '));
+  const remaining = structured?.remaining ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
+  const reset = structured?.reset ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
   // Until the limit is used up, its end does not matter.
   return reset === undefined || (status !== 429 && Number(remaining ?? 1) > 0) ? undefined : waitMs(reset, nowMs);
 }
@@ -118,21 +132,22 @@ function isNamedAgain(status: number, body: unknown, { again = [] }: ResponseRul
 /** A response that sends on to another address: nobody has taken anything there. */
 const redirects: readonly number[] = [301, 302, 303, 307, 308];
 
-function isAccepted(status: number, { op, response }: Form): boolean {
+function isAccepted(status: number, { op, response, namesAccepted }: Form): boolean {
   if (redirects.includes(status)) return false;
-  if (op === 'delete' && (status === 404 || status === 410) && response.accepted === undefined) return true;
+  if (op === 'delete' && (status === 404 || status === 410) && !namesAccepted) return true;
   return (response.accepted ?? ['2xx']).some((word) => fits(status, word));
 }
 
-/** The first text at some paths. */
-function wordsAt(value: unknown, paths: readonly string[] | string): string | undefined {
-  const texts = [paths].flat().flatMap((path) => valuesAt(value, path));
-  return texts.find((text): text is string => typeof text === 'string' && text !== '');
+/** The first text at some paths, or in a list at one. If a configuration names the paths, also a number: the code of an error. */
+function wordsAt(value: unknown, named: readonly string[] | string | undefined, otherwise = defaultReasons) {
+  const values = [named ?? otherwise].flat().flatMap((path) => valuesAt(value, path).flat());
+  const code = named === undefined ? undefined : values.find((part) => typeof part === 'number');
+  return values.find((part): part is string => typeof part === 'string' && part !== '') ?? code?.toString();
 }
 
 /** The receiver's reason, without values; empty if it gives none in a known place. */
 function reasonIn(body: unknown, response: HttpResponse, { form, clean }: Sent): string {
-  const words = wordsAt(body, form.response.reason ?? defaultReasons);
+  const words = wordsAt(body, form.response.reason);
   if (words !== undefined) return `: ${clean(words)}`;
   const isText = String(response.headers['content-type'] ?? '').startsWith('text/plain') && body === undefined;
   return isText && response.body.trim() !== '' ? `: ${clean(response.body.slice(0, 500))}` : '';
@@ -153,11 +168,17 @@ function endpointError({ status }: HttpResponse, { form, host }: Sent): CdsyncEr
   return hint === undefined ? undefined : loadRefused(message, { hint });
 }
 
+/** Whether a member that would mean a refusal is absent, or has nothing in it: some receivers give every record a list of errors. */
+function isNothing(mark: unknown): boolean {
+  if (Array.isArray(mark)) return mark.length === 0;
+  return mark === undefined || mark === null || mark === false || mark === '';
+}
+
 /** The result of one record, by its entry. */
 function entryResult(value: unknown, sent: Sent, response: HttpResponse): RecordResult {
   const { form, clean } = sent;
   const { refused, ok, status, reason } = form.response.results as NonNullable<ResponseRules['results']>;
-  const words = wordsAt(value, reason ?? ['', ...defaultReasons]);
+  const words = wordsAt(value, reason, ['', ...defaultReasons]);
   const because = words === undefined ? 'the receiver gives no reason' : clean(words);
   if (status !== undefined) {
     const code = Number(valuesAt(value, status)[0]);
@@ -171,8 +192,7 @@ function entryResult(value: unknown, sent: Sent, response: HttpResponse): Record
   }
   if (ok !== undefined && valuesAt(value, ok)[0] === true) return { type: 'acknowledged' };
   const mark = refused === undefined ? undefined : valuesAt(value, refused)[0];
-  if (ok === undefined && refused !== undefined && (mark === undefined || mark === null || mark === false))
-    return { type: 'acknowledged' };
+  if (ok === undefined && refused !== undefined && isNothing(mark)) return { type: 'acknowledged' };
   const own = typeof mark === 'string' && words === undefined ? clean(mark) : because;
   return { type: 'refused', reason: own };
 }
@@ -189,6 +209,9 @@ function ownFormatResults(body: unknown, { ids, host, clean }: Sent): RecordResu
     throw loadRefused(`${host} answered with results that cannot be read: ${fault}`, { hint });
   }
   const byId = new Map(read.data.results.map((result) => [result.id, result]));
+  const sent = new Set(ids);
+  if ([...byId.keys()].some((id) => !sent.has(id)))
+    throw new ResultsMisfit('an entry of the results names a record that was not sent');
   return ids.map((id): RecordResult => {
     const result = byId.get(id);
     if (result === undefined || result.status === 'acknowledged') return { type: 'acknowledged' };
@@ -222,19 +245,21 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
     throw loadRefused(`${sent.host} answered ${said(status)} with a page for people, which acknowledges nothing`, {
       hint: 'is `url` right, and is the login? Pages to log in are answered so',
     });
-  const named = status === 429 ? undefined : namedResults(body, { accepted, again }, response, sent);
+  const { success, count } = form.response;
+  const isSuccess =
+    success === undefined || valuesAt(body, success.path).some((value) => String(value) === success.equals);
+  // Of a request that failed, results do not acknowledge those that they leave out.
+  const isTaken = accepted && (isSuccess || status >= 400);
+  const named = status === 429 ? undefined : namedResults(body, { accepted: isTaken, again }, response, sent);
   if (named !== undefined) return { type: 'results', results: named };
   if (again) {
     const isForAll = status === 429 || status === 503 || askedWaitMs(response) !== undefined;
     const reason = `${sent.host} answered ${said(status)}`;
     return { type: 'again', reason, afterMs: askedWaitMs(response), isForAll };
   }
-  const { success, count } = form.response;
-  const isSuccess =
-    success === undefined || valuesAt(body, success.path).some((value) => String(value) === success.equals);
   if (accepted && isSuccess && isByOrder(form.response.results))
     throw new ResultsMisfit('the answer has no list of results');
-  if (accepted && (isSuccess || status >= 400)) {
+  if (isTaken) {
     if (form.isOwn) return { type: 'results', results: ownFormatResults(body, sent) };
     const notTaken = count === undefined ? 0 : Number(valuesAt(body, count)[0]);
     return {
@@ -245,15 +270,6 @@ export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   }
   const reason = `the receiver answered ${said(status)}${names.length === 1 ? reasonIn(body, response, sent) : ''}`;
   return { type: 'refused', reason, mayPassLast: status === 409 };
-}
-
-/** A page for people, such as that of a login. Some APIs say `ok` as text/html. */
-function isPage({ headers, body }: HttpResponse): boolean {
-  const text = body.replace(/^\s*(?:(?:<!--[\s\S]*?-->|<\?xml[^>]*>)\s*)*/, '');
-  return (
-    /^<(?:!doctype html|html|head|body)\b/i.test(text) ||
-    (/^text\/html/i.test(String(headers['content-type'])) && text.startsWith('<'))
-  );
 }
 
 function isByOrder(results: ResponseRules['results']): boolean {

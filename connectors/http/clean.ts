@@ -15,6 +15,8 @@ function textsIn(value: unknown, into: Set<string>): void {
     into.add(text);
     into.add(encodeURIComponent(text.toWellFormed()));
     for (const word of text.split(/[\s/?&=]+/)) into.add(word);
+    // A receiver may write quotes in another way, such as \\" or &quot;.
+    if (/["'\\<>]/.test(text)) for (const word of text.split(/[\s/?&="'\\<>]+/)) into.add(word);
   }
 }
 
@@ -48,12 +50,26 @@ export function cleaner(values: () => readonly unknown[]): (words: string) => st
             : new RegExp(`(?<![\\p{L}\\p{N}])(?:${short.join('|')})(?![\\p{L}\\p{N}])`, 'giu'),
       };
     }
-    let rest = withoutNotedSecrets(words.slice(0, 20_000)).replace(emailLike, hidden);
+    let rest = withoutNotedSecrets(unescaped(words.slice(0, 20_000))).replace(emailLike, hidden);
     for (const text of patterns.long) rest = without(rest, text);
     if (patterns.short !== undefined) rest = rest.replace(patterns.short, hidden);
     const shown = printable(rest);
     return shown.length > maxReason ? `${shown.slice(0, maxReason)}…` : shown;
   };
+}
+
+const entities: Readonly<Record<string, string>> = { quot: '"', apos: "'", amp: '&', lt: '<', gt: '>' };
+
+/** A text whose characters are not written as in JSON or HTML: receivers that repeat a request write values so. */
+function unescaped(words: string): string {
+  const character = (code: number) => (code <= 0x10ffff ? String.fromCodePoint(code) : '');
+  return words
+    .replace(/\\+u([0-9a-f]{4})/gi, (_, hex: string) => character(Number.parseInt(hex, 16)))
+    .replace(/&#(?:x([0-9a-f]{1,6})|(\d{1,7}));/gi, (_, hex: string | undefined, digits: string) =>
+      character(hex === undefined ? Number(digits) : Number.parseInt(hex, 16)),
+    )
+    .replace(/&(quot|apos|amp|lt|gt);/g, (_, name: string) => entities[name] ?? '')
+    .replace(/\\+(["'/])/g, '$1');
 }
 
 /** A text without another one, in capitals or small letters. */

@@ -72,7 +72,9 @@ export class Exchange {
   private constructor(options: OptionValues<HttpShape>, tls: Certificates) {
     this.#options = options;
     this.#tls = tls;
-    this.#hasLogin = options.auth !== undefined || Object.keys(options.headers ?? {}).length > 0;
+    const forms = [options, options.insert, options.update, options.delete];
+    const hasHeaders = forms.some((form) => typeof form === 'object' && Object.keys(form.headers ?? {}).length > 0);
+    this.#hasLogin = options.auth !== undefined || hasHeaders;
   }
 
   static async open(options: OptionValues<HttpShape>): Promise<Exchange> {

@@ -13,6 +13,7 @@ import {
 import { targetOf } from './exchange.js';
 import type { HttpShape } from './options.js';
 import { envelopeBytes, recordText } from './signed-batch.js';
+import { valuesAt } from './values-at.js';
 
 export type HttpOptions = OptionValues<HttpShape>;
 export type ResponseRules = NonNullable<HttpOptions['response']>;
@@ -29,6 +30,8 @@ export interface Form {
   readonly isOwn: boolean;
   readonly batch: { readonly records: number; readonly bytes: number; readonly body: BodyTemplate | undefined };
   readonly response: ResponseRules;
+  /** Whether `accepted` is about this kind of change alone: then it has all statuses, also of deletes. */
+  readonly namesAccepted: boolean;
   /** Whether the URL may differ from record to record. */
   readonly hasUrlTemplate: boolean;
   /** @throws {TemplateFailure} */
@@ -69,6 +72,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   const written = (merged.url ?? options.url).reveal();
   const url = new TextTemplate(written, { isUrl: true });
   const filled = filledSegments(written);
+  const besideText = filledBesideText(written);
   const headers = Object.entries(merged.headers ?? {}).map(
     ([name, value]) => [name.toLowerCase(), new TextTemplate((value as Secret).reveal())] as const,
   );
@@ -89,7 +93,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
     ...(body === undefined ? [] : [body]),
   ]);
   const columns = new Set([...sent, ...TemplateRow.columnsOf([equals])]);
-  const parts = { ...{ url, filled, headers, body, equals, format, isOwn, sent, columns }, ...checked };
+  const parts = { ...{ url, filled, besideText, headers, body, equals, format, isOwn, sent, columns }, ...checked };
   const own = isOwn
     ? { records: 100, bytes: 262_144 }
     : { records: merged.batch === undefined ? 1 : 100, bytes: 16_000_000 };
@@ -98,6 +102,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   const batchTemplate = batch.body === undefined ? undefined : new BodyTemplate(batch.body);
   return {
     ...{ op, format, isOwn, response, method: (merged.method ?? 'post').toUpperCase() as Form['method'] },
+    namesAccepted: changed.response?.accepted !== undefined,
     hasUrlTemplate: url.columns.length > 0,
     batch: {
       // More than a limit allows in its whole span could never be sent.
@@ -135,6 +140,7 @@ function definedOf<T extends object>(part: T): Partial<T> {
 interface Parts {
   readonly url: TextTemplate;
   readonly filled: readonly boolean[];
+  readonly besideText: readonly TextTemplate[];
   readonly headers: readonly (readonly [string, TextTemplate])[];
   readonly body: BodyTemplate | undefined;
   readonly equals: BodyTemplate;
@@ -153,6 +159,8 @@ function rendered(record: OutgoingRecord, parts: Parts): Rendered {
     for (const name of parts.sent)
       if (row.json(name) === 'null') throw new TemplateFailure(`it cannot be erased there: column "${name}" is gone`);
   const url = urlOf(parts.url.render(row), parts.filled);
+  if (parts.besideText.some((placeholders) => placeholders.render(row) === ''))
+    throw new TemplateFailure('the placeholders of a segment of the path are empty');
   const headers: Record<string, string> = {};
   for (const [name, template] of parts.headers) {
     const value = template.render(row);
@@ -160,11 +168,10 @@ function rendered(record: OutgoingRecord, parts: Parts): Rendered {
       throw new TemplateFailure(`the header "${name}" would have a line end, or a character that HTTP does not allow`);
     headers[name] = value;
   }
-  const members = parts.required.length === 0 ? undefined : parts.body?.value(row);
+  const content = parts.required.length === 0 ? undefined : parts.body?.value(row);
   for (const name of parts.required) {
-    const member =
-      typeof members === 'object' && members !== null ? (members as Record<string, unknown>)[name] : undefined;
-    if (member === undefined || member === null || member === '')
+    const members = memberValues(content, name);
+    if (members.length === 0 || members.some((member) => member === null || member === ''))
       throw new TemplateFailure(`"${name}" is required, and is empty`);
   }
   const compared = parts.equals.value(row);
@@ -183,12 +190,43 @@ function rendered(record: OutgoingRecord, parts: Parts): Rendered {
   return { url, headers, body, equals: String(compared), values };
 }
 
+/** A member of a body by its name or path; of a body that is a list, of its entries. */
+function memberValues(content: unknown, name: string): unknown[] {
+  return [content].flat().flatMap((entry) => {
+    const isMember = typeof entry === 'object' && entry !== null && Object.hasOwn(entry, name);
+    return isMember ? [(entry as Record<string, unknown>)[name]] : valuesAt(entry, name);
+  });
+}
+
 const origin = /^https?:\/\/[^/?#]*/;
+
+const placeholder = /\{\{[\s\S]*?\}\}|\{%[\s\S]*?%\}/g;
+
+/** The segments of a URL's path, with `\0` for placeholders. */
+function markedSegments(text: string): string[] {
+  const marked = text.replace(origin, '').replace(placeholder, '\0');
+  return (marked.split(/[?#]/, 1)[0] ?? '').split('/');
+}
 
 /** Which segments of a URL's path have a placeholder. */
 function filledSegments(text: string): boolean[] {
-  const marked = text.replace(origin, '').replace(/\{\{[\s\S]*?\}\}|\{%[\s\S]*?%\}/g, '\0');
-  return (marked.split(/[?#]/, 1)[0] ?? '').split('/').map((segment) => segment.includes('\0'));
+  return markedSegments(text).map((segment) => segment.includes('\0'));
+}
+
+/**
+ * The placeholders of segments that have text beside them. Without a value, `users/{{ id }}.json` may be the whole list, too.
+ * Tags may leave a value out on purpose.
+ */
+function filledBesideText(text: string): TextTemplate[] {
+  if (text.includes('{%')) return [];
+  const all = text.match(placeholder) ?? [];
+  let at = 0;
+  return markedSegments(text).flatMap((segment) => {
+    const count = segment.split('\0').length - 1;
+    const placeholders = all.slice(at, at + count).join('');
+    at += count;
+    return count > 0 && segment.length > count ? [new TextTemplate(placeholders, { isUrl: true })] : [];
+  });
 }
 
 /** A URL whose segments are all there: an empty one would mean another resource, such as the whole list. */

@@ -44,7 +44,11 @@ export default recordConnector({
   },
 
   async check({ options, folder, keptFolder = folder, signal, notice }) {
-    const [{ Exchange, withQuery }, { Login }] = await Promise.all([import('./exchange.js'), import('./login.js')]);
+    const [{ Exchange, withQuery }, { Login }, { isPage }] = await Promise.all([
+      import('./exchange.js'),
+      import('./login.js'),
+      import('./results.js'),
+    ]);
     const exchange = await Exchange.open(options);
     try {
       // In the folder that deliveries use: a server that replaces the refresh token takes the old one no more.
@@ -53,15 +57,17 @@ export default recordConnector({
       const asked = test?.url ?? plainPart(options.url.reveal());
       const method = test === undefined ? 'OPTIONS' : (test.method.toUpperCase() as 'GET');
       const headers = { ...credentials.headers, ...plainHeaders(options.headers) };
-      const { status } =
+      const response =
         test === undefined
           ? await exchange.send(asked, { method, headers: {} }, signal)
           : await exchange.send(withQuery(asked, credentials.query), { method, headers }, signal);
       const { host } = new URL(asked);
-      const lacks =
-        test === undefined || (status >= 200 && status < 300)
-          ? []
-          : [{ message: `${host} answered \`test\` with ${status}`, hint: 'check `auth` and `test.url`' }];
+      const { status } = response;
+      const page = isPage(response) ? ' and a page for people, such as that of a login' : '';
+      const isPassed = test === undefined || (status >= 200 && status < 300 && !isPage(response));
+      const lacks = isPassed
+        ? []
+        : [{ message: `${host} answered \`test\` with ${status}${page}`, hint: 'check `auth` and `test.url`' }];
       const login = auth?.oauth2 === undefined ? '' : ' after a login';
       return {
         reached: `${host}, which responds to ${method} with ${status}${login}`,

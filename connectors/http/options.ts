@@ -172,6 +172,27 @@ function shortKey(value: unknown): OptionProblem[] {
 type Raw = Readonly<Record<string, unknown>>;
 const isMap = (value: unknown): value is Raw => typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** Headers that belong to the connection. */
+const ownHeaders = ['content-length', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'];
+
+interface WrittenForm {
+  readonly form: Raw;
+  readonly path: readonly string[];
+  /** Whether it sends the format of cdsync. */
+  readonly isOwn: boolean;
+}
+
+/** The destination as it is written, and the forms that replace keys of it. */
+function formsOf(written: Raw): WrittenForm[] {
+  const isOwn = (form: Raw) =>
+    written.body === undefined &&
+    form.body === undefined &&
+    !/^(?:get|delete)$/.test(String(form.method ?? written.method));
+  const forms = ['insert', 'update', 'delete'].map((op) => ({ form: written[op], path: [op] }));
+  const maps = forms.filter((part): part is { form: Raw; path: string[] } => isMap(part.form));
+  return [{ form: written, path: [] as string[] }, ...maps].map((part) => ({ ...part, isOwn: isOwn(part.form) }));
+}
+
 /** Rules between the options, as they are written. */
 export const httpRules: Pick<OptionInfo, 'check'> = {
   check(value) {
@@ -191,18 +212,25 @@ export const httpRules: Pick<OptionInfo, 'check'> = {
         !['delete', 'get'].includes(String((written[op] as Raw).method))
       )
         findings.push({ path: [op], message: 'without `body` there is one form of request for all: name `body` here' });
-    if (isMap(written.idempotency) && typeof written.idempotency.header === 'string') {
-      const name = written.idempotency.header.toLowerCase();
-      const twice = [written, written.insert, written.update, written.delete].some(
-        (form) =>
-          isMap(form) &&
-          isMap(form.headers) &&
-          Object.keys(form.headers).some((header) => header.toLowerCase() === name),
-      );
-      if (twice)
+    const forms = formsOf(written);
+    const named = isMap(written.idempotency) ? written.idempotency.header : undefined;
+    for (const { form, path, isOwn } of forms) {
+      const key = (typeof named === 'string' ? named : isOwn ? 'idempotency-key' : '').toLowerCase();
+      for (const header of isMap(form.headers) ? Object.keys(form.headers) : []) {
+        const name = header.toLowerCase();
+        if (name === key)
+          findings.push({
+            path: named === undefined ? [...path, 'headers', header] : ['idempotency'],
+            message: `\`headers\` has "${name}" too: it would be the same for other records`,
+          });
+        if (ownHeaders.includes(name))
+          findings.push({ path: [...path, 'headers', header], message: `cdsync itself sets "${name}": take it out` });
+      }
+      const { format = written.format, batch } = form;
+      if (isMap(batch) && batch.body !== undefined && format !== undefined && format !== 'json')
         findings.push({
-          path: ['idempotency'],
-          message: `\`headers\` has "${name}" too: it would be the same for other records`,
+          path: [...path, 'batch'],
+          message: `with \`format: ${format}\`, \`batch\` takes no \`body\``,
         });
     }
     if (written.signing_secret !== undefined && written.body !== undefined)

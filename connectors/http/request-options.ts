@@ -88,7 +88,10 @@ const results = option(
       description: 'What `key` is compared with. Default: the key of the row.',
       example: '{{ email }}',
     }).optional(),
-    refused: text({ description: 'A record whose entry has this member is refused.', example: 'error' }).optional(),
+    refused: text({
+      description: 'A record whose entry has something in this member is refused.',
+      example: 'error',
+    }).optional(),
     ok: text({
       description: 'A record whose entry does not have `true` here is refused.',
       example: 'success',
@@ -171,7 +174,7 @@ export const requestShape = {
     { description: 'Sends several records in one request.', example: { records: 75 } },
   ).optional(),
   required: option(z.array(text({ description: 'A member.', example: 'external_id' })).min(1), {
-    description: 'Members of the body that must not be NULL or empty: such a row is set aside.',
+    description: 'Members of the body, by name or path, that must not be NULL or empty: such a row is set aside.',
     example: ['external_id'],
   }).optional(),
   response: responseOption.optional(),

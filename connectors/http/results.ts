@@ -1,17 +1,6 @@
+import type { HttpResponse } from '../../src/sdk/index.js';
 import type { ResponseRules } from './form.js';
-
-/** The values at a path of a response: members by name or number, `*` for any member. */
-export function valuesAt(value: unknown, path: string): unknown[] {
-  let values = [value];
-  for (const step of path === '' ? [] : path.split('.')) {
-    values = values.flatMap((part): unknown[] => {
-      if (typeof part !== 'object' || part === null) return [];
-      if (step === '*') return Object.values(part);
-      return Object.hasOwn(part, step) ? [(part as Record<string, unknown>)[step]] : [];
-    });
-  }
-  return values;
-}
+import { valuesAt } from './values-at.js';
 
 /** One record's part of a response. */
 interface Entry {
@@ -74,4 +63,13 @@ function finder(sent: readonly string[]): (name: string) => number {
       throw new ResultsMisfit('an entry of the results names a record that was not sent');
     return index;
   };
+}
+
+/** A page for people, such as that of a login. Some APIs say `ok` as text/html. */
+export function isPage({ headers, body }: Pick<HttpResponse, 'headers' | 'body'>): boolean {
+  const text = body.replace(/^\s*(?:(?:<!--[\s\S]*?-->|<\?xml[^>]*>)\s*)*/, '');
+  return (
+    /^<(?:!doctype html|html|head|body)\b/i.test(text) ||
+    (/^text\/html/i.test(String(headers['content-type'])) && text.startsWith('<'))
+  );
 }

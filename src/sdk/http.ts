@@ -62,15 +62,20 @@ interface HttpOptions {
  * @throws if it is torn
  */
 function decode(body: Buffer, { headers }: Pick<HttpResponse, 'headers'>, maxBytes: number): Buffer | undefined {
-  const encoding = String(headers['content-encoding'] ?? '')
-    .trim()
-    .toLowerCase();
+  // Several, in the order that they were applied: gzip, br.
+  const [encoding = '', ...inner] = String(headers['content-encoding'] ?? '')
+    .toLowerCase()
+    .split(',')
+    .map((word) => word.trim())
+    .reverse();
   // Some servers send `deflate` without the header of zlib.
   const inflate = ((body[0] ?? 0) & 0x0f) === 8 ? inflateSync : inflateRawSync;
   const unpack = { gzip: gunzipSync, 'x-gzip': gunzipSync, deflate: inflate, br: brotliDecompressSync }[encoding];
   if (unpack === undefined || body.length === 0) return body;
   try {
-    return unpack(body, Number.isFinite(maxBytes) ? { maxOutputLength: maxBytes } : {});
+    const content = unpack(body, Number.isFinite(maxBytes) ? { maxOutputLength: maxBytes } : {});
+    if (inner.length === 0) return content;
+    return decode(content, { headers: { 'content-encoding': inner.reverse().join(',') } }, maxBytes);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return undefined;
     throw error;
