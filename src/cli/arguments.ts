@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import { printable } from '../core/printable.js';
 import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, usageError } from './output.js';
@@ -110,15 +111,23 @@ function logFormat(written: string | string[]): LogFormat {
   );
 }
 
-const configFile = /^[^='"()]+\.(ya?ml|json)$/;
+const configFile = /\.(ya?ml|json)$/;
+
+/** What SQL, keys (`a=b`) and paths may have; no SQL begins like a path. */
+const otherSigns = /[='"()]/;
+const pathStart = /^(\/(?!\*)|\.\.?\/)/;
+
+function namesConfig(word: string): boolean {
+  return configFile.test(word) && (!otherSigns.test(word) || pathStart.test(word) || existsSync(word));
+}
 
 /** Splits the words of a command: the first may name the configuration file. Keys (`a=b`) and SQL are no such names. */
 export function configAndWords(all: readonly string[]): { config: string | undefined; words: readonly string[] } {
   const [first = '', ...rest] = all;
-  if (configFile.test(first)) return { config: first, words: rest };
+  if (namesConfig(first)) return { config: first, words: rest };
   const last = rest.at(-1);
   // SQL may end in such a word.
-  if (last !== undefined && configFile.test(last) && !/\s/.test(last))
+  if (last !== undefined && !otherSigns.test(last) && namesConfig(last) && !/\s/.test(last))
     throw usageError(`the configuration file must be first: ${last}`, 'write it before the other words');
   return { config: undefined, words: all };
 }

@@ -90,9 +90,10 @@ async function lastGood({ storage = '', job = '', streams, isOneOfSeveral }: End
 
 /** The last line of a command that did not succeed: what to do next, and how old the last good snapshot is. */
 export async function nextStep(ending: Ending): Promise<string> {
-  const { storage, job, errorCode = '' } = ending;
+  const { storage, job, errorCode = '', old = [] } = ending;
   const service = storage === undefined ? undefined : await stoppedService(storage, ending.errorCode);
-  const command = service === undefined ? nextCommand(ending) : `start the service in a second terminal: ${service}`;
+  const next = service === undefined ? nextCommand(ending) : `start the service in a second terminal: ${service}`;
+  const command = old.length === 0 ? next : `still old: ${old.join(', ')}; ${next}`;
   if (storage === undefined || job === undefined || errorType(errorCode).notify === false) return command;
   const age = await lastGood(ending).catch(() => undefined);
   return age === undefined ? command : `${command} (${age})`;

@@ -277,6 +277,8 @@ export interface Ending {
   readonly remedy?: 'full' | 'move' | 'move and full' | 'backup' | 'format';
   /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;
+  /** What an approval has left as it was. */
+  readonly old?: readonly string[] | undefined;
   /** The command worked on several jobs, and `job` is the one that decides. */
   readonly isOneOfSeveral?: boolean | undefined;
   /** The next step, if the command knows better than its exit code. */

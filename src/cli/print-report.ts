@@ -1,11 +1,15 @@
 import { appendFile } from 'node:fs/promises';
 import { errorType } from '../core/error-codes.js';
 import { decisiveFailure, failuresOf, mayRetry } from '../core/failures.js';
+import { formatNames } from '../core/quantities.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
 import { errorWithoutKeys } from '../notify/result.js';
 import type { CommandResult, JobCommand } from './for-each-job.js';
 import type { Output } from './output.js';
 import { terminalWidth } from './standard-streams.js';
+
+/** The most names in the last line. */
+const maxNames = 10;
 
 type Ended = JobReport['streams'][number] | JobReport['destinations'][number];
 
@@ -75,6 +79,35 @@ async function printReport(report: JobReport, output: Output, isAlone: boolean):
     streams: isDelivery ? [] : decisive?.streams,
   };
   return { code, errorCode, ...about, undelivered, hasDone, next, retry: mayRetry(report) };
+}
+
+/** Names of what an approval has left old: streams, then destinations with theirs. */
+function stillOld({ streams, destinations }: JobReport): string[] {
+  const old = streams.filter(({ status }) => status !== 'ok').map(({ name }) => name);
+  const places = new Map<string, string[]>();
+  for (const { name, stream, status } of destinations)
+    if (status !== 'ok') places.set(name, [...(places.get(name) ?? []), stream]);
+  const delivered = [...places].map(([name, streams]) => `${name} (${formatNames(streams, maxNames)})`);
+  return [...(old.length === 0 ? [] : [formatNames(old, maxNames)]), ...delivered];
+}
+
+/** The parts of `approve`: its last line says what is still old. */
+export function approvalPrinter(output: Output): Pick<JobCommand<JobReport>, 'print' | 'document'> {
+  return {
+    ...reportPrinter(output),
+    print: async (report, isAlone) => {
+      const result = await printReport(report, output, isAlone);
+      const waiting = report.streams.filter(({ status }) => status === 'skipped').map(({ name }) => name);
+      const isOnlyWaiting =
+        waiting.length > 0 && report.streams.every(({ status }) => ['ok', 'skipped'].includes(status));
+      const next = `next: cdsync run${waiting.map((name) => ` --stream ${name}`).join('')}`;
+      return {
+        ...result,
+        old: stillOld(report),
+        ...(isOnlyWaiting && result.errorCode === undefined && { next, streams: waiting }),
+      };
+    },
+  };
 }
 
 /** The parts of a command that ends with a report. */

@@ -101,8 +101,8 @@ async function decide<R>(
 /** `cdsync approve`: commits the held changes. */
 export const approveCommand = decision('approve', { outcome: true, destinations: true }, async (output) => {
   const { approveRun } = await import('../engine/admin/review-held.js');
-  const { reportPrinter } = await import('./print-report.js');
-  return { ...reportPrinter(output), need: 'decide', decide: approveRun };
+  const { approvalPrinter } = await import('./print-report.js');
+  return { ...approvalPrinter(output), need: 'decide', decide: approveRun };
 });
 
 /** `cdsync discard`: discards the held changes. */

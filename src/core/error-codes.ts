@@ -126,7 +126,7 @@ const errorCodes = {
   forgotten_returned: {},
   stream_unconfigured: {},
   key_not_found: {},
-  not_held: { ...configuration, ...toRuns },
+  not_held: { ...ofCommandLine, ...toRuns },
   held_outdated: toRuns,
   definition_changed: { next: 'if that is meant: cdsync run --accept' },
   salt_changed: { next: 'set the earlier salt; or, for new hashes everywhere: cdsync run --rekey' },

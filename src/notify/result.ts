@@ -73,6 +73,10 @@ export function mergedStatus(
   if (last?.status === 'interrupted' && isCut) return 'interrupted';
   // Committed, but not published.
   if (streams.some((stream) => stream.status === 'ok' && stream.error != null)) return 'partial';
-  if (!statuses.includes('failed') && !statuses.includes('partial')) return statuses.includes('held') ? 'held' : 'ok';
+  if (!statuses.includes('failed') && !statuses.includes('partial')) {
+    if (statuses.includes('held')) return 'held';
+    // After an approval: a stream that depends on the approved one, and is still of the snapshot before.
+    return [...allStreams.values()].includes('skipped') ? 'partial' : 'ok';
+  }
   return statuses.includes('ok') || statuses.includes('partial') ? 'partial' : 'failed';
 }

@@ -211,7 +211,7 @@ function destinationLines(
 function recognitionLines({ name, recognition }: StreamStatus): string[] {
   if (recognition === null) return [];
   const { recognised: cached, unrecognised: reason } = recognition;
-  if (cached > 0) return [`  ${name}: the last run skipped ${formatCount(cached)} unchanged records`];
+  if (cached > 0) return [`  ${name}: the last run skipped ${formatCounted(cached, 'unchanged record')}`];
   return reason === null ? [] : [`  ${name}: the last run processed all records: ${reason}`];
 }
 

@@ -5,12 +5,24 @@ import type { JobLayout } from './layout.js';
 
 const acceptedSchema = z.object({ guard: z.string(), of: z.string(), measure: z.number() });
 
+const accepted = z.record(z.string(), z.array(acceptedSchema));
+
+const pendingSchema = z.object({
+  /** The held run, and its streams that are approved. */
+  run_id: z.string(),
+  approved: z.array(z.string()),
+  streams: z.array(z.string()),
+  accepted,
+});
+
 const schema = z.object({
   version: z.literal(1),
   /** Streams that depend on an approved snapshot, and were not read since: their changes follow from it. */
   streams: z.array(z.string()),
   /** What approved snapshots break, by stream. */
-  accepted: z.record(z.string(), z.array(acceptedSchema)).default({}),
+  accepted: accepted.default({}),
+  /** What an approval adds to the two, if its commit counts: noted before it, because the process may end right after it. */
+  pending: pendingSchema.optional(),
 });
 
 /** A limit that an approved snapshot breaks, and by how much: it holds no later run that breaks it no further. */
@@ -66,31 +78,50 @@ export function isAccepted(measured: Measured, accepted: readonly Accepted[]): b
   );
 }
 
-/** Notes streams that depend on an approved one. */
-export async function addFollowing(layout: JobLayout, names: readonly string[]): Promise<void> {
-  await change(layout, ({ streams, accepted }) => ({
-    streams: [...new Set([...streams, ...names])].sort(),
-    accepted,
-  }));
+/** What an approval brings. */
+interface Approval {
+  readonly runId: string;
+  /** What the approved snapshots break, by stream. */
+  readonly approved: Readonly<Record<string, readonly Measured[]>>;
+  /** The streams that depend on them. */
+  readonly following: readonly string[];
 }
 
-/** Notes what approved snapshots break. */
-export async function addAccepted(
+function measuresOf(findings: readonly Measured[]): Accepted[] {
+  return findings.flatMap(({ guard, of, measure }) =>
+    of === undefined || measure === undefined ? [] : { guard, of, measure },
+  );
+}
+
+/**
+ * Notes an approval that is about to be committed. It counts after {@link settlePending}, also if this process has ended before it.
+ * @throws {CdsyncError} `state_unreadable`
+ */
+export async function notePending(layout: JobLayout, { runId, approved, following }: Approval): Promise<void> {
+  const pending = {
+    run_id: runId,
+    approved: Object.keys(approved),
+    streams: [...following],
+    accepted: Object.fromEntries(
+      Object.entries(approved).map(([stream, findings]) => [stream, measuresOf(findings)] as const),
+    ),
+  };
+  await change(layout, (before) => ({ ...before, pending }));
+}
+
+/** Makes a noted approval count if its run has committed its streams, and forgets it otherwise. */
+export async function settlePending(
   layout: JobLayout,
-  approved: Readonly<Record<string, readonly Measured[]>>,
+  isCommitted: (runId: string, stream: string) => boolean,
 ): Promise<void> {
-  await change(layout, ({ streams, accepted }) => {
+  await change(layout, ({ pending, streams, accepted }) => {
+    if (pending?.approved.some((stream) => isCommitted(pending.run_id, stream)) !== true) return { streams, accepted };
     const after = { ...accepted };
-    for (const [stream, findings] of Object.entries(approved)) {
-      const others = (accepted[stream] ?? []).filter(
-        (acceptance) => !findings.some((measured) => isSame(measured, acceptance)),
-      );
-      const measures = findings.flatMap(({ guard, of, measure }) =>
-        of === undefined || measure === undefined ? [] : { guard, of, measure },
-      );
+    for (const [stream, measures] of Object.entries(pending.accepted)) {
+      const others = (accepted[stream] ?? []).filter((acceptance) => !measures.some((of) => isSame(of, acceptance)));
       after[stream] = [...others, ...measures];
     }
-    return { streams, accepted: after };
+    return { streams: [...new Set([...streams, ...pending.streams])].sort(), accepted: after };
   });
 }
 

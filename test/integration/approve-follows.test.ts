@@ -33,9 +33,9 @@ async function held(job: string, streams: readonly object[], more: Record<string
 }
 
 async function approve(job: string, run: string, more: readonly string[] = []) {
-  const { code, stdout } = await space.cdsync(['approve', `${job}.json`, run, '--json', ...more]);
+  const { code, stdout, stderr } = await space.cdsync(['approve', `${job}.json`, run, '--json', ...more]);
   const [entry] = (JSON.parse(stdout) as RunReport).jobs;
-  return { code, entry, stdout };
+  return { code, entry, stdout, last: stderr.trim().split('\n').at(-1) };
 }
 
 async function inWarehouse(sql: string): Promise<unknown[]> {
@@ -94,8 +94,11 @@ describe('an approval', () => {
       guards: { max_changed: '10%', max_deleted: 'off' },
     };
     const run = await held('asking', [made, tiers, asked]);
-    const { code, entry } = await approve('asking', run);
+    const { code, entry, last } = await approve('asking', run);
     expect([code, entry?.status]).toEqual([5, 'partial']);
+    expect(last).toMatch(/^still old: asked; next: cdsync run asking\.json --stream asked \(/);
+    const status = JSON.parse((await space.cdsync(['status', 'asking.json', '--json'])).stdout);
+    expect(status.runs[0].status).toBe('partial');
     const old = entry?.streams.find(({ name }) => name === 'asked');
     expect(old).toMatchObject({ status: 'skipped', error: { code: 'dependency' } });
     expect(old?.error?.hint).toContain('--stream asked');

@@ -1,11 +1,10 @@
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import type { DestinationReport, JobReport, StreamReport } from '../../core/run-report.js';
-import { addFollowing } from '../../storage/approvals.js';
 import { serviceAccess } from '../open-engine.js';
 import { reportStream } from '../report-job.js';
 import { deliverJob } from '../run/deliver-job.js';
 import { runJob } from '../run/run-job.js';
-import { dependants } from '../run/stream-order.js';
+import { type Dependants, dependants } from '../run/stream-order.js';
 import type { RunContext } from '../run-context.js';
 
 /** What followed from an approval. */
@@ -24,13 +23,22 @@ function stillOld(name: string, error: CdsyncError, runId: string): StreamReport
 
 function needsRequests(name: string, approved: readonly string[]): CdsyncError {
   return new CdsyncError(
-    `stream "${name}" depends on ${approved.join(', ')} and is of the snapshot before: it needs the service`,
+    `stream "${name}" depends on what was approved (${approved.join(', ')}) and is of the snapshot before: it needs the service`,
     {
       code: 'dependency',
       stream: name,
       hint: `cdsync run --stream ${name}; its guards do not hold what follows from the approval`,
     },
   );
+}
+
+/** The streams that depend on others of the job. */
+export async function dependantsOf(
+  { job, database }: Pick<RunContext, 'job' | 'database'>,
+  approved: readonly string[],
+): Promise<Dependants> {
+  const session = await database.connect();
+  return dependants(session, job.streams, approved).finally(() => session.close());
 }
 
 /**
@@ -43,11 +51,9 @@ export async function followApproval(
   { run_id: runId, streams: committed }: JobReport,
   { push, isComplete }: { readonly push: boolean; readonly isComplete: boolean },
 ): Promise<Followed> {
-  const { job, layout, database } = context;
+  const { job } = context;
   const approved = committed.map(({ name }) => name);
-  const session = await database.connect();
-  const dependents = await dependants(session, job.streams, approved).finally(() => session.close());
-  await addFollowing(layout, [...dependents.computed, ...dependents.requested]);
+  const dependents = await dependantsOf(context, approved);
   const waiting = isComplete ? dependents.requested : [...dependents.computed, ...dependents.requested];
   const streams = waiting.map((name) => stillOld(name, needsRequests(name, approved), runId));
   const done =

@@ -9,7 +9,7 @@ import { type ReadResult, renewKeys } from '../../extract/read-result.js';
 import { mergedStatus } from '../../notify/result.js';
 import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { addAccepted, approvedFor } from '../../storage/approvals.js';
+import { notePending, settlePending } from '../../storage/approvals.js';
 import { recordDecisions } from '../../storage/decisions.js';
 import { type DamagedHeld, damagedHeld, type HeldStream, heldStreams, heldUnreadable } from '../../storage/held.js';
 import { withJobLock } from '../../storage/job-lock.js';
@@ -27,7 +27,7 @@ import { type PreviousState, recover } from '../run/recover.js';
 import { statusWithDestinations } from '../run/run-status.js';
 import type { StreamReader } from '../run/stream-reader.js';
 import type { ApproveChoices, RunContext } from '../run-context.js';
-import { followApproval } from './follow-approval.js';
+import { dependantsOf, followApproval } from './follow-approval.js';
 
 /** The held streams to approve or discard. */
 interface HeldChoice {
@@ -189,14 +189,16 @@ async function approveLocked(
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
   const approved = held.map(({ stream }) => stream);
-  // Before the commit, after which the approval could not be noted.
-  for (const stream of approved) await approvedFor(layout, stream);
+  const { computed, requested } = await dependantsOf(context, approved);
+  // Before the commit: nothing that follows from it is held a second time, even if this process ends right after it.
+  const findings = Object.fromEntries(held.map(({ stream, findings }) => [stream, findings]));
+  await notePending(layout, { runId, approved: findings, following: [...computed, ...requested] });
   await noteDecision(context, 'approve', runId, approved);
   const { compared, sequence, unpublished } = await commitHeld(context, held, { run, before });
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };
   });
-  await addAccepted(layout, Object.fromEntries(held.map(({ stream, findings }) => [stream, findings])));
+  await settlePending(layout, () => true);
   // Without the figures, the page about the run has no column statistics.
   await keepColumnFigures(context, runId, results).catch(() => undefined);
   // If it is not published, the next run publishes the files in this folder.

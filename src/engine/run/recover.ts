@@ -6,6 +6,7 @@ import { distinctValues, SnapshotStore, type StoreState, storedRows } from '../.
 import { storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { isWorthSplitting, type Split } from '../../sources/splits.js';
+import { settlePending } from '../../storage/approvals.js';
 import type { Session } from '../../storage/duckdb.js';
 import { discardStreams } from '../../storage/run-state.js';
 import { runFolders } from '../../storage/storage.js';
@@ -178,6 +179,10 @@ export async function recover(context: RecoveryContext): Promise<PreviousState> 
     await publishStore({ ...context, keepsAll: true }, store, {
       repairs: context.full ? 'all' : 'damaged',
     });
+    // If the note is damaged, what needs it says so.
+    await settlePending(layout, (run, name) =>
+      state.committed.some(({ runId, stream }) => runId === run && stream === name),
+    ).catch(() => undefined);
     // A committed stream must not be resumed: its records would count as newly read.
     for (const { runId, stream } of state.committed) await discardStreams(layout, runId, [stream]);
     return before;

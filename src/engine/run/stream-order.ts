@@ -166,7 +166,7 @@ async function withNeeds(
 }
 
 /** The streams that depend on others, directly or by way of more. */
-interface Dependants {
+export interface Dependants {
   /** Queries over snapshots: no request is needed. */
   readonly computed: readonly string[];
   /** Streams that ask the service for the keys that a query finds, and queries over such streams. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Output } from '../../../src/cli/output.js';
-import { exitCodeOfRun, reportPrinter } from '../../../src/cli/print-report.js';
+import { approvalPrinter, exitCodeOfRun, reportPrinter } from '../../../src/cli/print-report.js';
 import type { JobReport, RunStatus } from '../../../src/core/run-report.js';
 import { destinationReport, pastReport, streamReport } from '../../fixtures/run-ends.js';
 
@@ -42,4 +42,31 @@ it.each([
     destinations: failed.destinations.map(({ error }) => destinationReport({ error, status: 'failed' })),
   };
   expect((await reportPrinter(new Output(common)).print(ended, true)).next).toBe(next);
+});
+
+it('the last line of an approval says what is still old, and the command for it', async () => {
+  const common = { json: true, quiet: true, verbose: false, showValues: false, logFormat: 'text' } as const;
+  const error = { code: 'dependency', message: 'it needs the service', hint: null, request_id: null };
+  const ended = {
+    ...pastReport(1, []),
+    status: 'partial' as const,
+    streams: [
+      streamReport({ name: 'members', status: 'ok' }),
+      streamReport({ name: 'asked', status: 'skipped', error }),
+      streamReport({ name: 'over', status: 'skipped', error }),
+    ],
+    destinations: [],
+  };
+  const print = approvalPrinter(new Output(common)).print;
+  expect(await print(ended, true)).toMatchObject({
+    old: ['asked, over'],
+    next: 'next: cdsync run --stream asked --stream over',
+    streams: ['asked', 'over'],
+  });
+  const destinations = ['members', 'over'].map((stream) =>
+    destinationReport({ name: 'crm', stream, status: 'failed', error: { ...error, code: 'destination_unavailable' } }),
+  );
+  const undelivered = await print({ ...ended, streams: ended.streams.slice(0, 1), destinations }, true);
+  expect(undelivered).toMatchObject({ old: ['crm (members, over)'], undelivered: true });
+  expect(undelivered.next).toBeUndefined();
 });

@@ -26,6 +26,16 @@ describe('the status of a job after its run, approvals and deliveries', () => {
     expect(mergedStatus(report('ok', { b: 'ok' }), last)).toBe('held');
   });
 
+  it('is not ok while a stream that depends on the approved one is of the snapshot before, also after a delivery', () => {
+    const last = report('held', { a: 'held', over: 'skipped', asked: 'skipped' });
+    const approval = report('partial', { a: 'ok', over: 'ok', asked: 'skipped' }, { 'x a': 'ok' });
+    expect(mergedStatus(approval, last)).toBe('partial');
+    expect(mergedStatus(report('ok', {}, { 'x a': 'ok' }), approval)).toBe('partial');
+    expect(
+      mergedStatus(report('partial', { a: 'ok', asked: 'skipped' }), report('held', { a: 'held', b: 'held' })),
+    ).toBe('held');
+  });
+
   it('stays as bad as the streams and deliveries that were not tried again', () => {
     const last = report('partial', { a: 'failed', b: 'held' }, { 'x a': 'failed', 'y a': 'failed' });
     expect(mergedStatus(report('ok', { b: 'ok' }), last)).toBe('partial');

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readDeliveryState, rememberDelivery, rememberOwed } from '../../../src/delivery/delivery-state.js';
 import { erasureDestinations } from '../../../src/engine/admin/erasure-destinations.js';
 import { forgetStarted, rememberStarted } from '../../../src/engine/workflow/started-workflows.js';
-import { addFollowing, approvedFor } from '../../../src/storage/approvals.js';
+import { approvedFor, notePending, settlePending } from '../../../src/storage/approvals.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { oweRemoval, removalDone, removalOwedSince } from '../../../src/storage/removal-owed.js';
 
@@ -25,11 +25,18 @@ const unreadable = { code: 'state_unreadable', hint: expect.stringContaining('re
 
 it('damaged approvals are an error: taken for none, they would hold approved changes again', async () => {
   const layout = await layoutOf('approvals');
-  await addFollowing(layout, ['members']);
+  await notePending(layout, { runId: 'run-1', approved: { list: [] }, following: ['members'] });
+  // The approval counts once its run has committed it, also if that is seen by a later process.
+  expect(await approvedFor(layout, 'members')).toMatchObject({ follows: false });
+  await settlePending(layout, (run, stream) => run === 'run-1' && stream === 'list');
   expect(await approvedFor(layout, 'members')).toMatchObject({ follows: true });
+  await notePending(layout, { runId: 'run-2', approved: { list: [] }, following: ['others'] });
+  await settlePending(layout, () => false);
+  expect(await approvedFor(layout, 'others')).toMatchObject({ follows: false });
   await writeFile(join(layout.private, 'approved.json'), '{"version":1,"streams":[');
   await expect(approvedFor(layout, 'members')).rejects.toMatchObject(unreadable);
-  await expect(addFollowing(layout, ['others'])).rejects.toMatchObject(unreadable);
+  const approval = { runId: 'run-3', approved: { list: [] }, following: ['others'] };
+  await expect(notePending(layout, approval)).rejects.toMatchObject(unreadable);
 });
 
 it.each(['a text', 'a folder'])('a note that erased values must leave the files counts also as %s', async (what) => {
