@@ -277,7 +277,7 @@ export interface Ending {
   readonly remedy?: 'full' | 'move' | 'move and full' | 'backup' | 'format';
   /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;
-  /** What an approval has left as it was. */
+  /** Streams and destinations of the snapshot before an approval. */
   readonly old?: readonly string[] | undefined;
   /** The command worked on several jobs, and `job` is the one that decides. */
   readonly isOneOfSeveral?: boolean | undefined;

@@ -81,7 +81,7 @@ async function printReport(report: JobReport, output: Output, isAlone: boolean):
   return { code, errorCode, ...about, undelivered, hasDone, next, retry: mayRetry(report) };
 }
 
-/** Names of what an approval has left old: streams, then destinations with theirs. */
+/** Names of streams of the snapshot before an approval, then of destinations with theirs. */
 function stillOld({ streams, destinations }: JobReport): string[] {
   const old = streams.filter(({ status }) => status !== 'ok').map(({ name }) => name);
   const places = new Map<string, string[]>();
@@ -91,7 +91,7 @@ function stillOld({ streams, destinations }: JobReport): string[] {
   return [...(old.length === 0 ? [] : [formatNames(old, maxNames)]), ...delivered];
 }
 
-/** The parts of `approve`: its last line says what is still old. */
+/** The parts of `approve`: its last line names old streams and destinations. */
 export function approvalPrinter(output: Output): Pick<JobCommand<JobReport>, 'print' | 'document'> {
   return {
     ...reportPrinter(output),

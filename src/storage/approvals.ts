@@ -21,7 +21,7 @@ const schema = z.object({
   streams: z.array(z.string()),
   /** What approved snapshots break, by stream. */
   accepted: accepted.default({}),
-  /** What an approval adds to the two, if its commit counts: noted before it, because the process may end right after it. */
+  /** Additions to the two by an approval whose commit may not count: noted before it, because the process may end right after it. */
   pending: pendingSchema.optional(),
 });
 
@@ -78,10 +78,10 @@ export function isAccepted(measured: Measured, accepted: readonly Accepted[]): b
   );
 }
 
-/** What an approval brings. */
+/** An approval of a run's held streams. */
 interface Approval {
   readonly runId: string;
-  /** What the approved snapshots break, by stream. */
+  /** Findings of the guards in each approved stream. */
   readonly approved: Readonly<Record<string, readonly Measured[]>>;
   /** The streams that depend on them. */
   readonly following: readonly string[];

@@ -23,7 +23,7 @@ function stillOld(name: string, error: CdsyncError, runId: string): StreamReport
 
 function needsRequests(name: string, approved: readonly string[]): CdsyncError {
   return new CdsyncError(
-    `stream "${name}" depends on what was approved (${approved.join(', ')}) and is of the snapshot before: it needs the service`,
+    `stream "${name}" depends on the approval of ${approved.join(', ')} and is of the snapshot before: it needs the service`,
     {
       code: 'dependency',
       stream: name,

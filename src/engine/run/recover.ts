@@ -179,7 +179,7 @@ export async function recover(context: RecoveryContext): Promise<PreviousState> 
     await publishStore({ ...context, keepsAll: true }, store, {
       repairs: context.full ? 'all' : 'damaged',
     });
-    // If the note is damaged, what needs it says so.
+    // A damaged note is the error of the streams that need it.
     await settlePending(layout, (run, name) =>
       state.committed.some(({ runId, stream }) => runId === run && stream === name),
     ).catch(() => undefined);

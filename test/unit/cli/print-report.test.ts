@@ -44,7 +44,7 @@ it.each([
   expect((await reportPrinter(new Output(common)).print(ended, true)).next).toBe(next);
 });
 
-it('the last line of an approval says what is still old, and the command for it', async () => {
+it('the last line of an approval names old streams and destinations, and the command for them', async () => {
   const common = { json: true, quiet: true, verbose: false, showValues: false, logFormat: 'text' } as const;
   const error = { code: 'dependency', message: 'it needs the service', hint: null, request_id: null };
   const ended = {
