@@ -8,6 +8,7 @@ import {
   DuckdbSession,
   duckdbDialect,
   type FoundColumns,
+  largeRowsDialect,
   makeFolders,
   memoryLimit,
   quoteIdentifier,
@@ -22,8 +23,8 @@ import type { duckdbOptions } from './options.js';
 class DuckdbDestination extends SqlDestination<DuckdbSession> {
   readonly #schema: string;
 
-  constructor(session: DuckdbSession, schema: string) {
-    super(duckdbDialect(schema), session);
+  constructor(session: DuckdbSession, schema: string, hasLargeRows: boolean) {
+    super(hasLargeRows ? largeRowsDialect(schema) : duckdbDialect(schema), session);
     this.#schema = schema;
   }
 
@@ -38,7 +39,7 @@ class DuckdbDestination extends SqlDestination<DuckdbSession> {
 
 /** Opens the file. All destinations of a process that load the same file share one instance of DuckDB. */
 export async function openDuckdb(context: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
-  const { options, isReadOnly = false } = context;
+  const { options, isReadOnly = false, hasLargeRows = false } = context;
   const { path, schema } = options;
   try {
     const isNew = (await stat(path).catch(() => undefined)) === undefined;
@@ -52,7 +53,9 @@ export async function openDuckdb(context: DestinationContext<typeof duckdbOption
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);
     });
-    return new DuckdbDestination(new DuckdbSession(connected, refusal), schema);
+    const session = new DuckdbSession(connected, refusal);
+    if (hasLargeRows) await session.expectLargeRows();
+    return new DuckdbDestination(session, schema, hasLargeRows);
   } catch (error) {
     throw error instanceof CdsyncError ? error : openRefusal(error, path);
   }

@@ -52,7 +52,7 @@ export function destinationContext(
   { layout, service, signal, notice }: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
   { name, options }: Pick<DestinationConfig, 'name' | 'options'>,
   folder: string,
-  memoryMb?: number,
+  rows: Pick<DestinationContext, 'memoryMb' | 'hasLargeRows'> = {},
 ): DestinationContext {
   const hide = hideSecretsOf(options);
   return {
@@ -62,7 +62,7 @@ export function destinationContext(
     folder,
     keptFolder: join(layout.delivery(name), 'kept'),
     service,
-    memoryMb,
+    ...rows,
     signal,
     notice: (line) => notice(`destination ${name}: ${hide(line)}`),
   };

@@ -174,7 +174,7 @@ export {
   type Stage,
   TransactionalSession,
 } from './sql/dialect.js';
-export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens } from './sql/duckdb-dialect.js';
+export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens, largeRowsDialect } from './sql/duckdb-dialect.js';
 export {
   assertNoDefinitions,
   assertNoFalseFunctions,

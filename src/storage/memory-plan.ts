@@ -234,11 +234,13 @@ export function deliveryShare(
   const share = Math.max(needed, Math.floor(deliveriesMb / destinations / instances));
   const limit = Math.max(needed, Math.floor(share * countedShare));
   const forRows = threadsFor(rowBytes, { memoryMb: limit, threads: resources.threads });
+  // Until a transaction ends, a table has its rows in memory; DuckDB reads 2,048 of them together, however large they are.
+  const ofTable = hasOwn && ofLargeRows > 0 ? deliveriesMb - limit : 0;
   const most = sorts ? Math.floor(limit / sortingMbPerThread) : resources.threads;
   return {
-    takenMb: Math.min(deliveriesMb, share * instances),
+    takenMb: Math.min(deliveriesMb, Math.max(share * instances, ofTable > limit ? deliveriesMb : 0)),
     ownMb: Math.ceil(limit / countedShare),
-    connectorMb: limit,
+    connectorMb: Math.max(limit, ofTable),
     threads: leaves > leavesOfThreads ? 1 : Math.max(1, Math.min(forRows, most)),
   };
 }

@@ -2,9 +2,17 @@ import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type ColumnType, isSameDuckdbType } from '../column-type.js';
 import type { TableConnector } from '../destination.js';
 import type { ColumnMapping } from '../load.js';
-import type { SqlDialect } from './dialect.js';
+import type { Change, MergeTask, SqlDialect } from './dialect.js';
 import { canonicalText, duckdbHashing } from './row-sum.js';
-import { definitions, stagedColumns } from './statements.js';
+import {
+  absentChanges,
+  definitions,
+  deleteUpdateInsert,
+  isOp,
+  nameList,
+  sameKey,
+  stagedColumns,
+} from './statements.js';
 
 const duckdbNames = { identifier: quoteIdentifier };
 
@@ -32,6 +40,37 @@ export function duckdbDialect(schema: string, database?: string): SqlDialect {
       drop: ['DROP TABLE IF EXISTS temp._cdsync_stage'],
     }),
   };
+}
+
+/**
+ * The dialect for large rows, see {@link DestinationContext.hasLargeRows}: no hash has a copy of long texts, and no join has values.
+ */
+export function largeRowsDialect(schema: string): SqlDialect {
+  const dialect = duckdbDialect(schema);
+  return { ...dialect, hashing: duckdbHashing('short_md5'), merge: (task) => deleteInsert(dialect, task) };
+}
+
+/** A merge without an UPDATE, which would join the values. Columns of others need one. */
+function deleteInsert(dialect: SqlDialect, task: MergeTask): Change[] {
+  const { table, target, stage, t, s, empty } = task;
+  const names = table.columns.map(({ name }) => name);
+  const filled = new Set(names.map((name) => name.toLowerCase()));
+  if (empty.length > 0 || task.found.columns.some(({ name }) => !filled.has(name.toLowerCase())))
+    return deleteUpdateInsert(dialect, task);
+  const same = sameKey(dialect, task);
+  const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${same})`;
+  return [
+    { sql: `DELETE FROM ${target} AS ${t} USING ${stage} AS ${s} WHERE ${same}`, rowEffect: -1 },
+    {
+      sql: `INSERT INTO ${target} (${nameList(dialect, names)})
+        SELECT ${nameList(dialect, names, `${s}.`)} FROM ${stage} AS ${s} WHERE ${isOp(dialect, s, 'upsert')}`,
+      rowEffect: 1,
+    },
+    ...absentChanges(dialect, task, {
+      remove: `DELETE FROM ${target} AS ${t} WHERE ${isAbsent}`,
+      update: (set, which) => `UPDATE ${target} AS ${t} SET ${set} WHERE ${which}${isAbsent}`,
+    }),
+  ];
 }
 
 const plain = {

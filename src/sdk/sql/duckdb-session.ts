@@ -93,6 +93,17 @@ export class DuckdbSession implements SqlSession {
     this.#refusal = refusal;
   }
 
+  /**
+   * Prepares for large rows: see {@link DestinationContext.hasLargeRows}. A step of a statement passes rows on as it gets them, and one thread
+   * alone has some in memory. A commit goes into the file at once: DuckDB would write it into its log first, and have all of its rows in
+   * memory for that, outside of its limit.
+   */
+  async expectLargeRows(): Promise<void> {
+    await this.run('SET enable_caching_operators = false');
+    await this.run('SET threads = 1');
+    await this.run("SET auto_checkpoint_skip_wal_threshold = 0; SET checkpoint_threshold = '0B'");
+  }
+
   /** Values are numbers, texts, booleans or null. */
   async rows(sql: string): Promise<SqlRow[]> {
     if (this.#isStopped) throw this.#refusal(new Error('no statement begins after a stop'));

@@ -117,7 +117,8 @@ describe('memory_mb is one figure', () => {
       return [takenMb, connectorMb, threads];
     };
     expect(share(2, 15_000, true)).toEqual([284, 132, 2]);
-    expect(share(2, 2_000_000, true)).toEqual([482, 241, 1]);
+    // The table's DuckDB has the rest: until a transaction ends, it has rows in memory.
+    expect(share(2, 2_000_000, true)).toEqual([568, 327, 1]);
     expect(share(1, 2_000_000, false)).toEqual([568, 482, 1]);
     const { comparing, commit } = planMemory({ memoryMb: 768, threads: 2 }, { recordBytes: 2_000_000 }).duckdb;
     expect([comparing.threads, commit.threads]).toEqual([1, 1]);
