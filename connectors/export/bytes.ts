@@ -17,7 +17,7 @@ function inWindows1252(text: string): Buffer {
 }
 
 /** A text in an encoding. */
-function encoded(text: string, encoding: Encoding): Buffer {
+export function encoded(text: string, encoding: Encoding): Buffer {
   if (encoding === 'windows-1252') return inWindows1252(text);
   return Buffer.from(text, encoding === 'utf-16le' ? 'utf16le' : encoding === 'latin1' ? 'latin1' : 'utf8');
 }
@@ -76,13 +76,17 @@ export class Measured extends Transform {
   }
 }
 
-/** The parts of a text: each as many whole records as it may have. A line end inside of quotes ends no record. */
+/**
+ * The parts of a text: each as many whole records as it may have. A line end inside of quotes ends no record.
+ * @param limits `more` bytes come to each record later
+ */
 export async function* recordParts(
   source: AsyncIterable<Buffer>,
   {
     rows = Number.POSITIVE_INFINITY,
     bytes = Number.POSITIVE_INFINITY,
-  }: { readonly rows?: number | undefined; readonly bytes?: number | undefined },
+    more = 0,
+  }: { readonly rows?: number | undefined; readonly bytes?: number | undefined; readonly more?: number },
   hasQuotes: boolean,
 ): AsyncGenerator<{ readonly chunk: Buffer; readonly rows: number; readonly isLast: boolean }> {
   let [isQuoted, count, size] = [false, 0, 0];
@@ -94,7 +98,7 @@ export async function* recordParts(
     for (let at = 0; at < chunk.length; at += 1) {
       if (hasQuotes && chunk[at] === 0x22) isQuoted = !isQuoted;
       if (chunk[at] !== 0x0a || isQuoted) continue;
-      const record = at + 1 - start + rest.reduce((sum, part) => sum + part.length, 0);
+      const record = more + at + 1 - start + rest.reduce((sum, part) => sum + part.length, 0);
       if (count + ended > 0 && (count + ended >= rows || size + record > bytes)) {
         const whole = chunk.subarray(from, start);
         yield { chunk: whole, rows: ended, isLast: true };

@@ -4,6 +4,7 @@ import { FolderStore } from './folder.js';
 import { type ExportOptions, fileName, localTime, sampleNames } from './names.js';
 import { checkExport, type ExportShape, exportOptions } from './options.js';
 import { ExportPlace, type Store } from './place.js';
+import { uses } from './template-names.js';
 import { isDelimited, mapColumn } from './text.js';
 
 async function openStore({ options, signal, notice }: DestinationContext<ExportShape>): Promise<Store> {
@@ -21,7 +22,13 @@ async function openStore({ options, signal, notice }: DestinationContext<ExportS
 }
 
 function hasOp(options: ExportOptions): boolean {
-  return /\{\{[^}]*\bop\b/.test(options.file);
+  return uses(options.file, 'op');
+}
+
+/** A URL in one form: `sftp://u@host:22/in/` is the same place as `sftp://u@Host/in`. */
+function address(url: string): string {
+  const { protocol, username, host, pathname } = new URL(url);
+  return `${protocol}//${username}@${host.toLowerCase().replace(/:22$/, '')}${pathname.replaceAll(/\/+(?=\/|$)/g, '')}`;
 }
 
 export default fileConnector({
@@ -31,7 +38,7 @@ export default fileConnector({
   erasure: 'files that the receiver has taken away are its own to erase; those that are still there are removed',
   options: exportOptions,
   optionRules: { check: checkExport },
-  place: ({ path, url, endpoint, account }) => path ?? `${endpoint ?? account ?? ''} ${url}`.trim(),
+  place: ({ path, url, endpoint, account }) => path ?? `${endpoint ?? account ?? ''} ${address(url ?? '')}`.trim(),
 
   policy: (options) => ({
     ...{
@@ -51,8 +58,8 @@ export default fileConnector({
     const properties = { job, stream, run_id: 'run', at: 0, sequence: 1, day_sequence: 1 };
     return sampleNames(options, properties, [
       { part: 1, op: 'inserted' },
-      ...(options.split === undefined ? [] : [{ part: 2, op: 'inserted' } as const]),
-      ...(hasOp(options) ? [{ part: 1, op: 'deleted' } as const] : []),
+      ...(options.split === undefined ? [] : [2, 10, 100].map((part) => ({ part, op: 'inserted' }) as const)),
+      ...(hasOp(options) ? (['updated', 'deleted'] as const).map((op) => ({ part: 1, op })) : []),
     ]);
   },
 
@@ -73,6 +80,9 @@ export default fileConnector({
     const store = await openStore(context);
     try {
       for (const warning of keys?.warnings ?? []) context.notice(warning);
+      const { upload, done, url = '' } = context.options;
+      if (upload === 'direct' && done === undefined && !/^(s3|az):/.test(url))
+        context.notice('`upload: direct` without `done`: the receiver cannot see whether a file is whole');
       const { reached, ...rest } = await store.check();
       return { ...rest, reached: keys === undefined ? reached : `${reached}; ${keys.shown}` };
     } finally {

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type FileTask, loadRefused, type Made, type MadeFile, printable, vendorLibrary } from '../../src/sdk/index.js';
-import { encodes, framed, Measured, recordParts } from './bytes.js';
+import { encoded, encodes, framed, Measured, recordParts } from './bytes.js';
 import { gzips } from './gzip.js';
 import { lostLetter } from './letters.js';
 import { clearName, type ExportOptions, fileName, rendered } from './names.js';
@@ -82,7 +82,11 @@ export class FileMaker {
       await this.#part(source, { rows: () => written, total: written });
     } else {
       let done = 0;
-      const pieces = recordParts(source, split, isDelimited(this.#options) && this.#options.csv.quote !== 'none');
+      const pieces = recordParts(
+        source,
+        this.#limits(split, written),
+        isDelimited(this.#options) && this.#options.csv.quote !== 'none',
+      );
       while (done < written) {
         let count = 0;
         const body = async function* (): AsyncGenerator<Buffer> {
@@ -101,6 +105,18 @@ export class FileMaker {
     await rm(path, { force: true });
   }
 
+  /** The limits of a part's rows, less the bytes around them. */
+  #limits({ rows, bytes }: NonNullable<ExportOptions['split']>, written: number): Parameters<typeof recordParts>[1] {
+    if (bytes === undefined) return { rows };
+    const { format, csv } = this.#options;
+    if (!isDelimited(this.#options)) return { rows, bytes: bytes - 4, more: format === 'json' ? 1 : 0 };
+    // No number of a row or a part is longer than that of all rows.
+    const around = `${this.#above(written, written)}${this.#line(csv.lastLine, written, written)}`;
+    const left = bytes - encoded(around, csv.encoding).length;
+    // No letter takes more than twice as many bytes there.
+    return { rows, bytes: csv.encoding === 'utf-16le' ? left / 2 : left };
+  }
+
   /** Whether DuckDB's output needs neither packing nor encryption: then it is the file, and is only read once for its hashes. */
   get #isPlain(): boolean {
     const { compress, encrypt } = this.#options;
@@ -116,17 +132,16 @@ export class FileMaker {
   }
 
   /** The text above the rows. */
-  #above(rows: number): string {
+  #above(rows: number, part = this.#files.length + 1): string {
     const { csv } = this.#options;
     const header = headerLine(this.#task.columns, this.#options);
     if (!isDelimited(this.#options)) return '';
     const bom = csv.bom && (csv.encoding === 'utf-8' || csv.encoding === 'utf-16le') ? '\ufeff' : '';
-    return `${bom}${this.#line(csv.firstLine, rows)}${header === undefined ? '' : `${header}${lineEnd(this.#options)}`}`;
+    return `${bom}${this.#line(csv.firstLine, rows, part)}${header === undefined ? '' : `${header}${lineEnd(this.#options)}`}`;
   }
 
-  #line(template: string, rows: number): string {
+  #line(template: string, rows: number, part = this.#files.length + 1): string {
     const { properties, op } = this.#task;
-    const part = this.#files.length + 1;
     const values = { ...properties, op, part, rows };
     return template === '' ? '' : `${rendered(template, this.#options, values)}${lineEnd(this.#options)}`;
   }

@@ -4,6 +4,7 @@ import {
   type FileOp,
   type FilePart,
   type OptionValues,
+  TemplateFailure,
   TemplateRow,
   TextTemplate,
 } from '../../src/sdk/index.js';
@@ -26,20 +27,33 @@ function rowOf(values: Readonly<Record<string, string | number | undefined>>): T
   return new TemplateRow(new Map(texts));
 }
 
-/** Renders a template of the options. */
+/** Renders a template of the options. @throws {CdsyncError} `template_invalid` if a filter cannot take its value */
 export function rendered(
   template: string,
   { timeZone }: Pick<ExportOptions, 'timeZone'>,
   { at, ...properties }: FileFacts & Readonly<Record<string, string | number | undefined>>,
 ): string {
-  return new TextTemplate(template).render(rowOf({ ...properties, ...localTime(at, timeZone) }));
+  return text(template, { ...properties, ...localTime(at, timeZone) });
+}
+
+function text(template: string, values: Parameters<typeof rowOf>[0]): string {
+  try {
+    return new TextTemplate(template).render(rowOf(values));
+  } catch (cause) {
+    if (!(cause instanceof TemplateFailure)) throw cause;
+    throw new CdsyncError(`the template ${JSON.stringify(template)} cannot be filled in: ${cause.message}`, {
+      code: 'template_invalid',
+      hint: 'correct the template; nothing was written',
+      cause,
+    });
+  }
 }
 
 function unsafe(name: string): string | undefined {
   const parts = name.split('/');
   if (name.trim() === '') return 'is empty';
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for these.
-  if (/[\u0000-\u001f\u007f\u2028\u2029]/.test(name)) return 'has a control character';
+  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(name)) return 'has a control character';
   if (name.startsWith('/') || /^[A-Za-z]:[\\/]/.test(name)) return 'is an absolute path';
   if (parts.some((part) => part === '..' || part === '.' || part === '')) return 'has a part that is empty, . or ..';
   if (name.includes('\\')) return 'has a backslash';
@@ -106,6 +120,11 @@ export function companionNames(options: ExportOptions, name: string, properties:
   };
 }
 
+/** Names with the same result may be one file: places differ in case, and in how they compose letters. */
+function comparable(name: string): string {
+  return name.normalize('NFC').toLowerCase();
+}
+
 /**
  * Names of a delivery: those of samples of its files, and of the files beside them.
  * @throws {CdsyncError} `template_invalid` if two of them are the same
@@ -113,13 +132,13 @@ export function companionNames(options: ExportOptions, name: string, properties:
 export function sampleNames(options: ExportOptions, properties: FileFacts, samples: readonly FilePart[]): string[] {
   const makers = new Map<string, string>();
   const claim = (option: string, name: string) => {
-    const other = makers.get(name.toLowerCase());
+    const other = makers.get(comparable(name));
     if (other !== undefined)
       throw new CdsyncError(`\`${option}\` makes the name "${name}", which \`${other}\` makes too`, {
         code: 'template_invalid',
         hint: 'give each file its own name: {{ file }} in `done`, {{ part }} or {{ op }} where there are several',
       });
-    makers.set(name.toLowerCase(), option);
+    makers.set(comparable(name), option);
   };
   for (const sample of samples) {
     const file = fileName(options, properties, sample);
@@ -138,7 +157,7 @@ export function sampleNames(options: ExportOptions, properties: FileFacts, sampl
 export function temporaryName({ temporary, upload }: ExportOptions, name: string): string | undefined {
   if (upload === 'direct') return undefined;
   const slash = name.lastIndexOf('/') + 1;
-  const short = new TextTemplate(temporary).render(rowOf({ name: name.slice(slash) }));
+  const short = text(temporary, { name: name.slice(slash) });
   // A template with a folder is relative to the place, any other is beside the file.
   return safeName(short.includes('/') ? short : `${name.slice(0, slash)}${short}`, 'temporary');
 }

@@ -11,7 +11,6 @@ import {
   option,
   path,
   secret,
-  TextTemplate,
   templateFaults,
   templateText,
   text,
@@ -19,6 +18,7 @@ import {
   whole,
 } from '../../src/sdk/index.js';
 import { type Encoding, lostLetter } from './letters.js';
+import { namesIn, uses } from './template-names.js';
 
 const anyText = /^[\s\S]+$/;
 /** Text that may be empty, exactly as it is written. */
@@ -264,14 +264,7 @@ const markFacts = [...nameFacts.filter((name) => name !== 'part' && name !== 'op
 const sizeFacts = ['rows', 'bytes', 'sha256', 'md5'];
 
 function unknownNames(written: unknown, at: (string | number)[], allowed: readonly string[]): OptionProblem[] {
-  if (typeof written !== 'string') return [];
-  let columns: TextTemplate['columns'];
-  try {
-    ({ columns } = new TextTemplate(written));
-  } catch {
-    return [];
-  }
-  return columns
+  return namesIn(written)
     .filter(({ name }) => !allowed.includes(name))
     .map(({ name, placeholder }) => ({
       path: at,
@@ -316,18 +309,17 @@ export function checkExport(value: unknown): OptionProblem[] {
     refuse(['compress'], 'Parquet is compressed inside');
   if (format === 'parquet' && isMap(options.split) && options.split.bytes !== undefined)
     refuse(['split'], 'Parquet is split by `rows` only');
-  const named = typeof file === 'string' ? [...file.matchAll(/\{\{[^}]*\}\}/g)].join(' ') : '';
-  if (has('split') && !/\bpart\b/.test(named)) refuse(['file'], '`split` needs {{ part }} in the name');
-  if (/\bop\b/.test(named) && options.content !== 'changes') refuse(['file'], '{{ op }} needs `content: changes`');
+  if (has('split') && !uses(file, 'part')) refuse(['file'], '`split` needs {{ part }} in the name');
+  if (uses(file, 'op') && options.content !== 'changes') refuse(['file'], '{{ op }} needs `content: changes`');
   findings.push(...unknownNames(file, ['file'], nameFacts));
   findings.push(...unknownNames(options.temporary, ['temporary'], ['name']));
   const lines = [...nameFacts, 'rows'];
   for (const key of ['first_line', 'last_line']) findings.push(...unknownNames(csvOptions[key], ['csv', key], lines));
-  if (isMap(options.split) && options.split.bytes !== undefined && /\brows\b/.test(String(csvOptions.first_line ?? '')))
+  if (isMap(options.split) && options.split.bytes !== undefined && uses(csvOptions.first_line, 'rows'))
     refuse(['csv', 'first_line'], 'with `split.bytes` the number of rows is not known before the last of them');
   const { encoding, delimiter = format === 'tsv' ? '\t' : ',' } = csvOptions;
   if (String(csvOptions.null ?? '').includes(String(delimiter))) refuse(['csv', 'null'], 'holds the delimiter');
-  for (const key of ['first_line', 'last_line', 'null']) {
+  for (const key of ['first_line', 'last_line', 'null', 'date', 'timestamp']) {
     const lost = lostLetter(String(csvOptions[key] ?? ''), encoding as Encoding);
     if (lost !== undefined) refuse(['csv', key], `${encoding} has no letter for "${lost}"`);
   }

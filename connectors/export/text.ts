@@ -4,7 +4,9 @@ import {
   escapeCsvFormulaSql,
   isNested,
   jsonText,
+  loadRefused,
   objectText,
+  printable,
   type StreamColumn,
   sqlText,
 } from '../../src/sdk/index.js';
@@ -118,13 +120,17 @@ export function lineEnd({ csv }: ExportOptions): string {
   return csv.lineEnd === 'crlf' ? '\r\n' : '\n';
 }
 
-/** SQL of a text with quotes around it, NULL as it is configured. */
-function cellText(text: string, options: ExportOptions): string {
-  const { quote, null: none } = options.csv;
+/**
+ * SQL of a text with quotes around it, NULL as it is configured.
+ * @param isAlone whether the line has no other value: readers skip lines without any character
+ */
+function cellText(text: string, options: ExportOptions, isAlone: boolean): string {
+  const { quote } = options.csv;
+  const none = isAlone && quote !== 'none' && options.csv.null === '' ? '""' : options.csv.null;
   const whole = quote === 'none' ? text : `'"' || replace(${text}, '"', '""') || '"'`;
   if (quote !== 'needed') return `coalesce(${whole}, ${sqlText(none)})`;
   // Some readers take lines that begin with # for comments.
-  const isNeeded = `regexp_matches(${text}, ${sqlText(needsQuote(options, '#'))}) OR ${text} = ${sqlText(none)}`;
+  const isNeeded = `regexp_matches(${text}, ${sqlText(needsQuote(options, '#'))}) OR ${text} = ${sqlText(options.csv.null)}`;
   return `CASE WHEN ${isNeeded} THEN ${whole} ELSE coalesce(${text}, ${sqlText(none)}) END`;
 }
 
@@ -138,7 +144,9 @@ function lineText(columns: readonly StreamColumn[], options: ExportOptions): str
     );
     return objectText(members);
   }
-  const cells = columns.map((column, at) => cellText(delimitedText(`c${at}`, column, options), options));
+  const cells = columns.map((column, at) =>
+    cellText(delimitedText(`c${at}`, column, options), options, columns.length === 1),
+  );
   return `concat(${cells.join(`, ${sqlText(delimiterOf(options))}, `)})`;
 }
 
@@ -181,13 +189,18 @@ export function copySql(
   return `COPY (SELECT line FROM (${lines}) ORDER BY ${order}) ${to} (${form.join(', ')})`;
 }
 
-/** The line of names above the rows, without its end. */
+/** The line of names above the rows, without its end. @throws {CdsyncError} `destination_refused` */
 export function headerLine(columns: readonly StreamColumn[], options: ExportOptions): string | undefined {
   const { csv } = options;
   if (!isDelimited(options) || !csv.header) return undefined;
   const delimiter = delimiterOf(options);
   const cells = columns.map(({ name }) => {
-    const needs = csv.quote === 'all' || (csv.quote === 'needed' && (/["\r\n]/.test(name) || name.includes(delimiter)));
+    const isNeeded = /["\r\n]/.test(name) || name.includes(delimiter);
+    if (isNeeded && csv.quote === 'none')
+      throw loadRefused(`"${printable(name)}" needs quotes as the name of a column, and \`quote: none\` writes none`, {
+        hint: 'give the column another name: columns: { …: { rename: … } }',
+      });
+    const needs = csv.quote === 'all' || (csv.quote === 'needed' && (isNeeded || name.startsWith('#')));
     return needs ? `"${name.replaceAll('"', '""')}"` : name;
   });
   return cells.join(delimiter);

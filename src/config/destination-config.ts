@@ -190,7 +190,7 @@ function checkPlace(
   const targets = (stream: string) =>
     isFile ? connector.sampleNames(options as never, { job, stream }) : [tableName(table, job, stream)];
   for (const target of streams.flatMap(targets)) {
-    const at = isFile ? [`${place}/${target}`.toLowerCase()] : [place, target.toLowerCase()];
+    const at = isFile ? [`${place}/${target}`.normalize('NFC').toLowerCase()] : [place, target.toLowerCase()];
     const key = JSON.stringify([connector.name, ...at]);
     const other = taken.get(key)?.writer;
     taken.set(key, taken.get(key) ?? { writer, connector });

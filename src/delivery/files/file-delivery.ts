@@ -25,15 +25,17 @@ import { assertDistinctNames } from '../table/name-clashes.js';
 import { FileRows, type PlannedRows, selectedColumns, writtenRows } from './file-rows.js';
 import {
   contentOf,
+  type ExportState,
   type FilePlan,
   type PlannedFile,
   plannedFolder,
   readExportState,
   writeExportState,
 } from './file-state.js';
+import { handedState, handOver } from './hand-over.js';
 import { type FileWork, noRows, planFiles } from './plan-files.js';
 import { filesOwed, removeOld, removeOwed } from './removals.js';
-import { assertNameFree, assertOldName, thrownFor } from './taken-names.js';
+import { assertDistinct, assertNameFree, assertOldName } from './taken-names.js';
 
 const ops: readonly FileOp[] = ['inserted', 'updated', 'deleted'];
 
@@ -135,15 +137,24 @@ export class FileDelivery {
   async #waiting(erasures: readonly Erasure[]): Promise<FilePlan | undefined> {
     const { plan } = await readExportState(this.#kept);
     if (plan === null) return undefined;
-    const current = this.#madeBy(erasures);
-    const isOld = hasOtherRules(plan, current) || plan.erased !== current.erased;
+    const isOld = this.#isOld(plan, erasures);
     if (!isOld && plan.files !== null && (await this.#areWhole(plan.files))) return plan;
     if (isOld) this.#why.add('planned files were made again: rules have changed, or rows were erased');
+    return this.#fill(this.#again(plan, erasures));
+  }
+
+  /** Whether rows of a plan must not go out any more. */
+  #isOld(plan: FilePlan, erasures: readonly Erasure[]): boolean {
+    const current = this.#madeBy(erasures);
+    return hasOtherRules(plan, current) || plan.erased !== current.erased;
+  }
+
+  #again(plan: FilePlan, erasures: readonly Erasure[]): FilePlan {
     // The place may have files that were tried.
     const tried = (plan.files ?? []).filter((file) => file.is_tried);
     const former = [...plan.former, ...tried.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }))];
     const { store_id, sequence, run_id } = this.#task.feed;
-    return this.#fill({ ...plan, store_id, sequence, run_id, ...current, former, files: null });
+    return { ...plan, store_id, sequence, run_id, ...this.#madeBy(erasures), former, files: null };
   }
 
   async #areWhole(files: readonly PlannedFile[]): Promise<boolean> {
@@ -165,7 +176,7 @@ export class FileDelivery {
     const work = planFiles(state, this.#asked(erasures, waiting));
     if (work.why !== '') this.#why.add(work.why);
     if (work.type === 'nothing') return;
-    const planned = await this.#newPlan(work, erasures);
+    const planned = this.#newPlan(state, work, erasures);
     if (work.type === 'adopt' && this.#policy.content === 'changes') {
       // The next file still has the deletes of erasures that wait.
       await this.#skip({ ...planned, erased: (await this.#erasedAt()) ?? 0 });
@@ -179,9 +190,9 @@ export class FileDelivery {
     return (await readExportState(this.#kept)).last?.erased ?? erasedAt(this.#task, undefined);
   }
 
-  async #newPlan({ base = null, name }: FileWork, erasures: readonly Erasure[]): Promise<FilePlan> {
+  #newPlan(state: ExportState, { base = null, name }: FileWork, erasures: readonly Erasure[]): FilePlan {
     const { feed, context } = this.#task;
-    const { number, day, day_number, files } = await readExportState(this.#kept);
+    const { number, day, day_number, files } = state;
     const old = files.find((file) => file.name === name);
     const at = old?.at ?? context.clock.now();
     const { store_id, sequence, run_id } = feed;
@@ -205,23 +216,46 @@ export class FileDelivery {
     this.#isPlanned = true;
     if (isAdopted) return this.#skip(plan);
     return this.#withRows(plan, async ({ rows, parts }) => {
-      const total = parts.reduce((sum, part) => sum + part.rows, 0);
-      const isFirst = (await readExportState(this.#kept)).last === null;
-      if (total === 0 && !plan.is_whole && this.#policy.when === 'changed' && !isFirst) return this.#skip(plan);
-      if (total === 0 && this.#policy.empty === 'fail') throw noRows(this.#task.feed, plan.is_whole);
-      const due = parts.filter((part) => part.rows > 0 || this.#policy.empty === 'send');
-      if (due.length === 0) return this.#skip(plan);
+      const due = await this.#due(plan, parts).catch(async (error) => {
+        await this.#listRejects(plan, rows, true);
+        throw error;
+      });
+      if (due.length === 0) {
+        // Rows that no file can hold are not counted.
+        await this.#listRejects(plan, rows, true);
+        return this.#skip(plan);
+      }
+      assertDistinct(
+        due.map(({ op }) => this.#name(plan, op)),
+        this.#task.feed.stream,
+      );
       for (const { op } of due) await this.#assertNameFree(plan, op);
       await writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan });
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      const files: Made['files'][number][] = [];
-      for (const part of due) files.push(...(await this.#make(plan, rows, part)));
+      const made: Made[] = [];
+      for (const part of due) made.push(await this.#make(plan, rows, part));
+      const files = made.flatMap((part) => part.files);
+      const names = files.map(({ name }) => name);
+      assertDistinct(names, this.#task.feed.stream);
+      const holdsNul = made.some((part) => part.holdsNul);
+      await this.#listRejects(plan, rows, holdsNul);
       await syncFolder(folder);
       const planned = files.map((file) => ({ ...file, is_tried: false, uploaded_to: null, is_sent: false }));
       const filled = { ...plan, files: planned };
       await writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan: filled });
       return filled;
     });
+  }
+
+  /** The files of a plan: those with rows, and those without that must be sent. @throws {CdsyncError} `no_rows` */
+  async #due(plan: FilePlan, parts: PlannedRows['parts']): Promise<PlannedRows['parts']> {
+    const { when, empty } = this.#policy;
+    if (parts.every(({ rows }) => rows === 0)) {
+      const isFirst = (await readExportState(this.#kept)).last === null;
+      if (!plan.is_whole && when === 'changed' && !isFirst) return [];
+      if (empty === 'fail') throw noRows(this.#task.feed, plan.is_whole);
+    }
+    return parts.filter(({ rows }) => rows > 0 || empty === 'send');
   }
 
   /** There is nothing to hand over: the earlier files count for this snapshot too. */
@@ -283,10 +317,10 @@ export class FileDelivery {
     await assertNameFree(context.layout, request.destination, feed.stream, this.#name(plan, op));
   }
 
-  /** Makes the files of one operation, and lists the values that they cannot hold. */
-  async #make(plan: FilePlan, rows: FileRows, part: PlannedRows['parts'][number]): Promise<Made['files']> {
+  /** Makes the files of one operation. */
+  async #make(plan: FilePlan, rows: FileRows, part: PlannedRows['parts'][number]): Promise<Made> {
     const { connector, request, session, context, progress } = this.#task;
-    const { options, onReject } = request.destination;
+    const { options } = request.destination;
     progress.phase = 'preparing';
     progress.total = (progress.total ?? 0) + part.rows;
     const make = (looksForNul: boolean) =>
@@ -300,96 +334,62 @@ export class FileDelivery {
         ...{ name: plan.name, rows: part.rows, run: (sql) => writtenRows(session, sql), signal: context.signal },
         folder: plannedFolder(this.#kept),
       });
-    let looksForNul = false;
-    let made = await make(looksForNul);
+    const made = await make(false);
     // A search through the written text costs almost nothing; a search for U+0000 in every column, a third of the work.
-    if (made.holdsNul) {
-      looksForNul = true;
-      made = await make(looksForNul);
-    }
-    const rejects = await rows.rejects(session, onReject, looksForNul);
-    const again = new Set(rejects.map(({ key }) => key));
-    const before = plan.is_whole ? [] : (this.#refusedBefore ?? []).filter(({ key }) => !again.has(key));
-    await writeRejects(this.#rejects, [...before, ...rejects]);
-    return made.files;
+    return made.holdsNul ? { ...(await make(true)), holdsNul: true } : made;
   }
 
-  /** Hands a plan's files over, each noted before and after, then moves sequence and position. */
+  /** Lists the values of a plan that its files cannot hold, in place of earlier entries of their keys. */
+  async #listRejects(plan: FilePlan, rows: FileRows, looksForNul: boolean): Promise<void> {
+    const { session, request } = this.#task;
+    const rejects = await rows.rejects(session, request.destination.onReject, looksForNul);
+    const listed = plan.is_whole ? [] : await readRejects(this.#rejects);
+    const left = listed.length === 0 ? [] : await rows.without(session, listed);
+    await writeRejects(this.#rejects, [...left, ...rejects]);
+  }
+
   async #handOver(plan: FilePlan, opened: () => Promise<FilePlace>): Promise<void> {
-    const { progress, context } = this.#task;
-    progress.phase = 'loading';
-    const place = await opened();
-    const files = (plan.files ?? []).map((file) => ({ ...file }));
-    const note = async (change: Partial<Awaited<ReturnType<typeof readExportState>>> = {}) =>
-      writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan: { ...plan, files }, ...change });
-    for (const file of files) {
-      if (file.is_sent) continue;
-      context.signal.throwIfAborted();
-      const { is_tried: isTried, uploaded_to: uploadedTo } = file;
-      file.is_tried = true;
-      if (!isTried) await note();
-      const state = (await readExportState(this.#kept)).files;
-      const handOver = place.handOver({
-        ...{
-          file,
-          path: join(plannedFolder(this.#kept), file.local),
-          properties: this.#properties(plan),
-          isTried,
-          uploadedTo: uploadedTo ?? undefined,
-        },
-        companions: state.flatMap((other) => other.companions),
-        replaceable: [...state, ...plan.former].filter(({ name }) => name === file.name),
-        uploaded: async (to) => {
-          file.uploaded_to = to;
-          await note();
-        },
-        // Else the next try would take a file that is nowhere for one that was fetched and, if cdsync may not list the place, the
-        // file of others for a torn one of cdsync.
-        refused: async () => {
-          Object.assign(file, { is_tried: isTried, uploaded_to: null });
-          await note();
-        },
-      });
-      const { companions, isReadBack } = await handOver.catch((error) =>
-        thrownFor(this.#kept, { ...plan, files }, error),
-      );
-      file.is_sent = true;
-      const { name, bytes, sha256, rows } = file;
-      const handed = { name, bytes, sha256, rows, number: plan.number, at: plan.at, companions: [...companions] };
-      await note({ files: [...state.filter((other) => other.name !== name), handed] });
+    const work = { task: this.#task, kept: this.#kept, policy: this.#policy, properties: this.#properties(plan) };
+    for await (const { name, rows, isReadBack } of handOver(plan, work, opened)) {
       if (!isReadBack) this.#why.add('not read back: the place does not let cdsync look at its files there');
       this.#files.push(name);
       this.#rows += rows;
-      progress.rows += rows;
     }
-    const moved = { number: plan.number, day: this.#policy.day(plan.at), day_number: plan.day_number };
-    await note({ ...(plan.name === undefined ? moved : {}), last: contentOf(plan), plan: null });
-    await rm(plannedFolder(this.#kept), { recursive: true, force: true });
   }
 
   /** The plan of a delivery. Writes nothing. @throws {CdsyncError} as {@link planFiles} */
   async planned(): Promise<PlannedDelivery> {
-    const { feed, context } = this.#task;
+    const { feed, context, request } = this.#task;
     const erasures = await readErasures(context.layout, feed.stream);
-    const state = await readExportState(this.#kept);
-    const work = planFiles(state, this.#asked(erasures, state.plan ?? undefined));
+    const before = await readExportState(this.#kept);
+    const { plan: waiting } = before;
+    if (request.file !== undefined) await assertOldName(context.layout, request, request.file);
     const rows = { insert: 0, update: 0, delete: 0 };
     const files: { name: string; rows: number; bytes: number }[] = [];
-    for (const { name, rows: planned, bytes, is_sent } of state.plan?.files ?? [])
-      if (!is_sent) files.push({ name, rows: planned, bytes });
-    if (work.type === 'write') {
-      const plan = await this.#newPlan(work, erasures);
-      await this.#withRows(plan, async ({ rows: planned, parts }) => {
-        const due = parts.filter((part) => part.rows > 0 || (this.#policy.empty === 'send' && plan.is_whole));
+    const add = (plan: FilePlan) =>
+      this.#withRows(plan, async ({ rows: planned, parts }) => {
+        const due = await this.#due(plan, parts);
+        assertDistinct(
+          due.map(({ op }) => this.#name(plan, op)),
+          feed.stream,
+        );
         for (const part of due) {
           await this.#assertNameFree(plan, part.op);
           const bytes = await planned.bytes(this.#task.session, part.op, part.rows);
           files.push({ name: this.#name(plan, part.op), rows: part.rows, bytes });
         }
       });
-    }
+    if (waiting !== null && (waiting.files === null || this.#isOld(waiting, erasures)))
+      await add(this.#again(waiting, erasures));
+    else
+      for (const { name, rows: planned, bytes, is_sent } of waiting?.files ?? [])
+        if (!is_sent) files.push({ name, rows: planned, bytes });
+    // The files after those that wait.
+    const state = waiting === null ? before : handedState(before, waiting, this.#policy);
+    const work = planFiles(state, this.#asked(erasures, waiting ?? undefined));
+    if (work.type === 'write') await add(this.#newPlan(state, work, erasures));
     for (const file of files) rows.insert += file.rows;
-    const { last } = state;
+    const { last } = before;
     return {
       ...{ table: null, generation: null, drops: false, add: [], widen: [], fill: [], clear: [], clear_rows: 0 },
       there: last && { generation: null, rows: null, delivered_at: null, sequence: last.sequence },

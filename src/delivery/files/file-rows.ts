@@ -1,5 +1,6 @@
+import { rowKey } from '../../columns/row-hash.js';
 import { CdsyncError } from '../../core/errors.js';
-import { internalName, quoteIdentifier } from '../../core/sql.js';
+import { internalName, quoteIdentifier, sqlTexts } from '../../core/sql.js';
 import { nearest } from '../../core/suggestions.js';
 import type { FileOp, FilePolicy } from '../../sdk/file-destination.js';
 import type { Feed } from '../../snapshot/feed.js';
@@ -92,13 +93,26 @@ export class FileRows {
     const search = { nul: looksForNul };
     if (!hasRefusals(this.#handover, search)) return [];
     const rows = await session.rows(rejectsSql(this.#handover, { query: this.#rows, search }));
-    const named = rows.map(({ key, column, reason, run_id }): Reject => {
+    // A delete of a row that no file had changes nothing.
+    const live = rows.filter(({ is_delete }) => is_delete !== true);
+    const named = live.map(({ key, column, reason, run_id }): Reject => {
       const index = /^c(\d+)$/.exec(String(column))?.[1];
       const name = index === undefined ? String(column) : (this.columns[Number(index)]?.name ?? null);
       return { key: key === null ? null : String(key), column: name, reason: String(reason), run_id: String(run_id) };
     });
     if (onReject === 'fail' && named[0] !== undefined) throw rejectError(named[0]);
     return named;
+  }
+
+  /** The entries of a list whose keys have no row among these. */
+  async without(session: Session, listed: readonly Reject[]): Promise<Reject[]> {
+    const keys = sqlTexts(listed.flatMap(({ key }) => key ?? []));
+    const key = rowKey(this.#handover.key);
+    const rows = await session.rows(
+      `SELECT DISTINCT ${key} AS key FROM (${this.#rows}) WHERE ${key} IN (SELECT unnest(${keys}::VARCHAR[]))`,
+    );
+    const present = new Set(rows.map((row) => String(row.key)));
+    return listed.filter((reject) => reject.key === null || !present.has(reject.key));
   }
 
   /** About how many bytes the rows have as text: of the first thousand, for all. */

@@ -41,7 +41,9 @@ const handedSchema = knownSchema.extend({
   /** Of its hand-over. */
   number: z.number(),
   rows: z.number(),
+  /** When it was planned, and when it was handed over. */
   at: z.number(),
+  handed_at: z.number().optional(),
   companions: z.array(storedPath),
   /** Whether it may have rows of people who were forgotten since, and could not be removed yet. */
   is_owed: z.boolean().optional(),

@@ -7,7 +7,7 @@ import type { ExportState } from './file-state.js';
 
 interface Asked {
   readonly feed: Feed;
-  readonly policy: Pick<FilePolicy, 'content'>;
+  readonly policy: Pick<FilePolicy, 'content' | 'hasOp'>;
   readonly now: MadeBy;
   readonly full: boolean;
   readonly adopt: boolean;
@@ -46,8 +46,15 @@ export function planFiles({ last, files }: ExportState, asked: Asked): FileWork 
   const { feed, policy, now, full, adopt, isAlways, file } = asked;
   const whole = (why: string): FileWork => ({ type: 'write', why, base: null });
   if (file !== undefined) {
-    const isOwn = files.some(({ name }) => name === file);
-    return isOwn ? { ...whole('asked (--full --file)'), name: file } : { type: 'nothing', why: '' };
+    const old = files.find(({ name }) => name === file);
+    const isOneOf = files.some(({ name, number }) => name !== file && number === old?.number);
+    if (old !== undefined && (isOneOf || policy.hasOp))
+      throw new CdsyncError(`"${file}" is one of several files of a delivery, and has a part of its rows only`, {
+        code: 'file_unknown',
+        stream: feed.stream,
+        hint: 'cdsync push --full writes all rows under new names',
+      });
+    return old !== undefined ? { ...whole('asked (--full --file)'), name: file } : { type: 'nothing', why: '' };
   }
   if (full) return whole('asked (--full)');
   if (last === null) return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : whole('nothing was handed over yet');

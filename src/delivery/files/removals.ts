@@ -60,7 +60,7 @@ export async function removeOld(
   notice: (line: string) => void,
 ): Promise<void> {
   if (keep === undefined) return;
-  const { failure } = await removeFiles(kept, ({ at }) => at < now - keep, opened);
+  const { failure } = await removeFiles(kept, ({ at, handed_at = at }) => handed_at < now - keep, opened);
   if (failure === undefined) return;
   const { message } = asCdsyncError(failure.error);
   notice(`${formatCounted(failure.files, 'file')} older than \`keep\` could not be removed: ${message}`);

@@ -12,6 +12,26 @@ async function namesOf(layout: JobLayout, destination: string, stream: string): 
   return [...files, ...(plan?.files ?? [])].map(({ name }) => name);
 }
 
+/** Names with the same result may be one file: places differ in case, and in how they compose letters. */
+function comparable(name: string): string {
+  return name.normalize('NFC').toLowerCase();
+}
+
+/** @throws {CdsyncError} `template_invalid` if two files of one delivery have the same name: the later would replace the other */
+export function assertDistinct(names: readonly string[], stream: string): void {
+  const seen = new Set<string>();
+  const twice = names.find((name) => {
+    const { size } = seen;
+    return seen.add(comparable(name)).size === size;
+  });
+  if (twice === undefined) return;
+  throw new CdsyncError(`\`file\` gives several files of one delivery the name "${twice}"`, {
+    code: 'template_invalid',
+    stream,
+    hint: 'use {{ part }} and {{ op }} in the name without filters; nothing was handed over',
+  });
+}
+
 /** @throws {CdsyncError} `file_exists` if another stream of the destination has handed over a file of this name */
 export async function assertNameFree(
   layout: JobLayout,
@@ -21,7 +41,7 @@ export async function assertNameFree(
 ): Promise<void> {
   for (const other of streams) {
     if (other === stream) continue;
-    const taken = (await namesOf(layout, destination, other)).some((it) => it.toLowerCase() === name.toLowerCase());
+    const taken = (await namesOf(layout, destination, other)).some((it) => comparable(it) === comparable(name));
     if (!taken) continue;
     throw new CdsyncError(`stream "${other}" has written the file "${name}": stream "${stream}" would replace it`, {
       code: 'file_exists',

@@ -101,6 +101,24 @@ describe('the text of a file', () => {
     expect(await textOf({ csv: { null: 'NULL' } }, columns, ["'NULL', NULL"])).toBe('a,b\n"NULL",NULL\n');
   });
 
+  it.each(['all', 'needed'])(
+    'writes a NULL that is alone in its line so that readers see a row, quote %s',
+    async (quote) => {
+      const [file] = await made({ csv: { quote } }, { a: 'VARCHAR' }, ['NULL', "'x'", "''"]);
+      expect(readByPython(file?.content as Buffer, ',')).toEqual([['a'], [''], ['x'], ['']]);
+    },
+  );
+
+  it('refuses a name above the rows that needs quotes, with quote none', async () => {
+    const csv = { quote: 'none' };
+    for (const name of ['a,b', 'a"b', 'a\nb'])
+      await expect(made({ csv }, { [name]: 'VARCHAR' }, ["'x'"])).rejects.toThrow(
+        'needs quotes as the name of a column',
+      );
+    expect(await textOf({ csv: { ...csv, header: false } }, { 'a,b': 'VARCHAR' }, ["'x'"])).toBe('x\n');
+    expect(await textOf({}, { '#id': 'VARCHAR' }, ["'x'"])).toBe('"#id"\nx\n');
+  });
+
   it('writes numbers with plain digits', async () => {
     const doubles = [
       '1e20',
@@ -193,7 +211,7 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
     ...[{ format: 'tsv' }, { format: 'jsonl' }, { format: 'json' }],
   ];
   it.each(dialects)('has the same bytes and hashes packed or not, of no row, one and many: %j', async (options) => {
-    const columns = { id: 'VARCHAR', '"é;': 'VARCHAR' };
+    const columns = { id: 'VARCHAR', 'é;': 'VARCHAR' };
     for (const count of [0, 1, 3000]) {
       const rows = Array.from({ length: Math.max(count, 1) }, (_, at) => `'${at}', ${at % 3 === 0 ? 'NULL' : "''"}`);
       const limit = count === 0 ? 'WHERE false' : '';
@@ -232,6 +250,19 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
     }
   });
 
+  it.each([
+    { csv: { first_line: 'H'.repeat(300), last_line: 'T{{ rows }};{{ part }}' } },
+    { csv: { encoding: 'utf-16le', bom: true } },
+    { format: 'json' },
+    { format: 'jsonl' },
+  ])('has no part of more bytes than it may have, with all around its rows: %j', async (options) => {
+    const rows = Array.from({ length: 120 }, (_, at) => `'né ${at} ${'x'.repeat(at % 40)}'`);
+    const files = await made({ file: 'p{{ part }}', split: { bytes: 1024 }, ...options }, { a: 'VARCHAR' }, rows);
+    expect(files.length).toBeGreaterThan(3);
+    expect(Math.max(...files.map(({ bytes }) => bytes))).toBeLessThanOrEqual(1024);
+    expect(files.reduce((sum, file) => sum + file.rows, 0)).toBe(120);
+  });
+
   it('splits where a record ends, not where a line ends inside of quotes', async () => {
     const rows = Array.from({ length: 40 }, (_, at) => `'line ${at}\n${'x'.repeat(60)}'`);
     const files = await made({ file: 'p{{ part }}.csv', split: { bytes: 1024 } }, { a: 'VARCHAR' }, rows);
@@ -255,6 +286,11 @@ describe('the options of a file', () => {
     expect(findings({ url: 's3://b' })[0]).toContain('exactly one of `path` and `url`');
     expect(findings({ split: { rows: 1 } })[0]).toContain('{{ part }}');
     expect(findings({ file: '{{ op }}.csv' })[0]).toContain('content: changes');
+    expect(findings({ file: "{% if op == 'deleted' %}a{% endif %}.csv" })[0]).toContain('content: changes');
+    expect(findings({ file: "{{ stream | append: '-op' }}.csv" })).toEqual([]);
+    const split = { bytes: 2048 };
+    expect(findings({ file: '{{ part }}.csv', split, csv: { first_line: '{{ rows }}' } })[0]).toContain('not known');
+    expect(findings({ file: '{{ part }}.csv', split, csv: { first_line: 'rows' } })).toEqual([]);
     expect(findings({ path: undefined, url: 'sftp://u@h/x', password: 'x' })[0]).toContain('`host_key` is missing');
     expect(findings({ time_zone: 'Mars/Base' })[0]).toContain('not a time zone');
     expect(findings({ format: 'parquet', compress: 'gzip' })[0]).toContain('compressed inside');
@@ -265,6 +301,7 @@ describe('the options of a file', () => {
     [{ first_line: 'HDR €', encoding: 'latin1' }, 'latin1 has no letter for "€"'],
     [{ last_line: 'Ω', encoding: 'windows-1252' }, 'windows-1252 has no letter for "Ω"'],
     [{ null: '\u0085', encoding: 'windows-1252' }, 'windows-1252 has no letter'],
+    [{ date: '%d–%m', encoding: 'latin1' }, 'latin1 has no letter for "–"'],
   ])('refuses texts that a file cannot have: %j', (csv, problem) => {
     expect(findings({ csv }).join()).toContain(problem.replace('`null` ', ''));
     expect(findings({ csv: { ...csv, null: '', encoding: 'utf-8' } })).toEqual([]);

@@ -357,6 +357,10 @@ describe('files that a partner takes', () => {
     [{ done: '{{ file }}' }, '`done` makes the name "members.csv", which `file` makes too'],
     [{ done: '{{ file }}.sha256', checksum: 'sha256' }, 'which `checksum` makes too'],
     [{ temporary: '{{ name }}' }, 'which `file` makes too'],
+    [{ file: '{{ part | slice: 0 }}.csv', split: { rows: 1 } }, 'which `file` makes too'],
+    [{ file: "{{ op | replace: 'updated', 'inserted' }}", content: 'changes' }, 'which `file` makes too'],
+    [{ file: 'e\u0301.csv', done: '\u00e9.CSV' }, 'which `file` makes too'],
+    [{ file: '{{ date | plus: 1 }}' }, 'cannot be filled in: the filter "plus" takes numbers only'],
     [{ temporary: '../{{ name }}' }, 'has a part that is empty, . or ..'],
     [{ file: '{{ part }}.csv', split: { rows: 1 }, done: 'READY' }, 'which `done` makes too'],
     [{ file: `${'x'.repeat(245)}.csv`, checksum: 'sha256' }, '`checksum` makes the name'],
@@ -370,6 +374,7 @@ describe('files that a partner takes', () => {
     ['/etc/up.csv', 'is an absolute path'],
     [`${'x'.repeat(300)}.csv`, 'has a part longer than 255 bytes'],
     ['a\u0007b.csv', 'has a control character'],
+    ['a\u0085b.csv', 'has a control character'],
   ])('refuses the name %s before a byte is written', async (file, problem) => {
     await place.stream.commit([insert('a', 1)]);
     const { error } = await place.deliver({ file });
