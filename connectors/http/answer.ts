@@ -106,15 +106,19 @@ function structuredLimit(text: string): { readonly remaining: string; readonly r
 
 /** Milliseconds that a response asks to wait. A date is compared with the `Date` of the response. */
 export function askedWaitMs({ headers, status }: Pick<HttpResponse, 'headers' | 'status'>): number | undefined {
-  const header = (name: string) => [headers[name] ?? []].flat()[0]?.trim();
-  const nowMs = Date.parse(header('date') ?? '') || Date.now();
-  const after = waitMs(header('retry-after') ?? header('backoff') ?? '', nowMs);
+  const header = (name: string) => {
+    const value = headers[name];
+    return (typeof value === 'object' ? value[0] : value)?.trim();
+  };
+  const wait = (text = '') => (text === '' ? undefined : waitMs(text, Date.parse(header('date') ?? '') || Date.now()));
+  const after = wait(header('retry-after') ?? header('backoff'));
   if (after !== undefined) return after;
-  const structured = structuredLimit([headers.ratelimit ?? []].flat().join(', '));
+  const { ratelimit = [] } = headers;
+  const structured = ratelimit.length === 0 ? undefined : structuredLimit([ratelimit].flat().join(', '));
   const remaining = structured?.remaining ?? header('ratelimit-remaining') ?? header('x-ratelimit-remaining');
   const reset = structured?.reset ?? header('ratelimit-reset') ?? header('x-ratelimit-reset');
   // Until the limit is used up, its end does not matter.
-  return reset === undefined || (status !== 429 && Number(remaining ?? 1) > 0) ? undefined : waitMs(reset, nowMs);
+  return reset === undefined || (status !== 429 && Number(remaining ?? 1) > 0) ? undefined : wait(reset);
 }
 
 function isUsuallyAgain(status: number): boolean {

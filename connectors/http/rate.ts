@@ -15,6 +15,8 @@ const spans = 100;
 /** The receiver's clock may run a little slower. */
 const margin = 1.02;
 const saveEveryMs = 250;
+/** Limits that allow few requests are saved at every request: of these, a process that is killed may not forget any. */
+const slowMs = 100;
 
 type Counts = [span: number, count: number][];
 const keptSchema = z.object({ limits: z.record(z.string(), z.array(z.tuple([z.number(), z.number()]))) });
@@ -79,6 +81,7 @@ class Window {
 export class Rate {
   readonly #windows: readonly Window[];
   readonly #path: string;
+  readonly #saveEveryMs: number;
   #turn: Promise<void> = Promise.resolve();
   #pausedUntil = 0;
   #savedAt = 0;
@@ -86,6 +89,8 @@ export class Rate {
   private constructor(windows: readonly Window[], path: string) {
     this.#windows = windows;
     this.#path = path;
+    const isSlow = windows.some(({ limit: { requests, per } }) => per / (requests ?? per) >= slowMs);
+    this.#saveEveryMs = isSlow ? 0 : saveEveryMs;
   }
 
   /** @param folder that is kept over runs */
@@ -126,7 +131,7 @@ export class Rate {
         await sleep(Math.ceil(waitMs), signal);
       }
       for (const window of this.#windows) window.begin(records);
-      if (this.#windows.length > 0 && Date.now() - this.#savedAt > saveEveryMs) await this.#save();
+      if (this.#windows.length > 0 && Date.now() - this.#savedAt >= this.#saveEveryMs) await this.#save();
     });
     this.#turn = turn.catch(() => undefined);
     return turn;

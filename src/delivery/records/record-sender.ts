@@ -54,6 +54,8 @@ class RecordSender {
   readonly #task: SendTask;
   readonly #capabilities: RecordCapabilities;
   readonly #underWay = new Set<Promise<void>>();
+  /** Called when a batch has ended. */
+  #ended: (() => void) | undefined;
   readonly #owed: Map<string, StoredRecord['op']>;
   #again: Again[] = [];
   /** Refused, and sent once more after all others of their commit. */
@@ -129,7 +131,9 @@ class RecordSender {
     if (batch.length === 0) return;
     this.#batch = [];
     this.#bytes = 0;
-    while (this.#underWay.size >= batchesAtOnce) await Promise.race(this.#underWay);
+    // A race of all would leave a reaction at every batch, each time.
+    while (this.#underWay.size >= batchesAtOnce || this.#areAllRefusedSoon)
+      await new Promise<void>((resolve) => (this.#ended = resolve));
     const isProbe = this.#mustPause;
     if (isProbe) await this.#pause();
     if (this.#failure !== undefined) return;
@@ -137,9 +141,18 @@ class RecordSender {
       .catch((error: unknown) => {
         this.#failure ??= error;
       })
-      .finally(() => this.#underWay.delete(sending));
+      .finally(() => {
+        this.#underWay.delete(sending);
+        this.#ended?.();
+      });
     this.#underWay.add(sending);
     if (isProbe) await sending;
+  }
+
+  /** Whether the batches under way would end the delivery, if they were refused as all before them were. */
+  get #areAllRefusedSoon(): boolean {
+    const { size } = this.#underWay;
+    return size > 0 && this.#taken === 0 && this.#newlyRefused + size >= maxRefusedAtFirst;
   }
 
   get #mustPause(): boolean {

@@ -47,6 +47,19 @@ it('uses a token until a tenth of a short life is left', async () => {
   expect(logins).toBe(1);
 });
 
+it('counts the requests of a process that was killed', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-rate-'));
+  const limits = [{ requests: 3, per: 60_000 }];
+  try {
+    const killed = await Rate.open(limits, folder);
+    for (let sent = 0; sent < 3; sent += 1) await killed.send(1, signal, async () => undefined);
+    const rate = await Rate.open(limits, folder);
+    await expect(rate.send(1, AbortSignal.timeout(300), async () => 'sent')).rejects.toThrow();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
 it('does not wait for requests of a clock that was set back', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'cdsync-rate-'));
   const limits = [{ requests: 1, per: 60_000 }];

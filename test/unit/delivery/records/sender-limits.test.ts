@@ -190,11 +190,14 @@ describe('a destination that refuses from the first record on', () => {
     expect([sending.acknowledged.count, refusedKeys()]).toEqual([30, keys(19)]);
   });
 
-  it('gets no 21st: the delivery ends, and lists none as a reject', async () => {
-    const failing = sending.send(outbox([keys(300)]), first(300, no));
-    await expect(failing).rejects.toMatchObject({ code: 'records_refused', message: expect.stringMatching(/: no$/) });
-    expect([sending.sent.length, sending.acknowledged.count]).toEqual([20, 0]);
-  });
+  it.each([1, 4])(
+    'gets no 21st, with %i at once: the delivery ends, and lists none as a reject',
+    async (batchesAtOnce) => {
+      const failing = sending.send(outbox([keys(300)]), first(300, no), { batchesAtOnce });
+      await expect(failing).rejects.toMatchObject({ code: 'records_refused', message: expect.stringMatching(/: no$/) });
+      expect([sending.sent.length, sending.acknowledged.count]).toEqual([20, 0]);
+    },
+  );
 
   it('may refuse as many later on', async () => {
     await sending.send(
