@@ -260,7 +260,8 @@ async function showStatus(task: Task): Promise<void> {
   for (const log of logs) for (const line of erasureLogLines(log)) output.advice(line);
   if (!isPending) return;
   process.exitCode = 1;
-  output.last('next: cdsync push, then: cdsync forget --status');
+  const isCut = logs.some(({ erasures }) => erasures.some(({ storage }) => storage.run_id === null));
+  output.last(`next: ${isCut ? 'forget the same people again' : 'cdsync push'}, then: cdsync forget --status`);
 }
 
 async function allow(task: Task, keys: readonly string[]): Promise<void> {

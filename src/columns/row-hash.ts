@@ -135,6 +135,17 @@ export function hashedRows(source: string, id: string, all: readonly TypedColumn
   return `SELECT id, bit_xor(hash) AS hash FROM (${lists.join(' UNION ALL ')}) GROUP BY id`;
 }
 
+/** Whether a row may have this text as its key: of several key columns it is a JSON list of that length. */
+export function isRowKey(text: string, key: readonly string[]): boolean {
+  if (key.length === 1) return true;
+  try {
+    const parts: unknown = JSON.parse(text);
+    return Array.isArray(parts) && parts.length === key.length;
+  } catch {
+    return false;
+  }
+}
+
 /** SQL for the key of a row as text: the key column itself, or a JSON list of several key columns. */
 export function rowKey(key: readonly string[]): string {
   const columns = key.map((name) => `${quoteIdentifier(name)}::VARCHAR`);

@@ -136,12 +136,15 @@ async function noteCarriedOut(layout: JobLayout, nowMs: number): Promise<void> {
     throw error;
   });
   const done: { erasure: number; place: ErasurePlace }[] = [];
-  for (const { number, destinations } of erasures)
+  for (const { number, storage, destinations } of erasures) {
+    // Cut short before its commit: the snapshot has the rows, and destinations keep them.
+    if (storage.run_id === null) continue;
     for (const { done_at, removed: _, ...place } of destinations) {
       if (done_at !== null || place.untold) continue;
       const state = (await readDeliveryState(layout, place.destination)).streams[place.stream];
       if ((state?.erased ?? 0) >= number && state?.owes !== true) done.push({ erasure: number, place });
     }
+  }
   if (done.length === 0) return;
   await recordDecisions(layout, nowMs, () =>
     done.map(({ erasure, place }) => ({ action: 'delivered', erasure, places: [place] })),

@@ -131,9 +131,11 @@ function erasureLines({ at, user, reason, keys, everywhere, storage, streams, de
   const of = streams.map(
     ({ name, rows, history }) => `${name} (${formatCount(rows)}, ${formatCount(history)} of history)`,
   );
+  // The bucket may still have objects of the state before the commit.
+  const unfinished = storage.run_id === null ? 'cut short: forget again' : 'erased; the bucket waits for cdsync push';
   return [
     `  ${at} by ${user}: ${formatCounted(keys, 'key')}${everywhere ? ', everywhere' : ''}${reason === null ? '' : `, because: ${reason}`}`,
-    `    ${of.join(', ')}: ${storage.done_at === null ? 'cut short: forget again' : `erased ${storage.done_at}`}`,
+    `    ${of.join(', ')}: ${storage.done_at === null ? unfinished : `erased ${storage.done_at}`}`,
     ...destinations.map(({ destination, stream, configured, untold, done_at: done, removed }) => {
       if (untold) return `    destination ${destination}, ${stream}: gets no deletes: erase the person there yourself`;
       const waits = configured ? 'waits for cdsync push' : 'not configured: delete it there, then cdsync state remove';

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { isRowKey } from '../columns/row-hash.js';
 import { readStateFile, type StateFile, syncFolder, writeStateFile } from '../core/durable.js';
 import type { JobLayout } from './layout.js';
 import { namesIn } from './storage.js';
@@ -23,13 +24,21 @@ const erasureFile: StateFile<z.infer<typeof erasureSchema>> = {
 
 /**
  * The erasures of a stream, the oldest first. Each has its own file, so that deliveries may change one while another is added.
+ * @param key the stream's key columns, to leave out texts that no row can have as its key: earlier builds noted such
  * @throws {CdsyncError} `state_unreadable`
  */
-export async function readErasures(layout: JobLayout, stream: string): Promise<Erasure[]> {
+export async function readErasures(
+  layout: JobLayout,
+  stream: string,
+  key: readonly string[] = [''],
+): Promise<Erasure[]> {
   const folder = layout.erasures(stream);
   const names = (await namesIn(folder)).filter((name) => /^\d+\.json$/.test(name));
   const erasures = await Promise.all(names.map((name) => readStateFile(join(folder, name), erasureFile)));
-  return erasures.filter((erasure) => erasure !== undefined).sort((one, other) => one.number - other.number);
+  return erasures
+    .flatMap((erasure) => erasure ?? [])
+    .map((erasure) => ({ ...erasure, keys: erasure.keys?.filter((text) => isRowKey(text, key)) ?? null }))
+    .sort((one, other) => one.number - other.number);
 }
 
 async function write(layout: JobLayout, stream: string, erasure: Erasure): Promise<void> {

@@ -124,6 +124,18 @@ describe('forget', () => {
     ).toEqual([{ n: 40, c: 0 }]);
   });
 
+  it('of a text that is no key of a stream of several key columns leaves its deliveries as they were', async () => {
+    const pairs = { name: 'pairs', source: 'sql', key: ['id', 'email'], query: 'select id, email from made' };
+    const warehouse = { name: 'copy', connector: 'duckdb', path: './pairs.duckdb' };
+    await threeRuns('pairs', { destinations: [warehouse] }, [made, pairs]);
+    const named = await space.cdsync(['forget', 'pairs.json', 'pairs', 'nobody', '--even-if-absent', '--yes']);
+    expect([named.code, named.stderr]).toEqual([1, expect.stringContaining(`'["id","email"]'`)]);
+    const words = ['forget', 'pairs.json', 'nobody', '--everywhere', '--even-if-absent', '--yes'];
+    expect(await space.cdsync(words)).toMatchObject({ code: 0 });
+    expect(await space.cdsync(['push', 'pairs.json'])).toMatchObject({ code: 0 });
+    expect(await space.cdsync(['forget', 'pairs.json', '--status'])).toMatchObject({ code: 0 });
+  });
+
   it('refuses a key that nothing has, and changes nothing', async () => {
     await threeRuns('forget4');
     // The lock is taken and given back.

@@ -105,7 +105,7 @@ describe.each([
       expect(await space.query(job, found)).toEqual([{ found: text ?? null }]);
       await within(['verify', `${job}.json`]);
     }
-  }, 60_000);
+  }, 180_000);
 });
 
 it('keeps a query of 300 rows of a megabyte each, at a memory of 1.5 GB', async () => {

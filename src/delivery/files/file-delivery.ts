@@ -73,7 +73,7 @@ export class FileDelivery {
     const { context, feed, connector, request } = this.#task;
     this.#refusedBefore ??= await readRejects(this.#rejects);
     if (request.file !== undefined) await assertOldName(context.layout, request, request.file);
-    const erasures = await readErasures(context.layout, feed.stream);
+    const erasures = await readErasures(context.layout, feed.stream, feed.key);
     let place: FilePlace | undefined;
     const opened = async () => {
       place ??= await connector.open(options);
@@ -285,7 +285,7 @@ export class FileDelivery {
     const { feed, session, context } = this.#task;
     if (this.#policy.content === 'all') return input.snapshot();
     const { last } = await readExportState(this.#kept);
-    const erasures = await readErasures(context.layout, feed.stream);
+    const erasures = await readErasures(context.layout, feed.stream, feed.key);
     const { base } = plan;
     const queries = await new RowsToSend(
       { session, input, feed, mode: 'mirror' },
@@ -360,7 +360,7 @@ export class FileDelivery {
   /** The plan of a delivery. Writes nothing. @throws {CdsyncError} as {@link planFiles} */
   async planned(): Promise<PlannedDelivery> {
     const { feed, context, request } = this.#task;
-    const erasures = await readErasures(context.layout, feed.stream);
+    const erasures = await readErasures(context.layout, feed.stream, feed.key);
     const before = await readExportState(this.#kept);
     const { plan: waiting } = before;
     if (request.file !== undefined) await assertOldName(context.layout, request, request.file);

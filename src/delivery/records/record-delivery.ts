@@ -89,7 +89,7 @@ export class RecordDelivery {
   /** One attempt: sends the rest of an earlier delivery, then the changes since. */
   async attempt(options: DestinationContext): Promise<Delivered> {
     this.#refusedBefore ??= await this.#listed();
-    const erasures = await readErasures(this.#task.context.layout, this.#task.feed.stream);
+    const erasures = await readErasures(this.#task.context.layout, this.#task.feed.stream, this.#task.feed.key);
     const waiting = await this.#waiting(erasures);
     if (waiting !== undefined) await this.#empty(waiting, options);
     const outbox = await this.#next(erasures, waiting !== undefined);
@@ -255,7 +255,7 @@ export class RecordDelivery {
   /** The plan of a delivery. Writes nothing. @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
   async planned(options: DestinationContext, showsValues: boolean): Promise<PlannedDelivery> {
     const { feed } = this.#task;
-    const erasures = await readErasures(this.#task.context.layout, feed.stream);
+    const erasures = await readErasures(this.#task.context.layout, feed.stream, feed.key);
     const asked = this.#asked(erasures);
     const position = await readPosition(this.#kept);
     const left = await StoredOutbox.openReadOnly(this.#outbox);

@@ -115,7 +115,8 @@ export class TableDelivery {
   }
 
   #erasures(): Promise<Erasure[]> {
-    return readErasures(this.#task.context.layout, this.#task.feed.stream);
+    const { context, feed } = this.#task;
+    return readErasures(context.layout, feed.stream, feed.key);
   }
 
   async #plan(destination: TableDestination, erasures: readonly Erasure[]): Promise<TablePlan> {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { emptyShape } from '../../columns/column-shape.js';
 import { ColumnSet } from '../../columns/columns.js';
 import { maskedValueSql } from '../../columns/masked-value.js';
-import { rowKey } from '../../columns/row-hash.js';
+import { isRowKey, rowKey } from '../../columns/row-hash.js';
 import { statOrUndefined } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
@@ -92,6 +92,25 @@ export async function keyForms(
   }
   for (const [index, list] of hashed.entries()) if (list !== undefined) add(JSON.stringify(list), index);
   return { forms, lacksSalt };
+}
+
+/**
+ * Those of the texts that a row may have as its key.
+ * @throws {CdsyncError} `key_not_found` if the stream was named, and a key has another number of columns
+ */
+export function rowKeys(
+  forms: KeyForms['forms'],
+  { stream, key }: StreamState,
+  request: { readonly stream: string | undefined; readonly keys: readonly string[] },
+): string[] {
+  const texts = [...forms.keys()].filter((text) => isRowKey(text, key));
+  const asked = new Set(texts.flatMap((text) => [...(forms.get(text) ?? [])]));
+  if (request.stream !== stream || asked.size === request.keys.length) return texts;
+  const columns = key.map((name) => `"${name}"`).join(',');
+  throw new CdsyncError(`a key of stream "${stream}" has ${key.length} columns; nothing was deleted`, {
+    code: 'key_not_found',
+    hint: `write it as a JSON list of their values: '[${columns}]'`,
+  });
 }
 
 type Source = readonly [place: keyof PlaceCounts, sql: string];

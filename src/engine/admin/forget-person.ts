@@ -22,7 +22,7 @@ import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
 import { eraseFromReports } from './erase-from-reports.js';
 import { type ErasureDestination, erasureDestinations, type Receiver } from './erasure-destinations.js';
-import { absentKey, type FoundPeople, findPeople, hasStore, keyForms } from './find-person.js';
+import { absentKey, type FoundPeople, findPeople, hasStore, keyForms, rowKeys } from './find-person.js';
 import { filesWith } from './find-value-files.js';
 import { ledgerSources, ownKeys } from './ledgers.js';
 
@@ -156,10 +156,11 @@ async function targetsOf(
   const targets: Target[] = [];
   for (const { state, found } of people) {
     const { forms } = await keyForms(store, database, state, request.keys);
-    const wanted = request.stream !== state.stream && found.keys.size > 0 ? [] : forms.keys();
+    const isOther = request.stream !== state.stream && found.keys.size > 0;
+    const wanted = isOther ? [] : rowKeys(forms, state, request);
     const isAsked = request.stream === undefined || request.stream === state.stream;
-    if (found.keys.size > 0 || (isMeant && isAsked))
-      targets.push({ state, forms, keys: [...new Set([...wanted, ...found.keys.keys()])] });
+    const keys = [...new Set([...wanted, ...found.keys.keys()])];
+    if (found.keys.size > 0 || (isMeant && isAsked)) targets.push({ state, forms, keys });
   }
   return targets;
 }

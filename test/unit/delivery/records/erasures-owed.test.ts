@@ -42,6 +42,19 @@ async function isProven(): Promise<boolean> {
   return (await erasureLog(stream.layout)).status === 'ok';
 }
 
+it('an erasure that was cut short before its commit is said to be done nowhere', async () => {
+  await deliver();
+  await delivering.forget('a');
+  const erasure = (await readErasures(stream.layout, 'members')).at(-1)?.number ?? 0;
+  const places = [{ destination: 'crm', stream: 'members', configured: true }];
+  await recordDecisions(stream.layout, Date.now(), (hash) => [
+    { action: 'forget', erasure, keys: [[hash('a')]], streams: [{ name: 'members' }], places },
+  ]);
+  await deliver();
+  expect(await isProven()).toBe(false);
+  expect((await erasureLog(stream.layout)).erasures).toMatchObject([{ destinations: [{ done_at: null }] }]);
+});
+
 describe('the delete of an erased person arrives before the log says so', () => {
   it.each<[string, () => Promise<unknown>]>([
     ['the state was reset while the erasure waited', () => forget('a').then(reset)],
