@@ -303,7 +303,7 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
         flag('delete earlier Parquet files, and rows at destinations, although no row here has the key'),
       )
       .option('yes', flag('do not ask on a terminal'))
-      .example('$0 forget p-0001 --everywhere --reason "ticket 4711"', 'erase a person')
+      .example('$0 forget p-0001 --everywhere --reason 4711', 'erase a person')
       .example('$0 forget --everywhere --keys-file - --dry-run', 'where are the people on standard input?')
       .example(`$0 forget vip '["seg-vip","p-0001"]'`, 'a key of several columns is a JSON list')
       .epilogue(
