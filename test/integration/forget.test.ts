@@ -128,9 +128,9 @@ describe('forget', () => {
     const pairs = { name: 'pairs', source: 'sql', key: ['id', 'email'], query: 'select id, email from made' };
     const warehouse = { name: 'copy', connector: 'duckdb', path: './pairs.duckdb' };
     await threeRuns('pairs', { destinations: [warehouse] }, [made, pairs]);
-    const named = await space.cdsync(['forget', 'pairs.json', 'pairs', 'nobody', '--even-if-absent', '--yes']);
+    const named = await space.cdsync(['forget', 'pairs.json', 'pairs', 'p-none', '--even-if-absent', '--yes']);
     expect([named.code, named.stderr]).toEqual([1, expect.stringContaining(`'["id","email"]'`)]);
-    const words = ['forget', 'pairs.json', 'nobody', '--everywhere', '--even-if-absent', '--yes'];
+    const words = ['forget', 'pairs.json', 'p-none', '--everywhere', '--even-if-absent', '--yes'];
     expect(await space.cdsync(words)).toMatchObject({ code: 0 });
     expect(await space.cdsync(['push', 'pairs.json'])).toMatchObject({ code: 0 });
     expect(await space.cdsync(['forget', 'pairs.json', '--status'])).toMatchObject({ code: 0 });
