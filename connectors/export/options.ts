@@ -288,8 +288,10 @@ export function checkExport(value: unknown): OptionProblem[] {
     findings.push({ path: where, message, ...rest });
   if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
   const scheme = /^(\w+):/.exec(String(options.url ?? ''))?.[1] ?? '';
+  // A variable without a value may be of any kind.
+  const isOpen = has('url') && typeof options.url !== 'string';
   for (const [kind, keys] of Object.entries(onlyFor))
-    for (const key of keys.filter((name) => has(name) && scheme !== kind))
+    for (const key of keys.filter((name) => has(name) && scheme !== kind && !isOpen))
       refuse([key], `needs a \`url\` that begins with ${kind}://`);
   if (scheme === 'sftp' && !has('host_key'))
     refuse(
@@ -301,6 +303,11 @@ export function checkExport(value: unknown): OptionProblem[] {
     );
   if (scheme === 'sftp' && !has('password') && !has('private_key') && options.agent !== true)
     refuse([], 'an SFTP server needs `password`, `private_key` or `agent: true`');
+  if (/^sftp:\/\/(@|[^@]*$)/.test(String(options.url ?? '')))
+    refuse(['url'], 'an SFTP server needs a user: sftp://user@host/folder');
+  for (const pin of [options.host_key ?? []].flat())
+    if (typeof pin === 'string' && !pin.startsWith('SHA256:'))
+      refuse(['host_key'], 'is not a fingerprint such as SHA256:…, as ssh-keygen -l shows it');
   const csvOptions = isMap(options.csv) ? options.csv : {};
   const { format = 'csv', file } = options;
   if (isMap(options.csv) && format !== 'csv' && format !== 'tsv')
@@ -309,7 +316,8 @@ export function checkExport(value: unknown): OptionProblem[] {
     refuse(['compress'], 'Parquet is compressed inside');
   if (format === 'parquet' && isMap(options.split) && options.split.bytes !== undefined)
     refuse(['split'], 'Parquet is split by `rows` only');
-  if (has('split') && !uses(file, 'part')) refuse(['file'], '`split` needs {{ part }} in the name');
+  if (has('split') && typeof file === 'string' && !uses(file, 'part'))
+    refuse(['file'], '`split` needs {{ part }} in the name');
   if (uses(file, 'op') && options.content !== 'changes') refuse(['file'], '{{ op }} needs `content: changes`');
   findings.push(...unknownNames(file, ['file'], nameFacts));
   findings.push(...unknownNames(options.temporary, ['temporary'], ['name']));

@@ -1,5 +1,6 @@
 import { sep } from 'node:path';
 import type { z } from 'zod';
+import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Connector, JobStream, Mode } from '../sdk/destination.js';
 import { camelKey } from '../sdk/option.js';
@@ -189,7 +190,17 @@ function checkPlace(
   const isFile = connector.kind === 'files';
   const targets = (stream: string) =>
     isFile ? connector.sampleNames(options as never, { job, stream }) : [tableName(table, job, stream)];
-  for (const target of streams.flatMap(targets)) {
+  let names: string[];
+  try {
+    names = streams.flatMap(targets);
+  } catch (error) {
+    if (!(error instanceof CdsyncError && error.code === 'template_invalid')) throw error;
+    const { message, code } = error;
+    const [, key] = /^`(\w+)`/.exec(message) ?? [];
+    findings.reportAt(key === undefined ? path : [...path, key], { message, code });
+    return;
+  }
+  for (const target of names) {
     const at = isFile ? [`${place}/${target}`.normalize('NFC').toLowerCase()] : [place, target.toLowerCase()];
     const key = JSON.stringify([connector.name, ...at]);
     const other = taken.get(key)?.writer;

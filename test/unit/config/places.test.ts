@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { head, problemsOf } from './sample.js';
+import { lintConfig } from '../../../src/config/parse.js';
+import { builtIn, file, head, problemsOf } from './sample.js';
 
 test('a folder of Windows is refused on another system: it would be a folder of that name here', () => {
   const yaml = `${head}jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n`;
@@ -62,11 +63,32 @@ describe('one file of two destinations', () => {
   });
 
   test('is refused for files of one name, also in all but case, and of two streams', () => {
-    const file = (path: string, name: string) => `connector: export, path: ${path}, file: "${name}"`;
+    const named = (path: string, name: string) => `connector: export, path: ${path}, file: "${name}"`;
     const clash = expect.stringContaining('already writes files of the same name to this place');
-    expect(two(file('./out', 'l_{{ sequence }}.csv'), file('./out', 'L_{{sequence}}.csv'))).toEqual([clash]);
-    expect(two(file('./out', 'in/l.csv'), file('./out/in', 'l.csv'))).toEqual([clash]);
-    expect(two(file('./out', '{{ job }}.csv'), file('./out', '{{ job }}.csv'))).toEqual([]);
-    expect(two(file('./out', 'l.csv'), file('./other', 'l.csv'))).toEqual([]);
+    expect(two(named('./out', 'l_{{ sequence }}.csv'), named('./out', 'L_{{sequence}}.csv'))).toEqual([clash]);
+    expect(two(named('./out', 'in/l.csv'), named('./out/in', 'l.csv'))).toEqual([clash]);
+    expect(two(named('./out', '{{ job }}.csv'), named('./out', '{{ job }}.csv'))).toEqual([]);
+    expect(two(named('./out', 'l.csv'), named('./other', 'l.csv'))).toEqual([]);
+    expect(two(named('./out', '\u00e9.csv'), named('./out', 'e\u0301.csv'))).toEqual([clash]);
+    const sftp = (url: string) => `connector: export, url: "${url}", agent: true, host_key: "SHA256:x", file: l.csv`;
+    expect(two(sftp('sftp://u@h:22/in/'), sftp('sftp://u@H/in'))).toEqual([clash]);
+    expect(two(sftp('sftp://u@h:23/in'), sftp('sftp://u@h/in'))).toEqual([]);
+  });
+
+  test('may have a place, a pin and a name that only variables without a value would say', () => {
+    const options =
+      'connector: export, url: "${U}", password: "${P}", host_key: ["${H}"], file: "${F}", split: { rows: 1 }';
+    const yaml = `${head}jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n    destinations: [{ name: d, ${options} }]\n`;
+    expect(lintConfig(yaml, file, { connectors: builtIn, env: {} }).unset).toEqual(expect.arrayContaining(['U', 'F']));
+  });
+
+  test('is no file of an export whose name leaves the folder: the line is named', () => {
+    const yaml = (options: string) =>
+      `${head}jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n    destinations:\n      - name: d\n        connector: export\n        path: ./out\n${options}`;
+    const written = (options: string) => problemsOf(yaml(options), {}, { destinations: true });
+    expect(written('        file: ../l.csv\n')).toEqual([
+      expect.stringMatching(/^cdsync\.yaml:\d+:15 {2}jobs\.a\.destinations\[0\]\.file: `file` makes the name/),
+    ]);
+    expect(written('        file: l.csv\n        done: ../l.csv\n')[0]).toContain('destinations[0].done: `done` makes');
   });
 });

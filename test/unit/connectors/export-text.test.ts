@@ -292,6 +292,12 @@ describe('the options of a file', () => {
     expect(findings({ file: '{{ part }}.csv', split, csv: { first_line: '{{ rows }}' } })[0]).toContain('not known');
     expect(findings({ file: '{{ part }}.csv', split, csv: { first_line: 'rows' } })).toEqual([]);
     expect(findings({ path: undefined, url: 'sftp://u@h/x', password: 'x' })[0]).toContain('`host_key` is missing');
+    const login = { path: undefined, password: 'x', host_key: 'SHA256:x' };
+    for (const url of ['sftp://h/x', 'sftp://@h/x', 'sftp://h'])
+      expect(findings({ ...login, url })[0]).toContain('needs a user');
+    expect(findings({ ...login, url: 'sftp://u@h/x' })).toEqual([]);
+    for (const host_key of ['ssh-ed25519 AAAA', ['SHA256:x', 'MD5:aa:bb']])
+      expect(findings({ ...login, url: 'sftp://u@h/x', host_key })[0]).toContain('is not a fingerprint');
     expect(findings({ time_zone: 'Mars/Base' })[0]).toContain('not a time zone');
     expect(findings({ format: 'parquet', compress: 'gzip' })[0]).toContain('compressed inside');
   });
