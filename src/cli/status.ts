@@ -36,7 +36,7 @@ export const statusCommand: Command<CommonArguments, JobsArguments> = {
           } as const;
           return readJobFiles(placed, async ({ layout }) => {
             await checkStorage(layout);
-            return jobStatus(layout, streams, destinationsOf(config, job), (pid) => shareOf(args, pid));
+            return jobStatus(layout, streams, destinationsOf(config, job), { shareOf: (pid) => shareOf(args, pid) });
           });
         },
         document: (status) => status,

@@ -155,7 +155,7 @@ export function toolsOf(context: ToolsContext): Tool[] {
       call: (_, signal) => {
         const { config, job, streams, destinations, notice } = context;
         return readJobFiles({ config, job, need: 'small', notice, signal }, ({ layout }) =>
-          jobStatus(layout, streams, destinations),
+          jobStatus(layout, streams, destinations, { namesKeys: false }),
         );
       },
     },

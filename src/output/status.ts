@@ -96,12 +96,30 @@ function lastingFailures(
 /** Reports that the status reads, from the newest. */
 const shownReports = 5;
 
+/** Findings of guards for a status. @param namesKeys whether they may name keys of records */
+export function findingsShown(
+  findings: readonly { readonly guard: string; readonly message: string; readonly figures?: string | undefined }[],
+  namesKeys: boolean,
+): { guard: string; message: string }[] {
+  return findings.map(({ guard, message, figures }) => ({
+    guard,
+    message: namesKeys ? message : (figures ?? message),
+  }));
+}
+
 /** Reads reports, journals and manifests, never the store, so that it also works during a run. */
 export async function jobStatus(
   layout: JobLayout,
   streams: readonly string[],
   destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
-  shareOf: (pid: number) => Promise<LimitShare | undefined> = async () => undefined,
+  {
+    shareOf = async () => undefined,
+    namesKeys = true,
+  }: {
+    readonly shareOf?: (pid: number) => Promise<LimitShare | undefined>;
+    /** Whether findings of guards name keys of records, which are personal data. */
+    readonly namesKeys?: boolean;
+  } = {},
 ): Promise<JobStatus> {
   const owner = await lockOwner(layout);
   const alive = owner !== undefined && (await isOwnerAlive(owner));
@@ -118,7 +136,7 @@ export async function jobStatus(
     const why = held
       ? {
           run_id: held.run_id,
-          findings: held.findings.map(({ guard, message }) => ({ guard, message })),
+          findings: findingsShown(held.findings, namesKeys),
           inserted,
           updated,
           deleted,

@@ -111,6 +111,11 @@ describe('an approval', () => {
     const { code, stdout } = await approve('hidden', run);
     expect([code, (JSON.parse(stdout) as RunReport).error?.code]).toEqual([1, 'held_outdated']);
     expect(await space.query('hidden', 'select distinct tier from made')).toEqual([{ tier: 'gold' }]);
+    // The same if the stream has left the configuration; it can still be discarded.
+    await space.configure('hidden', [{ ...made, name: 'other' }] as never);
+    const deleted = await approve('hidden', run);
+    expect([deleted.code, (JSON.parse(deleted.stdout) as RunReport).error?.code]).toEqual([1, 'held_outdated']);
+    expect((await space.cdsync(['discard', 'hidden.json', run])).stdout).toContain(': made');
   });
 
   it('holds no later run for what its snapshot breaks: only for more of it', async () => {

@@ -15,8 +15,8 @@ import { type DamagedHeld, damagedHeld, type HeldStream, heldStreams, heldUnread
 import { withJobLock } from '../../storage/job-lock.js';
 import { noCounters } from '../../storage/journal.js';
 import { pastRuns, readReport } from '../../storage/reports.js';
-import { discardStreams, type RunIdentity } from '../../storage/run-state.js';
-import { prepareStorage } from '../../storage/storage.js';
+import { discardStreams, type RunIdentity, streamsIn } from '../../storage/run-state.js';
+import { prepareStorage, runFolders } from '../../storage/storage.js';
 import type { CachedRows } from '../../storage/unchanged-rows.js';
 import { configurationDigest } from '../column-rules.js';
 import { finishRun, hasAfterRun } from '../finish-run.js';
@@ -36,12 +36,14 @@ interface HeldChoice {
   readonly streams: readonly string[] | undefined;
 }
 
-/** @throws {CdsyncError} `not_held`; it names the runs with held streams */
+/** @returns held streams, also those that the configuration no longer has @throws {CdsyncError} `not_held`; it names the runs with held streams */
 async function chooseHeld(
   { layout, job }: RunContext,
   { runId, streams }: HeldChoice,
 ): Promise<(HeldStream | DamagedHeld)[]> {
-  const names = job.streams.map(({ name }) => name);
+  const isRun = (await runFolders(layout)).includes(runId);
+  const configured = job.streams.map(({ name }) => name);
+  const names = [...new Set([...configured, ...(isRun ? await streamsIn(layout, runId) : [])])];
   const all = [...(await heldStreams(layout, names)), ...(await damagedHeld(layout, names))];
   const ofRun = all.filter((held) => held.run_id === runId);
   const chosen = ofRun.filter(({ stream }) => streams === undefined || streams.includes(stream));
@@ -59,12 +61,20 @@ async function chooseHeld(
   );
 }
 
-/** @throws {CdsyncError} `not_held`; `state_unreadable` if one of them is damaged */
+/** @throws {CdsyncError} `not_held`, `held_outdated`; `state_unreadable` if one of them is damaged */
 async function chooseReadable(context: RunContext, choice: HeldChoice): Promise<HeldStream[]> {
-  return (await chooseHeld(context, choice)).map((held) => {
+  const configured = new Set(context.job.streams.map(({ name }) => name));
+  const chosen = await chooseHeld(context, choice);
+  const readable = chosen.map((held) => {
     if ('path' in held) throw heldUnreadable(held);
     return held;
   });
+  const left = readable.filter(({ stream }) => configured.has(stream));
+  const deleted = readable.find(({ stream }) => !configured.has(stream));
+  // Without --stream, a stream that was taken out of the configuration keeps no other one held.
+  if (deleted !== undefined && (choice.streams !== undefined || left.length === 0))
+    throw outdated(deleted, 'was taken out of the configuration');
+  return left;
 }
 
 /** Notes who decided about held streams, before it counts. */

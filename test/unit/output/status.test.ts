@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { jobStatus, statusLines } from '../../../src/output/status.js';
+import { findingsShown, jobStatus, statusLines } from '../../../src/output/status.js';
 import { writeFeed } from '../../../src/snapshot/feed.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { destinationReport, pastReport, streamReport } from '../../fixtures/run-ends.js';
@@ -41,5 +41,18 @@ it('says why streams and deliveries failed in the last run; held results and pla
     '  it has "y"',
     '  pg: a: failed in the last run: it refuses [destination_unavailable]',
     '',
+  ]);
+});
+
+it('names keys of held records to people, and not to a program that runs a model', () => {
+  const figures = '2 of 4 rows deleted (50%); the limit is 10%';
+  const findings = [
+    { guard: 'max_deleted', message: `${figures}: ann@example.com, …`, figures },
+    { guard: 'min_rows', message: '2 rows; the minimum is 3' },
+  ];
+  expect(findingsShown(findings, true)[0]?.message).toContain('ann@example.com');
+  expect(findingsShown(findings, false)).toEqual([
+    { guard: 'max_deleted', message: figures },
+    { guard: 'min_rows', message: '2 rows; the minimum is 3' },
   ]);
 });
