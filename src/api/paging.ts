@@ -85,7 +85,7 @@ const pagingNames = new Set(['paging', 'pagination', 'meta', 'metadata', 'links'
 
 /**
  * Whether a member of an envelope other than `next_token` says that another page follows, as gateways and other versions do: a list
- * that ends without `next_token` would then be cut short.
+ * that ends without `next_token`, or with an empty one, would then be cut short.
  * @param read gives the value; called only for names that may say so
  */
 export function namesNextPage(name: string, read: () => unknown, isNested = false): boolean {
@@ -122,7 +122,7 @@ export function pageDecoder<T>(item: z.ZodType<T>): (body: Buffer) => Page<T> {
     if (data == null && Object.values(envelope).some(Array.isArray))
       throw new MalformedBodyError('it has no list "data"');
     const following = Object.entries(envelope).find(([name, value]) => namesNextPage(name, () => value))?.[0];
-    if (following !== undefined && next_token === undefined)
+    if (following !== undefined && !next_token)
       throw new MalformedBodyError(`it has no next_token, but "${following}" says that another page follows`);
     return { data: data ?? [], nextToken: next_token || null, total: countOf(total) };
   };

@@ -194,7 +194,7 @@ export function cutPageExactly(body: Buffer): PageCut {
   if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing after the object');
   // Without `data`, or with null, the page is empty, unless its records are in another list: then its name may be garbled.
   if (data === undefined && (isOther || hasOtherList)) throw new MalformedPageError('an object with a list "data"');
-  if (following !== undefined && !members.has('next_token'))
+  if (following !== undefined && !members.get('next_token'))
     throw new MalformedPageError(`a next_token, since "${following}" says that another page follows`);
   return checkedCut(data ?? { start: 0, end: 0 }, members, data !== undefined);
 }
@@ -224,6 +224,7 @@ export function cutPage(body: Buffer): PageCut {
   if (head === undefined || tail === undefined || tail.end < head.start) return cutPageExactly(body);
   const members = new Map([...head.members, ...tail.members]);
   if (head.members.has('next_token') && tail.members.has('next_token')) return cutPageExactly(body);
-  // Without a token, the end found may belong to another list after the records, with the token before that list.
-  return members.has('next_token') ? checkedCut({ start: head.start, end: tail.end }, members) : cutPageExactly(body);
+  // Without a token, the end found may belong to another list after the records, with the token before that list. An empty one
+  // counts only if no other member says that a page follows.
+  return members.get('next_token') ? checkedCut({ start: head.start, end: tail.end }, members) : cutPageExactly(body);
 }

@@ -112,6 +112,9 @@ describe('the cutter', () => {
     '{"data":[],"nextToken":"t"}',
     '{"data":[],"next_page_token":"t","total":7}',
     '{"has_more":true,"data":[]}',
+    '{"data":[{"id":"a"}],"next_token":null,"has_more":true}',
+    '{"has_more":true,"next_token":"","data":[]}',
+    '{"data":[],"nextToken":"t","next_token":null}',
     '{"data":[],"paging":{"next_token":"t"}}',
     '{"data":[],"links":{"self":"s","next":"/x?page=2"}}',
   ])('refuses %j', (text) => {
@@ -136,7 +139,7 @@ describe('the cutter', () => {
     ['{"data":[],"warnings":["w"],"next_token":"a\\u0062"}', 'ab'],
     ['{"next_token":"t","data":[],"next_token":"t"}', 't'],
     ['{"data":[],"has_more":false,"next":null,"links":{"next":""},"paging":{"page":2}}', null],
-    ['{"data":[],"nextToken":"t","next_token":null}', null],
+    ['{"data":[],"nextToken":"","has_more":false,"next_token":null}', null],
     ['{"n\\u0065xt_token":"t","data":[]}', 't'],
     ['{"data":[],"has_more":true,"next_token":"t","request_id":"r"}', 't'],
     ['{"data":5,"data":[],"next_token":"t"}', 't'],
