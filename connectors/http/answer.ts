@@ -97,7 +97,7 @@ function waitMs(text: string, nowMs: number): number | undefined {
  * `limit=10, remaining=0, reset=7`. Of several, the one that is used up for the longest.
  */
 function structuredLimit(text: string): { readonly remaining: string; readonly reset: string } | undefined {
-  const limits = [...text.matchAll(/\b(?:r|remaining)=(\d+)[^"]*?\b(?:t|reset)=(\d+)/gi)].map(
+  const limits = [...text.matchAll(/\b(?:r|remaining)=(\d+)[^"]{0,64}?\b(?:t|reset)=(\d+)/gi)].map(
     ([, remaining = '', reset = '']) => ({ remaining, reset }),
   );
   const usedUp = limits.filter(({ remaining }) => Number(remaining) === 0);

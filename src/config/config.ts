@@ -131,6 +131,8 @@ export interface LocalConfig {
   /** Where everything is kept and published, if that is not a folder. */
   readonly bucket?: BucketOptions | undefined;
   readonly resources: ResourceOptions;
+  /** How long to wait for a service or a receiver that is away, in milliseconds: `retry.patience`. */
+  readonly patienceMs: number;
   /** The jobs that were asked for. */
   readonly jobs: readonly JobConfig[];
   /** Every job of the file, asked for or not. */

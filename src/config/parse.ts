@@ -17,7 +17,7 @@ import { type LintedStream, lintedJobs } from './linted-streams.js';
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, ConfigProblems, type Path, shownPath } from './problem.js';
 import { isPlainMap, UnresolvedVariable, YamlSchemaReader } from './reader.js';
-import { isReadableOnTheWay, serviceSchema } from './service-options.js';
+import { isReadableOnTheWay, retry, serviceSchema } from './service-options.js';
 import { SecretFiles, type Variables } from './variables.js';
 import { parseYaml, type YamlDocument } from './yaml-document.js';
 
@@ -156,7 +156,10 @@ function readFile(text: string, file: string, options: ParseOptions & { files?: 
 function partsOf(plain: PlainMap, jobs: PlainMap, needs: Needs, findings: ConfigProblems): PlainMap {
   const { version, storage, resources, service } = plain;
   const parts = { version, storage, resources, jobs: chooseJobs(jobs, needs, findings) };
-  return needs.service === false ? parts : { ...parts, service };
+  if (needs.service !== false) return { ...parts, service };
+  // Deliveries wait for receivers as readings do for the service.
+  const patience = isPlainMap(service) && isPlainMap(service.retry) ? service.retry.patience : undefined;
+  return { ...parts, patience: patience instanceof UnresolvedVariable ? undefined : patience };
 }
 
 function readPlain(
@@ -336,7 +339,7 @@ function build(
   if (storage.includes('?'))
     findings.reportAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
-  const local: Omit<LocalConfig, 'warnings'> = {
+  const local: Omit<LocalConfig, 'warnings' | 'patienceMs'> = {
     ...about,
     version: typed(fileSchema.in.shape.version, parts.version, ['version'], findings),
     storage,
@@ -344,9 +347,12 @@ function build(
     resources: typed(resourcesSchema, parts.resources ?? {}, ['resources'], findings),
     jobs,
   };
-  if (parts.service === undefined) return { ...local, warnings: findings.warnings };
+  if (parts.service === undefined) {
+    const { patience } = typed(retry, { patience: parts.patience }, ['service', 'retry'], findings);
+    return { ...local, patienceMs: patience, warnings: findings.warnings };
+  }
   const service = serviceOptions(typed(serviceSchema, parts.service, ['service'], findings), folder);
-  return { ...local, service, warnings: findings.warnings };
+  return { ...local, patienceMs: service.retry.patienceMs, service, warnings: findings.warnings };
 }
 
 function storageOf(

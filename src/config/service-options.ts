@@ -133,10 +133,11 @@ const timeouts = map({
   total: timeout('From the request to the end of its response, however steadily its bytes arrive.', 600_000),
 });
 
-const retry = map({
+/** How long, and how often, requests are sent again. */
+export const retry = map({
   patience: duration({
     description:
-      'How long the service may be away before a stream fails: the time since its last success. cdsync waits and asks again, one request at a time.',
+      'How long the service may be away before a stream fails: the time since its last success. cdsync waits and asks again, one request at a time. Also the longest wait that a receiver (`http`) may ask for.',
     example: '5m',
   }).prefault('5m'),
   max_delay_ms: whole(1, longest, {

@@ -22,6 +22,8 @@ export interface DeliveryContext {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly service: ServiceAccess;
+  /** The longest wait that a receiver may ask for, in milliseconds. Default: 5 minutes. */
+  readonly patienceMs?: number | undefined;
   /** Shows the user one line. */
   readonly notice: (line: string) => void;
   /** Gets each error of a delivery as it was thrown: a report has no causes. */

@@ -181,12 +181,13 @@ export async function withDelivery<T>(
   { signal, notice, failed, budget, place }: EngineOptions,
   work: (engine: DeliveryEngine) => Promise<T>,
 ): Promise<T> {
-  const { service, resources } = config;
+  const { service, resources, patienceMs } = config;
   const client = service && new ServiceClient({ service, clock: systemClock, onNotice: notice, budget });
   try {
     return await work({
       clock: systemClock,
       resources,
+      patienceMs,
       signal,
       notice,
       failed,

@@ -139,6 +139,9 @@ async function writeTable(
   await write(`(${counted(rows.length, 'row')}${leftOut(titles.length, shown, cut)})\n`);
 }
 
+/** Characters of lines that are written together. */
+const charactersAtOnce = 1_000_000;
+
 /** Writes rows as they arrive, and no faster than they are taken; a table waits for the last, to know its widths. */
 export async function printRows(
   result: PublishedRows,
@@ -156,19 +159,23 @@ export async function printRows(
   // Twice the text that a terminal shows: a longer value is cut in any case.
   const most = options.width === undefined ? Number.POSITIVE_INFINITY : 2 * options.width;
   let count = 0;
+  const lineOf = (row: readonly DuckDBValue[]): string => {
+    if (format === 'csv') return `${csvLine(texts(row), csvFormulas)}\n`;
+    if (format === 'markdown') return `${markdownLine(texts(row))}\n`;
+    const object = names.map((name, column) => [name, jsonOf(row[column] ?? null, types[column] as DuckDBType)]);
+    return `${count === 0 ? '' : ',\n '}${JSON.stringify(Object.fromEntries(object))}`;
+  };
   for await (const chunk of result.chunks()) {
-    const lines: string[] = [];
+    let text = '';
     for (const row of chunk) {
-      if (format === 'csv') lines.push(`${csvLine(texts(row), csvFormulas)}\n`);
-      else if (format === 'markdown') lines.push(`${markdownLine(texts(row))}\n`);
-      else if (format === 'table') held.push(texts(row).map((text) => text.slice(0, most)));
-      else {
-        const object = names.map((name, column) => [name, jsonOf(row[column] ?? null, types[column] as DuckDBType)]);
-        lines.push(`${count === 0 ? '' : ',\n '}${JSON.stringify(Object.fromEntries(object))}`);
-      }
+      if (format === 'table') held.push(texts(row).map((cell) => cell.slice(0, most)));
+      else text += lineOf(row);
       count += 1;
+      if (text.length < charactersAtOnce) continue;
+      await write(text);
+      text = '';
     }
-    if (lines.length > 0) await write(lines.join(''));
+    if (text !== '') await write(text);
   }
   if (format === 'json') await write(']\n');
   if (format === 'table') await writeTable(names, held, options, write);

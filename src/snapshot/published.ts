@@ -90,12 +90,21 @@ export interface PublishedRows {
   readonly types: readonly DuckDBType[];
   /** Whether the rows are those of a {@link Shaping}. */
   readonly isShaped?: boolean;
-  /** Ends without an error only after the last row. @throws {CdsyncError} `sql_failed`, `interrupted` */
-  chunks(): AsyncGenerator<DuckDBValue[][]>;
+  /**
+   * Some rows at a time, to be taken before the next ones are asked for. Each is made when it is taken: large rows together may not fit
+   * into the memory. Ends without an error only after the last row.
+   * @throws {CdsyncError} `sql_failed`, `interrupted`
+   */
+  chunks(): AsyncGenerator<Iterable<DuckDBValue[]>>;
 }
 
 /** What to select from the rows of a query, whose columns are called c0, c1 and so on, and the most rows of them. */
 type Shaping = (types: readonly DuckDBType[]) => { readonly columns: string; readonly maxRows: number };
+
+function* rowsOf(chunk: DuckDBDataChunk): Generator<DuckDBValue[]> {
+  const { rowCount } = chunk;
+  for (let row = 0; row < rowCount; row += 1) yield chunk.getRowValues(row);
+}
 
 /** A published snapshot, open for reading. */
 export interface Published {
@@ -251,7 +260,11 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
         types: shape?.types ?? result.types,
         isShaped: shape !== undefined,
         chunks: async function* () {
-          for await (const chunk of chunks(result, sql)) yield chunk.getRows();
+          for await (const chunk of chunks(result, sql)) {
+            yield rowsOf(chunk);
+            // Frees the texts: megabytes that the garbage collector does not count.
+            chunk.reset();
+          }
         },
       };
     },

@@ -326,6 +326,7 @@ export class RecordDelivery {
   /** Sends the records of an outbox, moves the position, then removes the outbox. */
   async #empty(outbox: Outbox, options: DestinationContext): Promise<void> {
     const { connector, request, feed, context, progress } = this.#task;
+    const { clock, signal, patienceMs } = context;
     progress.phase = 'loading';
     progress.total = outbox.mark.records;
     const before = outbox.acknowledged.count;
@@ -346,8 +347,7 @@ export class RecordDelivery {
           outbox,
           stream: feed.stream,
           onReject: request.destination.onReject,
-          clock: context.clock,
-          signal: context.signal,
+          ...{ clock, signal, patienceMs },
           progress: count,
         });
       }

@@ -8,8 +8,8 @@ import type { Outbox, StoredRecord } from './outbox.js';
 /** How often a record is sent before it waits for the next delivery, and how often the destination is asked before it counts as away. */
 const rounds = 6;
 const firstDelayMs = 500;
-/** A delivery does not wait longer than this for a receiver, whatever that asks for. */
-const maxAskedMs = 300_000;
+/** How long a delivery waits for a receiver that asks for it, if nothing else is configured. */
+const defaultPatienceMs = 300_000;
 /** This many batches in a row without one taken record: the destination is away, and not a record wrong. */
 const maxFailedInRow = 4;
 /** At most this number of records that are tried again later is kept in memory. */
@@ -29,6 +29,8 @@ export interface SendTask {
   readonly onReject: 'continue' | 'fail';
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** The longest wait that the destination may ask for, in milliseconds. */
+  readonly patienceMs?: number | undefined;
   /** Called with the number of records of the outbox that are dealt with. */
   readonly progress: (records: number) => void;
   /** The records that the destination did not take in earlier deliveries, by key: how it would have been sent. */
@@ -210,9 +212,10 @@ class RecordSender {
     record: StoredRecord,
     { reason, afterMs = 0, isForAll, isTried = false }: RecordResult & { type: 'again' },
   ): void {
-    const { clock } = this.#task;
+    const { clock, patienceMs = defaultPatienceMs } = this.#task;
     this.#again.push({ record, reason, from: clock.monotonic() + afterMs, isTried });
-    if (afterMs > maxAskedMs) this.#failure ??= asksTooLong(this.#again.length, { reason, afterMs, now: clock.now() });
+    const asked = { reason, afterMs, patienceMs, now: clock.now() };
+    if (afterMs > patienceMs) this.#failure ??= asksTooLong(this.#again.length, asked);
     else if (isForAll) this.#askedMs = Math.max(this.#askedMs, afterMs, firstDelayMs);
   }
 
@@ -322,13 +325,18 @@ export class AwayForLong extends CdsyncError {}
 
 function asksTooLong(
   count: number,
-  { reason, afterMs, now }: { readonly reason: string; readonly afterMs: number; readonly now: number },
+  {
+    reason,
+    afterMs,
+    patienceMs,
+    now,
+  }: { readonly reason: string; readonly afterMs: number; readonly patienceMs: number; readonly now: number },
 ): CdsyncError {
   const until = now + afterMs;
   // A year that no date has is no help.
   const moment = until < 253_402_300_800_000 ? `, until ${new Date(until).toISOString().slice(0, 19)}Z,` : '';
   return new AwayForLong(
-    `the destination asks cdsync to wait ${formatDuration(afterMs)}${moment} before it takes ${formatCounted(count, 'record')} again; a delivery waits at most ${formatDuration(maxAskedMs)}: ${reason}`,
+    `the destination asks cdsync to wait ${formatDuration(afterMs)}${moment} before it takes ${formatCounted(count, 'record')} again; \`retry.patience\` is ${formatDuration(patienceMs)}: ${reason}`,
     {
       code: 'destination_unavailable',
       hint: 'acknowledged records are not sent again; the next delivery sends the rest: push again after that time',

@@ -81,7 +81,12 @@ async function computed(
 async function delivered(context: RunContext, streams: readonly string[]): Promise<DestinationReport[]> {
   const { job, client, config, notice, progress } = context;
   return deliverJob(
-    { ...context, resources: config.resources, service: serviceAccess(client, notice) },
+    {
+      ...context,
+      resources: config.resources,
+      patienceMs: config.patienceMs,
+      service: serviceAccess(client, notice),
+    },
     { job, streams, progress: progress.destinations },
   );
 }

@@ -81,7 +81,12 @@ async function reportOfRun(context: RunContext): Promise<JobReport> {
   const began = clock.monotonic();
   progress.phase = 'delivering';
   const destinations = await deliverJob(
-    { ...context, resources: context.config.resources, service: serviceAccess(client, context.notice) },
+    {
+      ...context,
+      resources: context.config.resources,
+      patienceMs: context.config.patienceMs,
+      service: serviceAccess(client, context.notice),
+    },
     { job, streams: context.only, progress: progress.destinations },
   );
   progress.phase = 'done';

@@ -106,6 +106,16 @@ describe('${file:PATH}', () => {
     const options = { env: {}, needs: { service: false } } as const;
     expect(parseConfig(text, join(folder, 'cdsync.yaml'), options).jobs).toHaveLength(1);
   });
+
+  it.each([
+    ['', 300_000],
+    ['  retry: { patience: 10s }\n', 10_000],
+    ['  retry: { patience: "${UNSET}" }\n', 300_000],
+  ])('with %j, a delivery without the service waits %i ms for a receiver', (retry, patienceMs) => {
+    const text = `version: 1\nservice:\n  base_url: http://127.0.0.1:1\n  tenant_id: t\n  auth: { token: "\${UNSET}" }\n${retry}jobs:\n  a:\n    streams: [{ name: s, source: segments }]\n`;
+    const options = { env: {}, needs: { service: false } } as const;
+    expect(parseConfig(text, join(folder, 'cdsync.yaml'), options)).toMatchObject({ patienceMs });
+  });
 });
 
 it('a misspelt source is reported as such, and not as missing', () => {

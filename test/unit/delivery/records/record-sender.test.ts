@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { OutgoingRecord, RecordResult } from '../../../../src/sdk/destination.js';
 import { turn } from '../../api/clocks.js';
-import { ok, outbox, Sending } from './sending.js';
+import { ok, outbox, type Respond, Sending } from './sending.js';
 
 let sending: Sending;
 beforeEach(async () => {
@@ -130,18 +130,29 @@ describe('a record that the destination asks for again', () => {
     expect(sending.clock.slept).toEqual([5_000, 5_000]);
   });
 
-  it.each([3_600_000, 9_999_999_999_000])(
-    'is left for the next delivery if it asks for a wait of %i ms',
-    async (afterMs) => {
+  it.each([
+    {
+      afterMs: 3_600_000,
+      patienceMs: undefined,
+      said: /to wait 1 h 0 min, until \S+Z, .*`retry.patience` is 5 min 0 s: the/,
+    },
+    {
+      afterMs: 9_999_999_999_000,
+      patienceMs: undefined,
+      said: /to wait 115741 days, until \S+Z, .* is 5 min 0 s: the/,
+    },
+    { afterMs: 11_000, patienceMs: 10_000, said: /to wait 11 s, until \S+Z, .*`retry.patience` is 10 s: the receiver/ },
+  ])(
+    'is left for the next delivery if it asks for a wait of $afterMs ms, which is beyond the patience',
+    async ({ afterMs, patienceMs, said }) => {
       let times = 0;
-      const failing = send(outbox([['a']]), () => {
+      const respond: Respond = () => {
         times += 1;
         return [{ type: 'again', reason: 'the receiver answered 429', afterMs }];
-      });
+      };
+      const failing = send(outbox([['a']]), respond, { patienceMs });
       await expect(failing).rejects.toMatchObject({ code: 'destination_unavailable', kind: 'retryable' });
-      await expect(failing).rejects.toThrow(
-        /asks cdsync to wait (1 h 0 min|115741 days), until \S+Z, .* at most 5 min 0 s: the receiver/,
-      );
+      await expect(failing).rejects.toThrow(said);
       expect(times).toBe(1);
       expect(sending.clock.slept).toEqual([]);
     },

@@ -30,7 +30,7 @@ export function outbox(
   }));
 }
 
-type Asked = RecordCapabilities & Partial<Pick<SendTask, 'onReject' | 'signal' | 'owed'>>;
+type Asked = RecordCapabilities & Partial<Pick<SendTask, 'onReject' | 'signal' | 'owed' | 'patienceMs'>>;
 
 /** A destination that handles each batch as the test says, and the acknowledgements of an outbox. */
 export class Sending {
@@ -56,7 +56,13 @@ export class Sending {
   async send(
     records: readonly StoredRecord[],
     respond: Respond,
-    { onReject = 'continue', signal = new AbortController().signal, owed = new Map(), ...capabilities }: Asked = {},
+    {
+      onReject = 'continue',
+      signal = new AbortController().signal,
+      owed = new Map(),
+      patienceMs,
+      ...capabilities
+    }: Asked = {},
   ): Promise<string[][]> {
     const { acknowledged, clock } = this;
     this.sent = [];
@@ -75,7 +81,7 @@ export class Sending {
       capabilities,
       outbox: { acknowledged, records: waiting },
       stream: 'members',
-      ...{ onReject, clock, signal, owed },
+      ...{ onReject, clock, signal, owed, patienceMs },
       progress: () => undefined,
     });
     return this.ids;
