@@ -78,9 +78,9 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   static async open(store: FileStore, context: DestinationContext<FilesShape>): Promise<FilesDestination> {
-    const { folder } = context;
+    const { folder, hasLargeRows = false } = context;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const bench = await Workbench.open(folder, memoryLimit(context));
+    const bench = await Workbench.open(folder, memoryLimit(context), hasLargeRows);
     await bench.run(`CREATE SCHEMA ${schema}`);
     return new FilesDestination(store, context, bench);
   }

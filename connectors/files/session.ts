@@ -33,7 +33,7 @@ export class Workbench extends DuckdbSession {
     this.#file = file;
   }
 
-  static async open(folder: string, memory: string): Promise<Workbench> {
+  static async open(folder: string, memory: string, hasLargeRows: boolean): Promise<Workbench> {
     const file = join(folder, 'workbench.duckdb');
     await rm(file, { force: true });
     const settings = {
@@ -42,7 +42,9 @@ export class Workbench extends DuckdbSession {
       threads: '2',
       temp_directory: join(folder, 'spill'),
     };
-    return new Workbench(await connectDuckdb({ path: file, settings }, keepSignOfZero), file);
+    const workbench = new Workbench(await connectDuckdb({ path: file, settings }, keepSignOfZero), file);
+    if (hasLargeRows) await workbench.expectLargeRows();
+    return workbench;
   }
 
   override async fill(target: string, data: LoadData): Promise<number> {

@@ -6,6 +6,7 @@ import { withRowsOf } from '../storage/large-rows.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../storage/parquet.js';
 import { type Difference, type DiffTask, hashesComparable, previousRows } from './diff.js';
 import { createEarlier, keepPreviousRows } from './history.js';
+import { rangesOf } from './large-rows.js';
 import { type SnapshotFiles, snapshotRows } from './snapshot-files.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { beforeTable, changesTable, internalSchema, keysTable, storeTable } from './store-tables.js';
@@ -40,7 +41,7 @@ function stamp({ runId, syncedAt }: ApplyTask): string {
   return `${sqlText(runId)} AS _run_id, ${sqlText(syncedAt)}::TIMESTAMPTZ AS _synced_at`;
 }
 
-type BeforeTask = Pick<ApplyTask, 'stream' | 'previous' | 'columns' | 'key' | 'difference'>;
+type BeforeTask = Pick<ApplyTask, 'stream' | 'previous' | 'columns' | 'key' | 'difference' | 'recordBytes'>;
 
 /**
  * Copies the rows of the previous snapshot that change or go. To find them takes a pass over all columns of the stream's table, and
@@ -48,11 +49,13 @@ type BeforeTask = Pick<ApplyTask, 'stream' | 'previous' | 'columns' | 'key' | 'd
  */
 export async function copyBefore({ session }: SnapshotStore, task: BeforeTask, tables: WorkTables): Promise<void> {
   const { updated, deleted } = task.difference;
+  const table = storeTable(task.stream);
   const some = `${rowKey(task.key)} IN (SELECT key FROM ${tables.changed} WHERE op <> 'insert')`;
-  const where = updated + deleted === 0 ? 'false' : some;
-  await session.run(
-    `CREATE OR REPLACE TEMP TABLE ${tables.before} AS SELECT * FROM ${storeTable(task.stream)} WHERE ${where}`,
-  );
+  const ranges = updated + deleted === 0 ? ['false'] : await rangesOf(session, { table, rowBytes: task.recordBytes });
+  const rows = (range: string) => `SELECT * FROM ${table} WHERE ${range} AND ${some}`;
+  const [first = 'false', ...more] = ranges;
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${tables.before} AS ${rows(first)}`);
+  for (const range of more) await session.run(`INSERT INTO ${tables.before} ${rows(range)}`);
 }
 
 /** The table to look into for rows of the previous snapshot that change or go, after {@link writeChanges}. It may have others, too. */

@@ -2,10 +2,10 @@ import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { rowKey, wideColumns } from '../columns/row-hash.js';
 import { widen } from '../columns/widen.js';
 import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
-import { areLarge, vectorRows } from '../storage/large-rows.js';
+import { areLarge, rangeRows, vectorRows } from '../storage/large-rows.js';
 import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, tableBefore } from './apply.js';
-import { comparable, rangeRows, rowBytesOf } from './large-rows.js';
+import { comparable, rowBytesOf } from './large-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 

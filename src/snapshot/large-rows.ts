@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { ColumnSet } from '../columns/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileTexts, quoteIdentifier } from '../core/sql.js';
-import { areLarge, vectorRows } from '../storage/large-rows.js';
+import { areLarge, isWithin, rangeRows, rangesWithin, rowSpan, vectorRows } from '../storage/large-rows.js';
 import type { StreamState } from './stream-state.js';
 
 /** What gives the rows of a query. */
@@ -15,6 +15,9 @@ async function numberOf(session: Asked, sql: string): Promise<number> {
   return Number(Object.values(row)[0] ?? 0);
 }
 
+/** Bytes of memory for a value, at least: a file may have one of its texts once. The entries of lists are also made into JSON, and of it. */
+const valueBytes = 'CASE WHEN num_values > row_group_num_rows THEN 32 ELSE 16 END';
+
 /**
  * Bytes of a row in the row group with the largest ones, on average.
  * @param paths of Parquet files; those that are gone count as empty
@@ -25,7 +28,7 @@ export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<nu
   if (present.length === 0) return Promise.resolve(0);
   return numberOf(
     session,
-    `SELECT max(bytes / rows) FROM (SELECT sum(total_uncompressed_size) AS bytes, any_value(row_group_num_rows) AS rows
+    `SELECT max(bytes / rows) FROM (SELECT sum(greatest(total_uncompressed_size, num_values * (${valueBytes}))) AS bytes, any_value(row_group_num_rows) AS rows
        FROM parquet_metadata(${fileTexts(present)}) WHERE row_group_num_rows > 0 GROUP BY file_name, row_group_id)`,
   );
 }
@@ -82,14 +85,6 @@ export async function storedRowBytes(
   });
 }
 
-/** A range of a table has about this many bytes: with smaller ranges, `diff` asks for each, and needs more memory. */
-const rangeBytes = 32_000_000;
-
-/** How many rows of that many bytes a range of a table has. */
-export function rangeRows(rowBytes: number): number {
-  return Math.min(vectorRows, Math.max(1, Math.floor(rangeBytes / Math.max(1, rowBytes))));
-}
-
 /**
  * SQL conditions that divide a table into record ranges of few bytes, in the order of its rows: with each, DuckDB reads only those rows. One
  * without effect if the rows are small.
@@ -102,13 +97,6 @@ export async function rangesOf(
 ): Promise<string[]> {
   const together = rangeRows(rowBytes);
   if (together >= vectorRows) return ['true'];
-  const [span] = await session.rows(
-    `SELECT min(rowid)::DOUBLE AS first, max(rowid)::DOUBLE AS last FROM ${table} WHERE ${where}`,
-  );
-  if (span?.first == null) return ['false'];
-  const [first, last] = [Number(span.first), Number(span.last)];
-  const ranges: string[] = [];
-  for (let from = first; from <= last; from += together)
-    ranges.push(`rowid BETWEEN ${from} AND ${Math.min(last, from + together - 1)}`);
-  return ranges;
+  const span = await rowSpan(session, table, where);
+  return span === undefined ? ['false'] : rangesWithin(span, together).map(isWithin);
 }

@@ -20,7 +20,7 @@ import {
   isComplete,
   previousRows,
 } from './diff.js';
-import { rowBytesOf } from './large-rows.js';
+import { rangesOf, rowBytesOf } from './large-rows.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { storeTable } from './store-tables.js';
 import type { WorkTables } from './unify-parts.js';
@@ -110,10 +110,10 @@ export async function writeSnapshotFiles(
   if (task.coverage === 'additions') await completeKeys(store.session, task, tables);
   const replaced = join(folder, 'replaced.parquet');
   await copyToParquet(store.session, replacedKeys(tables), replaced, { compression: 'snappy' });
-  const halves = await halvesOf(store.session, task);
-  const again = halves.map((where, index) => {
+  const portions = await portionsOf(store.session, task, form.rowBytes);
+  const again = portions.map((ranges, index) => {
     const keys = `SELECT key FROM read_parquet(${fileText(replaced)})`;
-    const unchanged = unchangedRowsSql(task, keys, { form: 'file', where });
+    const unchanged = ranges.map((where) => unchangedRowsSql(task, keys, { form: 'file', where })).join(' UNION ALL ');
     const query = index > 0 || read.length === 0 ? unchanged : `SELECT ${names} FROM ${files} UNION ALL ${unchanged}`;
     return { query, path: join(folder, 'parts', `whole-${index + 1}.parquet`), form };
   });
@@ -123,14 +123,26 @@ export async function writeSnapshotFiles(
 /** Below this number of rows, a snapshot that is written again is one file. */
 const minRowsOfTwoFiles = 100_000;
 
-/** SQL conditions that divide the stored rows of a stream, if they are many, into halves that can be written at the same time. */
-async function halvesOf(
+/** A statement asks for at most this number of ranges: with more, the rows of each are not that large. */
+const maxRanges = 200;
+
+/**
+ * SQL conditions for the stored rows of a stream: if they are large, ranges of few, one after the other; if they are many, halves that can
+ * be written at the same time.
+ * @returns the ranges of each file
+ */
+async function portionsOf(
   session: Session,
   { stream, previous, previousFiles }: Pick<DiffTask, 'stream' | 'previous' | 'previousFiles'>,
-): Promise<readonly string[]> {
-  if ((previous?.rows ?? 0) < minRowsOfTwoFiles || previousFiles !== undefined) return ['true'];
-  const middle = await session.number(`SELECT (max(rowid) + 1) // 2 FROM ${storeTable(stream)}`);
-  return [`rowid < ${middle}`, `rowid >= ${middle}`];
+  rowBytes: number,
+): Promise<readonly (readonly string[])[]> {
+  if (previousFiles !== undefined) return [['true']];
+  const table = storeTable(stream);
+  const ranges = await rangesOf(session, { table, rowBytes });
+  if (ranges.length > 1 && ranges.length <= maxRanges) return [ranges];
+  if ((previous?.rows ?? 0) < minRowsOfTwoFiles) return [['true']];
+  const middle = await session.number(`SELECT (max(rowid) + 1) // 2 FROM ${table}`);
+  return [[`rowid < ${middle}`], [`rowid >= ${middle}`]];
 }
 
 /**

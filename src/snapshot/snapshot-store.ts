@@ -6,7 +6,7 @@ import { closeToOthers, renameDurably, setMode, statOrUndefined, syncFile, tempo
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
-import type { Compression } from '../storage/compression.js';
+import { type Compression, intoFileAtOnce } from '../storage/compression.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { defineHistory } from './history-views.js';
@@ -186,7 +186,7 @@ export class SnapshotStore {
    * their rows in memory. It counts until the process ends.
    */
   async keepRowGroups(): Promise<void> {
-    await this.session.run('SET GLOBAL max_vacuum_tasks = 0');
+    await this.session.run(`SET GLOBAL max_vacuum_tasks = 0; ${intoFileAtOnce}`);
   }
 
   /** Chooses the compression of writes until the store is closed. */

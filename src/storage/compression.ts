@@ -7,10 +7,14 @@
 export type Compression = 'auto' | 'zstd' | 'uncompressed';
 
 /**
- * SQL that makes DuckDB write so from now on. A commit of large texts goes into the file at once: DuckDB would write it into its log
- * first, and has a row group in memory for that, outside of its limit.
+ * SQL that makes commits of large rows go into the file at once: DuckDB would write them into its log first, and has a row group in memory
+ * for that, outside of its limit.
  */
+export const intoFileAtOnce = "SET auto_checkpoint_skip_wal_threshold = 0; SET checkpoint_threshold = '0B'";
+
+const intoLogFirst = "SET auto_checkpoint_skip_wal_threshold = 100000; SET checkpoint_threshold = '16MB'";
+
+/** SQL that makes DuckDB write so from now on. */
 export function compressionSettings(compression: Compression): string {
-  const [rows, bytes] = compression === 'zstd' ? [0, '0B'] : [100_000, '16MB'];
-  return `SET force_compression = '${compression}'; SET auto_checkpoint_skip_wal_threshold = ${rows}; SET checkpoint_threshold = '${bytes}'`;
+  return `SET force_compression = '${compression}'; ${compression === 'zstd' ? intoFileAtOnce : intoLogFirst}`;
 }

@@ -3,6 +3,7 @@ import { asCdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
 import type { Database, Session } from './duckdb.js';
+import { isWithin, type RowRange, rangesWithin, rowSpan } from './large-rows.js';
 
 /** The size of the headers of a DuckDB file, which come before its first block. */
 const headerBytes = 3 * 4096;
@@ -70,31 +71,19 @@ export async function isDamaged(database: Database, path: string): Promise<boole
 /** The number of ranges. Halves would do, but DuckDB takes much memory that it does not count. */
 const rangesAtOnce = 16;
 
-/** A range of rows, by their numbers. */
-interface RowRange {
-  readonly first: number;
-  readonly last: number;
-}
-
 /** Reads every value of a table, or of some rows: in several ranges, if DuckDB has no memory for large rows that it reads together. */
 async function readRows(session: Session, table: string, range?: RowRange): Promise<void> {
-  const where = range === undefined ? '' : ` WHERE rowid BETWEEN ${range.first} AND ${range.last}`;
+  const where = range === undefined ? '' : ` WHERE ${isWithin(range)}`;
   try {
     // DuckDB can count values without reading them. Any value of each column takes half the time of a hash of all.
     await session.run(`SELECT any_value(COLUMNS(*)) FROM ${table}${where}`);
   } catch (error) {
     if (asCdsyncError(error).code !== 'memory_exceeded') throw error;
-    const { first, last } = range ?? (await rowRange(session, table));
-    if (first >= last) throw error;
-    const rows = Math.ceil((last - first + 1) / rangesAtOnce);
-    for (let from = first; from <= last; from += rows)
-      await readRows(session, table, { first: from, last: Math.min(last, from + rows - 1) });
+    const span = range ?? (await rowSpan(session, table));
+    if (span === undefined || span.first >= span.last) throw error;
+    const rows = Math.ceil((span.last - span.first + 1) / rangesAtOnce);
+    for (const part of rangesWithin(span, rows)) await readRows(session, table, part);
   }
-}
-
-async function rowRange(session: Session, table: string): Promise<RowRange> {
-  const [row] = await session.rows(`SELECT min(rowid)::DOUBLE AS first, max(rowid)::DOUBLE AS last FROM ${table}`);
-  return { first: Number(row?.first ?? 0), last: Number(row?.last ?? 0) };
 }
 
 /**

@@ -23,6 +23,45 @@ export function rowsTogether(rowBytes: number): number {
   return areLarge(rowBytes) ? Math.max(1, Math.floor(stepBytes / rowBytes)) : vectorRows;
 }
 
+/** A range of a table has about this many bytes: with smaller ranges, `diff` asks for each, and needs more memory. */
+const rangeBytes = 32_000_000;
+
+/** How many rows of that many bytes a range of a table has. */
+export function rangeRows(rowBytes: number): number {
+  return Math.min(vectorRows, Math.max(1, Math.floor(rangeBytes / Math.max(1, rowBytes))));
+}
+
+/** A range of rows, by their numbers. */
+export interface RowRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** The rows of a table, by their numbers; undefined without rows. @param where which rows are wanted */
+export async function rowSpan(
+  session: Pick<Session, 'rows'>,
+  table: string,
+  where = 'true',
+): Promise<RowRange | undefined> {
+  const [span] = await session.rows(
+    `SELECT min(rowid)::DOUBLE AS first, max(rowid)::DOUBLE AS last FROM ${table} WHERE ${where}`,
+  );
+  return span?.first == null ? undefined : { first: Number(span.first), last: Number(span.last) };
+}
+
+/** Ranges of at most that many rows, in their order: DuckDB reads only the rows of a range. */
+export function rangesWithin({ first, last }: RowRange, rows: number): RowRange[] {
+  const ranges: RowRange[] = [];
+  for (let from = first; from <= last; from += rows)
+    ranges.push({ first: from, last: Math.min(last, from + rows - 1) });
+  return ranges;
+}
+
+/** SQL for the rows of a range. */
+export function isWithin({ first, last }: RowRange): string {
+  return `rowid BETWEEN ${first} AND ${last}`;
+}
+
 /**
  * Does work whose rows come from files. If they are large, each step of a statement passes them on as it gets them, a row group of a file
  * at most: DuckDB would collect 2,048 for the next step.

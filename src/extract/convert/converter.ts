@@ -88,17 +88,48 @@ export class Converter implements PartConverter {
   readonly #limit: ReturnType<typeof pLimit>;
   /** DuckDB reserves 2048 values of each column in every step of a statement, so wide batches are converted one by one. */
   readonly #wide = pLimit(1);
+  /** Batches for which the memory did not suffice beside others. */
+  readonly #alone = pLimit(1);
+  readonly #lanes: number;
   readonly #idle: Session[] = [];
 
   constructor(database: Database, lanes: number) {
     this.#database = database;
+    this.#lanes = lanes;
     this.#limit = pLimit(lanes);
   }
 
-  make(batch: SealedBatch): Promise<ConvertedPart> {
+  async make(batch: SealedBatch): Promise<ConvertedPart> {
     const leaves = countLeaves(batch.columns);
     const make = () => this.#limit(() => this.#make(batch, leaves));
-    return leaves > wideColumns ? this.#wide(make) : make();
+    if (leaves > wideColumns) return this.#wide(make);
+    try {
+      return await make();
+    } catch (error) {
+      if (!(error instanceof CdsyncError && error.code === 'memory_exceeded') || this.#lanes === 1) throw error;
+      return this.#alone(() => this.#inAllLanes(() => this.#make(batch, leaves)));
+    }
+  }
+
+  /** Does work while no batch is under way. */
+  async #inAllLanes<T>(work: () => Promise<T>): Promise<T> {
+    let leave: () => void = () => undefined;
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    const hold = () =>
+      new Promise<void>((entered) => {
+        void this.#limit(() => {
+          entered();
+          return left;
+        });
+      });
+    try {
+      await Promise.all(Array.from({ length: this.#lanes }, hold));
+      return await work();
+    } finally {
+      leave();
+    }
   }
 
   async #make(batch: SealedBatch, widestColumns: number): Promise<ConvertedPart> {

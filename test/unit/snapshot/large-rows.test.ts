@@ -1,5 +1,9 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { comparable } from '../../../src/snapshot/large-rows.js';
+import { comparable, rowBytesOf } from '../../../src/snapshot/large-rows.js';
+import { Database } from '../../../src/storage/duckdb.js';
 import { Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -20,4 +24,25 @@ it.each([
   const rows = values.map((value) => `SELECT (${value})::${type} AS v`).join(' UNION ALL ');
   const [found] = await snapshots.query(`SELECT count(DISTINCT ${comparable(type, 'v')})::INTEGER AS n FROM (${rows})`);
   expect(found?.n).toBe(values.length);
+});
+
+it.each([
+  ['a list of 4,000 texts', 'list_transform(range(4000), x -> (x % 7)::VARCHAR)', 64_000],
+  ['a list of 1,000 objects', "list_transform(range(1000), x -> {sku: 'a', n: x})", 32_000],
+  ['250 numbers', Array.from({ length: 250 }, (_, at) => `${at}`).join(', '), 4_000],
+])('a row with %s takes memory, although a file has it in few bytes', async (_, values, bytes) => {
+  const folder = await mkdtemp(join(tmpdir(), 'large-rows-'));
+  const database = await Database.open({ memoryMb: 768, threads: 1 });
+  const session = await database.connect();
+  try {
+    const path = join(folder, 'rows.parquet');
+    await session.run(`COPY (SELECT i, ${values} FROM range(50) AS r(i)) TO '${path}' (FORMAT parquet)`);
+    const found = await rowBytesOf(session, [path, join(folder, 'gone.parquet')]);
+    expect(found).toBeGreaterThanOrEqual(bytes);
+    expect(found).toBeLessThan(4 * bytes);
+  } finally {
+    session.close();
+    database.close();
+    await rm(folder, { recursive: true });
+  }
 });
