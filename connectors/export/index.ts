@@ -27,7 +27,7 @@ function hasOp(options: ExportOptions): boolean {
 
 /** A URL in one form: `sftp://u@host:22/in/` is the same place as `sftp://u@Host/in`. */
 function address(url: string): string {
-  // One that cannot be read is refused elsewhere.
+  // The check of the options refuses one that cannot be read.
   if (!URL.canParse(url)) return url;
   const { protocol, username, host, pathname } = new URL(url);
   return `${protocol}//${username}@${host.toLowerCase().replace(/:22$/, '')}${pathname.replaceAll(/\/+(?=\/|$)/g, '')}`;

@@ -14,7 +14,7 @@ import { CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
 import { type DuckDBInstance, JsonDuckDBValueConverter, openInstance, StatementType } from '../sdk/duckdb/node-api.js';
-import { StreamedResult } from '../sdk/duckdb/streamed-result.js';
+import { rowsInTurn, StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { planMemory } from '../storage/memory-plan.js';
@@ -90,21 +90,12 @@ export interface PublishedRows {
   readonly types: readonly DuckDBType[];
   /** Whether the rows are those of a {@link Shaping}. */
   readonly isShaped?: boolean;
-  /**
-   * Some rows at a time, to be taken before the next ones are asked for. Each is made when it is taken: large rows together may not fit
-   * into the memory. Ends without an error only after the last row.
-   * @throws {CdsyncError} `sql_failed`, `interrupted`
-   */
+  /** Some rows at a time, see {@link rowsInTurn}. Ends without an error only after the last. @throws {CdsyncError} `sql_failed`, `interrupted` */
   chunks(): AsyncGenerator<Iterable<DuckDBValue[]>>;
 }
 
 /** What to select from the rows of a query, whose columns are called c0, c1 and so on, and the most rows of them. */
 type Shaping = (types: readonly DuckDBType[]) => { readonly columns: string; readonly maxRows: number };
-
-function* rowsOf(chunk: DuckDBDataChunk): Generator<DuckDBValue[]> {
-  const { rowCount } = chunk;
-  for (let row = 0; row < rowCount; row += 1) yield chunk.getRowValues(row);
-}
 
 /** A published snapshot, open for reading. */
 export interface Published {
@@ -259,13 +250,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
         names: shape?.names ?? result.names,
         types: shape?.types ?? result.types,
         isShaped: shape !== undefined,
-        chunks: async function* () {
-          for await (const chunk of chunks(result, sql)) {
-            yield rowsOf(chunk);
-            // Frees the texts: megabytes that the garbage collector does not count.
-            chunk.reset();
-          }
-        },
+        chunks: () => rowsInTurn(chunks(result, sql)),
       };
     },
     jsonRows: async (sql) => {

@@ -214,7 +214,7 @@ class RecordSender {
   ): void {
     const { clock, patienceMs = defaultPatienceMs } = this.#task;
     this.#again.push({ record, reason, from: clock.monotonic() + afterMs, isTried });
-    const asked = { reason, afterMs, patienceMs, now: clock.now() };
+    const asked = { reason, afterMs, patienceMs, nowMs: clock.now() };
     if (afterMs > patienceMs) this.#failure ??= asksTooLong(this.#again.length, asked);
     else if (isForAll) this.#askedMs = Math.max(this.#askedMs, afterMs, firstDelayMs);
   }
@@ -329,10 +329,10 @@ function asksTooLong(
     reason,
     afterMs,
     patienceMs,
-    now,
-  }: { readonly reason: string; readonly afterMs: number; readonly patienceMs: number; readonly now: number },
+    nowMs,
+  }: { readonly reason: string; readonly afterMs: number; readonly patienceMs: number; readonly nowMs: number },
 ): CdsyncError {
-  const until = now + afterMs;
+  const until = nowMs + afterMs;
   // A year that no date has is no help.
   const moment = until < 253_402_300_800_000 ? `, until ${new Date(until).toISOString().slice(0, 19)}Z,` : '';
   return new AwayForLong(

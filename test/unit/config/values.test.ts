@@ -88,6 +88,7 @@ test('a small configuration gets every default', () => {
     version: 1,
     storage: `${folder}/data`,
     resources: { memoryMb: 768, threads: 2 },
+    patienceMs: 300_000,
     service: {
       baseUrl: 'http://127.0.0.1:8787',
       allowHttp: false,

@@ -3,7 +3,7 @@ import { CdsyncError } from '../../../src/core/errors.js';
 import { Converter } from '../../../src/extract/convert/converter.js';
 import type { Database } from '../../../src/storage/duckdb.js';
 
-/** A stand-in for DuckDB, whose memory suffices for one statement at a time: how much it takes depends on its version. */
+/** In place of DuckDB: memory for one statement at a time. How much DuckDB itself takes depends on its version. */
 function scarceDatabase(alone: () => Promise<unknown>) {
   const counts = { underWay: 0, failed: 0, made: 0 };
   const use = async () => {

@@ -37,9 +37,9 @@ it.each([
   try {
     const path = join(folder, 'rows.parquet');
     await session.run(`COPY (SELECT i, ${values} FROM range(50) AS r(i)) TO '${path}' (FORMAT parquet)`);
-    const found = await rowBytesOf(session, [path, join(folder, 'gone.parquet')]);
-    expect(found).toBeGreaterThanOrEqual(bytes);
-    expect(found).toBeLessThan(4 * bytes);
+    const measured = await rowBytesOf(session, [path, join(folder, 'gone.parquet')]);
+    expect(measured).toBeGreaterThanOrEqual(bytes);
+    expect(measured).toBeLessThan(4 * bytes);
   } finally {
     session.close();
     database.close();
