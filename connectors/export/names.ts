@@ -1,5 +1,6 @@
 import {
   CdsyncError,
+  comparableFileName,
   type FileFacts,
   type FileOp,
   type FilePart,
@@ -120,11 +121,6 @@ export function companionNames(options: ExportOptions, name: string, properties:
   };
 }
 
-/** Names with the same result may be one file: places differ in case, and in how they compose letters. */
-function comparable(name: string): string {
-  return name.normalize('NFC').toLowerCase();
-}
-
 /**
  * Names of a delivery: those of samples of its files, and of the files beside them.
  * @throws {CdsyncError} `template_invalid` if two of them are the same
@@ -132,13 +128,13 @@ function comparable(name: string): string {
 export function sampleNames(options: ExportOptions, properties: FileFacts, samples: readonly FilePart[]): string[] {
   const makers = new Map<string, string>();
   const claim = (option: string, name: string) => {
-    const other = makers.get(comparable(name));
+    const other = makers.get(comparableFileName(name));
     if (other !== undefined)
       throw new CdsyncError(`\`${option}\` makes the name "${name}", which \`${other}\` makes too`, {
         code: 'template_invalid',
         hint: 'give each file its own name: {{ file }} in `done`, {{ part }} or {{ op }} where there are several',
       });
-    makers.set(comparable(name), option);
+    makers.set(comparableFileName(name), option);
   };
   for (const sample of samples) {
     const file = fileName(options, properties, sample);

@@ -64,7 +64,7 @@ export default recordConnector({
       const { host } = new URL(asked);
       const { status } = response;
       const page = isPage(response) ? ' and a page for people, such as that of a login' : '';
-      const isPassed = test === undefined || (status >= 200 && status < 300 && !isPage(response));
+      const isPassed = test === undefined || (status >= 200 && status < 300 && page === '');
       const lacks = isPassed
         ? []
         : [{ message: `${host} answered \`test\` with ${status}${page}`, hint: 'check `auth` and `test.url`' }];

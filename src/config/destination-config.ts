@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import type { Connector, JobStream, Mode } from '../sdk/destination.js';
+import { comparableFileName } from '../sdk/file-destination.js';
 import { camelKey } from '../sdk/option.js';
 import type { DestinationPart } from './destination-options.js';
 import { pathsIn, withPaths } from './paths.js';
@@ -201,7 +202,7 @@ function checkPlace(
     return;
   }
   for (const target of names) {
-    const at = isFile ? [`${place}/${target}`.normalize('NFC').toLowerCase()] : [place, target.toLowerCase()];
+    const at = isFile ? [comparableFileName(`${place}/${target}`)] : [place, target.toLowerCase()];
     const key = JSON.stringify([connector.name, ...at]);
     const other = taken.get(key)?.writer;
     taken.set(key, taken.get(key) ?? { writer, connector });

@@ -15,6 +15,11 @@ export interface FileFacts {
   readonly day_sequence: number;
 }
 
+/** Names with the same result may be one file: places differ in case, and in how they compose letters. */
+export function comparableFileName(name: string): string {
+  return name.normalize('NFC').toLowerCase();
+}
+
 /** How a destination of files decides, without a connection. */
 export interface FilePolicy {
   readonly content: 'all' | 'changes';

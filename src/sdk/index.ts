@@ -94,19 +94,20 @@ export {
   valueRefused,
   vendorLibrary,
 } from './errors.js';
-export type {
-  FileFacts,
-  FileOp,
-  FilePart,
-  FilePlace,
-  FilePolicy,
-  FileTask,
-  HandedOver,
-  HandOver,
-  Made,
-  MadeFile,
-  TemporaryPlace,
-  WrittenFile,
+export {
+  comparableFileName,
+  type FileFacts,
+  type FileOp,
+  type FilePart,
+  type FilePlace,
+  type FilePolicy,
+  type FileTask,
+  type HandedOver,
+  type HandOver,
+  type Made,
+  type MadeFile,
+  type TemporaryPlace,
+  type WrittenFile,
 } from './file-destination.js';
 export {
   basicLogin,

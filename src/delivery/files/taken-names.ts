@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises';
 import type { DestinationConfig } from '../../config/destination-config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/suggestions.js';
+import { comparableFileName } from '../../sdk/file-destination.js';
 import type { JobLayout } from '../../storage/layout.js';
 import type { DeliveryRequest } from '../delivery.js';
 import { type FilePlan, plannedFolder, readExportState, writeExportState } from './file-state.js';
@@ -12,17 +13,12 @@ async function namesOf(layout: JobLayout, destination: string, stream: string): 
   return [...files, ...(plan?.files ?? [])].map(({ name }) => name);
 }
 
-/** Names with the same result may be one file: places differ in case, and in how they compose letters. */
-function comparable(name: string): string {
-  return name.normalize('NFC').toLowerCase();
-}
-
 /** @throws {CdsyncError} `template_invalid` if two files of one delivery have the same name: the later would replace the other */
 export function assertDistinct(names: readonly string[], stream: string): void {
   const seen = new Set<string>();
   const twice = names.find((name) => {
     const { size } = seen;
-    return seen.add(comparable(name)).size === size;
+    return seen.add(comparableFileName(name)).size === size;
   });
   if (twice === undefined) return;
   throw new CdsyncError(`\`file\` gives several files of one delivery the name "${twice}"`, {
@@ -41,7 +37,9 @@ export async function assertNameFree(
 ): Promise<void> {
   for (const other of streams) {
     if (other === stream) continue;
-    const taken = (await namesOf(layout, destination, other)).some((it) => comparable(it) === comparable(name));
+    const taken = (await namesOf(layout, destination, other)).some(
+      (it) => comparableFileName(it) === comparableFileName(name),
+    );
     if (!taken) continue;
     throw new CdsyncError(`stream "${other}" has written the file "${name}": stream "${stream}" would replace it`, {
       code: 'file_exists',

@@ -96,15 +96,18 @@ export async function keyForms(
 
 /**
  * Those of the texts that a row may have as its key.
- * @throws {CdsyncError} `key_not_found` if the stream was named, and a key has another number of columns
+ * @throws {CdsyncError} `key_not_found` if the stream was named, and a key that no row has is of another number of columns
  */
 export function rowKeys(
   forms: KeyForms['forms'],
+  found: Pick<FoundPeople, 'keys'>,
   { stream, key }: StreamState,
   request: { readonly stream: string | undefined; readonly keys: readonly string[] },
 ): string[] {
   const texts = [...forms.keys()].filter((text) => isRowKey(text, key));
-  const asked = new Set(texts.flatMap((text) => [...(forms.get(text) ?? [])]));
+  const asked = new Set(
+    [...texts.map((text) => forms.get(text)), ...found.keys.values()].flatMap((of) => [...(of ?? [])]),
+  );
   if (request.stream !== stream || asked.size === request.keys.length) return texts;
   const columns = key.map((name) => `"${name}"`).join(',');
   throw new CdsyncError(`a key of stream "${stream}" has ${key.length} columns; nothing was deleted`, {

@@ -157,7 +157,7 @@ async function targetsOf(
   for (const { state, found } of people) {
     const { forms } = await keyForms(store, database, state, request.keys);
     const isOther = request.stream !== state.stream && found.keys.size > 0;
-    const wanted = isOther ? [] : rowKeys(forms, state, request);
+    const wanted = isOther ? [] : rowKeys(forms, found, state, request);
     const isAsked = request.stream === undefined || request.stream === state.stream;
     const keys = [...new Set([...wanted, ...found.keys.keys()])];
     if (found.keys.size > 0 || (isMeant && isAsked)) targets.push({ state, forms, keys });

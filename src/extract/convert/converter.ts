@@ -86,28 +86,28 @@ function selected(column: Column, rule: ColumnMask | undefined): string {
 export class Converter implements PartConverter {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
-  /** DuckDB reserves 2048 values of each column in every step of a statement, so wide batches are converted one by one. */
-  readonly #wide = pLimit(1);
-  /** Batches for which the memory did not suffice beside others. */
-  readonly #alone = pLimit(1);
-  readonly #lanes: number;
+  /**
+   * Batches that are converted one by one: wide ones, because DuckDB reserves 2048 values of each column in every step of a statement, and
+   * those for which the memory did not suffice beside others.
+   */
+  readonly #single = pLimit(1);
   readonly #idle: Session[] = [];
 
   constructor(database: Database, lanes: number) {
     this.#database = database;
-    this.#lanes = lanes;
     this.#limit = pLimit(lanes);
   }
 
   async make(batch: SealedBatch): Promise<ConvertedPart> {
     const leaves = countLeaves(batch.columns);
     const make = () => this.#limit(() => this.#make(batch, leaves));
-    if (leaves > wideColumns) return this.#wide(make);
+    if (leaves > wideColumns) return this.#single(make);
     try {
       return await make();
     } catch (error) {
-      if (!(error instanceof CdsyncError && error.code === 'memory_exceeded') || this.#lanes === 1) throw error;
-      return this.#alone(() => this.#inAllLanes(() => this.#make(batch, leaves)));
+      if (!(error instanceof CdsyncError && error.code === 'memory_exceeded') || this.#limit.concurrency === 1)
+        throw error;
+      return this.#single(() => this.#inAllLanes(() => this.#make(batch, leaves)));
     }
   }
 
@@ -125,7 +125,7 @@ export class Converter implements PartConverter {
         });
       });
     try {
-      await Promise.all(Array.from({ length: this.#lanes }, hold));
+      await Promise.all(Array.from({ length: this.#limit.concurrency }, hold));
       return await work();
     } finally {
       leave();

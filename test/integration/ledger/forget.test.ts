@@ -76,6 +76,15 @@ describe('an erasure from a stream that a ledger reads', () => {
     expect(left).toEqual([]);
   });
 
+  it('takes the id of one person for a pair, if the ledger itself is named', async () => {
+    await merged('named');
+    expect(await forget('named', ['became', 'person-2'])).toMatchObject({ code: 0 });
+    expect(await olds('named')).not.toContain('pair person-1 person-2');
+    expect(await space.cdsync(['push', 'named.json'])).toMatchObject({ code: 0 });
+    expect(await olds('named', 'named.copy.duckdb')).toEqual(await olds('named'));
+    expect(await forget('named', ['became', 'person-9'])).toMatchObject({ code: 1 });
+  });
+
   it('finds people within lists, structs, maps and JSON, but not within longer texts', async () => {
     const values = {
       lists: "['not person-2', o.id, n.id]",
