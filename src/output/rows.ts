@@ -166,16 +166,21 @@ export async function printRows(
     return `${count === 0 ? '' : ',\n '}${JSON.stringify(Object.fromEntries(object))}`;
   };
   for await (const chunk of result.chunks()) {
-    let text = '';
+    let lines: string[] = [];
+    let length = 0;
     for (const row of chunk) {
       if (format === 'table') held.push(texts(row).map((cell) => cell.slice(0, most)));
-      else text += lineOf(row);
+      else {
+        const line = lineOf(row);
+        lines.push(line);
+        length += line.length;
+      }
       count += 1;
-      if (text.length < charactersAtOnce) continue;
-      await write(text);
-      text = '';
+      if (length < charactersAtOnce) continue;
+      await write(lines.join(''));
+      [lines, length] = [[], 0];
     }
-    if (text !== '') await write(text);
+    if (lines.length > 0) await write(lines.join(''));
   }
   if (format === 'json') await write(']\n');
   if (format === 'table') await writeTable(names, held, options, write);
