@@ -93,7 +93,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
       ),
     );
     const rows = manifests.filter((manifest) => manifest !== undefined).map(rowOf);
-    return tableState(key, rows, [], folderOf);
+    return tableState(key, rows, folderOf);
   }
 
   /** The newest set of a folder, after the step that a load may have been cut short before: `manifest.json`, and the line about it. */

@@ -90,7 +90,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     const rows = draft === undefined ? [] : recordsOf(draft.metadata, key.table);
     // A namespace may have thousands of tables: all of them are read only before a table begins.
     const former = rows.some((row) => isSameStream(row, key)) ? [] : await this.#former(key);
-    return tableState(key, [...rows, ...former], [], (name) => name);
+    return tableState(key, [...rows, ...former], (name) => name);
   }
 
   /** Reads a table. Until it is read again, DuckDB sees it so. */

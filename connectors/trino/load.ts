@@ -4,9 +4,7 @@ import {
   type DestinationContext,
   type FoundColumns,
   holdsAsJson,
-  type LegacyWatermark,
   type Load,
-  legacyWatermarks,
   loadRefused,
   loadsTable,
   notATable,
@@ -29,7 +27,7 @@ import { mapColumn } from './types.js';
 
 type Context = DestinationContext<typeof trinoOptions>;
 
-const ownTables = [stateTable, loadsTable, legacyWatermarks];
+const ownTables = [stateTable, loadsTable];
 
 /** The tables, or columns, that a catalog has of a schema. */
 export function information(catalog: string, view: 'schemata' | 'tables' | 'columns'): string {
@@ -99,24 +97,6 @@ class TrinoDestination extends SqlDestination<Session> {
     );
     if (rows.length === 0)
       await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`);
-  }
-
-  /**
-   * Of each stream, the row with the highest number counts. An insert that was begun may be there or not: such a table is as one of
-   * another storage folder.
-   */
-  protected override async legacy(): Promise<LegacyWatermark[]> {
-    const rows = await this.session.rows(
-      `SELECT "destination", "stream", "table_name", "store_id", "sequence", "_cdsync_pending" AS pending
-       FROM ${this.dialect.table(legacyWatermarks)} ORDER BY "_cdsync_number"`,
-    );
-    const marks = rows.map(({ destination, stream, table_name, store_id, sequence, pending }) => {
-      const begun = typeof pending === 'string' ? (JSON.parse(pending) as { after: LegacyWatermark }).after : undefined;
-      const table = begun?.table ?? String(table_name);
-      const storeId = begun === undefined ? String(store_id) : '';
-      return { destination: String(destination), stream: String(stream), table, storeId, sequence: Number(sequence) };
-    });
-    return [...new Map(marks.map((mark) => [JSON.stringify([mark.destination, mark.stream]), mark])).values()];
   }
 
   override async load(load: Load): Promise<void> {

@@ -124,7 +124,6 @@ export {
   type Finished,
   type FoundRows,
   type FoundTable,
-  type LegacyWatermark,
   type Load,
   type LoadColumn,
   type LoadData,
@@ -196,7 +195,6 @@ export {
 export { SqlDestination } from './sql/sql-destination.js';
 export {
   isSameStream,
-  legacyWatermarks,
   loadsColumns,
   loadsKeptDays,
   loadsTable,

@@ -89,12 +89,6 @@ export interface StateRow extends StateKey {
   readonly record: string;
 }
 
-/** How far a version without records had loaded a table: a row of `_cdsync_watermarks`. */
-export interface LegacyWatermark extends StateKey {
-  readonly storeId: string;
-  readonly sequence: number;
-}
-
 /** The rows of `_cdsync_state` about a stream and its table. */
 export interface TableState {
   /** The row of the stream for the table; undefined if there is none. */
@@ -103,7 +97,6 @@ export interface TableState {
   readonly others: readonly StateRow[];
   /** Other tables of the same stream of the same destination. */
   readonly former: readonly StateRow[];
-  readonly legacy: LegacyWatermark | undefined;
 }
 
 /** The changes to a table before its rows are written. Each may come again after a crash. */

@@ -27,8 +27,6 @@ export interface Situation {
   readonly owner: string | undefined;
   /** The table as it is; undefined if there is none. */
   readonly found: FoundTable | undefined;
-  /** A watermark of a version without records: how far the table was loaded then. */
-  readonly legacy: { readonly storeId: string; readonly sequence: number } | undefined;
   /** Why all rows must be loaded whatever the record says: a look at the whole table. */
   readonly again?: string | undefined;
 }
@@ -115,14 +113,12 @@ function assertOwner(situation: Situation): void {
  * @throws {CdsyncError} `storage_new` with `new_storage: hold`
  */
 function newStorage(situation: Situation): string | undefined {
-  const { record, legacy, found, feed, flags, table } = situation;
-  const stores = record?.stores.map(({ id }) => id) ?? [];
-  const [storeId, sequence] = [record?.store_id ?? legacy?.storeId, record?.sequence ?? legacy?.sequence];
-  const isOlder = storeId !== undefined && ![storeId, ...stores].includes(feed.store_id);
-  if (!isOlder || found === undefined || found.rows === 0) return undefined;
+  const { record, found, feed, flags, table } = situation;
+  if (record === undefined || found === undefined || found.rows === 0) return undefined;
+  if ([record.store_id, ...record.stores.map(({ id }) => id)].includes(feed.store_id)) return undefined;
   if (flags.full || flags.adopt || flags.recreate) return undefined;
   const message =
-    `this storage folder is new, and table "${table}" has ${formatCounted(found.rows, 'row')} of snapshot ${sequence} of another one; ` +
+    `this storage folder is new, and table "${table}" has ${formatCounted(found.rows, 'row')} of snapshot ${record.sequence} of another one; ` +
     `this one has ${formatCounted(feed.rows, 'row')} in snapshot ${feed.sequence}`;
   if (situation.newStorage !== 'hold') return message;
   const hint =
@@ -205,21 +201,11 @@ function erasuresOf(situation: Situation, seen: number): string[] {
 }
 
 function begin(situation: Situation): Decision {
-  const { found, flags, table, legacy, mode, feed } = situation;
+  const { found, flags, table, mode } = situation;
   const all = { lacking: [], erase: situation.erasures.flatMap(({ keys }) => keys ?? []), copyOf: -1 };
   if (found === undefined) return { ...created, why: 'the table is new', drops: false };
   if (flags.recreate) return { ...created, why: 'asked (--recreate)', drops: true };
-  if (legacy !== undefined) {
-    const why = 'the table has no record yet: an older version loaded it';
-    if (mode !== 'append') {
-      const warning = newStorage(situation);
-      return { ...all, action: 'reload', why: warning ?? why, drops: false, ...(warning !== undefined && { warning }) };
-    }
-    const isHere =
-      legacy.storeId === feed.store_id && legacy.sequence >= feed.complete_since && legacy.sequence <= feed.sequence;
-    if (isHere) return { ...all, action: 'increment', why, drops: false };
-    if (!flags.adopt && !flags.full) throw refusal(situation, 'store_unknown', `table "${table}": ${why}`, appendHint);
-  } else if (!flags.adopt) {
+  if (!flags.adopt) {
     throw refusal(
       situation,
       'table_not_ours',
@@ -227,8 +213,8 @@ function begin(situation: Situation): Decision {
       'give the stream another table with `table:`, or take this one over: cdsync push --adopt loads all rows into it',
     );
   }
-  if (mode === 'append' && !flags.full) return { ...all, action: 'adopt', why: 'asked (--adopt)', drops: false };
-  return { ...all, action: 'reload', why: 'asked (--adopt)', drops: false };
+  const action = mode === 'append' && !flags.full ? 'adopt' : 'reload';
+  return { ...all, action, why: 'asked (--adopt)', drops: false };
 }
 
 /** The reasons for a reload that record, feed and table give; the column map adds its own. */

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { packageVersion } from '../../core/package-version.js';
 import type { TableConnector } from '../../sdk/destination.js';
 import type { LoadLine, LoadOutcome } from '../../sdk/load.js';
-import { runOfSnapshot } from '../../snapshot/feed.js';
 import type { StreamTask } from '../delivery.js';
 import type { PieceData } from '../load-data.js';
 import { keyPaths } from './columns.js';
@@ -56,19 +55,17 @@ function pendingOf({ plan, moment }: NextRecordTask, load: string): Pending {
   };
 }
 
-/** A record of a table that no version with records has loaded. A log of an older version has what its watermark says. */
+/** A record of a table that has not been loaded. */
 function unloaded({ task: { feed, context, request }, plan, moment }: NextRecordTask): TableRecord {
   const { mode, deletes } = request.destination;
-  const { legacy } = plan.state;
-  const logged = mode === 'append' && legacy?.storeId === feed.store_id ? legacy.sequence : undefined;
   return {
     version: 1,
     tenant: feed.definition.tenant_id ?? '',
     job: context.layout.job,
     stores: storesAfter(undefined, feed.store_id, moment),
     store_id: feed.store_id,
-    sequence: logged ?? -1,
-    run_id: (logged !== undefined ? runOfSnapshot(feed, logged) : undefined) ?? '',
+    sequence: -1,
+    run_id: '',
     // An intent that is never followed by rows leaves the next load its generation.
     generation: plan.generation - 1,
     load: '',

@@ -79,7 +79,7 @@ function situationOf(input: PlanInput, record: TableRecord | undefined): Situati
   const { mode, deletes } = request.destination;
   const [other] = state.others;
   const owner = other && `stream "${other.stream}" of destination "${other.destination}"`;
-  const from = { table: targetName(task), job: context.layout.job, key: keyPaths(feed), legacy: state.legacy };
+  const from = { table: targetName(task), job: context.layout.job, key: keyPaths(feed) };
   return { ...input, ...from, mode, deletes, feed, flags: request, newStorage: request.newStorage, record, owner };
 }
 
@@ -223,7 +223,7 @@ export function planTable(input: PlanInput): TablePlan {
     },
     write: isNew ? 'fill' : isAppend ? 'append' : 'merge',
     isEverything: isReload || isNew,
-    since: decision.action === 'increment' ? (record?.sequence ?? state.legacy?.sequence ?? 0) : undefined,
+    since: decision.action === 'increment' ? (record?.sequence ?? 0) : undefined,
     empty: isAppend ? [] : [...next.retired.keys(), ...own.left],
     generation: nextGeneration(record, decision, next),
   };

@@ -3,7 +3,6 @@ import { ColumnNotWidened, tableMoved } from '../errors.js';
 import type {
   Finished,
   FoundTable,
-  LegacyWatermark,
   Load,
   LoadLine,
   LoadOutcome,
@@ -18,11 +17,8 @@ import { countRows, deleteRows, fillTable, loadColumn, RowWriter } from './row-w
 import {
   addedColumnLists,
   assertVersion,
-  legacyRows,
-  legacyWatermarks,
   loadsTable,
   recordLoad,
-  removeLegacy,
   removeOlder,
   removeRecords,
   type SqlStore,
@@ -60,7 +56,6 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   readonly #found = new Map<string, FoundColumns>();
   readonly #store: SqlStore;
   readonly #isStepwise: boolean;
-  #legacy: LegacyWatermark | undefined;
   /** Statements that drop the leftovers of loads, this one included. */
   #left: readonly string[] = [];
 
@@ -92,10 +87,6 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     this.#left = [];
   }
 
-  protected legacy(): Promise<LegacyWatermark[]> {
-    return legacyRows(this.#store);
-  }
-
   async #find(table: string): Promise<FoundColumns | undefined> {
     const existing = await this.find(table);
     if (existing !== undefined) this.#found.set(table, existing);
@@ -105,10 +96,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async state(key: StateKey): Promise<TableState> {
     const folded = (name: string) => (this.dialect.foldsTables ? name.toLowerCase() : name);
     const rows = (await this.#find(stateTable)) && (await stateRows(this.#store));
-    const legacy = (await this.#find(legacyWatermarks)) && (await this.legacy());
-    const state = tableState(key, rows ?? [], legacy ?? [], folded);
-    this.#legacy = state.legacy;
-    return state;
+    return tableState(key, rows ?? [], folded);
   }
 
   async describe(table: string): Promise<FoundTable | undefined> {
@@ -254,7 +242,6 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   async #writeState(load: Load, before: StateRow | undefined, record: string, line: LoadLine): Promise<StateRow> {
     const store = this.#store;
     for (const other of load.supersedes) await removeRecords(store, other);
-    if (this.#legacy !== undefined) await removeLegacy(store, this.#legacy);
     const after = await writeRecord(store, load.state, before, record);
     await recordLoad(store, line, load.moment);
     if (this.#isStepwise) await removeOlder(store, load.state, after.version);

@@ -1,5 +1,5 @@
 import { CdsyncError, fenced } from '../errors.js';
-import type { LegacyWatermark, LoadLine, StateKey, StateRow, TableState } from '../load.js';
+import type { LoadLine, StateKey, StateRow, TableState } from '../load.js';
 import type { SqlDialect, SqlRow, SqlSession } from './dialect.js';
 import { nameList, sameNames } from './statements.js';
 
@@ -35,9 +35,6 @@ export const loadsColumns = {
 
 /** Lines of {@link loadsTable} older than this are removed: days. */
 export const loadsKeptDays = 400;
-
-/** The table in which versions without records kept how far a stream was loaded. */
-export const legacyWatermarks = '_cdsync_watermarks';
 
 /** A place whose tables of cdsync's own are read and written. */
 export interface SqlStore {
@@ -81,26 +78,14 @@ export function isSameStream(row: StateKey, { destination, stream }: StateKey): 
 }
 
 /** The rows that concern a stream and its table. @param folded the form in which the destination compares names of tables */
-export function tableState(
-  key: StateKey,
-  rows: readonly StateRow[],
-  legacy: readonly LegacyWatermark[],
-  folded: (name: string) => string,
-): TableState {
+export function tableState(key: StateKey, rows: readonly StateRow[], folded: (name: string) => string): TableState {
   const isOwn = (row: StateKey) => isSameStream(row, key);
   const isHere = (row: StateKey) => folded(row.table) === folded(key.table);
   return {
     own: rows.find((row) => isOwn(row) && isHere(row)),
     others: rows.filter((row) => !isOwn(row) && isHere(row)),
     former: rows.filter((row) => isOwn(row) && !isHere(row)),
-    legacy: legacy.find((row) => isOwn(row) && isHere(row)),
   };
-}
-
-export async function legacyRows({ dialect, session }: SqlStore): Promise<LegacyWatermark[]> {
-  const columns = nameList(dialect, ['destination', 'stream', 'table_name', 'store_id', 'sequence']);
-  const rows = await session.rows(`SELECT ${columns} FROM ${dialect.table(legacyWatermarks)}`);
-  return rows.map((row) => ({ ...stateKeyOf(row), storeId: String(row.store_id), sequence: Number(row.sequence) }));
 }
 
 /** Deletes rows of cdsync's own that no longer count. Where loads are steps they may stay, because not every store deletes rows. */
@@ -110,10 +95,6 @@ async function cleanUp({ dialect, session }: SqlStore, table: string, where: str
   } catch (error) {
     if (dialect.commit !== 'steps' || !(error instanceof CdsyncError) || error.kind !== 'fatal') throw error;
   }
-}
-
-export async function removeLegacy(store: SqlStore, { destination, stream }: StateKey): Promise<void> {
-  await cleanUp(store, legacyWatermarks, equal(store.dialect, { destination, stream }));
 }
 
 function equal({ identifier, literal }: SqlDialect, values: Readonly<Record<string, string>>): string {

@@ -35,11 +35,6 @@ describe('a keyed table', () => {
     ['has no record and is missing', { record: undefined, found: undefined }, 'create'],
     ['has no record and is there', { record: undefined }, 'table_not_ours'],
     ['has no record, is there, and is taken over', { record: undefined, ...flag('adopt') }, 'reload'],
-    [
-      'was loaded by a version without records',
-      { record: undefined, legacy: { storeId: 'here', sequence: 5 } },
-      'reload',
-    ],
     ['belongs to another stream', { owner: 'stream "x"' }, 'table_taken'],
     [
       'belongs to another stream, and is taken over',
@@ -73,11 +68,6 @@ describe('a keyed table', () => {
       'reload',
     ],
     ['is of another store, is held, and is missing', { ...otherStore('hold'), found: undefined }, 'create'],
-    [
-      'was loaded by a version without records from another store, which is held',
-      { ...otherStore('hold'), record: undefined, legacy: { storeId: 'there', sequence: 5 } },
-      'storage_new',
-    ],
     [
       'was being taken over from another store',
       withRecord(otherStore('hold'), {
@@ -174,16 +164,6 @@ describe('a table of mode append', () => {
     ['has nothing new', {}, 'nothing'],
     ['has changes', withRecord(appending, { sequence: 5, run_id: 'run-5' }), 'increment'],
     ['has no record, is there, and is taken over', { record: undefined, ...flag('adopt') }, 'adopt'],
-    [
-      'was loaded by a version without records',
-      { record: undefined, legacy: { storeId: 'here', sequence: 5 } },
-      'increment',
-    ],
-    [
-      'was loaded by such a version from another store',
-      { record: undefined, legacy: { storeId: 'there', sequence: 5 } },
-      'store_unknown',
-    ],
     [
       'is further behind than changes are kept',
       withRecord(appending, { sequence: 2, run_id: 'run-2' }),

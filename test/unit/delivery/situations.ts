@@ -82,7 +82,6 @@ export const quiet: Situation = {
   listed: 0,
   owner: undefined,
   found,
-  legacy: undefined,
 };
 export const appending = { ...quiet, mode: 'append', record: { ...record, mode: 'append', shape: 'append' } } as const;
 export const pending = { load: '5:x', fresh: false, added: [], widened: [], since: '2026-01-08T00:00:00.000Z' };

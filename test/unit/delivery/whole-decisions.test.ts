@@ -33,7 +33,6 @@ describe('the whole decision about a table', () => {
   const log = withRecord(appending, { sequence: 5, run_id: 'run-5' });
   const others = { ...found, rows: 9 };
   const altered = { ...found, columns: [found.columns[0] as never, { name: 'score', type: 'numeric' }] };
-  const legacy = (storeId: string, sequence: number) => ({ record: undefined, legacy: { storeId, sequence } });
   const all = { erase: ['p0', 'p1', 'p2'], copyOf: -1 };
 
   it.each<[string, Situation, object]>([
@@ -69,11 +68,6 @@ describe('the whole decision about a table', () => {
       'that is taken over',
       { ...quiet, record: undefined, erasures, ...flag('adopt') },
       { ...reload, ...all, why: 'asked (--adopt)' },
-    ],
-    [
-      'of a version without records',
-      { ...quiet, ...legacy('here', 5), erasures },
-      { ...reload, ...all, why: 'the table has no record yet: an older version loaded it' },
     ],
     ['of others', { ...quiet, record: undefined }, { code: 'table_not_ours' }],
     ['of others, asked for all rows', { ...quiet, record: undefined, ...flag('full') }, { code: 'table_not_ours' }],
@@ -218,23 +212,6 @@ describe('the whole decision about a table', () => {
       'a log of another store, accepted',
       { ...withRecord(appending, { store_id: 'there', stores: [] }), ...flag('adopt') },
       { ...nothing, action: 'adopt', why: 'asked (--adopt): it was loaded from another storage folder' },
-    ],
-    [
-      'a log of an older version',
-      { ...appending, ...legacy('here', 5), erasures },
-      { ...increment, ...all, why: 'the table has no record yet: an older version loaded it' },
-    ],
-    [
-      'a log of an older version at the oldest snapshot',
-      { ...appending, ...legacy('here', 3), erasures },
-      { ...increment, ...all, why: 'the table has no record yet: an older version loaded it' },
-    ],
-    ['a log of an older version, too far behind', { ...appending, ...legacy('here', 2) }, { code: 'store_unknown' }],
-    ['a log of an older version, ahead', { ...appending, ...legacy('here', 8) }, { code: 'store_unknown' }],
-    [
-      'a log of an older version, too far behind, asked for all rows',
-      { ...appending, ...legacy('here', 2), ...flag('full') },
-      { ...reload, copyOf: -1, why: 'asked (--adopt)' },
     ],
     [
       'a log of others that is taken over',
