@@ -6,8 +6,8 @@ type JsonSchema = Record<string, unknown>;
 
 const variable = { $ref: '#/$defs/variable' };
 const reference = String.raw`\$\{(file:[^}]+|[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?)\}`;
-/** A text in which each `${…}` is a variable. */
-const noVariable = String.raw`(^|[^$])(\$\$)*\$\{(?!${reference.slice(4)})`;
+/** A text in which a `${…}` is no variable, or with a character that no option may have. */
+const noVariable = String.raw`\u0000|(^|[^$])(\$\$)*\$\{(?!${reference.slice(4)})`;
 /** A variable as a shell writes it: alone, and within a secret. */
 const bareName = String.raw`^\$[A-Z_][A-Z0-9_]*$`;
 const bareInSecret = String.raw`(^|[^$])(\$\$)*\$[A-Z_][A-Z0-9_]+(?![A-Za-z0-9_])|^\$[A-Za-z_]\w*$`;

@@ -180,29 +180,26 @@ export function choice<const V extends readonly [string, ...string[]]>(values: V
   return option(z.enum(values), info);
 }
 
-/** A century. Dates cannot name the times before much longer durations. */
-const maxDurationMs = 36_525 * 86_400_000;
+/** As long as dates can name the time before it: some centuries at most. */
+const span = String.raw`(\d{1,12}(\.\d+)?\s*ms|\d{1,9}(\.\d+)?\s*[sm]|\d{1,5}(\.\d+)?\s*[hdw])`;
+const spanWords = 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h, 99999d at most';
 
-function durationMs(written: string): number {
-  return Math.min(parseDurationMs(written) ?? 0, maxDurationMs);
-}
-
-/** Milliseconds, written with their unit: `90s`, `12h`. At most a century. */
+/** Milliseconds, written with their unit: `90s`, `12h`. */
 export function duration(info: OptionInfo) {
   const schema = z
     .string()
-    .regex(/^\d+(\.\d+)?\s*(ms|s|m|h|d|w)$/)
-    .transform(durationMs);
-  return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...info });
+    .regex(new RegExp(`^${span}$`))
+    .transform((written) => parseDurationMs(written) ?? 0);
+  return option(schema, { allowed: spanWords, ...info });
 }
 
 /** Milliseconds, or `never`. */
 export function durationOrNever(info: OptionInfo) {
   const schema = z
     .string()
-    .regex(/^(never|\d+(\.\d+)?\s*(ms|s|m|h|d|w))$/)
-    .transform((written) => (written === 'never' ? ('never' as const) : durationMs(written)));
-  return option(schema, { allowed: 'never, or a duration: a number and ms, s, m, h, d or w, such as 12h', ...info });
+    .regex(new RegExp(`^(never|${span})$`))
+    .transform((written) => (written === 'never' ? ('never' as const) : (parseDurationMs(written) ?? 0)));
+  return option(schema, { allowed: `never, or ${spanWords}`, ...info });
 }
 
 /** Text that no output shows: code gets a {@link Secret}. */

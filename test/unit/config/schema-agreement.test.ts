@@ -47,7 +47,7 @@ function* paths(part: unknown, path: Path): Generator<Path> {
     yield* paths(value, [...path, Array.isArray(part) ? Number(key) : key]);
 }
 const values: readonly unknown[] = [
-  ...[undefined, null, '', [], {}, ['a'], { a: 1 }, 5, 0.05, -1, 640, true, 'zzz', 'a__b'],
+  ...[undefined, null, '', [], {}, ['a'], { a: 1 }, 5, 0.05, -1, 640, true, 'zzz', 'a__b', 'a\u0000b'],
   ...[
     '$\u007bNAME}',
     '$\u007bfile:./x}',
