@@ -53,6 +53,9 @@ export function errorWithoutKeys({ error, findings }: Pick<StreamReport, 'error'
   return { ...error, message: findings.map(({ guard, message }) => `${guard}: ${message}`).join('; ') };
 }
 
+/** Why a stream was skipped that a later command makes up for: it needs another one, or the run ended early. */
+const waiting = new Set(['dependency', 'interrupted']);
+
 /**
  * The status of a job after an action on its last run: an approval, or a delivery without a run. The parts not concerned are as the
  * run left it.
@@ -62,12 +65,16 @@ export function mergedStatus(
   last: Pick<JobReport, 'status' | 'streams' | 'destinations'> | undefined,
 ): RunResult['status'] {
   if (status === 'interrupted') return 'interrupted';
-  const allStreams = new Map([...(last?.streams ?? []), ...streams].map((stream) => [stream.name, stream.status]));
+  const allStreams = new Map([...(last?.streams ?? []), ...streams].map((stream) => [stream.name, stream]));
   const done = destinations.filter(({ status }) => status !== 'skipped' && status !== 'not_tried');
   const deliveries = new Map(
     [...(last?.destinations ?? []), ...done].map(({ name, stream, status }) => [`${name} ${stream}`, status]),
   );
-  const statuses = [...allStreams.values(), ...deliveries.values()];
+  // Skipped for another reason than one it waits for: a step before the run failed.
+  const ends = [...allStreams.values()].map(({ status, error }) =>
+    status === 'skipped' && !waiting.has(error?.code ?? 'dependency') ? 'failed' : status,
+  );
+  const statuses = [...ends, ...deliveries.values()];
   // Steps that the interruption prevented, and no later command has made up for.
   const isCut = statuses.some((status) => status === 'skipped' || status === 'not_tried');
   if (last?.status === 'interrupted' && isCut) return 'interrupted';
@@ -76,7 +83,7 @@ export function mergedStatus(
   if (!statuses.includes('failed') && !statuses.includes('partial')) {
     if (statuses.includes('held')) return 'held';
     // After an approval: a stream that depends on the approved one, and is still of the snapshot before.
-    return [...allStreams.values()].includes('skipped') ? 'partial' : 'ok';
+    return ends.includes('skipped') ? 'partial' : 'ok';
   }
   return statuses.includes('ok') || statuses.includes('partial') ? 'partial' : 'failed';
 }

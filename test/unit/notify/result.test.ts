@@ -45,6 +45,16 @@ describe('the status of a job after its run, approvals and deliveries', () => {
     expect(mergedStatus(report('ok', {}, { 'x a': 'ok', 'y a': 'ok' }), failed)).toBe('ok');
   });
 
+  it('is failed while a step before the run has failed, and nothing was delivered', () => {
+    const streams = report('failed', { a: 'skipped' }).streams.map((stream) => ({
+      ...stream,
+      error: { code: 'workflow_failed', message: 'it failed', hint: null, request_id: null },
+    }));
+    const last = { ...report('failed', {}), streams };
+    expect(mergedStatus(report('failed', {}, { 'x a': 'not_tried' }), last)).toBe('failed');
+    expect(mergedStatus(report('ok', {}, { 'x a': 'ok' }), last)).toBe('partial');
+  });
+
   it('is that of a delivery that fails after a good run, or without any', () => {
     expect(mergedStatus(report('failed', {}, { 'x a': 'failed' }), report('ok', { a: 'ok' }))).toBe('partial');
     expect(mergedStatus(report('failed', {}, { 'x a': 'failed' }), undefined)).toBe('failed');
