@@ -129,7 +129,8 @@ export async function jobStatus(
     const manifest = await readManifest(layout.manifest(name));
     const snapshot =
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
-    const held = (await heldStreams(layout, [name])).at(-1);
+    // That of a snapshot was approved, by a process that ended before it removed the note.
+    const held = (await heldStreams(layout, [name])).findLast(({ run_id }) => run_id !== snapshot?.run_id);
     const changed =
       held && (await readReport(layout, held.run_id))?.jobs[0]?.streams.find((stream) => stream.name === name);
     const { inserted = 0, updated = 0, deleted = 0 } = changed ?? {};

@@ -1,3 +1,4 @@
+import { cp, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -81,8 +82,14 @@ describe('an approval', () => {
 
   it('leaves the destinations to a later run with --no-push', async () => {
     const run = await held('later', [made, tiers], { destinations: [{ ...crm, path: './later.duckdb' }] });
+    const folder = join(space.jobFolder('later'), '.cdsync', 'runs', run);
+    await cp(folder, `${folder}.aside`, { recursive: true });
     const { code, entry } = await approve('later', run, ['--no-push']);
     expect([code, entry?.destinations]).toEqual([0, []]);
+    // As if the process had ended before it removed the held result.
+    await rename(`${folder}.aside`, folder);
+    const status = JSON.parse((await space.cdsync(['status', 'later.json', '--json'])).stdout);
+    expect(status.streams.map(({ held }: { held: unknown }) => held)).toEqual([null, null]);
   });
 
   it('names what needs requests, and is not ok', async () => {
