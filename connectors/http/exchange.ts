@@ -3,7 +3,6 @@ import {
   assertHttps,
   basicLogin,
   CdsyncError,
-  callAfter,
   HttpConnections,
   type HttpRequest,
   type HttpResponse,
@@ -32,11 +31,15 @@ async function pemFile(key: string, path: string | undefined): Promise<string | 
   }
 }
 
-/** A URL of the receiver. @throws {CdsyncError} `destination_url` */
+let [latestUrl, latestTarget]: [string, URL | undefined] = ['', undefined];
+
+/** A URL of the receiver. Most requests go where the one before went. @throws {CdsyncError} `destination_url` */
 export function targetOf(url: string): URL {
+  if (latestTarget !== undefined && url === latestUrl) return latestTarget;
   try {
     const target = new URL(url);
     decodeURIComponent(target.username + target.password);
+    [latestUrl, latestTarget] = [url, target];
     return target;
   } catch {
     // Without the cause: it would quote the URL.
@@ -107,29 +110,15 @@ export class Exchange {
   async send(url: string, request: Omit<HttpRequest, 'path'>, signal: AbortSignal): Promise<HttpResponse> {
     const target = targetOf(url);
     const pool = this.#pool(target);
-    const stop = new AbortController();
-    const abort = () => stop.abort(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    if (signal.aborted) abort();
-    let late = false;
-    const { timeout } = this.#options;
-    const cancel = callAfter(timeout, () => {
-      late = true;
-      stop.abort();
-    });
+    const headers = { 'accept-encoding': 'gzip, deflate, br', ...basicLogin(target), ...request.headers };
+    const path = target.pathname + target.search;
     try {
-      const headers = { 'accept-encoding': 'gzip, deflate, br', ...basicLogin(target), ...request.headers };
-      const path = target.pathname + target.search;
-      const response = await pool.send({ ...request, path, headers }, stop.signal);
+      const response = await pool.send({ ...request, path, headers }, signal, this.#options.timeout);
       if (response.isCut) throw tooLong(target.host);
       return response;
     } catch (error) {
       signal.throwIfAborted();
-      if (late) throw new NoResponse(`${target.host} within ${timeout / 1000} s`, error);
       throw failure(target.host, error);
-    } finally {
-      cancel();
-      signal.removeEventListener('abort', abort);
     }
   }
 

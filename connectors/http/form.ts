@@ -34,6 +34,8 @@ export interface Form {
   readonly namesAccepted: boolean;
   /** Whether the URL may differ from record to record. */
   readonly hasUrlTemplate: boolean;
+  /** The columns that its templates name. */
+  readonly names: ReadonlySet<string>;
   /** @throws {TemplateFailure} */
   render(record: OutgoingRecord): Rendered;
   columns(stream: StreamColumns): OptionProblem[];
@@ -61,6 +63,12 @@ const contentTypes: Readonly<Record<Form['format'], string>> = {
 export function compileForms(options: HttpOptions): Record<Op, Form | 'skip'> {
   const compiled = (op: Op) => (options[op] === 'skip' ? ('skip' as const) : compileForm(op, options, options[op]));
   return { insert: compiled('insert'), update: compiled('update'), delete: compiled('delete') };
+}
+
+/** The columns that requests are made of; undefined: all. */
+export function usedColumns(options: HttpOptions): string[] | undefined {
+  const forms = Object.values(compileForms(options)).filter((form): form is Form => form !== 'skip');
+  return forms.some(({ isOwn }) => isOwn) ? undefined : forms.flatMap(({ names }) => [...names]);
 }
 
 function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions['insert'], 'skip'>): Form {
@@ -104,6 +112,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
     ...{ op, format, isOwn, response, method: (merged.method ?? 'post').toUpperCase() as Form['method'] },
     namesAccepted: changed.response?.accepted !== undefined,
     hasUrlTemplate: url.columns.length > 0,
+    names: columns,
     batch: {
       // More than a limit allows in its whole span could never be sent.
       records: Math.min(batch.records ?? own.records, ...limits),

@@ -7,7 +7,7 @@ import {
   TextTemplate,
   unavailable,
 } from '../../src/sdk/index.js';
-import { compileForms, type HttpOptions } from './form.js';
+import { compileForms, type HttpOptions, usedColumns } from './form.js';
 import { type HttpShape, httpOptions, httpRules } from './options.js';
 
 /** The URL that a check asks: the part before the first placeholder. */
@@ -42,6 +42,8 @@ export default recordConnector({
       ...new Map(problems.map((finding) => [JSON.stringify([finding.path, finding.placeholder]), finding])).values(),
     ];
   },
+
+  usedColumns,
 
   async check({ options, folder, keptFolder = folder, signal, notice }) {
     const [{ Exchange, withQuery }, { Login }, { isPage }] = await Promise.all([

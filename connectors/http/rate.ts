@@ -118,7 +118,8 @@ export class Rate {
     }
   }
 
-  #begin(records: number, signal: AbortSignal): Promise<void> {
+  async #begin(records: number, signal: AbortSignal): Promise<void> {
+    if (this.#windows.length === 0 && this.#pausedUntil <= Date.now()) return;
     const turn = this.#turn.then(async () => {
       for (;;) {
         const nowMs = Date.now();
@@ -134,7 +135,7 @@ export class Rate {
       if (this.#windows.length > 0 && Date.now() - this.#savedAt >= this.#saveEveryMs) await this.#save();
     });
     this.#turn = turn.catch(() => undefined);
-    return turn;
+    await turn;
   }
 
   async #save(): Promise<void> {

@@ -33,12 +33,4 @@ function parts(): Parts {
 /** The parts of undici that cdsync uses. */
 export const { buildConnector, errors, Pool } = parts();
 
-/** The class with its `request`, which the client of the service does not use. */
-export function poolWithRequest(): typeof Undici.Pool {
-  // As the package's index does.
-  if (!('request' in Pool.prototype))
-    Object.assign(load('undici/lib/dispatcher/dispatcher.js').prototype, load('undici/lib/api/index.js'));
-  return Pool;
-}
-
 export type Pool = Undici.Pool;

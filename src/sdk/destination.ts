@@ -273,6 +273,8 @@ export interface TableSums {
 export interface RecordConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
   readonly kind: 'records';
   readonly capabilities: RecordCapabilities;
+  /** The columns that records need; the others are not even stored. Default: all. */
+  usedColumns?(options: OptionValues<S>): readonly string[] | undefined;
   /** As {@link TableConnector.open}. */
   open(context: DestinationContext<S>): Promise<RecordDestination>;
   /**

@@ -1,6 +1,8 @@
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
-import type { Pool } from 'undici';
+import type { Dispatcher, Pool } from 'undici';
+import { callAfter } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
+import { onAbort } from '../core/on-abort.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
 import { ProxyFailure } from '../core/proxy-failure.js';
 import { decodedLogin } from '../core/secret.js';
@@ -89,6 +91,65 @@ export function basicLogin({ username, password }: URL): Record<string, string> 
   return { authorization: `Basic ${Buffer.from(login, 'utf8').toString('base64')}` };
 }
 
+type Received = Pick<HttpResponse, 'status' | 'headers'> & {
+  readonly chunks: readonly Buffer[];
+  readonly length: number;
+};
+
+/**
+ * Collects one response, as far as it is read. Undici's `request` makes streams and signals of each, which takes several times as long.
+ * Settles once, and at once when it is aborted: a request that waits for a connection has no controller.
+ */
+class Collector implements Dispatcher.DispatchHandler {
+  readonly #resolve: (response: Received) => void;
+  readonly #reject: (reason: Error) => void;
+  readonly #maxBytes: number;
+  #controller: Dispatcher.DispatchController | undefined;
+  #aborted: Error | undefined;
+  #status = 0;
+  #headers: HttpResponse['headers'] = {};
+  readonly #chunks: Buffer[] = [];
+  #length = 0;
+
+  constructor(maxBytes: number, resolve: (response: Received) => void, reject: (reason: Error) => void) {
+    this.#maxBytes = maxBytes;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  abort(reason: Error): void {
+    this.#aborted ??= reason;
+    this.#reject(reason);
+    this.#controller?.abort(reason);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#aborted !== undefined) controller.abort(this.#aborted);
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: HttpResponse['headers']): void {
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+    if (this.#length <= this.#maxBytes) return;
+    this.onResponseEnd();
+    controller.abort(new Error('the rest is not read'));
+  }
+
+  onResponseEnd(): void {
+    this.#resolve({ status: this.#status, headers: this.#headers, chunks: this.#chunks, length: this.#length });
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    this.#reject(error);
+  }
+}
+
 /**
  * The connections to one server of HTTP, by the proxy that the environment names for it. Sends each request once: it repeats none,
  * and follows no redirect.
@@ -112,48 +173,57 @@ export class HttpConnections {
     this.#limits = limits(silenceMs === 0 ? 0 : Math.min(silenceMs ?? firstSilenceMs, firstSilenceMs));
     this.#open = async () => {
       // Not before the first request: commands that send none start sooner.
-      const { buildConnector, poolWithRequest } = await import('../core/undici.js');
-      const Pool = poolWithRequest();
+      const { buildConnector, Pool } = await import('../core/undici.js');
       const way = proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect));
       return new Pool(server.origin, { connections, connect: way, ...limits(silenceMs) });
     };
   }
 
   /**
+   * @param timeoutMs of the whole exchange; default: without end
    * @throws {NoResponse}
    * @throws the reason of the signal
    */
-  async send(request: HttpRequest, signal?: AbortSignal): Promise<HttpResponse> {
+  async send(request: HttpRequest, signal?: AbortSignal, timeoutMs?: number): Promise<HttpResponse> {
     try {
-      return await this.#send(request, signal);
+      return this.#read(await this.#exchange(request, signal, timeoutMs));
     } catch (error) {
       signal?.throwIfAborted();
-      throw error instanceof CdsyncError ? error : new NoResponse(this.#host, error);
+      throw error instanceof CdsyncError || error instanceof NoResponse ? error : new NoResponse(this.#host, error);
     }
   }
 
-  async #send(
-    { method, path, headers = {}, body: sent = null }: HttpRequest,
+  async #exchange(
+    { method, path, headers = {}, body = null }: HttpRequest,
     signal?: AbortSignal,
-  ): Promise<HttpResponse> {
+    timeoutMs?: number,
+  ): Promise<Received> {
+    signal?.throwIfAborted();
     this.#pool ??= this.#open();
-    const request = { method, path, headers, body: sent, ...(signal && { signal }), ...this.#limits };
-    const response = await (await this.#pool).request(request);
-    const chunks: Buffer[] = [];
-    let length = 0;
-    for await (const chunk of response.body) {
-      chunks.push(chunk as Buffer);
-      length += (chunk as Buffer).length;
-      if (length > this.#maxBytes) break;
+    const pool = await this.#pool;
+    let release = () => {};
+    let cancel = () => {};
+    try {
+      return await new Promise<Received>((resolve, reject) => {
+        const collector = new Collector(this.#maxBytes, resolve, reject);
+        if (signal !== undefined) release = onAbort(signal, () => collector.abort(signal.reason));
+        const late = () =>
+          collector.abort(new NoResponse(`${this.#host} within ${Number(timeoutMs) / 1000} s`, new Error('late')));
+        if (timeoutMs !== undefined) cancel = callAfter(timeoutMs, late);
+        pool.dispatch({ method, path, headers, body, ...this.#limits }, collector);
+      });
+    } finally {
+      release();
+      cancel();
     }
+  }
+
+  #read({ status, headers, chunks, length }: Received): HttpResponse {
     this.#limits = {};
-    const received = { status: response.statusCode, headers: response.headers };
-    const decoded = length > this.#maxBytes ? undefined : decode(Buffer.concat(chunks), received, this.#maxBytes);
-    return {
-      ...received,
-      body: (decoded ?? Buffer.concat(chunks).subarray(0, this.#maxBytes)).toString('utf8'),
-      isCut: decoded === undefined,
-    };
+    const received = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    const decoded = length > this.#maxBytes ? undefined : decode(received, { headers }, this.#maxBytes);
+    const body = (decoded ?? received.subarray(0, this.#maxBytes)).toString('utf8');
+    return { status, headers, body, isCut: decoded === undefined };
   }
 
   async close(): Promise<void> {

@@ -1,11 +1,15 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { sleep } from '../../core/clock.js';
 import { openFlags, syncFolder, writeFileAtomically } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { lineContent, sealedLine } from '../../core/sealed-json.js';
 import type { Reject } from '../delivery-state.js';
 import { recordStateHint } from './position.js';
+
+/** Acknowledgements gather for this time before more are written: a process that is killed loses those. */
+const gatherMs = 5;
 
 const lineSchema = z.union([
   /** A range of acknowledged offsets: the first is included, the last is not. */
@@ -70,7 +74,8 @@ export class Acknowledgements {
   #done = new Uint8Array(64);
   #count = 0;
   readonly #rejects: Reject[] = [];
-  #waiting = '';
+  #acknowledged: number[] = [];
+  #refused: Line[] = [];
   #writing: Promise<void> | undefined;
 
   private constructor(handle: FileHandle) {
@@ -135,12 +140,12 @@ export class Acknowledgements {
 
   /** Notes results of records. They are on the disk soon, and at the latest after {@link flush}. */
   note(acknowledged: readonly number[], refused: readonly (Reject & { readonly offset: number })[]): void {
-    const lines: Line[] = asRanges(acknowledged).map((done) => ({ done }));
-    for (const { offset, ...reject } of refused) lines.push({ refused: offset, ...reject });
-    for (const line of lines) this.#take(line);
-    for (const line of lines) {
-      this.#lines += 1;
-      this.#waiting += `${sealedLine(line, this.#lines)}\n`;
+    for (const done of asRanges(acknowledged)) this.#take({ done });
+    for (const offset of acknowledged) this.#acknowledged.push(offset);
+    for (const { offset, ...reject } of refused) {
+      const line = { refused: offset, ...reject };
+      this.#take(line);
+      this.#refused.push(line);
     }
     this.#writing ??= this.#write();
     // `flush` reports the failure.
@@ -149,11 +154,16 @@ export class Acknowledgements {
 
   /** Writes all waiting lines, including those that arrive during the write. */
   async #write(): Promise<void> {
-    while (this.#waiting !== '') {
-      const text = this.#waiting;
-      this.#waiting = '';
+    for (;;) {
+      const lines: Line[] = [...asRanges(this.#acknowledged).map((done) => ({ done })), ...this.#refused];
+      if (lines.length === 0) break;
+      [this.#acknowledged, this.#refused] = [[], []];
+      const text = lines.map((line, index) => `${sealedLine(line, this.#lines + index + 1)}\n`).join('');
+      this.#lines += lines.length;
       await this.#handle.appendFile(text);
       await this.#handle.datasync();
+      // Of requests for single records, each would be written alone: as much work as to send it.
+      await sleep(gatherMs);
     }
     this.#writing = undefined;
   }

@@ -72,8 +72,9 @@ function recordId(feed: Feed): string {
 
 /** SQL that makes one record of each row. */
 export function recordsSql(feed: Feed, members: readonly JsonMember[], rows: string): string {
+  const json = members.length === 0 ? "'{}'" : objectText(members);
   const moment = `strftime(_synced_at, '%Y-%m-%dT%H:%M:%S.%gZ')`;
-  return `SELECT ${sequenceColumn} AS sequence, ${recordId(feed)} AS id, _op AS op, ${rowKey(feed.key)} AS key, ${objectText(members)} AS json,
+  return `SELECT ${sequenceColumn} AS sequence, ${recordId(feed)} AS id, _op AS op, ${rowKey(feed.key)} AS key, ${json} AS json,
     ${moment} AS synced_at, _run_id AS run_id FROM (${rows})`;
 }
 
@@ -258,8 +259,11 @@ export class Outbox extends StoredOutbox {
     return new Outbox(session, path, mark, await openAcknowledged(path));
   }
 
-  /** The records without an acknowledgement, those of earlier commits first, and the deletes of each before its other records. */
-  async *records(stream: string): AsyncGenerator<StoredRecord> {
+  /**
+   * The records without an acknowledgement, those of earlier commits first, and the deletes of each before its other records. Many at
+   * a time: to wait for each takes longer than to read it.
+   */
+  async *records(stream: string): AsyncGenerator<readonly StoredRecord[]> {
     if (this.mark.files.length === 0) return;
     const all = `FROM read_parquet(${fileTexts(this.mark.files.map(({ name }) => this.pathOf(name)))})`;
     const parts = await this.#session.rows(
@@ -273,10 +277,7 @@ export class Outbox extends StoredOutbox {
         `SELECT concat_ws(chr(31), "offset", sequence, id, op, synced_at, run_id, json, coalesce(key, 'null')) ${all} ${part}`,
       );
       for await (const texts of rows)
-        for (const text of texts) {
-          const record = unpacked(text, stream);
-          if (!this.acknowledged.has(record.offset)) yield record;
-        }
+        yield texts.map((text) => unpacked(text, stream)).filter(({ offset }) => !this.acknowledged.has(offset));
     }
   }
 

@@ -34,6 +34,8 @@ export const contentSchema = z.object({
   base: snapshotSchema.nullable(),
   /** Whether it has all rows of the snapshot. */
   is_whole: z.boolean(),
+  /** The columns that its records have, if the destination uses these alone. */
+  members: z.array(z.string()).optional(),
 });
 type OutboxContent = z.infer<typeof contentSchema>;
 
@@ -81,6 +83,8 @@ interface Asked {
   readonly now: MadeBy;
   readonly full: boolean;
   readonly adopt: boolean;
+  /** The columns that the destination uses; undefined: all. */
+  readonly members?: readonly string[] | undefined;
 }
 
 /** @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
@@ -91,7 +95,7 @@ export function planOutbox(outbox: OutboxContent, asked: Asked): OutboxPlan {
   if (!sameKey(outbox, now)) return adopt ? drop : failForKey(outbox, asked);
   const gap = lineageGap(feed, outbox);
   if (gap === undefined) {
-    const why = differences(outbox, now);
+    const why = differences(outbox, now) || lacking(outbox, asked);
     return why === '' ? { type: 'send' } : { type: 'again', why, since: outbox.sequence, isForeign: false };
   }
   const base = outbox.is_whole ? null : outbox.base;
@@ -124,6 +128,11 @@ export function planRecords(position: Position | undefined, asked: Asked): Recor
   if (gap !== undefined) return refuse(feed, position, gap);
   const isSame = position.sequence === feed.sequence && position.erased === now.erased;
   return isSame ? { type: 'nothing', why: '' } : { type: 'changes', why: differences(position, now) };
+}
+
+function lacking({ members }: OutboxContent, asked: Asked): string {
+  const isWhole = members === undefined || asked.members?.every((name) => members.includes(name)) === true;
+  return isWhole ? '' : 'templates use other columns';
 }
 
 /** The reasons why records would be others today; empty if there are none. */

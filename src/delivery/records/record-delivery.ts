@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import { formatCounted } from '../../core/quantities.js';
 import type { DestinationContext, OutgoingRecord, RecordConnector, RecordDestination } from '../../sdk/destination.js';
-import type { JsonMember } from '../../sdk/json-text.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import {
@@ -19,7 +18,6 @@ import { DeliveryInput } from '../input.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
-import type { StreamValue } from '../table/exact-value.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
 import { erasureRun, Outbox, type OutboxContent, outgoing, recordsSql, StoredOutbox } from './outbox.js';
 import {
@@ -36,6 +34,7 @@ import {
 } from './position.js';
 import { sendRecords } from './record-sender.js';
 import { RowsToSend, type Selection } from './rows-to-send.js';
+import { membersOf } from './template-columns.js';
 import { asWanted, erasedSince } from './wanted-keys.js';
 
 /** The records whose first requests a plan shows. */
@@ -137,7 +136,8 @@ export class RecordDelivery {
       `${as} ${rule}${isTracked ? '' : ' untracked'}`,
     ]);
     const current: MadeBy = { key: feed.key, columns, erased: lastErasure(erasures) };
-    return { feed, now: current, full: request.full && !this.#isFilled, adopt: request.adopt };
+    const full = request.full && !this.#isFilled;
+    return { feed, now: current, full, adopt: request.adopt, members: this.#used() };
   }
 
   /** The outbox that is left, made again if it must not be sent as it is; undefined if there is none that counts. */
@@ -231,14 +231,16 @@ export class RecordDelivery {
   async #fill({ selection, ...filling }: Filling): Promise<Outbox> {
     const { feed, session } = this.#task;
     return this.#withQueries(selection, async (queries) => {
-      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, members: this.#members(), ...filling });
+      const members = membersOf(this.#columns, this.#used());
+      const content = { ...filling.content, members: this.#used() && members.map(({ name }) => name) };
+      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, members, ...filling, content });
       this.#isFilled = true;
       return outbox;
     });
   }
 
-  #members(): JsonMember[] {
-    return this.#columns.map(({ as, source }) => memberOf(as, source));
+  #used(): readonly string[] | undefined {
+    return this.#task.connector.usedColumns?.(this.#task.request.destination.options as never);
   }
 
   async #withQueries<T>(selection: Selection, work: (queries: readonly string[]) => Promise<T>): Promise<T> {
@@ -269,7 +271,7 @@ export class RecordDelivery {
       this.#withQueries(selection, async (queries) => {
         for (const query of queries) {
           await this.#count(rows, `SELECT _op AS op FROM (${query})`);
-          const records = recordsSql(feed, this.#members(), query);
+          const records = recordsSql(feed, membersOf(this.#columns, this.#used()), query);
           const most = shownRecords - first.length;
           await look(`SELECT 0 AS "offset", * FROM (${records}) ORDER BY sequence, op <> 'delete' LIMIT ${most}`);
         }
@@ -391,10 +393,4 @@ function lastOf(rejects: readonly Reject[], owed: ReadonlySet<string> | undefine
   for (const reject of rejects)
     if (reject.key === null || owed === undefined || owed.has(reject.key)) last.set(reject.key ?? reject, reject);
   return [...last.values()];
-}
-
-/** A column in a record: timestamps are texts in ISO 8601. */
-function memberOf(name: string, { value, type }: StreamValue): JsonMember {
-  if (type.kind !== 'timestamp') return { name, value, type };
-  return { name, value: `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`, type: { kind: 'text' } };
 }

@@ -86,16 +86,20 @@ class RecordSender {
     const { outbox, stream, signal } = this.#task;
     let before: StoredRecord | undefined;
     try {
-      for await (const record of outbox.records(stream)) {
-        signal.throwIfAborted();
-        // Each key is once in a commit. A later change of a key must wait for the earlier one.
-        if (before !== undefined && record.sequence !== before.sequence) await this.#settle();
-        // What deletes free, such as an address that is unique, others may need.
-        else if (before?.op === 'delete' && record.op !== 'delete') await this.#allSent();
-        before = record;
-        const op = owedOp(this.#owed.get(record.key), record);
-        await this.#add(op === record.op ? record : { ...record, op });
-        if (this.#again.length >= maxAgain) await this.#settle();
+      for await (const records of outbox.records(stream)) {
+        for (const record of records) {
+          signal.throwIfAborted();
+          // Each key is once in a commit. A later change of a key must wait for the earlier one.
+          if (before !== undefined && record.sequence !== before.sequence) await this.#settle();
+          // What deletes free, such as an address that is unique, others may need.
+          else if (before?.op === 'delete' && record.op !== 'delete') await this.#allSent();
+          before = record;
+          const op = owedOp(this.#owed.get(record.key), record);
+          const flushed = this.#add(op === record.op ? record : { ...record, op });
+          if (flushed !== undefined) await flushed;
+          if (this.#again.length >= maxAgain) await this.#settle();
+          if (this.#failure !== undefined) break;
+        }
         if (this.#failure !== undefined) break;
       }
       await this.#settle();
@@ -113,17 +117,18 @@ class RecordSender {
     return new Set(this.#owed.keys());
   }
 
-  async #add(record: StoredRecord): Promise<void> {
+  /** @returns a promise only if a batch goes out before the next record: to wait for each would take longer than its template. */
+  #add(record: StoredRecord): Promise<void> | undefined {
     const { batchRecords = 1, batchBytes = Number.POSITIVE_INFINITY } = this.#capabilities;
     const bytes = Buffer.byteLength(record.json);
     if (bytes > batchBytes) {
       this.#note([], [this.#refuse(record, `a record of ${bytes} bytes, longer than a batch may be (${batchBytes})`)]);
-      return;
+      return undefined;
     }
-    if (this.#bytes + bytes > batchBytes) await this.#flush();
+    if (this.#bytes + bytes > batchBytes && this.#batch.length > 0) return this.#flush().then(() => this.#add(record));
     this.#batch.push(record);
     this.#bytes += bytes;
-    if (this.#batch.length >= batchRecords) await this.#flush();
+    return this.#batch.length >= batchRecords ? this.#flush() : undefined;
   }
 
   /** Sends the batch as soon as fewer than `batchesAtOnce` batches are under way, and the destination takes any. */

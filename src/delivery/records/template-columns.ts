@@ -1,7 +1,9 @@
 import type { DestinationConfig } from '../../config/destination-config.js';
 import { CdsyncError } from '../../core/errors.js';
+import type { JsonMember } from '../../sdk/json-text.js';
 import type { Feed } from '../../snapshot/feed.js';
-import { wantedColumns } from '../table/columns.js';
+import { type SourceColumn, wantedColumns } from '../table/columns.js';
+import type { StreamValue } from '../table/exact-value.js';
 
 /**
  * Checks that the templates of a destination name only columns that the records of a stream have.
@@ -18,4 +20,16 @@ export function assertTemplateColumns({ connector, options, columns, place }: De
     stream: feed.stream,
     hint: 'a column that `columns` drops for this destination cannot be used; a renamed one has its new name',
   });
+}
+
+/** The members of a record. @param used the columns that the destination uses; undefined: all */
+export function membersOf(columns: readonly SourceColumn[], used: readonly string[] | undefined): JsonMember[] {
+  const members = columns.filter(({ as }) => used?.includes(as) ?? true);
+  return members.map(({ as, source }) => memberOf(as, source));
+}
+
+/** A column in a record: timestamps are texts in ISO 8601. */
+function memberOf(name: string, { value, type }: StreamValue): JsonMember {
+  if (type.kind !== 'timestamp') return { name, value, type };
+  return { name, value: `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`, type: { kind: 'text' } };
 }

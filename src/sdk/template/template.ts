@@ -166,7 +166,8 @@ function compileText(
   text: string,
   write: (value: TemplateValue) => string,
 ): Compiled & { text(row: TemplateRow): string } {
-  if (!isTemplate(text)) return { ...constant(unmarked(text)), text: () => unmarked(text) };
+  const plain = unmarked(text);
+  if (!isTemplate(text)) return { ...constant(plain), text: () => plain };
   const parsed = parseTemplate(text, write);
   const columns = columnsOf(text, parsed);
   const names = columns.map(({ name }) => name);

@@ -56,3 +56,34 @@ describe('a request without a response', () => {
     expect((await failure(`https://127.0.0.1:${port}`)).code).toMatch(/SELF_SIGNED|UNABLE_TO_/);
   });
 });
+
+describe('an exchange', () => {
+  const asked = { method: 'GET', path: '/' } as const;
+  const to = (port: number, maxBytes?: number) =>
+    new HttpConnections(new URL(`http://127.0.0.1:${port}`), { connections: 1, connectMs: 5000, maxBytes });
+
+  it('ends at its time and when its signal aborts, also while it waits for the connection of another', async () => {
+    const http = to(await listening(createServer(() => undefined)));
+    const stop = new AbortController();
+    const first = http.send(asked, undefined, 200);
+    const second = http.send(asked, stop.signal);
+    stop.abort(new Error('stopped'));
+    await expect(second).rejects.toThrow('stopped');
+    await expect(first).rejects.toThrow(/^no response from 127\.0\.0\.1:\d+ within 0\.2 s$/);
+    await http.close();
+  });
+
+  it('reads no more than the most bytes, and then sends the next request', async () => {
+    let responses = 0;
+    const server = createServer((_, response) => {
+      responses += 1;
+      response.writeHead(responses === 1 ? 200 : 201);
+      if (responses === 1) response.write('x'.repeat(100));
+      else response.end('ok');
+    });
+    const http = to(await listening(server), 10);
+    expect(await http.send(asked)).toMatchObject({ status: 200, body: 'x'.repeat(10), isCut: true });
+    expect(await http.send(asked)).toMatchObject({ status: 201, body: 'ok', isCut: false });
+    await http.close();
+  });
+});

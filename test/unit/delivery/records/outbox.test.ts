@@ -48,7 +48,7 @@ async function fill(since = 0, feed: Feed = published.feed, replaces?: Outbox): 
 
 async function listed(outbox: Outbox | undefined): Promise<(OutgoingRecord & { offset: number })[]> {
   const found: (OutgoingRecord & { offset: number })[] = [];
-  for await (const record of outbox?.records('members') ?? []) found.push(record);
+  for await (const records of outbox?.records('members') ?? []) found.push(...records);
   return found;
 }
 

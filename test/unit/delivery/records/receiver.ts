@@ -8,6 +8,8 @@ export class Receiver {
   refused: ReadonlySet<string> = new Set();
   /** Keys that it fails on. */
   failing: ReadonlySet<string> = new Set();
+  /** The columns that its connector uses; undefined: all. */
+  used: readonly string[] | undefined;
   /** Keys that its connector can make no request of. */
   unsent: ReadonlySet<string> = new Set();
   batches = 0;
@@ -19,6 +21,7 @@ export class Receiver {
     summary: 'Takes records.',
     options: { url: z.string() },
     capabilities: { batchRecords: 2 },
+    usedColumns: () => this.used,
     open: async () => ({
       send: async (batch) => {
         this.batches += 1;

@@ -75,6 +75,33 @@ describe('a delivery of records', () => {
     expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c -', 'insert d -']);
   });
 
+  it('stores only the columns that the destination uses, and makes the waiting records again once it uses others', async () => {
+    await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
+    receiver.used = ['id'];
+    receiver.takes = 2;
+    expect((await deliver()).status).toBe('failed');
+    receiver.used = ['id', 'n'];
+    receiver.takes = 0;
+    expect((await deliver()).status).toBe('failed');
+    receiver.used = ['n'];
+    receiver.takes = Number.POSITIVE_INFINITY;
+    expect(await deliver()).toMatchObject({ status: 'ok', rows: 2, why: '' });
+    expect(said()).toEqual(['insert a -', 'insert b -', 'insert c 1', 'insert d 1']);
+    await stream.commit([update('a', 2)]);
+    receiver.used = [];
+    await deliver();
+    expect(said()).toEqual(['update a -']);
+    await stream.commit([update('a', 3)]);
+    receiver.takes = 0;
+    await deliver();
+    [receiver.takes, receiver.used] = [1, undefined];
+    expect(await deliver()).toMatchObject({
+      status: 'ok',
+      why: expect.stringContaining('templates use other columns'),
+    });
+    expect(said()).toEqual(['update a 3']);
+  });
+
   it('says insert of rows that the receiver never had, and update of rows that it has, whatever the runs before the delivery saw', async () => {
     await stream.commit([insert('a', 1), insert('b', 1)]);
     await deliver();

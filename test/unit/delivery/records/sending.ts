@@ -67,7 +67,7 @@ export class Sending {
     const { acknowledged, clock } = this;
     this.sent = [];
     async function* waiting() {
-      for (const record of records) if (!acknowledged.has(record.offset)) yield record;
+      for (const record of records) if (!acknowledged.has(record.offset)) yield [record];
     }
     this.owed = await sendRecords({
       destination: {
