@@ -47,6 +47,16 @@ const long = [
   'test/integration/where-it-runs.test.ts',
   'test/integration/workflow.test.ts',
 ];
+/** Tests of units that make stores and deliver them. `npm test` shall end in three minutes: they are tested with the program as a whole. */
+const slowUnits = [
+  'test/unit/connectors/export-text.test.ts',
+  'test/unit/delivery/files/file-delivery.test.ts',
+  'test/unit/delivery/input.test.ts',
+  'test/unit/delivery/records/record-delivery.test.ts',
+  'test/unit/delivery/table-delivery.test.ts',
+  'test/unit/snapshot/{agreement,commit,diff,publish,published}.test.ts',
+  'test/unit/storage/old-readers.test.ts',
+];
 const fault = ['test/fault/**/*.test.ts'];
 
 const temporary = 'test/fixtures/temporary-folder.ts';
@@ -64,10 +74,18 @@ export default defineConfig({
     isolate: false,
     // `npm test` runs quick; npm run test:system, test:integration and test:fault run the others.
     projects: [
-      { extends: true, test: { name: 'quick', globalSetup: [temporary], include: ['test/unit/**/*.test.ts'] } },
       {
         extends: true,
-        test: { name: 'system', globalSetup, include: ['test/{integration,conformance}/**/*.test.ts'], exclude: long },
+        test: { name: 'quick', globalSetup: [temporary], include: ['test/unit/**/*.test.ts'], exclude: slowUnits },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          globalSetup,
+          include: ['test/{integration,conformance}/**/*.test.ts', ...slowUnits],
+          exclude: long,
+        },
       },
       { extends: true, test: { name: 'long', globalSetup, include: long } },
       { extends: true, test: { name: 'fault', globalSetup, include: fault } },

@@ -197,13 +197,17 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     if (repeats !== undefined) return repeats;
     return (allowFiles ? undefined : notAllowed(error)) ?? lackingMemory(ownQueryError(error, sql, showsValues));
   };
+  let hasOwnDefinitions = allowFiles;
   async function query(sql: string): Promise<StreamedResult> {
     try {
       return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
     } catch (thrown) {
       const error = asError(thrown, sql);
       // A view or macro of an altered file may be refused, and not the query.
-      if (error.code === 'sql_not_allowed') await assertIntact(connection, path, true);
+      if (error.code === 'sql_not_allowed' && !hasOwnDefinitions) {
+        await assertIntact(connection, path, true);
+        hasOwnDefinitions = true;
+      }
       throw error;
     }
   }
