@@ -204,10 +204,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     } catch (thrown) {
       const error = asError(thrown, sql);
       // A view or macro of an altered file may be refused, and not the query.
-      if (error.code === 'sql_not_allowed' && !hasOwnDefinitions) {
-        await assertIntact(connection, path, true);
-        hasOwnDefinitions = true;
-      }
+      if (error.code === 'sql_not_allowed') hasOwnDefinitions ||= await assertIntact(connection, path, true);
       throw error;
     }
   }
@@ -285,12 +282,13 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
 }
 
 /** @param comparesDefinitions not only their names; needed if one could read files. @throws {CdsyncError} `storage_altered` */
-async function assertIntact(connection: DuckDBConnection, path: string, comparesDefinitions: boolean): Promise<void> {
+async function assertIntact(connection: DuckDBConnection, path: string, comparesDefinitions: boolean): Promise<true> {
   const session = new Session(connection);
   const [named] = await session.rows('SELECT system.main.current_database() AS name');
   const store = { session, path, database: String(named?.name) };
   const streams = await assertOwnTables(store);
   if (comparesDefinitions) await assertOwnDefinitions(store, streams, { isWritable: false });
+  return true;
 }
 
 /** Names without duplicates: DuckDB's client numbers the others so too. */
