@@ -64,9 +64,13 @@ export class Measured extends Transform {
   bytes = 0;
   readonly #hash = createHash('sha256');
 
-  override _transform(chunk: Buffer, _: string, done: (error: null, chunk: Buffer) => void): void {
+  add(chunk: Buffer): void {
     this.bytes += chunk.length;
     this.#hash.update(chunk);
+  }
+
+  override _transform(chunk: Buffer, _: string, done: (error: null, chunk: Buffer) => void): void {
+    this.add(chunk);
     done(null, chunk);
   }
 

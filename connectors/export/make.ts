@@ -32,10 +32,6 @@ function bytesOf(path: string) {
   return createReadStream(path, { highWaterMark: readBytes });
 }
 
-async function dropped(source: AsyncIterable<Buffer>): Promise<void> {
-  for await (const _ of source);
-}
-
 /** Makes files of rows, all but their hand-over. */
 export class FileMaker {
   readonly #options: ExportOptions;
@@ -63,7 +59,7 @@ export class FileMaker {
       const limited = { query: Number.isFinite(partRows) ? part : query, order };
       await run(copySql(limited, columns, this.#options, path));
       const count = Math.min(partRows, rows - from);
-      await this.#write(bytesOf(path), [], this.#name(), () => count, this.#isPlain ? path : undefined);
+      await this.#write(this.#isPlain ? path : bytesOf(path), [], this.#name(), () => count);
       await rm(path, { force: true });
     }
   }
@@ -75,7 +71,7 @@ export class FileMaker {
     // It counts the written rows: rows that a file cannot hold are not in it.
     const above = this.#isWhole ? this.#above(0) : undefined;
     const written = await run(copySql(this.#task, columns, this.#options, path, above));
-    if (above !== undefined && written > 0) return this.#write(bytesOf(path), [], this.#name(), () => written, path);
+    if (above !== undefined && written > 0) return this.#write(path, [], this.#name(), () => written);
     if (above !== undefined) await run(copySql(this.#task, columns, this.#options, path));
     const source = bytesOf(path);
     if (split === undefined || written === 0) {
@@ -178,38 +174,39 @@ export class FileMaker {
     return fileName(this.#options, properties, { op, part });
   }
 
-  /** @param kept the file that the bytes come from, if it has them all already */
+  /** @param body or the path of a file that has all bytes already */
   async #write(
-    body: AsyncIterable<Buffer>,
+    body: AsyncIterable<Buffer> | string,
     frame: readonly Transform[],
     name: string,
     rows: () => number,
-    kept?: string,
   ): Promise<void> {
-    const { folder, properties, signal, op } = this.#task;
+    const { folder, signal, op, properties } = this.#task;
     const { compress, encrypt } = this.#options;
     const made = new Measured();
     // Hashing takes as long as writing: bytes that are neither packed nor encrypted are hashed once.
     const clear = this.#isPlain ? made : new Measured();
-    const local = `${op ?? 'rows'}-${this.#files.length + 1}`;
-    const inner = clearName(this.#options, name);
-    const steps: (Transform | Step)[] = clear === made ? [...frame] : [...frame, clear];
-    if (isDelimited(this.#options)) steps.unshift(this.#watchingNul());
-    if (compress === 'gzip') steps.push((source) => gzips(source, compressionLevel));
-    if (compress === 'zip') steps.push(await zipOf(inner, properties.at));
-    if (encrypt !== undefined) {
-      const { encrypts } = await import('./pgp.js');
-      steps.push(await encrypts(encrypt, { name: basename(inner), at: properties.at }));
+    const path = join(folder, `${op ?? 'rows'}-${this.#files.length + 1}`);
+    if (typeof body === 'string') {
+      await this.#measure(body, made);
+      await rename(body, path);
+    } else {
+      const inner = clearName(this.#options, name);
+      const steps: (Transform | Step)[] = clear === made ? [...frame] : [...frame, clear];
+      if (isDelimited(this.#options)) steps.unshift(this.#watchingNul());
+      if (compress === 'gzip') steps.push((source) => gzips(source, compressionLevel));
+      if (compress === 'zip') steps.push(await zipOf(inner, properties.at));
+      if (encrypt !== undefined) {
+        const { encrypts } = await import('./pgp.js');
+        steps.push(await encrypts(encrypt, { name: basename(inner), at: properties.at }));
+      }
+      await pipeline([body, ...steps, made, createWriteStream(path, { mode: 0o600 })] as never, { signal });
     }
-    const path = join(folder, local);
-    const sink = kept === undefined ? createWriteStream(path, { mode: 0o600 }) : dropped;
-    await pipeline([body, ...steps, made, sink] as never, { signal });
-    if (kept !== undefined) await rename(kept, path);
     const handle = await open(path, 'r+');
     await handle.sync().finally(() => handle.close());
     this.#files.push({
       name,
-      local,
+      local: basename(path),
       rows: rows(),
       bytes: made.bytes,
       sha256: made.sha256,
@@ -217,13 +214,31 @@ export class FileMaker {
     });
   }
 
+  /** Reads all of a file into one piece of memory: a stream would make as much work as the hash. */
+  async #measure(path: string, made: Measured): Promise<void> {
+    const handle = await open(path);
+    try {
+      const piece = Buffer.allocUnsafe(readBytes);
+      for (;;) {
+        this.#task.signal.throwIfAborted();
+        const { bytesRead } = await handle.read(piece, 0, readBytes);
+        if (bytesRead === 0) return;
+        const bytes = piece.subarray(0, bytesRead);
+        if (isDelimited(this.#options)) this.#holdsNul ||= bytes.includes(0);
+        made.add(bytes);
+      }
+    } finally {
+      await handle.close();
+    }
+  }
+
   #watchingNul(): Step {
-    const onOutput = () => {
-      this.#holdsNul = true;
+    const onOutput = (chunk: Buffer) => {
+      this.#holdsNul ||= chunk.includes(0);
     };
     return async function* (source) {
       for await (const chunk of source) {
-        if (chunk.includes(0)) onOutput();
+        onOutput(chunk);
         yield chunk;
       }
     };

@@ -261,7 +261,7 @@ export function rejectsSql(handover: ExportColumns, { query, search }: Pick<Rows
     );
   const all = [...listed(keyRefusals(handover), true), ...listed(valueRefusals(handover), false)];
   const list = `list_filter([${all.join(', ')}], lambda r: r IS NOT NULL)`;
-  return `SELECT key, found['column'] AS "column", found['reason'] AS reason, found['is_row'] AS is_row, run_id,
+  return `SELECT key, found['column'] AS "column", found['reason'] AS reason, found['is_row'] AS is_row, run_id, op,
       found['is_row'] AND op = 'delete' AS is_delete
     FROM (SELECT ${rowKey(handover.key)} AS key, _run_id AS run_id, _op AS op, unnest(${list}) AS found FROM (${query}))`;
 }

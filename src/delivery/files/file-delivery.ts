@@ -342,8 +342,8 @@ export class FileDelivery {
   /** Lists the values of a plan that its files cannot hold, in place of earlier entries of their keys. */
   async #listRejects(plan: FilePlan, rows: FileRows, looksForNul: boolean): Promise<void> {
     const { session, request } = this.#task;
-    const rejects = await rows.rejects(session, request.destination.onReject, looksForNul);
     const listed = plan.is_whole ? [] : await readRejects(this.#rejects);
+    const rejects = await rows.rejects(session, request.destination.onReject, { nul: looksForNul }, listed);
     const left = listed.length === 0 ? [] : await rows.without(session, listed);
     await writeRejects(this.#rejects, [...left, ...rejects]);
   }

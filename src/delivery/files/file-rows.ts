@@ -88,17 +88,29 @@ export class FileRows {
     return `SELECT ${[...names, this.order].join(', ')} FROM (${exportSql(this.#handover, task)})${where}`;
   }
 
-  /** The values that the files cannot hold. @throws {CdsyncError} `values_refused` if the job says `on_reject: fail` */
-  async rejects(session: Session, onReject: 'continue' | 'fail', looksForNul: boolean): Promise<Reject[]> {
-    const search = { nul: looksForNul };
+  /**
+   * The values that the files cannot hold.
+   * @param before the ones of earlier files
+   * @throws {CdsyncError} `values_refused` if the job says `on_reject: fail`
+   */
+  async rejects(
+    session: Session,
+    onReject: 'continue' | 'fail',
+    search: { readonly nul: boolean },
+    before: readonly Reject[],
+  ): Promise<Reject[]> {
     if (!hasRefusals(this.#handover, search)) return [];
     const rows = await session.rows(rejectsSql(this.#handover, { query: this.#rows, search }));
-    // A delete of a row that no file had changes nothing.
-    const live = rows.filter(({ is_delete }) => is_delete !== true);
-    const named = live.map(({ key, column, reason, run_id }): Reject => {
-      const index = /^c(\d+)$/.exec(String(column))?.[1];
+    // Rows that no file had: their deletes change nothing. Any other delete is owed to the receiver, who has the row.
+    const absent = new Set(before.filter(({ op }) => op === 'insert').map(({ key }) => key));
+    const textOf = (value: unknown) => (value === null ? null : String(value));
+    const live = rows.filter(({ key, is_delete }) => is_delete !== true || !absent.has(textOf(key)));
+    const named = live.map(({ column, reason, run_id, is_row, ...row }): Reject => {
+      const [key, index] = [textOf(row.key), /^c(\d+)$/.exec(String(column))?.[1]];
       const name = index === undefined ? String(column) : (this.columns[Number(index)]?.name ?? null);
-      return { key: key === null ? null : String(key), column: name, reason: String(reason), run_id: String(run_id) };
+      const op = absent.has(key) ? 'insert' : (row.op as Reject['op']);
+      const reject = { key, column: name, reason: String(reason), run_id: String(run_id) };
+      return is_row === true ? { ...reject, op } : reject;
     });
     if (onReject === 'fail' && named[0] !== undefined) throw rejectError(named[0]);
     return named;

@@ -113,6 +113,25 @@ describe('what files of changes cannot hold', () => {
     expect(await listed()).toEqual([]);
   });
 
+  it('is listed if it is the delete of a row that a file had', async () => {
+    const inUtf8 = { ...options, csv: { ...options.csv, encoding: 'utf-8' } };
+    await place.stream.commit([insert('Ωb', 1)]);
+    expect((await place.deliver(inUtf8)).refused).toBe(2);
+    await place.stream.commit([gone('Ωb', 1), gone('c', 1)]);
+    expect((await place.deliver(options)).refused).toBe(3);
+    expect(await listed()).toEqual(['Ωa', 'a,b', 'Ωb']);
+    await place.stream.commit([insert('d', 1)]);
+    expect((await place.deliver(options)).refused).toBe(3);
+  });
+
+  it('is not listed for the delete of a row that was refused twice', async () => {
+    await place.stream.commit([update('Ωa', 2)]);
+    expect((await place.deliver(options)).refused).toBe(2);
+    await place.stream.commit([gone('Ωa', 2)]);
+    expect((await place.deliver(options)).refused).toBe(1);
+    expect(await listed()).toEqual(['a,b']);
+  });
+
   it('is listed although no other row has changed', async () => {
     await place.stream.commit([insert('Ωz', 1)]);
     expect(await place.deliver(options)).toMatchObject({ action: 'nothing', refused: 3 });
