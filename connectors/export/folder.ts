@@ -34,7 +34,8 @@ export class FolderStore implements Store {
     const path = join(this.#root, name);
     return this.#classified(async () => {
       const stats = await statOrUndefined(path);
-      return stats && { bytes: stats.isFile() ? stats.size : -1, sha256: () => sha256OfFile(path) };
+      const bytes = stats?.isFile() ? stats.size : -1;
+      return stats && { bytes, links: stats.nlink, sha256: () => sha256OfFile(path) };
     });
   }
 

@@ -96,7 +96,7 @@ export default fileConnector({
     const store = await openStore(context);
     return orClose(store, async () => {
       await mkdir(context.folder, { recursive: true, mode: 0o700 });
-      return new ExportPlace(store, context.options, context.folder);
+      return new ExportPlace(store, context.options, context.folder, context.notice);
     });
   },
 });

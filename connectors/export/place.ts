@@ -18,6 +18,8 @@ export interface FoundFile {
   readonly bytes: number;
   /** Undefined if the place does not say. */
   readonly md5?: string | undefined;
+  /** How many names it has, at a place that gives a file its final name before it takes the temporary one away. */
+  readonly links?: number;
   /** Undefined if the place does not say. */
   sha256?(): Promise<string>;
 }
@@ -87,12 +89,14 @@ export class ExportPlace implements FilePlace {
   readonly #store: Store;
   readonly #options: ExportOptions;
   readonly #folder: string;
+  readonly #notice: (line: string) => void;
 
   /** @param folder for small files */
-  constructor(store: Store, options: ExportOptions, folder: string) {
+  constructor(store: Store, options: ExportOptions, folder: string, notice: (line: string) => void) {
     this.#store = store;
     this.#options = options;
     this.#folder = folder;
+    this.#notice = notice;
   }
 
   async handOver(task: HandOver): Promise<HandedOver> {
@@ -182,10 +186,16 @@ export class ExportPlace implements FilePlace {
     throw fileExists(file.name);
   }
 
-  /** Whether a file that was whole under its temporary name is gone under both: it was renamed, and taken away. */
+  /** Whether a file that was whole under its temporary name was renamed, and taken away. */
   async #wasTaken({ name }: WrittenFile, uploadedTo: TemporaryPlace | undefined): Promise<boolean> {
     if (uploadedTo === undefined || uploadedTo.place !== this.#address || uploadedTo.name === name) return false;
-    return (await this.#store.find(uploadedTo.name)) === undefined;
+    const left = await this.#store.find(uploadedTo.name);
+    if (left === undefined || left === 'unknown' || left.links === undefined) return left === undefined;
+    // It had both names when the process was killed, and the receiver has moved the final one within the disk.
+    if (left.links > 1) return this.#store.remove(uploadedTo.name);
+    // Whether it had both, and the receiver removed the final one, nothing shows: a file must not be lost.
+    this.#notice(`"${name}" is handed over again after a try that was cut short: the receiver may have taken it then`);
+    return false;
   }
 
   get #address(): string {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -83,7 +83,9 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 function again(place: string, { at, name, local = join(folder, 'local'), upload = 'rename', written }: Earlier) {
   const options = z.parse(map(exportOptions), { path: place, file: 'list.csv', upload }) as unknown as ExportOptions;
   const steps: string[] = [];
-  const handed = new ExportPlace(new FolderStore(place, 0o640), options, folder).handOver({
+  const notices: string[] = [];
+  const store = new FolderStore(place, 0o640);
+  const handed = new ExportPlace(store, options, folder, (line) => notices.push(line)).handOver({
     file: { name: 'list.csv', local: '1', rows: 1, bytes: 4, sha256: sha256('new\n'), clear_sha256: '' },
     properties: { job: 'job', stream: 'members', run_id: 'run', at: 0, sequence: 1, day_sequence: 1 },
     replaceable: written === undefined ? [] : [{ name: 'list.csv', bytes: 4, sha256: sha256(written) }],
@@ -91,8 +93,23 @@ function again(place: string, { at, name, local = join(folder, 'local'), upload 
     uploaded: async ({ name }) => void steps.push(`uploaded as ${name}`),
     refused: async () => void steps.push('refused'),
   });
-  return { handed, steps };
+  return { handed, steps, notices };
 }
+
+it('after a kill between both names, does not write a file again that the receiver has moved, and says so of one that is gone', async () => {
+  const place = join(folder, 'place');
+  await mkdir(place);
+  await writeFile(join(place, '.list.csv.part'), 'new\n');
+  await link(join(place, '.list.csv.part'), join(folder, 'moved.csv'));
+  const moved = again(place, { at: place, name: '.list.csv.part' });
+  await moved.handed;
+  expect([await readdir(place), moved.notices]).toEqual([[], []]);
+
+  await writeFile(join(place, '.list.csv.part'), 'new\n');
+  const gone = again(place, { at: place, name: '.list.csv.part' });
+  await gone.handed;
+  expect([await readdir(place), gone.notices]).toEqual([['list.csv'], [expect.stringContaining('may have taken it')]]);
+});
 
 it('does not count bytes as whole under the temporary name once they are written again', async () => {
   const place = join(folder, 'place');
