@@ -124,8 +124,16 @@ export function answerText(result: unknown): string {
   return JSON.stringify({ ended_early: `the answer has more than ${limits.bytes / 1024} KiB`, rows: [] });
 }
 
+/** Advice of the command line that no caller of a tool can take, and what it says here. */
+const advice = [
+  [': --show-values)', ')'],
+  ['cdsync query "show tables"', 'see the tool streams'],
+  ['for SQL that you trust, --allow-files opens other files; ', ''],
+] as const;
+
 /** An error for the person who runs the model: without stored values, as those of a query have none unless they may be shown. */
 export function errorText({ code, message, hint }: CdsyncError): string {
-  const text = `${code}: ${message}${hint === undefined ? '' : `\n${hint}`}`;
+  const said = `${code}: ${message}${hint === undefined ? '' : `\n${hint}`}`;
+  const text = advice.reduce((text, [from, to]) => text.replace(from, to), said);
   return text.length > limits.errorCharacters ? cutText(text, limits.errorCharacters) : text;
 }

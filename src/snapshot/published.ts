@@ -198,11 +198,12 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     return (allowFiles ? undefined : notAllowed(error)) ?? lackingMemory(ownQueryError(error, sql, showsValues));
   };
   let hasOwnDefinitions = allowFiles;
-  async function query(sql: string): Promise<StreamedResult> {
+  /** @param written what the caller wrote, if that is not `sql` itself: errors are about it */
+  async function query(sql: string, written = sql): Promise<StreamedResult> {
     try {
       return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
     } catch (thrown) {
-      const error = asError(thrown, sql);
+      const error = asError(thrown, written);
       // A view or macro of an altered file may be refused, and not the query.
       if (error.code === 'sql_not_allowed') hasOwnDefinitions ||= await assertIntact(connection, path, true);
       throw error;
@@ -246,7 +247,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     path,
     rows: async (sql, shaping) => {
       const shape = shaping && (await watch.during(() => shaped(sql, shaping)));
-      const result = await watch.during(() => query(shape?.sql ?? sql));
+      const result = await watch.during(() => query(shape?.sql ?? sql, sql));
       return {
         names: shape?.names ?? result.names,
         types: shape?.types ?? result.types,

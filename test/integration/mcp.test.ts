@@ -214,6 +214,14 @@ describe('cdsync mcp --show-values', () => {
     const cast = await ask(client, 'query', { sql: 'select text::INTEGER from made' });
     expect(cast.isError).toBe(true);
     expect(cast.text).not.toContain('canary');
+    // Nothing of the query around it, and no advice for a command line.
+    expect(cast.text).toBe(
+      'sql_failed: DuckDB refused the query (Conversion Error; its message may quote records)\nthe tables: see the tool streams',
+    );
+    const refused = await ask(client, 'query', { sql: 'load httpfs' });
+    expect(refused.text).toMatch(/^sql_not_allowed: .*\nthe published tables stay read-only$/s);
+    const unknown = await ask(client, 'query', { sql: 'select txt from made' });
+    expect(unknown.text).toMatch(/"txt" not found.*LINE 1: select txt from made\n +\^/s);
     const long = await ask(client, 'query', { sql: `select ${'x'.repeat(15_000)}` });
     expect([long.isError, long.text.length < limits.errorCharacters + 50]).toEqual([true, true]);
     const late = await ask(client, 'query', { sql: 'select count(*) from range(100000000) a, range(100000000) b' });

@@ -50,12 +50,14 @@ function quotesOwnLiteral(message: string, sql: string): boolean {
   return rest !== message && !/['"\d]/.test(left);
 }
 
-/** DuckDB's message, and below it the line of the query that it marks with a caret. */
-function parted(said: string): { message: string; line: string | undefined } {
-  const at = said.search(/(?<!\n)\n+LINE \d+: /);
-  if (at < 0) return { message: said, line: undefined };
+/** DuckDB's message, and below it the line that it marks with a caret, unless that is of another query around the author's. */
+function parted(said: string, sql: string): { message: string; line: string | undefined } {
+  const [whole, marked = ''] = /(?<!\n)\n+LINE \d+: (.*)/.exec(said) ?? [];
+  if (whole === undefined) return { message: said, line: undefined };
+  const at = said.indexOf(whole);
+  const isOwn = sql.includes(marked.replace(/^\.\.\.|\.\.\.$/g, '').trim());
   // A tab would be shown as two characters, and the caret would point beside its place.
-  return { message: said.slice(0, at).trim(), line: said.slice(at).trim().replaceAll('\t', ' ') };
+  return { message: said.slice(0, at).trim(), line: isOwn ? said.slice(at).trim().replaceAll('\t', ' ') : undefined };
 }
 
 const hint = 'the tables: cdsync query "show tables"';
@@ -68,7 +70,7 @@ export function ownQueryError(thrown: unknown, sql: string, showsValues: boolean
   const error = queryError(thrown, hint, 'configuration');
   if (error.code !== 'sql_failed') return error;
   const { cause } = error;
-  const { message, line } = parted(duckdbMessage(cause));
+  const { message, line } = parted(duckdbMessage(cause), sql);
   // All that the driver says.
   if (message === 'Error in native callback') return reworded(error, 'the SQL has no statement', { hint, cause });
   // The general form leaves out messages about values, and says so.
