@@ -36,12 +36,12 @@ export class Model {
     this.counters.set(series, (this.counters.get(series) ?? 0) + count);
   }
 
-  /** Takes out a person: another snapshot, in which the erased rows are no change. */
+  /** Takes a person out of `people`: another snapshot, in which the erased row is no change. The query over it deletes its row later. */
   forget(id: string): void {
     this.sequence += 1;
     const without = (people: People): People => new Map([...people].filter(([key]) => key !== id));
     this.people = without(this.people);
-    for (const name of ['people', 'gold'] as const) this.committed[name] = without(this.committed[name]);
+    this.committed.people = without(this.committed.people);
   }
 
   /** Commits a stream. @returns its counts */

@@ -6,6 +6,7 @@ import type { JobReport, RunReport, StreamReport } from '../../../src/core/run-r
 import type { JobPlan } from '../../../src/engine/plan/job-plan.js';
 import { hashText } from '../../../src/local-service/data/hash.js';
 import { requestControl } from '../../fixtures/control.js';
+import { seed } from '../../fixtures/seed.js';
 import { Receiver } from '../../fixtures/webhook-server.js';
 import { ended, Workspace } from '../../fixtures/workspace.js';
 import {
@@ -269,14 +270,16 @@ async function undelivered(model: Model): Promise<void> {
 it('every output has the numbers of an independent count, over a series of runs', async () => {
   const model = new Model();
   await configure();
-  let seed = 0;
-  const day = (more: Parameters<typeof changed>[1] = { inserts: 3, updates: 5, deletes: 2 }) => {
-    seed += 1;
-    model.people = changed(model.people, more, seed);
-    model.orders = changed(model.orders, { inserts: 2, updates: 1 }, seed);
+  // Beyond the numbers of the changes that the series writes out.
+  let number = seed * 1000;
+  const usual = { inserts: 3 + (seed % 3), updates: 4 + (seed % 4), deletes: 1 + (seed % 2) };
+  const day = (more: Parameters<typeof changed>[1] = usual) => {
+    number += 1;
+    model.people = changed(model.people, more, number);
+    model.orders = changed(model.orders, { inserts: 2, updates: 1 }, number);
   };
-  model.people = changed(model.people, { inserts: 57 }, 0);
-  model.orders = changed(model.orders, { inserts: 25 }, 0);
+  model.people = changed(model.people, { inserts: 57 }, number);
+  model.orders = changed(model.orders, { inserts: 25 }, number);
   await well(model);
   day();
   await well(model);
