@@ -124,7 +124,7 @@ export function answerText(result: unknown): string {
   return JSON.stringify({ ended_early: `the answer has more than ${limits.bytes / 1024} KiB`, rows: [] });
 }
 
-/** Advice of the command line that no caller of a tool can take, and what it says here. */
+/** Advice of the command line that no caller of a tool can take, and the words for a tool. */
 const advice = [
   [': --show-values)', ')'],
   ['cdsync query "show tables"', 'see the tool streams'],

@@ -197,15 +197,14 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     if (repeats !== undefined) return repeats;
     return (allowFiles ? undefined : notAllowed(error)) ?? lackingMemory(ownQueryError(error, sql, showsValues));
   };
-  let hasOwnDefinitions = allowFiles;
-  /** @param written what the caller wrote, if that is not `sql` itself: errors are about it */
-  async function query(sql: string, written = sql): Promise<StreamedResult> {
+  let isIntact = allowFiles;
+  async function query(sql: string, ofCaller = sql): Promise<StreamedResult> {
     try {
       return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
     } catch (thrown) {
-      const error = asError(thrown, written);
+      const error = asError(thrown, ofCaller);
       // A view or macro of an altered file may be refused, and not the query.
-      if (error.code === 'sql_not_allowed') hasOwnDefinitions ||= await assertIntact(connection, path, true);
+      if (!isIntact && error.code === 'sql_not_allowed') isIntact = await assertIntact(connection, path, true);
       throw error;
     }
   }
