@@ -1,4 +1,11 @@
-import { decodedLogin, duckdbS3Secret, type OptionValues, sqlText, withPostgresTls } from '../../src/sdk/index.js';
+import {
+  decodedLogin,
+  duckdbS3Secret,
+  type OptionValues,
+  quoteIdentifier,
+  sqlText,
+  withPostgresTls,
+} from '../../src/sdk/index.js';
 import type { DucklakeShape } from './options.js';
 
 export type DucklakeOptions = OptionValues<DucklakeShape>;
@@ -32,6 +39,12 @@ export function catalogPlace(options: Pick<DucklakeOptions, 'catalog' | 'catalog
   if (catalog.type !== 'postgres') return catalog.file;
   const schema = options.catalogSchema === undefined ? '' : ` schema ${options.catalogSchema}`;
   return `PostgreSQL ${catalog.host}:${catalog.url.port || '5432'}${catalog.url.pathname}${schema}`;
+}
+
+/** SQL of a table of the attached catalog. @param name without the `ducklake_` of all of them */
+export function metadataTable(options: Pick<DucklakeOptions, 'catalog' | 'catalogSchema'>, name: string): string {
+  const schema = catalogOf(options).type === 'postgres' ? (options.catalogSchema ?? 'public') : 'main';
+  return `__ducklake_metadata_${lake}.${quoteIdentifier(schema)}.ducklake_${name}`;
 }
 
 /** Extensions of DuckDB, by the names of their files. */

@@ -1,4 +1,5 @@
 import {
+  alteredFile,
   assignments,
   type Change,
   type DestinationContext,
@@ -18,7 +19,7 @@ import {
   stateTable,
   type TableDestination,
 } from '../../src/sdk/index.js';
-import { catalogPlace, lake } from './catalog.js';
+import { catalogPlace, lake, metadataTable } from './catalog.js';
 import { isNoLake } from './errors.js';
 import type { DucklakeShape } from './options.js';
 import { type LakeSession, openBare, openLake } from './session.js';
@@ -92,8 +93,31 @@ export class DucklakeDestination extends SqlDestination<LakeSession> {
         );
   }
 
-  protected override find(table: string): Promise<FoundColumns | undefined> {
+  protected override async find(table: string): Promise<FoundColumns | undefined> {
+    await this.#assertWithin(table);
     return this.session.table(this.#ofSchema, table);
+  }
+
+  /** DuckLake reads and writes wherever the catalog says: a file of this machine, and an address. */
+  async #assertWithin(table: string): Promise<void> {
+    const { options } = this.#context;
+    const of = (name: string) => metadataTable(options, name);
+    const schemas = `FROM ${of('schema')} WHERE schema_name = ${sqlText(this.#schema)}`;
+    const tables = `FROM ${of('table')} WHERE lower(table_name) = lower(${sqlText(table)}) AND end_snapshot IS NULL
+      AND schema_id IN (SELECT schema_id ${schemas})`;
+    // With their numbers, a server sends no other rows.
+    const ids = await this.session.rows(`SELECT table_id ${tables}`);
+    const files = ids.flatMap(({ table_id: id }) =>
+      ['data_file', 'delete_file'].map((kind) => `FROM ${of(kind)} WHERE table_id = ${id}`),
+    );
+    const all = [schemas, tables, ...files];
+    const current = all.map((from) => `SELECT path, path_is_relative ${from} AND end_snapshot IS NULL`);
+    const [row] = await this.session.rows(
+      `SELECT 1 FROM (${current.join(' UNION ALL ')}) WHERE regexp_matches(path, '(^|[/\\\\])[.][.]([/\\\\]|$)')
+       OR NOT path_is_relative AND NOT starts_with(path, (SELECT data_path FROM ducklake_settings('${lake}'))) LIMIT 1`,
+    );
+    if (row !== undefined)
+      throw alteredFile(catalogPlace(options), `a path of table "${table}" that leads out of the folder of the data`);
   }
 
   override async load(load: Load): Promise<void> {

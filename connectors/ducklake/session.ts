@@ -1,4 +1,4 @@
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import type { DuckDBConnection } from '@duckdb/node-api';
@@ -74,13 +74,21 @@ async function rootsFile(folder: string): Promise<string> {
   return file;
 }
 
+/** Failures within DuckDB, by the DuckDB file that is the catalog: attaching that once more in the same process never ends. */
+const broken = new Map<string, unknown>();
+
+function failure(cause: unknown, shown: ShownLake): Error {
+  if (/^INTERNAL Error/.test(String((cause as Error).message))) broken.set(shown.catalog, cause);
+  return lakeError(cause, shown);
+}
+
 /** A connection to a lake, over an instance of DuckDB that has it attached. */
 export class LakeSession extends DuckdbSession {
   /** Of the snapshot that the next commit makes. */
   message: { readonly text: string; readonly extra: string } | undefined;
 
   constructor(connected: ConnectedDuckdb, shown: ShownLake) {
-    super(connected, (cause) => lakeError(cause, shown));
+    super(connected, (cause) => failure(cause, shown));
   }
 
   override async commit(): Promise<void> {
@@ -140,6 +148,9 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
   const attaches = (how: Purpose) => connection.run(attachStatement(options, how, to));
   const catalog = catalogOf(options);
   const isNewFile = catalog.type !== 'postgres' && !(await isThere(catalog.file));
+  // To open a pipe, DuckDB waits for its other end.
+  if (catalog.type !== 'postgres' && !isNewFile && !(await stat(catalog.file)).isFile())
+    throw loadRefused(`${catalog.file} is no file`, { hint: 'check `catalog`' });
   // While this process has the lake attached, DuckDB attaches its catalog no second time.
   const isAttached = async () => {
     const reader = await connection.runAndReadAll(`SELECT 1 FROM duckdb_databases() WHERE database_name = '${lake}'`);
@@ -184,6 +195,7 @@ async function assertSameData(session: LakeSession, options: DucklakeOptions): P
 export async function openLake(context: Context, purpose: Purpose): Promise<LakeSession> {
   const shown = shownLake(context.options);
   try {
+    if (catalogOf(context.options).type === 'duckdb' && broken.has(shown.catalog)) throw broken.get(shown.catalog);
     const duckdb = await connected(context);
     const session = new LakeSession(duckdb, shown);
     await orClose(session, async () => {
@@ -192,6 +204,6 @@ export async function openLake(context: Context, purpose: Purpose): Promise<Lake
     });
     return session;
   } catch (error) {
-    throw lakeError(error, shown);
+    throw failure(error, shown);
   }
 }

@@ -176,6 +176,7 @@ export {
 } from './sql/dialect.js';
 export { duckdbDialect, duckdbType, duckdbTypes, duckdbWidens, largeRowsDialect } from './sql/duckdb-dialect.js';
 export {
+  alteredFile,
   assertNoDefinitions,
   assertNoFalseFunctions,
   type ConnectedDuckdb,

@@ -56,7 +56,9 @@ export async function assertNoDefinitions(connection: DuckDBConnection, path: st
   try {
     const ofFile = "NOT internal AND database_name = 'cdsync_looked_at'";
     const reader = await connection.runAndReadAll(
-      `SELECT 'a view', view_name FROM duckdb_views() WHERE ${ofFile} UNION ALL SELECT 'a macro', function_name FROM duckdb_functions() WHERE ${ofFile}`,
+      `SELECT 'a view', view_name FROM duckdb_views() WHERE ${ofFile} UNION ALL SELECT 'a macro', function_name FROM duckdb_functions() WHERE ${ofFile}
+       UNION ALL SELECT 'a default or a generated column', column_name FROM duckdb_columns() WHERE ${ofFile} AND column_default IS NOT NULL
+       UNION ALL SELECT 'an index', index_name FROM duckdb_indexes() WHERE database_name = 'cdsync_looked_at'`,
     );
     const [first] = reader.getRows();
     if (first !== undefined) throw alteredFile(path, `${first[0]} "${first[1]}", which no catalog has`);
@@ -65,10 +67,11 @@ export async function assertNoDefinitions(connection: DuckDBConnection, path: st
   }
 }
 
-function alteredFile(path: string, what: string): CdsyncError {
+/** The error for a file that another program has altered. */
+export function alteredFile(path: string, what: string): CdsyncError {
   return new CdsyncError(`${path} was altered: it has ${what}`, {
     code: 'storage_altered',
-    hint: 'nothing of it was run; find out who made it, and drop it',
+    hint: 'nothing of it was run; find out who made it, and take it back',
   });
 }
 

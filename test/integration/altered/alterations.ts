@@ -48,7 +48,7 @@ async function edit(path: string, change: (content: Json) => object): Promise<vo
   await writeFile(path, `${parsed?.isSealed ? sealedJson(content) : JSON.stringify(content)}\n`);
 }
 
-const from = (secret: string) => `(SELECT content AS id, 1 AS n FROM read_text('${secret}'))`;
+export const from = (secret: string) => `(SELECT content AS id, 1 AS n FROM read_text('${secret}'))`;
 
 /** Views, macros and the like, for a store and for a published copy. */
 const ofDatabases: readonly [string, (trap: Trap) => string][] = [
@@ -167,11 +167,11 @@ const replaced =
   };
 
 /** Something else in the place of a file. */
-const things: readonly [string, (path: string, trap: Trap) => Promise<unknown>][] = [
-  ['a link to a secret', (path, { secret }) => symlink(secret, path)],
-  ['a pipe', (path) => promisify(execFile)('mkfifo', [path])],
-  ['a folder', (path) => mkdir(path)],
-  ['a hard link to a secret', (path, { secret }) => link(secret, path)],
+export const things: readonly [string, (path: string, trap: Trap) => Promise<void>][] = [
+  ['a link to a secret', replaced((path, { secret }) => symlink(secret, path))],
+  ['a pipe', replaced((path) => promisify(execFile)('mkfifo', [path]))],
+  ['a folder', replaced((path) => mkdir(path))],
+  ['a hard link to a secret', replaced((path, { secret }) => link(secret, path))],
 ];
 
 /** @param version the name of the published version */
@@ -199,7 +199,7 @@ export function alterations(version: string, runId: string): Alteration[] {
       place,
       make: (path: string, trap: Trap) => edit(path, (content) => change(content, trap)),
     })),
-    ...files.flatMap((place) => things.map(([what, make]) => ({ what, place, make: replaced(make) }))),
+    ...files.flatMap((place) => things.map(([what, make]) => ({ what, place, make }))),
     {
       what: 'a Parquet of another schema',
       place: 'parquet/members/current',
