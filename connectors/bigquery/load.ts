@@ -26,7 +26,7 @@ class BigqueryDestination extends SqlDestination<Session> {
   protected override async find(table: string): Promise<FoundColumns | undefined> {
     const view = (name: string) => this.session.information(name);
     const rows = await this.session.rows(
-      `SELECT t.table_type AS type, o.option_value AS description, c.column_name AS name, c.data_type AS data_type
+      `SELECT t.table_type AS type, o.option_value AS description, c.column_name AS name, c.data_type AS data_type, c.collation_name AS collation
        FROM ${view('TABLES')} AS t LEFT JOIN ${view('COLUMNS')} AS c ON c.table_name = t.table_name
        LEFT JOIN ${view('TABLE_OPTIONS')} AS o ON o.table_name = t.table_name AND o.option_name = 'description'
        WHERE t.table_name = ${literal(table)} ORDER BY c.ordinal_position`,
@@ -35,8 +35,8 @@ class BigqueryDestination extends SqlDestination<Session> {
     if (first === undefined) return undefined;
     if (first.type !== 'BASE TABLE') throw notATable(table, `a ${String(first.type).toLowerCase()}`);
     return {
-      columns: rows.flatMap(({ name, data_type }) =>
-        name === null ? [] : [{ name: String(name), type: described(String(data_type)) }],
+      columns: rows.flatMap(({ name, data_type, collation }) =>
+        name === null ? [] : [{ name: String(name), type: described(String(data_type), collation) }],
       ),
       comment: descriptionOf(first.description),
     };

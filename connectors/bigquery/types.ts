@@ -20,8 +20,10 @@ export const mapColumn = mapsColumns({
   json: { type: 'STRING', as: 'JSON' },
 });
 
-export function described(type: string): string {
-  return type.replaceAll(' ', '');
+/** @param collation of its texts: with `und:ci`, small and capital letters are the same, in keys too */
+export function described(type: string, collation?: unknown): string {
+  const plain = type.replaceAll(' ', '');
+  return typeof collation !== 'string' || /^(NULL)?$/.test(collation) ? plain : `${plain} COLLATE '${collation}'`;
 }
 
 /** A column as a load job's schema spells it. */

@@ -73,6 +73,17 @@ describe('what BigQuery is sent', () => {
     expect(found).toEqual([[`${text} [cdsync 1:load-2-2]`]]);
   });
 
+  it('shows a column under whose collation small and capital letters are the same as another type', async () => {
+    await driver.load({ table: 'people', query: people(1), key, sequence: 1 });
+    // The dataset of the tests has a column's collation in its comment.
+    await dataset.with((connection) => connection.run("COMMENT ON COLUMN people.id IS 'und:ci'"));
+    const table = await driver.with((destination) => destination.describe('people'));
+    expect(table?.columns.slice(0, 2)).toEqual([
+      { name: 'id', type: "STRING COLLATE 'und:ci'" },
+      { name: 'n', type: 'INT64' },
+    ]);
+  });
+
   it('is rolled back if others have changed the number of rows during the load', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
     const onFile = async () => {
