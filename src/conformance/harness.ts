@@ -30,6 +30,8 @@ export interface TableHarness {
   readonly connector: TableConnector;
   /** False if the destination stores -0.0 as 0.0. Default: true. */
   readonly keepsNegativeZero?: boolean;
+  /** Whether numbers in JSON may have more digits than a double keeps. Default: true. */
+  readonly keepsLongJsonNumbers?: boolean;
   /** False if readers may see a part of a load, as the destination writes it in several statements. Default: true. */
   readonly showsLoadsAtOnce?: boolean;
   /** Host and port of the real server, for the proxy. */
