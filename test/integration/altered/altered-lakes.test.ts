@@ -125,18 +125,19 @@ describe.skipIf(extensions === undefined)(
     });
 
     // A link is the user's way to a file.
-  const replaced = things.filter(([what]) => what !== 'a link to a secret');
-  it.each(replaced)('%s in the place of its catalog', async (what, make) => {
-    await restore();
-    await make(catalog(), trap);
-    expect(await faults(what.includes('hard link'))).toEqual([]);
-  });
+    const replaced = things.filter(([what]) => what !== 'a link to a secret');
+    it.each(replaced)('%s in the place of its catalog', async (what, make) => {
+      await restore();
+      await make(catalog(), trap);
+      expect(await faults(what.includes('hard link'))).toEqual([]);
+    });
 
-  it.each(replaced.filter(([what]) => what !== 'a pipe'))('%s in the place of a data file', async (what, make) => {
-    await restore();
-    const folder = join(lake(), 'data', 'cdp', 'members');
-    const [data = ''] = await readdir(folder);
-    await make(join(folder, data), trap);
-    expect(await faults(what.includes('hard link'))).toEqual([]);
-  });
-});
+    it.each(replaced.filter(([what]) => what !== 'a pipe'))('%s in the place of a data file', async (what, make) => {
+      await restore();
+      const folder = join(lake(), 'data', 'cdp', 'members');
+      const [data = ''] = await readdir(folder);
+      await make(join(folder, data), trap);
+      expect(await faults(what.includes('hard link'))).toEqual([]);
+    });
+  },
+);
