@@ -75,10 +75,21 @@ function said(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? ''}`.trim();
 }
 
+/** Strings of JSON as they are, and numbers that JSON lacks: some programs write them all the same. */
+const notFinite = /("[^"\\]*(?:\\.[^"\\]*)*")|-?\b(?:NaN|Infinity)\b/g;
+
 function parsed(body: string): unknown {
+  // Some servers begin with the mark of their encoding.
+  const text = body.replace(/^\uFEFF/, '');
+  return (
+    jsonIn(text) ??
+    (/NaN|Infinity/.test(text) ? jsonIn(text.replace(notFinite, (_, string) => string ?? 'null')) : undefined)
+  );
+}
+
+function jsonIn(text: string): unknown {
   try {
-    // Some servers begin with the mark of their encoding.
-    return JSON.parse(body.replace(/^\uFEFF/, ''));
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

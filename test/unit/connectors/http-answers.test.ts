@@ -148,3 +148,12 @@ it.each([
     message === undefined ? [] : [expect.objectContaining({ message: expect.stringContaining(message) })],
   );
 });
+
+it('a response with numbers that JSON lacks is whole', async () => {
+  const text = '{"count": -Infinity, "seconds": NaN, "errors": [{"id": "NaN", "why": "\\"NaN\\\\"}]}';
+  receiver().reset((_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(text));
+  const [record, other] = someRecords(2);
+  const response = { count: 'count', results: { path: 'errors', key: 'id', reason: 'seconds' } };
+  const results = await once({ batch: { records: 2 }, response }, [{ ...record, key: 'NaN' }, other] as never);
+  expect(types(results)).toEqual(['refused', 'acknowledged']);
+});
