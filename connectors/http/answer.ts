@@ -75,7 +75,7 @@ function said(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? ''}`.trim();
 }
 
-/** Strings of JSON as they are, and numbers that JSON lacks: some programs write them all the same. */
+/** Strings of JSON as they are, and numbers that JSON lacks, which some programs write. */
 const notFinite = /("[^"\\]*(?:\\.[^"\\]*)*")|-?\b(?:NaN|Infinity)\b/g;
 
 function parsed(body: string): unknown {

@@ -54,6 +54,16 @@ describe('acknowledgements', () => {
     );
   });
 
+  it('count a record once that is noted twice', async () => {
+    for (const expected of [2, 2]) {
+      const journal = await Acknowledgements.open(path);
+      journal.note([0, 1], []);
+      journal.note([1], [reject(0)]);
+      await journal.close();
+      expect([journal.count, journal.has(2)]).toEqual([expected, false]);
+    }
+  });
+
   it('say what helps if a line in the middle is damaged', async () => {
     await appendFile(path, 'x\n');
     await expect(Acknowledgements.open(path)).rejects.toMatchObject({

@@ -25,7 +25,7 @@ describe('records are handed over', () => {
   });
 
   it('in batches of as many bytes as the destination takes; a longer record is refused', async () => {
-    const records = outbox([['a', 'b', 'c', 'd']], (key) => (key === 'c' ? 'x'.repeat(11) : 'xxxx'));
+    const records = outbox([['a', 'b', 'c', 'd']], (key) => (key === 'c' ? 'x'.repeat(11) : 'xxxxx'));
     const sent = await send(records, all, { batchRecords: 10, batchBytes: 10 });
     expect(sent).toEqual([['a@1', 'b@1'], ['d@1']]);
     expect(sending.acknowledged.rejects).toEqual([
