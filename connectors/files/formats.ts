@@ -1,4 +1,5 @@
 import {
+  canonicalText,
   escapeCsvFormula,
   escapeCsvFormulaSql,
   filePattern,
@@ -8,6 +9,7 @@ import {
   objectText,
   parseColumnType,
   quoteIdentifier,
+  type SqlDialect,
   sqlText,
   type TableColumn,
   unescapeCsvFormulaSql,
@@ -191,4 +193,21 @@ export function readSql(task: ReadTask): string {
       : `SELECT ${f}.* EXCLUDE (${file}), ${p}.* EXCLUDE (${file}) FROM (SELECT ${ownColumns(inFile)} FROM ${sourceOf(task)}) AS ${f}
          JOIN ${partitionsOf(task)} USING (${file})`;
   return `SELECT ${columns.map((column) => typed(column, layout)).join(', ')} FROM (${none} UNION ALL BY NAME ${joined})`;
+}
+
+/** Kinds whose values JSON cannot always hold: of NaN and of JSON's own null a line has `null`. */
+const inexactInJson: ReadonlySet<string> = new Set(['double', 'json', 'list', 'struct']);
+
+/** SQL of texts by which values are compared; none for those that files of the format may hold otherwise. */
+export function canonicalIn(format: Format, bench: { readonly hasTexts: boolean }): SqlDialect['canonical'] {
+  return (column, kind) => {
+    if (format === 'jsonl' && inexactInJson.has(kind.kind)) return undefined;
+    return bench.hasTexts && isNested(kind) ? column : canonicalText(column, kind);
+  };
+}
+
+/** Columns as they are compared: the cell of a list or an object is its canonical text, which would take many times its size as a value. */
+export function compared(columns: readonly TableColumn[], { format }: Layout): readonly TableColumn[] {
+  if (format !== 'csv') return columns;
+  return columns.map(({ name, type }) => ({ name, type: isNested(parseColumnType(type)) ? 'VARCHAR' : type }));
 }

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import {
   type CdsyncError,
-  canonicalText,
   columnsIn,
   type DestinationContext,
   definitions,
@@ -15,12 +14,12 @@ import {
   isSameStream,
   type Load,
   type LoadData,
+  largeRowsDialect,
   loadRefused,
   memoryLimit,
   parseColumnType,
   removesValues,
   SqlDestination,
-  type SqlDialect,
   type StateKey,
   type StateRow,
   sqlText,
@@ -34,8 +33,8 @@ import {
   tableState,
 } from '../../src/sdk/index.js';
 import { unfoldableSql } from './folder-names.js';
-import { readSql } from './formats.js';
-import { type Format, folderOf, type Layout, type Manifest, setName, TableSets } from './manifest.js';
+import { canonicalIn, compared, readSql } from './formats.js';
+import { folderOf, type Layout, type Manifest, setName, TableSets } from './manifest.js';
 import type { FilesShape } from './options.js';
 import { Workbench } from './session.js';
 import { orderSql, SetWriter } from './set-writer.js';
@@ -44,15 +43,6 @@ import { TableReader } from './table-reader.js';
 
 /** The schema of the workbench in which the next set is made. */
 const schema = 'next';
-
-/** Kinds whose values JSON cannot always hold: of NaN and of JSON's own null a line has `null`. */
-const inexactInJson: ReadonlySet<string> = new Set(['double', 'json', 'list', 'struct']);
-
-/** SQL of texts by which values are compared; none for those that files of the format may hold otherwise. */
-function canonicalIn(format: Format): SqlDialect['canonical'] {
-  return (column, kind) =>
-    format === 'jsonl' && inexactInJson.has(kind.kind) ? undefined : canonicalText(column, kind);
-}
 
 /** The files of a set, and what else a load determines of its manifest. */
 type NextSet = Layout & Pick<Manifest, 'schema' | 'files' | 'rows' | 'live_rows'>;
@@ -68,9 +58,13 @@ export class FilesDestination extends SqlDestination<Workbench> {
   /** The columns of `partition_by` that the present load can have. */
   #partitionBy: readonly string[];
 
+  /** The columns of a table that is a view over its files. */
+  #filled: { readonly table: string; readonly columns: readonly TableColumn[] } | undefined;
+
   private constructor(store: FileStore, context: DestinationContext<FilesShape>, bench: Workbench) {
+    const dialect = context.hasLargeRows === true ? largeRowsDialect(schema) : duckdbDialect(schema);
     // The stamp is in the manifest.
-    super({ ...duckdbDialect(schema), canonical: canonicalIn(context.options.format), comment: () => [] }, bench);
+    super({ ...dialect, canonical: canonicalIn(context.options.format, bench), comment: () => [] }, bench);
     this.#store = store;
     this.#context = context;
     this.#partitionBy = context.options.partitionBy;
@@ -128,6 +122,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
+    if (this.#filled?.table === table) return { columns: this.#filled.columns, comment: null };
     const columns = await this.session.columns(`schema_name = '${schema}'`, table);
     return columns.length === 0 ? undefined : { columns, comment: null };
   }
@@ -160,7 +155,8 @@ export class FilesDestination extends SqlDestination<Workbench> {
     await this.#begin(load, manifest, kept);
     const writer = this.#writer(load, manifest);
     const isDirect = write.type === 'fill' && this.#layout.partition_by.length === 0 && this.#store.isLocal;
-    this.session.direct = isDirect ? (target, data) => this.#fillFiles(writer, target, data) : undefined;
+    const fill = (target: string, data: LoadData) => this.#fillFiles(writer, { table: table.name, target }, data);
+    this.session.direct = isDirect ? fill : undefined;
     // Older sets still have the values that this one lacks.
     const owes = manifest !== undefined && (removesValues(load) || write.type === 'fill');
     const { record, line } = await this.carryOut({
@@ -213,6 +209,8 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   async #drop(table: string): Promise<void> {
+    this.#filled = undefined;
+    this.session.hasTexts = false;
     const views = await this.session.rows(
       `SELECT view_name FROM duckdb_views() WHERE schema_name = '${schema}' AND lower(view_name) = lower(${sqlText(table)})`,
     );
@@ -220,7 +218,11 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   /** Turns each file that is handed over into a file of the set. A view over these takes the place of the new table. */
-  async #fillFiles(writer: SetWriter, target: string, data: LoadData): Promise<number> {
+  async #fillFiles(
+    writer: SetWriter,
+    { table, target }: { table: string; target: string },
+    data: LoadData,
+  ): Promise<number> {
     const { session } = this;
     const columns = stagedColumns(data.columns);
     for await (const { path } of data.files()) {
@@ -238,7 +240,10 @@ export class FilesDestination extends SqlDestination<Workbench> {
       writer.files.map(async ({ path }) => ({ path: await this.#store.fetch(`${writer.table}/${path}`, '') })),
     );
     await session.run(`DROP TABLE ${target}`);
-    await session.run(`CREATE VIEW ${target} AS ${readSql({ files, layout: this.#layout, columns: storedColumns })}`);
+    const read = readSql({ files, layout: this.#layout, columns: compared(storedColumns, this.#layout) });
+    await session.run(`CREATE VIEW ${target} AS ${read}`);
+    session.hasTexts = this.#layout.format === 'csv';
+    this.#filled = { table, columns: storedColumns };
     return writer.rows;
   }
 
@@ -279,9 +284,10 @@ export class FilesDestination extends SqlDestination<Workbench> {
   override async sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
     const manifest = await this.#newest(table);
     if (manifest === undefined) throw loadRefused(`table "${table}" is gone from ${this.#store.place}`);
-    const rows = await this.#reader.query(manifest, manifest.schema);
+    const rows = await this.#reader.query(manifest, compared(manifest.schema, manifest));
     await this.#drop(table);
     await this.session.run(`CREATE VIEW ${this.dialect.table(table)} AS ${rows}`);
+    this.session.hasTexts = manifest.format === 'csv';
     return super.sums(table, columns, live);
   }
 

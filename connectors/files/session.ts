@@ -26,6 +26,8 @@ export class Workbench extends DuckdbSession {
   isMerged = false;
   /** Columns of the rows whose values must be names of folders. */
   partitionBy: readonly string[] = [];
+  /** Whether lists and objects of the table are JSON texts, as in its files. */
+  hasTexts = false;
   readonly #file: string;
 
   private constructor(connected: ConnectedDuckdb, file: string) {

@@ -45,6 +45,17 @@ const kinds: Record<string, { rows: number; attributes: (row: number, version: n
       version: row % 10 === 0 ? version : 0,
     }),
   },
+  objects: {
+    rows: 300,
+    attributes: (row, version) => ({
+      items: Array.from({ length: 1000 }, (_, n) => ({
+        name: `name ${(row * 7919 + n * 104729) % 100_003}`,
+        quantity: (row * n) % 997,
+        note: `${n}`,
+      })),
+      version: row % 10 === 0 ? version : 0,
+    }),
+  },
   deep: { rows: 3, attributes: (row, version) => ({ value: nested([90, 550, 950][row] ?? 0), version }) },
 };
 
