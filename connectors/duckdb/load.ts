@@ -23,8 +23,8 @@ import type { duckdbOptions } from './options.js';
 class DuckdbDestination extends SqlDestination<DuckdbSession> {
   readonly #schema: string;
 
-  constructor(session: DuckdbSession, schema: string, hasLargeRows: boolean) {
-    super(hasLargeRows ? largeRowsDialect(schema) : duckdbDialect(schema), session);
+  constructor(session: DuckdbSession, schema: string, rowsTogether: number | undefined) {
+    super(rowsTogether === undefined ? duckdbDialect(schema) : largeRowsDialect(schema, rowsTogether), session);
     this.#schema = schema;
   }
 
@@ -39,7 +39,7 @@ class DuckdbDestination extends SqlDestination<DuckdbSession> {
 
 /** Opens the file. All destinations of a process that load the same file share one instance of DuckDB. */
 export async function openDuckdb(context: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
-  const { options, isReadOnly = false, hasLargeRows = false } = context;
+  const { options, isReadOnly = false, rowsTogether } = context;
   const { path, schema } = options;
   try {
     const isNew = (await stat(path).catch(() => undefined)) === undefined;
@@ -54,8 +54,8 @@ export async function openDuckdb(context: DestinationContext<typeof duckdbOption
       if (isNew && !isAbsent) await chmod(path, 0o600);
     });
     const session = new DuckdbSession(connected, refusal);
-    if (hasLargeRows) await session.expectLargeRows();
-    return new DuckdbDestination(session, schema, hasLargeRows);
+    if (rowsTogether !== undefined) await session.expectLargeRows();
+    return new DuckdbDestination(session, schema, rowsTogether);
   } catch (error) {
     throw error instanceof CdsyncError ? error : openRefusal(error, path);
   }

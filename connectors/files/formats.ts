@@ -199,10 +199,10 @@ export function readSql(task: ReadTask): string {
 const inexactInJson: ReadonlySet<string> = new Set(['double', 'json', 'list', 'struct']);
 
 /** SQL of texts by which values are compared; none for those that files of the format may hold otherwise. */
-export function canonicalIn(format: Format, bench: { readonly hasTexts: boolean }): SqlDialect['canonical'] {
+export function canonicalIn(format: Format, bench: { readonly viewed: Format | undefined }): SqlDialect['canonical'] {
   return (column, kind) => {
     if (format === 'jsonl' && inexactInJson.has(kind.kind)) return undefined;
-    return bench.hasTexts && isNested(kind) ? column : canonicalText(column, kind);
+    return bench.viewed === 'csv' && isNested(kind) ? column : canonicalText(column, kind);
   };
 }
 

@@ -62,9 +62,19 @@ export class FilesDestination extends SqlDestination<Workbench> {
   #filled: { readonly table: string; readonly columns: readonly TableColumn[] } | undefined;
 
   private constructor(store: FileStore, context: DestinationContext<FilesShape>, bench: Workbench) {
-    const dialect = context.hasLargeRows === true ? largeRowsDialect(schema) : duckdbDialect(schema);
-    // The stamp is in the manifest.
-    super({ ...dialect, canonical: canonicalIn(context.options.format, bench), comment: () => [] }, bench);
+    const { rowsTogether, options } = context;
+    const dialect = rowsTogether === undefined ? duckdbDialect(schema) : largeRowsDialect(schema, rowsTogether);
+    const own = {
+      ...dialect,
+      canonical: canonicalIn(options.format, bench),
+      // The stamp is in the manifest.
+      comment: () => [],
+      // A view has no numbers of rows.
+      get rowsTogether() {
+        return bench.viewed === undefined ? rowsTogether : undefined;
+      },
+    };
+    super(own, bench);
     this.#store = store;
     this.#context = context;
     this.#partitionBy = context.options.partitionBy;
@@ -72,9 +82,9 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   static async open(store: FileStore, context: DestinationContext<FilesShape>): Promise<FilesDestination> {
-    const { folder, hasLargeRows = false } = context;
+    const { folder, rowsTogether } = context;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const bench = await Workbench.open(folder, memoryLimit(context), hasLargeRows);
+    const bench = await Workbench.open(folder, memoryLimit(context), rowsTogether !== undefined);
     await bench.run(`CREATE SCHEMA ${schema}`);
     return new FilesDestination(store, context, bench);
   }
@@ -210,7 +220,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
 
   async #drop(table: string): Promise<void> {
     this.#filled = undefined;
-    this.session.hasTexts = false;
+    this.session.viewed = undefined;
     const views = await this.session.rows(
       `SELECT view_name FROM duckdb_views() WHERE schema_name = '${schema}' AND lower(view_name) = lower(${sqlText(table)})`,
     );
@@ -242,7 +252,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     await session.run(`DROP TABLE ${target}`);
     const read = readSql({ files, layout: this.#layout, columns: compared(storedColumns, this.#layout) });
     await session.run(`CREATE VIEW ${target} AS ${read}`);
-    session.hasTexts = this.#layout.format === 'csv';
+    session.viewed = this.#layout.format;
     this.#filled = { table, columns: storedColumns };
     return writer.rows;
   }
@@ -287,7 +297,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const rows = await this.#reader.query(manifest, compared(manifest.schema, manifest));
     await this.#drop(table);
     await this.session.run(`CREATE VIEW ${this.dialect.table(table)} AS ${rows}`);
-    this.session.hasTexts = manifest.format === 'csv';
+    this.session.viewed = manifest.format;
     return super.sums(table, columns, live);
   }
 

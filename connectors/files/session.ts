@@ -9,6 +9,7 @@ import {
   type LoadData,
 } from '../../src/sdk/index.js';
 import { withoutUnfoldable } from './folder-names.js';
+import type { Format } from './manifest.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
 function refusal(cause: unknown): Error {
@@ -26,8 +27,8 @@ export class Workbench extends DuckdbSession {
   isMerged = false;
   /** Columns of the rows whose values must be names of folders. */
   partitionBy: readonly string[] = [];
-  /** Whether lists and objects of the table are JSON texts, as in its files. */
-  hasTexts = false;
+  /** The format of the files, if the table is a view over them. Lists and objects of CSV are JSON texts there. */
+  viewed: Format | undefined;
   readonly #file: string;
 
   private constructor(connected: ConnectedDuckdb, file: string) {

@@ -13,7 +13,7 @@ import { rowBytesOf } from '../snapshot/large-rows.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import { JobLock } from '../storage/job-lock.js';
-import { areLarge, withRowsOf } from '../storage/large-rows.js';
+import { areLarge, rowsTogether, withRowsOf } from '../storage/large-rows.js';
 import { deliveryShare } from '../storage/memory-plan.js';
 import { sharesOf } from '../storage/memory-shares.js';
 import { checkRules } from './check-destination.js';
@@ -296,7 +296,8 @@ class Delivering {
   }
 
   #options(folder: string, signal: AbortSignal): DestinationContext {
-    const rows = { memoryMb: this.#memoryMb, hasLargeRows: areLarge(this.#rowBytes) };
+    const few = areLarge(this.#rowBytes) ? rowsTogether(this.#rowBytes) : undefined;
+    const rows = { memoryMb: this.#memoryMb, rowsTogether: few };
     return destinationContext({ ...this.#context, signal }, this.#request.destination, folder, rows);
   }
 

@@ -1,8 +1,17 @@
 import { existsSync } from 'node:fs';
 import { ColumnSet } from '../columns/columns.js';
+import { hashedRows, type TypedColumn } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
-import { fileTexts, quoteIdentifier } from '../core/sql.js';
-import { areLarge, isWithin, rangeRows, rangesWithin, rowSpan, vectorRows } from '../storage/large-rows.js';
+import { fileTexts, internalName, quoteIdentifier } from '../core/sql.js';
+import {
+  areLarge,
+  isWithin,
+  rangeRows,
+  rangesWithin,
+  rowSpan,
+  rowsTogether,
+  vectorRows,
+} from '../storage/large-rows.js';
 import type { StreamState } from './stream-state.js';
 
 /** What gives the rows of a query. */
@@ -83,6 +92,34 @@ export async function storedRowBytes(
     if (error instanceof CdsyncError && error.code === 'memory_exceeded') return hugeRowBytes;
     throw error;
   });
+}
+
+const rowNumber = internalName('row');
+
+/**
+ * The XOR of the hashes of all rows of a table. Of large rows, few are hashed together: they are copied first, because DuckDB reads all
+ * lists of a vector, whichever rows are wanted, and would make texts of all.
+ */
+export async function hashesOf(
+  session: Asked,
+  { table, rowBytes }: { readonly table: string; readonly rowBytes: number },
+  columns: readonly TypedColumn[],
+): Promise<string> {
+  const select = `SELECT rowid AS ${rowNumber}, * FROM ${table}`;
+  const span = areLarge(rowBytes) ? await rowSpan(session, table) : undefined;
+  const parts =
+    span === undefined
+      ? [select]
+      : rangesWithin(span, rowsTogether(rowBytes)).map(
+          (range) => `WITH few AS MATERIALIZED (${select} WHERE ${isWithin(range)}) FROM few`,
+        );
+  let hashes = 0n;
+  for (const part of parts) {
+    const rows = hashedRows(`(${part})`, rowNumber, columns);
+    const [row] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes FROM (${rows})`);
+    hashes ^= BigInt(String(row?.hashes ?? 0));
+  }
+  return String(hashes);
 }
 
 /**

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { rowsOfFile } from '../fixtures/duckdb-rows.js';
 import { PlainList } from '../fixtures/plain-list.js';
 import { ended, Workspace } from '../fixtures/workspace.js';
 
@@ -148,6 +149,29 @@ it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with 
   await within(['forget', 'many_large.json', 'made', 'p100', '--yes'], 1250);
   expect(await stored()).toEqual(expected(() => 2).filter((row) => !row.endsWith(' p100')));
 }, 400_000);
+
+it('stores, delivers and verifies 500 lists of 20,000 numbers, whose memory DuckDB doubles until they fit', async () => {
+  const destinations = [{ name: 'warehouse', connector: 'duckdb', path: join(space.folder, 'numbers.duckdb') }];
+  const overrides = { service: { base_url: list.url }, job: { destinations, guards: { max_changed: 'off' } } };
+  await space.configure('numbers', [own], overrides);
+  const numbers = (at: number, seed: number) =>
+    Array.from({ length: 20_000 }, (_, n) => (at + n * 7919 + seed) % 1_000_003);
+  const seedOf = (at: number, version: number) => (version > 0 && at % 10 === 0 ? 1 : 0);
+  for (const version of [0, 1]) {
+    list.records = Array.from({ length: 500 }, (_, at) => record(at, { numbers: numbers(at, seedOf(at, version)) }));
+    await within(['run', 'numbers.json', '--quiet'], 845);
+    for (const path of [join(space.jobFolder('numbers'), 'numbers.duckdb'), join(space.folder, 'numbers.duckdb')]) {
+      const found = await rowsOfFile(path, 'select id, md5(to_json(numbers)::VARCHAR) as md5 from made order by id');
+      const md5 = (at: number) =>
+        createHash('md5')
+          .update(JSON.stringify(numbers(at, seedOf(at, version))))
+          .digest('hex');
+      const expected = Array.from({ length: 500 }, (_, at) => ({ id: `p${at}`, md5: md5(at) }));
+      expect(found).toEqual(expected.sort((one, other) => (one.id < other.id ? -1 : 1)));
+    }
+  }
+  await within(['verify', 'numbers.json'], 845);
+}, 600_000);
 
 it('compares versions of texts that do not fit in memory together', async () => {
   const overrides = { service: { base_url: list.url }, job: { guards: { max_changed: 'off' } } };

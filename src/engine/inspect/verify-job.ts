@@ -2,7 +2,7 @@ import { readlink, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { ColumnSet, holdNegativeZero } from '../../columns/columns.js';
-import { hashedRows, hashVersion, type TypedColumn } from '../../columns/row-hash.js';
+import { hashVersion } from '../../columns/row-hash.js';
 import type { JobConfig } from '../../config/config.js';
 import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
@@ -11,6 +11,7 @@ import { formatCount, formatCounted } from '../../core/quantities.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Feed, readFeed } from '../../snapshot/feed.js';
+import { hashesOf, rowBytesOf } from '../../snapshot/large-rows.js';
 import { type Manifest, readManifest } from '../../snapshot/manifest.js';
 import { manifestOf } from '../../snapshot/publish.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
@@ -82,7 +83,7 @@ interface TableSummary {
 async function summarizeTable(
   session: Session,
   state: StreamState,
-  { table, keys }: { table: string; keys: string },
+  { layout, table, keys }: { layout: JobLayout; table: string; keys: string },
 ): Promise<TableSummary> {
   const { list } = ColumnSet.restore(state.columns);
   // Columns that are not tracked are compared too.
@@ -90,13 +91,9 @@ async function summarizeTable(
   const valueCounts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
   const isPartly = list.some(({ untracked }) => untracked);
   const [counts] = await session.rows(`SELECT count(*) AS rows, ${valueCounts.join(', ')} FROM ${table}`);
-  const hashesOf = async (columns: readonly TypedColumn[]) => {
-    const [sum] = await session.rows(
-      `SELECT bit_xor(hash)::VARCHAR AS hashes FROM (${hashedRows(table, 'rowid', columns)})`,
-    );
-    return String(sum?.hashes ?? '0');
-  };
-  const hashes = await hashesOf(all);
+  const files = state.snapshot.map(({ path }) => join(layout.stream(state.stream), path));
+  const rows = { table, rowBytes: await rowBytesOf(session, files) };
+  const hashes = await hashesOf(session, rows, all);
   const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
   // DuckDB loses the sign of zero in a block of zeros alone; the stored hashes still have it.
   const isComparable = state.hash_version === hashVersion(String(kept?.version)) && !holdNegativeZero(state.columns);
@@ -115,7 +112,7 @@ async function summarizeTable(
     values: new Map(list.map(({ name }, index) => [name, Number(counts?.[`c${index}`])])),
     keySum,
     hashes,
-    trackedHashes: isPartly ? await hashesOf(list) : hashes,
+    trackedHashes: isPartly ? await hashesOf(session, rows, list) : hashes,
     keptHashes: isComparable ? String(kept?.hashes ?? '0') : undefined,
   };
 }
@@ -289,7 +286,7 @@ async function verifyPublished(
     for (const state of damaged.length > 0 ? [] : states) {
       const table = `published.${quoteIdentifier(state.stream)}`;
       const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
-      const summary = await summarizeTable(session, state, { table, keys });
+      const summary = await summarizeTable(session, state, { layout, table, keys });
       const before = stored.get(state.stream);
       const isSame =
         before?.rows === summary.rows && before.hashes === summary.hashes && before.keySum === summary.keySum;
@@ -351,6 +348,7 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     for (const state of states) {
       const { stream } = state;
       const summary = await summarizeTable(store.session, state, {
+        layout,
         table: storeTable(stream),
         keys: keysTable(stream),
       });

@@ -14,8 +14,9 @@ import { formerText, maskedValueSql, misfits } from '../../columns/masked-value.
 import { hashWords } from '../../columns/record-hash.js';
 import { wideColumns } from '../../columns/row-hash.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
-import { fileText, quoteIdentifier, sqlText } from '../../core/sql.js';
+import { fileText, internalName, quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Database, Session } from '../../storage/duckdb.js';
+import { areLarge, isWithin, rangesWithin, rowsTogether } from '../../storage/large-rows.js';
 import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
 import { keysVersion, type PartFiles, type PartRecord, writeKeys } from '../../storage/part.js';
 
@@ -63,8 +64,34 @@ function stagedType({ type, declared, form }: Column): string {
 
 function readStagingFile(columns: readonly Column[], stagingFile: string, maxRecordBytes: number): string {
   const typed = columns.map((column) => `${quoteIdentifier(column.name)}: ${sqlText(stagedType(column))}`);
-  const largest = Math.max(16_777_216, maxRecordBytes * 2);
-  return `read_json(${fileText(stagingFile)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largest})`;
+  return `read_json(${fileText(stagingFile)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largestObject(maxRecordBytes)})`;
+}
+
+function largestObject(maxRecordBytes: number): number {
+  return Math.max(16_777_216, maxRecordBytes * 2);
+}
+
+const stagedTable = internalName('staged');
+
+/** A value of a list may take this many times the bytes of its text. */
+const listedBytes = 2;
+
+/**
+ * The same for few records at a time: lists are many times as large as their text, and DuckDB doubles the memory of all lists of a vector
+ * until they fit. A row group of the part has the records of a vector, or more.
+ */
+async function readFewTogether(
+  session: Session,
+  { stagingFile, records, maxRecordBytes }: SealedBatch,
+  rowBytes: number,
+) {
+  const objects = `read_json_objects(${fileText(stagingFile)}, format = 'array', maximum_object_size = ${largestObject(maxRecordBytes)})`;
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${stagedTable} AS SELECT json FROM ${objects}`);
+  const ranges = rangesWithin({ first: 0, last: records - 1 }, rowsTogether(rowBytes));
+  return (columns: readonly Column[]) => {
+    const read = `SELECT r.* FROM (SELECT from_json(json, ${sqlText(structure(columns))}) AS r FROM ${stagedTable} WHERE `;
+    return `(${ranges.map((range) => `${read}${isWithin(range)})`).join(' UNION ALL ')})`;
+  };
 }
 
 /** SQL for the kept value of a staged column. */
@@ -179,7 +206,13 @@ function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string
 async function convertOn(session: Session, batch: SealedBatch): Promise<ConvertedPart> {
   const { stagingFile, records, maxRecordBytes, rules, key, number, files, compression, raw } = batch;
   const set = ColumnSet.restore(batch.columns);
-  const source = (columns: readonly Column[]) => readStagingFile(columns, stagingFile, maxRecordBytes);
+  const textBytes = (await stat(stagingFile)).size / Math.max(1, records);
+  const hasLists = set.list.some(({ type }) => type.endsWith(']') || type.startsWith('STRUCT('));
+  const rowBytes = hasLists ? textBytes * listedBytes : textBytes;
+  const source =
+    hasLists && areLarge(textBytes)
+      ? await readFewTogether(session, batch, rowBytes)
+      : (columns: readonly Column[]) => readStagingFile(columns, stagingFile, maxRecordBytes);
   await dropMismatchedTypes(session, set, source);
   const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
@@ -187,8 +220,9 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
   const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, {
     compression,
     keepsZeroSigns: holdNegativeZero(kept.store()),
-    rowBytes: (await stat(stagingFile)).size / Math.max(1, records),
+    rowBytes,
   });
+  if (hasLists && areLarge(textBytes)) await session.run(`DROP TABLE ${stagedTable}`);
   if (rows !== records || (raw !== undefined && raw.length !== records * hashWords)) {
     throw new CdsyncError(`a part holds ${rows} rows, but its staging file has ${records} records`, {
       code: 'conversion_failed',
@@ -213,7 +247,7 @@ function conversionError(error: unknown): CdsyncError {
 
 /** The structure of the records, as DuckDB's `from_json` takes it. */
 function structure(columns: readonly Column[]): string {
-  return JSON.stringify([Object.fromEntries(columns.map((column) => [column.name, stagedType(column)]))]);
+  return JSON.stringify(Object.fromEntries(columns.map((column) => [column.name, stagedType(column)])));
 }
 
 /** Rows in the form in which a run would keep them. */
@@ -234,7 +268,7 @@ export async function sampledRows(
   { read, rules }: { readonly read: ColumnSet; readonly rules: ColumnRules },
 ): Promise<SampledRows> {
   const source = () =>
-    `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(structure(read.list))})) AS r))`;
+    `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(`[${structure(read.list)}]`)})) AS r))`;
   await dropMismatchedTypes(session, read, source);
   const columns = ColumnSet.restore(rules.keep(read.store()));
   return { query: convertedRows(read, columns, source()), columns };

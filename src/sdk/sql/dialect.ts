@@ -103,6 +103,8 @@ export interface SqlDialect {
    * @param column SQL of the column
    */
   canonical(column: string, kind: ColumnType): string | undefined;
+  /** How many rows of a table to hash together, for a DuckDB whose rows are large: {@link DestinationContext.rowsTogether}. Default: all. */
+  readonly rowsTogether?: number | undefined;
   /** SQL of NULL in a type of {@link TableConnector.mapColumn}. Default: CAST. */
   noValue?(type: string): string;
   /** SQL that calls the other functions of the server that loads rest on, for {@link tryFunctions}. Default: none. */

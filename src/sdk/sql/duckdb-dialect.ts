@@ -43,11 +43,12 @@ export function duckdbDialect(schema: string, database?: string): SqlDialect {
 }
 
 /**
- * The dialect for large rows, see {@link DestinationContext.hasLargeRows}: no hash has a copy of long texts, and no join has values.
+ * The dialect for large rows, see {@link DestinationContext.rowsTogether}: no hash has a copy of long texts, and no join has values.
  */
-export function largeRowsDialect(schema: string): SqlDialect {
+export function largeRowsDialect(schema: string, rowsTogether: number): SqlDialect {
   const dialect = duckdbDialect(schema);
-  return { ...dialect, hashing: duckdbHashing('short_md5'), merge: (task) => deleteInsert(dialect, task) };
+  const hashing = duckdbHashing('short_md5');
+  return { ...dialect, hashing, rowsTogether, merge: (task) => deleteInsert(dialect, task) };
 }
 
 /** A merge without an UPDATE, which would join the values. Columns of others need one. */

@@ -97,7 +97,7 @@ export class DuckdbSession implements SqlSession {
   }
 
   /**
-   * Prepares for large rows: see {@link DestinationContext.hasLargeRows}. A step of a statement passes rows on as it gets them, and one thread
+   * Prepares for large rows: see {@link DestinationContext.rowsTogether}. A step of a statement passes rows on as it gets them, and one thread
    * alone has some in memory. A commit goes into the file at once: DuckDB would write it into its log first, and have all of its rows in
    * memory for that, outside of its limit.
    */

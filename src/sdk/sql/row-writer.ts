@@ -82,7 +82,7 @@ export class RowWriter {
     if (clear.length > 0) await this.#context.clear(this.#target, clear);
     // Rows of these runs may be there already, if everything is appended once more.
     const where = `${dialect.identifier('_run_id')} IN (${['', ...runs].map((run) => dialect.literal(run)).join(', ')})`;
-    const summed: Summed = { from: this.#target, alias: '', where };
+    const summed: Summed = { table: this.#target, alias: '', where };
     const before = readBack && (await sumRows(this.#store, summed, readBack.columns));
     await this.#insertStaged();
     if (readBack !== undefined && before !== undefined) {
@@ -154,7 +154,7 @@ export class RowWriter {
       hashedColumns(this.#store.dialect, columns),
       async () => {
         if (staged !== undefined) return foundRows(this.#store, this.#load, staged, columns);
-        return { ...(await sumRows(this.#store, { from: this.#target, alias: '' }, columns)), ...unmerged };
+        return { ...(await sumRows(this.#store, { table: this.#target, alias: '' }, columns)), ...unmerged };
       },
       this.#store.dialect.hashing.digest,
     );

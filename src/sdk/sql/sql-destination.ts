@@ -309,7 +309,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
     const where = live ? isLive(this.dialect) : undefined;
-    return sumRows(this.#store, { from: this.dialect.table(table), alias: '', where }, columns);
+    return sumRows(this.#store, { table: this.dialect.table(table), alias: '', where }, columns);
   }
 
   tryFunctions(types: Pick<TableTypes, 'mapColumn'>): Promise<void> {

@@ -7,8 +7,10 @@ import { differSql, isLive, isOp, sameKey } from './statements.js';
 
 /** Rows of a table that are summed: all, or those of a condition. */
 export interface Summed {
-  /** SQL after FROM. */
-  readonly from: string;
+  /** SQL of the name of their table. */
+  readonly table: string;
+  /** SQL after FROM. Default: the table. */
+  readonly from?: string;
   readonly alias: string;
   readonly where?: string | undefined;
 }
@@ -23,31 +25,57 @@ export function hashedColumns({ canonical }: SqlDialect, columns: readonly Targe
   return columns.filter(({ kind }) => canonical('x', kind) !== undefined).map(({ name }) => name);
 }
 
-/** The number of rows, and the sum of a hash of each. */
-export async function sumRows(
+/**
+ * SQL after SELECT and its list for these rows, in parts of few if they are large. DuckDB reads all lists of a vector, whichever rows are
+ * wanted, and would make texts of all: those wanted are copied first.
+ */
+async function partsOf(
   { dialect, session }: SqlStore,
-  { from, alias, where }: Summed,
-  columns: readonly TargetColumn[],
-): Promise<TableSums> {
+  { table, from = table, alias, where }: Summed,
+): Promise<string[]> {
+  const { rowsTogether: most } = dialect;
+  const condition = where === undefined ? '' : ` WHERE ${where}`;
+  if (most === undefined) return [`FROM ${from}${condition}`];
+  const rows = await session.rows(`SELECT ${alias}rowid AS r FROM ${from}${condition} ORDER BY r`);
+  // As texts: rows that are not committed yet have numbers above 2^53.
+  const numbers = rows.map(({ r }) => String(r));
+  return Array.from({ length: Math.ceil(numbers.length / most) }, (_, part) => {
+    const some = numbers.slice(part * most, (part + 1) * most);
+    const within = `rowid BETWEEN ${some[0]} AND ${some.at(-1)} AND rowid IN (${some.join(', ')})`;
+    return `FROM (WITH few AS MATERIALIZED (SELECT * FROM ${table} WHERE ${within}) FROM few) AS ${alias === '' ? 'few' : alias.slice(0, -1)}`;
+  });
+}
+
+/** The number of rows, and the sum of a hash of each. */
+export async function sumRows(store: SqlStore, summed: Summed, columns: readonly TargetColumn[]): Promise<TableSums> {
+  const { dialect, session } = store;
   const texts = columns.flatMap(({ name, kind }) => {
-    const text = dialect.canonical(`${alias}${dialect.identifier(name)}`, kind);
+    const text = dialect.canonical(`${summed.alias}${dialect.identifier(name)}`, kind);
     return text === undefined ? [] : [{ name, text }];
   });
-  const read = async (selected: string) => {
-    const [row] = await session.rows(`SELECT ${selected} FROM ${from}${where === undefined ? '' : ` WHERE ${where}`}`);
-    return row;
+  const parts = await partsOf(store, summed);
+  /** The sum of each figure. */
+  const read = async (figures: readonly string[]) => {
+    const sums = figures.map(() => 0n);
+    for (const part of parts) {
+      const [row] = await session.rows(
+        `SELECT ${figures.map((sql, index) => `${sql} AS s${index}`).join(', ')} ${part}`,
+      );
+      for (const index of sums.keys()) sums[index] = (sums[index] ?? 0n) + BigInt(String(field(row, `s${index}`) ?? 0));
+    }
+    return sums.map(String);
   };
   const sumOf = (all: readonly string[]) => dialect.hashing.sum(rowNumber(dialect.hashing, all));
   const all = texts.map(({ text }) => text);
-  const row = await read(`count(*) AS n, ${all.length === 0 ? '0' : sumOf(all)} AS s`);
+  const [rows, sum = '0'] = await read(['count(*)', all.length === 0 ? '0' : sumOf(all)]);
   return {
-    rows: Number(field(row, 'n') ?? 0),
-    sum: String(field(row, 's') ?? 0),
+    rows: Number(rows),
+    sum,
     hashed: texts.map(({ name }) => name),
     digest: dialect.hashing.digest,
     sums: async () => {
-      const perColumn = await read(texts.map(({ text }, index) => `${sumOf([text])} AS s${index}`).join(', '));
-      return new Map(texts.map(({ name }, index) => [name, String(field(perColumn, `s${index}`) ?? 0)]));
+      const perColumn = await read(texts.map(({ text }) => sumOf([text])));
+      return new Map(texts.map(({ name }, index) => [name, perColumn[index] ?? '0']));
     },
   };
 }
@@ -87,7 +115,7 @@ export async function foundRows(
     const [row] = await session.rows(`SELECT count(*) AS n FROM ${from} WHERE ${condition}`);
     return Number(field(row, 'n') ?? 0);
   };
-  const actualSums = await sumRows(store, { from: joined, alias: `${t}.`, where }, columns);
+  const actualSums = await sumRows(store, { table: target, from: joined, alias: `${t}.`, where }, columns);
   const compared = columns.filter(({ name }) => !actualSums.hashed.includes(name));
   const differing = await differingColumns(store, staged, `${joined} WHERE ${where}`, compared);
   const left = isMerge ? await count(joined, isOp(dialect, s, 'delete')) : 0;

@@ -105,7 +105,7 @@ const upsert = (id: number, note: string): StagedRow => ({ _op: 'upsert', id: `p
 it('large rows are loaded, replaced and read back in a memory that has no place for two copies of all of them', async () => {
   const rows = 60;
   const note = () => randomBytes(750_000).toString('base64');
-  const large = { job: 'large', memoryMb: 115, hasLargeRows: true };
+  const large = { job: 'large', memoryMb: 115, rowsTogether: 8 };
   for (const [name, write] of [
     ['first', { type: 'fill' }],
     ['second', { type: 'merge', absent: 'keep', isReload: false }],
@@ -126,7 +126,7 @@ it.each([
 ] as const)(
   'a merge of large rows ends as one of small rows; absent rows: %s, reload: %s, with a column of others: %s',
   async (absent, isReload, hasOther) => {
-    const jobs = [false, true].map((hasLargeRows) => ({ job: `${absent}-${hasOther}-${hasLargeRows}`, hasLargeRows }));
+    const jobs = [undefined, 8].map((rowsTogether) => ({ job: `${absent}-${hasOther}-${rowsTogether}`, rowsTogether }));
     const first = await fileOf(
       'before',
       [1, 2, 3, 4].map((id) => upsert(id, `old ${id}`)),
