@@ -64,7 +64,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   private constructor(store: FileStore, context: DestinationContext<FilesShape>, bench: Workbench) {
     const { rowsTogether, options } = context;
     const dialect = rowsTogether === undefined ? duckdbDialect(schema) : largeRowsDialect(schema, rowsTogether);
-    const own = {
+    const ofFiles = {
       ...dialect,
       canonical: canonicalIn(options.format, bench),
       // The stamp is in the manifest.
@@ -74,7 +74,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
         return bench.viewed === undefined ? rowsTogether : undefined;
       },
     };
-    super(own, bench);
+    super(ofFiles, bench);
     this.#store = store;
     this.#context = context;
     this.#partitionBy = context.options.partitionBy;

@@ -136,10 +136,9 @@ class Delivering {
   async #largestRows(feeds: readonly (Feed | undefined)[]): Promise<number> {
     const files = feeds.flatMap((feed) => (feed === undefined ? [] : localFiles(this.#context.layout, feed)));
     const session = await this.#database.connect();
+    const rowBytes = rowBytesOf(session, files).finally(() => session.close());
     // The delivery reports a damaged file.
-    return rowBytesOf(session, files)
-      .catch(() => 0)
-      .finally(() => session.close());
+    return rowBytes.catch(() => 0);
   }
 
   /** @returns undefined if the destination took no session for it beside others: it is delivered alone then */

@@ -48,12 +48,12 @@ async function within(words: readonly string[], maxMb = 768): Promise<string> {
   return stdout;
 }
 
-const own = { name: 'made', source: 'index_profiles', index: 'made' };
+const made = { name: 'made', source: 'index_profiles', index: 'made' };
 const noted = { name: 'noted', source: 'sql', key: ['id'], query: 'select id, note from made where note is not null' };
 
 it('keeps one text of 16 MB among small records, in every command, at the default memory', async () => {
   const overrides = { service: { base_url: list.url }, job: { guards: { max_deleted: '90%' } } };
-  await space.configure('large', [own, noted], overrides);
+  await space.configure('large', [made, noted], overrides);
   const [first, second] = [1, 2].map((seed) => randomText(16 * megabyte, seed)) as [string, string];
   list.records = records({ 100: { note: first }, 700: { note: 'short' } });
   await within(['run', 'large.json', '--quiet']);
@@ -98,7 +98,7 @@ describe.each([
 ] as const)('a large text as %s', (what, shaped, column) => {
   it('is inserted, changed and removed', async () => {
     const job = `kind_${what.replaceAll(' ', '_')}`;
-    await space.configure(job, [own], { service: { base_url: list.url } });
+    await space.configure(job, [made], { service: { base_url: list.url } });
     for (const text of [randomText(megabyte, 1), randomText(megabyte, 2), undefined]) {
       list.records = records(text === undefined ? {} : { 100: { note: shaped(text) } });
       await within(['run', `${job}.json`, '--quiet']);
@@ -122,7 +122,7 @@ it('keeps a query of 300 rows of a megabyte each, at a memory of 1.5 GB', async 
 
 it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with --full, one that changes all', async () => {
   const overrides = { service: { base_url: list.url }, job: { guards: { max_changed: 'off' } } };
-  await space.configure('many_large', [{ ...own, page_size: 20 }], overrides);
+  await space.configure('many_large', [{ ...made, page_size: 20 }], overrides);
   const texts = (seeds: (at: number) => number) =>
     Array.from({ length: 130 }, (_, at) => record(at, { note: `${seeds(at)} ${at} `.padEnd(2_000_000, 'x') }));
   const stored = async () => {
@@ -153,7 +153,7 @@ it('keeps 130 texts of 2 MB each: a first run, one that changes three, one with 
 it('stores, delivers and verifies 500 lists of 20,000 numbers, whose memory DuckDB doubles until they fit', async () => {
   const destinations = [{ name: 'warehouse', connector: 'duckdb', path: join(space.folder, 'numbers.duckdb') }];
   const overrides = { service: { base_url: list.url }, job: { destinations, guards: { max_changed: 'off' } } };
-  await space.configure('numbers', [own], overrides);
+  await space.configure('numbers', [made], overrides);
   const numbers = (at: number, seed: number) =>
     Array.from({ length: 20_000 }, (_, n) => (at + n * 7919 + seed) % 1_000_003);
   const seedOf = (at: number, version: number) => (version > 0 && at % 10 === 0 ? 1 : 0);
@@ -161,13 +161,13 @@ it('stores, delivers and verifies 500 lists of 20,000 numbers, whose memory Duck
     list.records = Array.from({ length: 500 }, (_, at) => record(at, { numbers: numbers(at, seedOf(at, version)) }));
     await within(['run', 'numbers.json', '--quiet'], 845);
     for (const path of [join(space.jobFolder('numbers'), 'numbers.duckdb'), join(space.folder, 'numbers.duckdb')]) {
-      const found = await rowsOfFile(path, 'select id, md5(to_json(numbers)::VARCHAR) as md5 from made order by id');
+      const rows = await rowsOfFile(path, 'select id, md5(to_json(numbers)::VARCHAR) as md5 from made order by id');
       const md5 = (at: number) =>
         createHash('md5')
           .update(JSON.stringify(numbers(at, seedOf(at, version))))
           .digest('hex');
       const expected = Array.from({ length: 500 }, (_, at) => ({ id: `p${at}`, md5: md5(at) }));
-      expect(found).toEqual(expected.sort((one, other) => (one.id < other.id ? -1 : 1)));
+      expect(rows).toEqual(expected.sort((one, other) => (one.id < other.id ? -1 : 1)));
     }
   }
   await within(['verify', 'numbers.json'], 845);
@@ -175,7 +175,7 @@ it('stores, delivers and verifies 500 lists of 20,000 numbers, whose memory Duck
 
 it('compares versions of texts that do not fit in memory together', async () => {
   const overrides = { service: { base_url: list.url }, job: { guards: { max_changed: 'off' } } };
-  const path = await space.configure('versions', [{ ...own, page_size: 5 }], overrides);
+  const path = await space.configure('versions', [{ ...made, page_size: 5 }], overrides);
   const config = JSON.parse(await readFile(path, 'utf8'));
   const limit = (memory: number) => writeFile(path, JSON.stringify({ ...config, resources: { memory_mb: memory } }));
   const note = (seed: number, at: number) => `${seed} ${at} `.padEnd(megabyte, 'x');
