@@ -7,6 +7,7 @@ import { type ErrorKind, errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted, reworded } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { Connector, DestinationContext } from '../sdk/destination.js';
+import { wantsMemory } from '../sdk/duckdb/errors.js';
 import { reachingMs } from '../sdk/silence.js';
 import { type Feed, localFiles, readFeed } from '../snapshot/feed.js';
 import { rowBytesOf } from '../snapshot/large-rows.js';
@@ -75,6 +76,10 @@ class Delivering {
   #memoryMb = 0;
   /** Of the present streams, where their rows are largest. */
   #rowBytes = 0;
+  /** Whether its streams have all memory, one after the other: a share of it was too little. */
+  #hasAll = false;
+  /** Whether the present streams would have more memory then. */
+  #mayHaveMore = false;
   /** The errors with which the destination could not be opened, or reached. */
   readonly #openFailures = new WeakSet<CdsyncError>();
   /** Why no stream can be delivered: the destination could not be opened for an earlier one. */
@@ -117,14 +122,17 @@ class Delivering {
   async #atOnce(streams: readonly string[]): Promise<(StreamDelivery | undefined)[]> {
     const { resources, layout, shares } = this.#context;
     const { memory, destinations } = shares ?? { memory: sharesOf(resources), destinations: 1 };
+    const loaded = this.#hasAll ? 1 : destinations;
     // A stream that has no feed, or a broken one, says so itself.
     const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream).catch(() => undefined)));
     const leaves = feeds.reduce((sum, feed) => sum + (feed === undefined ? 0 : countLeaves(feed.columns)), 0);
     const { options, kind } = this.#request.destination.connector;
     this.#rowBytes = await this.#largestRows(feeds);
     const rows = { leaves, rowBytes: this.#rowBytes };
-    const asked = { ...rows, destinations, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
+    const asked = { ...rows, destinations: loaded, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
     const share = deliveryShare(resources, asked);
+    this.#mayHaveMore =
+      streams.length > 1 || deliveryShare(resources, { ...asked, destinations: 1 }).ownMb > share.ownMb;
     return memory.within(share.takenMb, async () => {
       this.#memoryMb = share.connectorMb;
       this.#present = streams.length;
@@ -141,7 +149,7 @@ class Delivering {
     return rowBytes.catch(() => 0);
   }
 
-  /** @returns undefined if the destination took no session for it beside others: it is delivered alone then */
+  /** @returns undefined if it had no session, or too little memory, beside others: it is delivered alone then */
   async #stream(stream: string): Promise<StreamDelivery | undefined> {
     const { clock } = this.#context;
     const began = clock.monotonic();
@@ -149,28 +157,12 @@ class Delivering {
     const ended = (
       status: StreamDelivery['status'],
       error: CdsyncError | undefined,
-      {
-        action = 'nothing',
-        why = '',
-        rows = 0,
-        refused = 0,
-        waiting = 0,
-        variants = [],
-        files,
-      }: Partial<Delivered> = {},
+      delivered: Partial<Delivered> = {},
     ): StreamDelivery => {
       progress.phase = status === 'failed' ? 'failed' : 'done';
       const seconds = inSeconds(clock.monotonic() - began);
-      const result = {
-        action,
-        why,
-        rows,
-        refused,
-        waiting,
-        seconds,
-        variants,
-        ...(files === undefined ? {} : { files }),
-      };
+      const { action = 'nothing', why = '', rows = 0, refused = 0, waiting = 0, variants = [], files } = delivered;
+      const result = { action, why, rows, refused, waiting, seconds, variants, ...(files !== undefined && { files }) };
       return { name: this.#request.destination.name, stream, status, ...result, error };
     };
     if (this.#outage !== undefined)
@@ -187,6 +179,11 @@ class Delivering {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= stream;
+      if (this.#mayHaveMore && wantsMemory(error.cause)) {
+        this.#hasAll = true;
+        this.#sessions = 1;
+        return undefined;
+      }
       if (this.#openFailures.has(error) && ofAllStreams.has(error.kind)) {
         if (this.#present > 1) {
           this.#sessions = 1;
