@@ -231,7 +231,9 @@ export function deliveryShare(
     ? Math.floor(Math.min(deliveriesMb / instances, largeRowsMbPerThread) * countedShare)
     : 0;
   const needed = Math.max(ofLargeRows, Math.min(deliveriesMb, minMb) + leaves * deliveredMbPerLeaf);
-  const share = Math.max(needed, Math.floor(deliveriesMb / destinations / instances));
+  // Those that would take turns with the smallest share have a larger one.
+  const parallel = Math.max(1, Math.min(destinations, Math.floor(deliveriesMb / needed / instances)));
+  const share = Math.max(needed, Math.floor(deliveriesMb / parallel / instances));
   const limit = Math.max(needed, Math.floor(share * countedShare));
   const forRows = threadsFor(rowBytes, { memoryMb: limit, threads: resources.threads });
   // Until a transaction ends, a table has its rows in memory; DuckDB reads 2,048 of them together, however large they are.

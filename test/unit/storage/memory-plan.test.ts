@@ -102,8 +102,8 @@ describe('memory_mb is one figure', () => {
     expect([1, 2, 5, 7].map((destinations) => share(destinations, 30, false))).toEqual([
       [568, 482, 2],
       [284, 241, 2],
-      [158, 158, 2],
-      [158, 158, 2],
+      [189, 160, 2],
+      [189, 160, 2],
     ]);
     expect(share(1, 30, true)).toEqual([568, 241, 2]);
     expect(share(3, 200, true)).toEqual([568, 328, 1]);
