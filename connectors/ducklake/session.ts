@@ -150,7 +150,7 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
   const isNewFile = catalog.type !== 'postgres' && !(await isThere(catalog.file));
   // To open a pipe, DuckDB waits for its other end.
   if (catalog.type !== 'postgres' && !isNewFile && !(await stat(catalog.file)).isFile())
-    throw loadRefused(`${catalog.file} is no file`, { hint: 'check `catalog`' });
+    throw loadRefused(`${catalog.file} is not a file`, { hint: 'check `catalog`' });
   // While this process has the lake attached, DuckDB attaches its catalog no second time.
   const isAttached = async () => {
     const reader = await connection.runAndReadAll(`SELECT 1 FROM duckdb_databases() WHERE database_name = '${lake}'`);

@@ -75,10 +75,10 @@ function said(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? ''}`.trim();
 }
 
-/** Strings of JSON as they are, and numbers that JSON lacks, which some programs write. */
-const notFinite = /("[^"\\]*(?:\\.[^"\\]*)*")|-?\b(?:NaN|Infinity)\b/g;
+/** Strings of JSON as they are, the last one even without its end, and numbers that JSON lacks, which some programs write. */
+const notFinite = /("[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?$))|-?\b(?:NaN|Infinity)\b/g;
 
-function parsed(body: string): unknown {
+export function parsedBody(body: string): unknown {
   // Some servers begin with the mark of their encoding.
   const text = body.replace(/^\uFEFF/, '');
   return (
@@ -244,7 +244,7 @@ function ownFormatResults(body: unknown, { ids, host, clean }: Sent): RecordResu
 export function verdictOf(response: HttpResponse, sent: Sent): Verdict {
   const { status } = response;
   const { form, names } = sent;
-  const body = parsed(response.body);
+  const body = parsedBody(response.body);
   const isAsked = isNamedAgain(status, body, form.response);
   const accepted = !isAsked && isAccepted(status, form);
   const again = isAsked || (!accepted && isUsuallyAgain(status));

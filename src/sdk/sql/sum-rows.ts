@@ -56,14 +56,15 @@ export async function sumRows(store: SqlStore, summed: Summed, columns: readonly
   const parts = await partsOf(store, summed);
   /** The sum of each figure. */
   const read = async (figures: readonly string[]) => {
-    const sums = figures.map(() => 0n);
+    const selected = figures.map((sql, index) => `${sql} AS s${index}`).join(', ');
+    const sums: string[][] = [];
     for (const part of parts) {
-      const [row] = await session.rows(
-        `SELECT ${figures.map((sql, index) => `${sql} AS s${index}`).join(', ')} ${part}`,
-      );
-      for (const index of sums.keys()) sums[index] = (sums[index] ?? 0n) + BigInt(String(field(row, `s${index}`) ?? 0));
+      const [row] = await session.rows(`SELECT ${selected} ${part}`);
+      sums.push(figures.map((_, index) => String(field(row, `s${index}`) ?? 0)));
     }
-    return sums.map(String);
+    // Some servers write a sum as a decimal: of a table in one part it is compared as it is.
+    if (sums.length === 1) return sums[0] as string[];
+    return figures.map((_, index) => String(sums.reduce((sum, part) => sum + BigInt(part[index] ?? 0), 0n)));
   };
   const sumOf = (all: readonly string[]) => dialect.hashing.sum(rowNumber(dialect.hashing, all));
   const all = texts.map(({ text }) => text);

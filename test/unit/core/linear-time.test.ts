@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { parsedBody } from '../../../connectors/http/answer.js';
 import { parseExact } from '../../../connectors/iceberg/exact-json.js';
 import { streamNameFor } from '../../../src/cli/init/streams.js';
 import { keysOfLine } from '../../../src/cli/lookup.js';
@@ -31,6 +32,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   keysOfLine: (text) => keysOfLine(`a=${text}`, 'line 1'),
   databaseError: (text) => databaseError(new Error(text)),
   ownQueryError: (text) => ownQueryError(new Error(text), 'select 1', true),
+  parsedBody: (text) => parsedBody(`NaN "${text}`),
   parseExact,
   membersOf: (text) => membersOf(`{"a": ${text}}`),
   textFaults,
