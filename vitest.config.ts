@@ -49,12 +49,12 @@ const long = [
 ];
 /** Tests of units that make stores and deliver them. `npm test` shall end in three minutes: they are tested with the program as a whole. */
 const slowUnits = [
-  'test/unit/connectors/export-text.test.ts',
+  'test/unit/connectors/{duckdb-large-rows,export-text}.test.ts',
+  'test/unit/delivery/{input,table-delivery}.test.ts',
   'test/unit/delivery/files/file-delivery.test.ts',
-  'test/unit/delivery/input.test.ts',
-  'test/unit/delivery/records/record-delivery.test.ts',
-  'test/unit/delivery/table-delivery.test.ts',
-  'test/unit/snapshot/{agreement,commit,diff,publish,published}.test.ts',
+  'test/unit/delivery/records/{erasures-owed,record-delivery,record-series}.test.ts',
+  'test/unit/snapshot/{agreement,comments,commit,current-snapshot,diff,erasure,history,horizon,last-changes}.test.ts',
+  'test/unit/snapshot/{previous-rows,publish,published,store-integrity,unchanged-rows}.test.ts',
   'test/unit/storage/old-readers.test.ts',
 ];
 const fault = ['test/fault/**/*.test.ts'];

@@ -92,7 +92,7 @@ const appended: [name: string, yaml: string, line: string][] = [
   [
     'a duration without its unit',
     'defaults: { resume_within: 12 }',
-    'cdsync.yaml:10:28  defaults.resume_within: must be a duration: a number and ms, s, m, h, d or w, such as 90s or 12h; with a unit it is 12m or 12h, found "12"',
+    'cdsync.yaml:10:28  defaults.resume_within: must be a duration: a number and ms, s, m, h, d or w, such as 90s or 12h, 99999d at most; with a unit it is 12m or 12h, found "12"',
   ],
   [
     'permissions that are not octal',
