@@ -10,7 +10,7 @@ import {
 } from '../../src/sdk/index.js';
 import type { Form, ResponseRules } from './form.js';
 import { entriesIn, isPage, ResultsMisfit } from './results.js';
-import { valuesAt } from './values-at.js';
+import { parsedBody, valuesAt } from './values-at.js';
 
 /** The outcome of a request for its records. */
 export type Verdict =
@@ -73,26 +73,6 @@ const fits = (status: number, word: string) => word === String(status) || word =
 
 function said(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? ''}`.trim();
-}
-
-/** Strings of JSON as they are, the last one even without its end, and numbers that JSON lacks, which some programs write. */
-const notFinite = /("[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?$))|-?\b(?:NaN|Infinity)\b/g;
-
-export function parsedBody(body: string): unknown {
-  // Some servers begin with the mark of their encoding.
-  const text = body.replace(/^\uFEFF/, '');
-  return (
-    jsonIn(text) ??
-    (/NaN|Infinity/.test(text) ? jsonIn(text.replace(notFinite, (_, string) => string ?? 'null')) : undefined)
-  );
-}
-
-function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Milliseconds until the time of a header: seconds, a time in seconds or milliseconds since 1970, or a date. */

@@ -10,3 +10,24 @@ export function valuesAt(value: unknown, path: string): unknown[] {
   }
   return values;
 }
+
+/** Strings of JSON as they are, the last one even without its end, and numbers that JSON lacks, which some programs write. */
+const notFinite = /("[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?$))|-?\b(?:NaN|Infinity)\b/g;
+
+/** The JSON of a response; undefined if it has none. */
+export function parsedBody(body: string): unknown {
+  // Some servers begin with the mark of their encoding.
+  const text = body.replace(/^\uFEFF/, '');
+  return (
+    jsonIn(text) ??
+    (/NaN|Infinity/.test(text) ? jsonIn(text.replace(notFinite, (_, string) => string ?? 'null')) : undefined)
+  );
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parsedBody } from '../../../connectors/http/answer.js';
+import { parsedBody } from '../../../connectors/http/values-at.js';
 import { parseExact } from '../../../connectors/iceberg/exact-json.js';
 import { streamNameFor } from '../../../src/cli/init/streams.js';
 import { keysOfLine } from '../../../src/cli/lookup.js';
