@@ -10,7 +10,7 @@ import {
   type FoundColumns,
   largeRowsDialect,
   makeFolders,
-  memoryLimit,
+  memorySettings,
   quoteIdentifier,
   SqlDestination,
   sqlText,
@@ -49,7 +49,7 @@ export async function openDuckdb(context: DestinationContext<typeof duckdbOption
     const database = isAbsent ? { path: ':memory:' } : { path, isShared: true };
     const connected = await connectDuckdb(database, async (opened) => {
       await assertNoFalseFunctions(opened, path);
-      await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
+      for (const [name, value] of Object.entries(memorySettings(context))) await opened.run(`SET ${name} = '${value}'`);
       // DuckDB creates files that the umask may let others read.
       if (isNew && !isAbsent) await chmod(path, 0o600);
     });

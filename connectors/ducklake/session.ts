@@ -13,7 +13,7 @@ import {
   loadDuckdbExtensions,
   loadRefused,
   makeFolders,
-  memoryLimit,
+  memorySettings,
   orClose,
   redactor,
   Secret,
@@ -51,8 +51,6 @@ function shownLake(options: DucklakeOptions): ShownLake {
 function databaseFor({ options, folder }: Context): Parameters<typeof connectDuckdb>[0] {
   const catalog = catalogOf(options);
   const settings = {
-    // Each thread uses its share of the memory.
-    threads: '2',
     preserve_insertion_order: 'false',
     autoinstall_known_extensions: 'false',
   };
@@ -103,7 +101,7 @@ export class LakeSession extends DuckdbSession {
 function connected(context: Context): Promise<ConnectedDuckdb> {
   const { options } = context;
   return connectDuckdb(databaseFor(context), async (opened) => {
-    await opened.run(`SET memory_limit = '${memoryLimit(context)}'`);
+    for (const [name, value] of Object.entries(memorySettings(context))) await opened.run(`SET ${name} = '${value}'`);
     await loadDuckdbExtensions(opened, neededExtensions(options), options.extensions);
     const proxy = options.dataUrl === undefined ? [] : duckdbProxy(s3Server(options), process.env);
     for (const statement of [...proxy, ...loginStatements(options)]) await opened.run(statement);

@@ -16,7 +16,7 @@ import {
   type LoadData,
   largeRowsDialect,
   loadRefused,
-  memoryLimit,
+  memorySettings,
   parseColumnType,
   removesValues,
   SqlDestination,
@@ -84,7 +84,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
   static async open(store: FileStore, context: DestinationContext<FilesShape>): Promise<FilesDestination> {
     const { folder, rowsTogether } = context;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const bench = await Workbench.open(folder, memoryLimit(context), rowsTogether !== undefined);
+    const bench = await Workbench.open(folder, memorySettings(context), rowsTogether !== undefined);
     await bench.run(`CREATE SCHEMA ${schema}`);
     return new FilesDestination(store, context, bench);
   }

@@ -7,6 +7,7 @@ import {
   duckdbRefused,
   keepSignOfZero,
   type LoadData,
+  type memorySettings,
 } from '../../src/sdk/index.js';
 import { withoutUnfoldable } from './folder-names.js';
 import type { Format } from './manifest.js';
@@ -36,15 +37,14 @@ export class Workbench extends DuckdbSession {
     this.#file = file;
   }
 
-  static async open(folder: string, memory: string, hasLargeRows: boolean): Promise<Workbench> {
+  static async open(
+    folder: string,
+    memory: ReturnType<typeof memorySettings>,
+    hasLargeRows: boolean,
+  ): Promise<Workbench> {
     const file = join(folder, 'workbench.duckdb');
     await rm(file, { force: true });
-    const settings = {
-      memory_limit: memory,
-      // Each thread uses its share of the memory.
-      threads: '2',
-      temp_directory: join(folder, 'spill'),
-    };
+    const settings = { ...memory, temp_directory: join(folder, 'spill') };
     const workbench = new Workbench(await connectDuckdb({ path: file, settings }, keepSignOfZero), file);
     if (hasLargeRows) await workbench.expectLargeRows();
     return workbench;

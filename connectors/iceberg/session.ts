@@ -15,7 +15,7 @@ import {
   type LoadData,
   loadDuckdbExtensions,
   loadRefused,
-  memoryLimit,
+  memorySettings,
   orClose,
   permissionMissing,
   quoteIdentifier,
@@ -112,7 +112,7 @@ export class IcebergSession extends DuckdbSession {
       await rm(own, { recursive: true, force: true });
       await mkdir(own, { recursive: true, mode: 0o700 });
       const settings = {
-        memory_limit: memoryLimit(context),
+        ...memorySettings(context),
         temp_directory: join(own, 'spill'),
         autoinstall_known_extensions: 'false',
       };

@@ -15,15 +15,19 @@ export function memoryOption(use: string, { least = 64, example }: Readonly<Reco
 /** Where nothing says how much memory there is, in MB. */
 const usualMemoryMb = 512;
 
-/** The `memory_limit` of a connector's own DuckDB: as configured, or else its share of the job's memory. */
-export function memoryLimit({
+/** In MB, what one thread needs to write a table: of its present row group DuckDB has all values in memory. With less it reads and writes them again. */
+const threadMb = 256;
+
+/** Settings of a connector's own DuckDB: its memory, as configured or else its share of the job's, and the threads that work in it. */
+export function memorySettings({
   options,
   memoryMb = usualMemoryMb,
 }: {
   readonly options: { readonly memoryMb?: number | undefined };
   readonly memoryMb?: number | undefined;
-}): string {
-  return `${options.memoryMb ?? memoryMb}MB`;
+}): { readonly memory_limit: string; readonly threads: string } {
+  const ownMb = options.memoryMb ?? memoryMb;
+  return { memory_limit: `${ownMb}MB`, threads: String(Math.max(1, Math.min(2, Math.floor(ownMb / threadMb)))) };
 }
 
 /** A password or token of any form. @param example the variable that holds it */

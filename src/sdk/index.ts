@@ -31,7 +31,7 @@ export {
   widensDecimal,
   widensInteger,
 } from './column-type.js';
-export { memoryLimit, memoryOption, passwordOption, schemaOption } from './connection-options.js';
+export { memoryOption, memorySettings, passwordOption, schemaOption } from './connection-options.js';
 export { type CsvRow, csvRows } from './csv.js';
 export type {
   FileFormat,
