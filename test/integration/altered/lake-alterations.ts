@@ -130,6 +130,5 @@ export const inLake: readonly Alteration[] = [
   ],
   ['another version', () => `UPDATE s.ducklake_metadata SET value = '9' WHERE key = 'version'`],
   ['no snapshot', () => 'DELETE FROM s.ducklake_snapshot'],
-  ['encryption', () => `UPDATE s.ducklake_metadata SET value = 'true' WHERE key = 'encrypted'`],
   ['fewer rows than files', () => 'UPDATE s.ducklake_data_file SET record_count = -1'],
 ];
