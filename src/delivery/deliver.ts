@@ -10,11 +10,11 @@ import type { Connector, DestinationContext } from '../sdk/destination.js';
 import { wantsMemory } from '../sdk/duckdb/errors.js';
 import { reachingMs } from '../sdk/silence.js';
 import { type Feed, localFiles, readFeed } from '../snapshot/feed.js';
-import { rowBytesOf } from '../snapshot/large-rows.js';
+import { rowBytesOf, rowsTogetherOf } from '../snapshot/large-rows.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import { JobLock } from '../storage/job-lock.js';
-import { areLarge, rowsTogether, withRowsOf } from '../storage/large-rows.js';
+import { withRowsOf } from '../storage/large-rows.js';
 import { deliveryShare } from '../storage/memory-plan.js';
 import { sharesOf } from '../storage/memory-shares.js';
 import { checkRules } from './check-destination.js';
@@ -76,6 +76,7 @@ class Delivering {
   #memoryMb = 0;
   /** Of the present streams, where their rows are largest. */
   #rowBytes = 0;
+  #rowsTogether: number | undefined;
   /** Whether its streams have all memory, one after the other: a share of it was too little. */
   #hasAll = false;
   /** Whether the present streams would have more memory then. */
@@ -127,7 +128,7 @@ class Delivering {
     const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream).catch(() => undefined)));
     const leaves = feeds.reduce((sum, feed) => sum + (feed === undefined ? 0 : countLeaves(feed.columns)), 0);
     const { options, kind } = this.#request.destination.connector;
-    this.#rowBytes = await this.#largestRows(feeds);
+    await this.#measureRows(feeds);
     const rows = { leaves, rowBytes: this.#rowBytes };
     const asked = { ...rows, destinations: loaded, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
     const share = deliveryShare(resources, asked);
@@ -141,12 +142,15 @@ class Delivering {
     });
   }
 
-  async #largestRows(feeds: readonly (Feed | undefined)[]): Promise<number> {
-    const files = feeds.flatMap((feed) => (feed === undefined ? [] : localFiles(this.#context.layout, feed)));
+  async #measureRows(feeds: readonly (Feed | undefined)[]): Promise<void> {
+    const files = feeds.map((feed) => (feed === undefined ? [] : localFiles(this.#context.layout, feed)));
     const session = await this.#database.connect();
-    const rowBytes = rowBytesOf(session, files).finally(() => session.close());
     // The delivery reports a damaged file.
-    return rowBytes.catch(() => 0);
+    this.#rowBytes = await rowBytesOf(session, files.flat()).catch(() => 0);
+    const together = await Promise.all(files.map((paths) => rowsTogetherOf(session, paths).catch(() => undefined)));
+    const few = together.filter((rows) => rows !== undefined);
+    this.#rowsTogether = few.length === 0 ? undefined : Math.min(...few);
+    session.close();
   }
 
   /** @returns undefined if it had no session, or too little memory, beside others: it is delivered alone then */
@@ -292,8 +296,7 @@ class Delivering {
   }
 
   #options(folder: string, signal: AbortSignal): DestinationContext {
-    const few = areLarge(this.#rowBytes) ? rowsTogether(this.#rowBytes) : undefined;
-    const rows = { memoryMb: this.#memoryMb, rowsTogether: few };
+    const rows = { memoryMb: this.#memoryMb, rowsTogether: this.#rowsTogether };
     return destinationContext({ ...this.#context, signal }, this.#request.destination, folder, rows);
   }
 

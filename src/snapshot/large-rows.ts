@@ -33,11 +33,22 @@ const valueBytes = 'CASE WHEN num_values > row_group_num_rows THEN 32 ELSE 16 EN
  * @returns 0 without rows
  */
 export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<number> {
+  return ofRowGroups(session, 'max(bytes / rows)', paths);
+}
+
+/** {@link rowsTogether} for a table with the rows of these files; undefined if they are not large. */
+export async function rowsTogetherOf(session: Asked, paths: readonly string[]): Promise<number | undefined> {
+  const rowBytes = await rowBytesOf(session, paths);
+  if (!areLarge(rowBytes)) return undefined;
+  return rowsTogether(rowBytes, await ofRowGroups(session, 'sum(bytes) / sum(rows)', paths));
+}
+
+function ofRowGroups(session: Asked, figure: string, paths: readonly string[]): Promise<number> {
   const present = paths.filter((path) => existsSync(path));
   if (present.length === 0) return Promise.resolve(0);
   return numberOf(
     session,
-    `SELECT max(bytes / rows) FROM (SELECT sum(greatest(total_uncompressed_size, num_values * (${valueBytes}))) AS bytes, any_value(row_group_num_rows) AS rows
+    `SELECT ${figure} FROM (SELECT sum(greatest(total_uncompressed_size, num_values * (${valueBytes}))) AS bytes, any_value(row_group_num_rows) AS rows
        FROM parquet_metadata(${fileTexts(present)}) WHERE row_group_num_rows > 0 GROUP BY file_name, row_group_id)`,
   );
 }
@@ -102,15 +113,15 @@ const rowNumber = internalName('row');
  */
 export async function hashesOf(
   session: Asked,
-  { table, rowBytes }: { readonly table: string; readonly rowBytes: number },
+  { table, together }: { readonly table: string; readonly together: number | undefined },
   columns: readonly TypedColumn[],
 ): Promise<string> {
   const select = `SELECT rowid AS ${rowNumber}, * FROM ${table}`;
-  const span = areLarge(rowBytes) ? await rowSpan(session, table) : undefined;
+  const span = together === undefined ? undefined : await rowSpan(session, table);
   const parts =
-    span === undefined
+    together === undefined || span === undefined
       ? [select]
-      : rangesWithin(span, rowsTogether(rowBytes)).map(
+      : rangesWithin(span, together).map(
           (range) => `WITH few AS MATERIALIZED (${select} WHERE ${isWithin(range)}) FROM few`,
         );
   let hashes = 0n;

@@ -18,9 +18,14 @@ export function areLarge(rowBytes: number): boolean {
   return rowBytes * vectorRows > largeBytes;
 }
 
-/** How many rows of that many bytes to work on together. */
-export function rowsTogether(rowBytes: number): number {
-  return areLarge(rowBytes) ? Math.max(1, Math.floor(stepBytes / rowBytes)) : vectorRows;
+/**
+ * How many rows to work on together.
+ * @param rowBytes of a row where rows are largest
+ * @param averageBytes of a row among all: of a table with few large rows, most steps have none
+ */
+export function rowsTogether(rowBytes: number, averageBytes = rowBytes): number {
+  if (!areLarge(rowBytes)) return vectorRows;
+  return Math.min(vectorRows, Math.max(1, Math.floor(stepBytes / Math.max(1, averageBytes))));
 }
 
 /** A range of a table has about this many bytes: with smaller ranges, `diff` asks for each, and needs more memory. */

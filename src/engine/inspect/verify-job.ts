@@ -11,7 +11,7 @@ import { formatCount, formatCounted } from '../../core/quantities.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Feed, readFeed } from '../../snapshot/feed.js';
-import { hashesOf, rowBytesOf } from '../../snapshot/large-rows.js';
+import { hashesOf, rowsTogetherOf } from '../../snapshot/large-rows.js';
 import { type Manifest, readManifest } from '../../snapshot/manifest.js';
 import { manifestOf } from '../../snapshot/publish.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
@@ -93,7 +93,7 @@ async function summarizeTable(
   const [counts] = await session.rows(`SELECT count(*) AS rows, ${valueCounts.join(', ')} FROM ${table}`);
   const files = state.snapshot.map(({ path }) => join(layout.stream(state.stream), path));
   // The comparison of the files reports a damaged one.
-  const rows = { table, rowBytes: await rowBytesOf(session, files).catch(() => 0) };
+  const rows = { table, together: await rowsTogetherOf(session, files).catch(() => undefined) };
   const hashes = await hashesOf(session, rows, all);
   const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
   // DuckDB loses the sign of zero in a block of zeros alone; the stored hashes still have it.

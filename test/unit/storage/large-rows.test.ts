@@ -47,6 +47,8 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 it('of large rows, few are worked on together; of others, as many as DuckDB takes', () => {
   expect([1_000, 15_000].map((bytes) => rowsTogether(bytes))).toEqual([vectorRows, vectorRows]);
   expect([16_000, 1_000_000, 50_000_000].map((bytes) => rowsTogether(bytes))).toEqual([500, 8, 1]);
+  // Of a table with one large row among a thousand, a few hundred; of one among a million, as many as of small rows.
+  expect([17_000, 200].map((average) => rowsTogether(16_000_000, average))).toEqual([470, vectorRows]);
   expect([0, 15_000, 16_000].map(areLarge)).toEqual([false, false, true]);
 });
 
