@@ -10,7 +10,7 @@ import type { Connector, DestinationContext } from '../sdk/destination.js';
 import { wantsMemory } from '../sdk/duckdb/errors.js';
 import { reachingMs } from '../sdk/silence.js';
 import { type Feed, localFiles, readFeed } from '../snapshot/feed.js';
-import { rowBytesOf, rowsTogetherOf } from '../snapshot/large-rows.js';
+import { rowSizesOf } from '../snapshot/large-rows.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
 import { JobLock } from '../storage/job-lock.js';
@@ -123,17 +123,16 @@ class Delivering {
   async #atOnce(streams: readonly string[]): Promise<(StreamDelivery | undefined)[]> {
     const { resources, layout, shares } = this.#context;
     const { memory, destinations } = shares ?? { memory: sharesOf(resources), destinations: 1 };
-    const loaded = this.#hasAll ? 1 : destinations;
     // A stream that has no feed, or a broken one, says so itself.
     const feeds = await Promise.all(streams.map((stream) => readFeed(layout, stream).catch(() => undefined)));
     const leaves = feeds.reduce((sum, feed) => sum + (feed === undefined ? 0 : countLeaves(feed.columns)), 0);
     const { options, kind } = this.#request.destination.connector;
     await this.#measureRows(feeds);
     const rows = { leaves, rowBytes: this.#rowBytes };
-    const asked = { ...rows, destinations: loaded, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
-    const share = deliveryShare(resources, asked);
-    this.#mayHaveMore =
-      streams.length > 1 || deliveryShare(resources, { ...asked, destinations: 1 }).ownMb > share.ownMb;
+    const besides = { ...rows, destinations, hasOwn: 'memory_mb' in options, sorts: kind === 'files' };
+    const alone = { ...besides, destinations: 1 };
+    const share = deliveryShare(resources, this.#hasAll ? alone : besides);
+    this.#mayHaveMore = streams.length > 1 || deliveryShare(resources, alone).ownMb > share.ownMb;
     return memory.within(share.takenMb, async () => {
       this.#memoryMb = share.connectorMb;
       this.#present = streams.length;
@@ -146,11 +145,12 @@ class Delivering {
     const files = feeds.map((feed) => (feed === undefined ? [] : localFiles(this.#context.layout, feed)));
     const session = await this.#database.connect();
     // The delivery reports a damaged file.
-    this.#rowBytes = await rowBytesOf(session, files.flat()).catch(() => 0);
-    const together = await Promise.all(files.map((paths) => rowsTogetherOf(session, paths).catch(() => undefined)));
-    const few = together.filter((rows) => rows !== undefined);
-    this.#rowsTogether = few.length === 0 ? undefined : Math.min(...few);
+    const none = { largest: 0, together: undefined };
+    const sizes = await Promise.all(files.map((paths) => rowSizesOf(session, paths).catch(() => none)));
     session.close();
+    this.#rowBytes = Math.max(0, ...sizes.map(({ largest }) => largest));
+    const few = sizes.flatMap(({ together }) => together ?? []);
+    this.#rowsTogether = few.length === 0 ? undefined : Math.min(...few);
   }
 
   /** @returns undefined if it had no session, or too little memory, beside others: it is delivered alone then */

@@ -207,9 +207,10 @@ export class HttpConnections {
       return await new Promise<Received>((resolve, reject) => {
         const collector = new Collector(this.#maxBytes, resolve, reject);
         if (signal !== undefined) release = onAbort(signal, () => collector.abort(signal.reason));
-        const late = () =>
-          collector.abort(new NoResponse(`${this.#host} within ${Number(timeoutMs) / 1000} s`, new Error('late')));
-        if (timeoutMs !== undefined) cancel = callAfter(timeoutMs, late);
+        if (timeoutMs !== undefined) {
+          const late = () => new NoResponse(`${this.#host} within ${timeoutMs / 1000} s`, new Error('late'));
+          cancel = callAfter(timeoutMs, () => collector.abort(late()));
+        }
         pool.dispatch({ method, path, headers, body, ...this.#limits }, collector);
       });
     } finally {

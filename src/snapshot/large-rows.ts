@@ -27,30 +27,30 @@ async function numberOf(session: Asked, sql: string): Promise<number> {
 /** Bytes of memory for a value, at least: a file may have one of its texts once. The entries of lists are also made into JSON, and of it. */
 const valueBytes = 'CASE WHEN num_values > row_group_num_rows THEN 32 ELSE 16 END';
 
-/**
- * Bytes of a row in the row group with the largest ones, on average.
- * @param paths of Parquet files; those that are gone count as empty
- * @returns 0 without rows
- */
-export function rowBytesOf(session: Asked, paths: readonly string[]): Promise<number> {
-  return ofRowGroups(session, 'max(bytes / rows)', paths);
+/** How large the rows of files are. */
+export interface RowSizes {
+  /** Bytes of a row in the row group with the largest ones, on average. 0 without rows. */
+  readonly largest: number;
+  /** How many to work on together; undefined if they are not large. */
+  readonly together: number | undefined;
 }
 
-/** {@link rowsTogether} for a table with the rows of these files; undefined if they are not large. */
-export async function rowsTogetherOf(session: Asked, paths: readonly string[]): Promise<number | undefined> {
-  const rowBytes = await rowBytesOf(session, paths);
-  if (!areLarge(rowBytes)) return undefined;
-  return rowsTogether(rowBytes, await ofRowGroups(session, 'sum(bytes) / sum(rows)', paths));
-}
-
-function ofRowGroups(session: Asked, figure: string, paths: readonly string[]): Promise<number> {
+/** @param paths of Parquet files; those that are gone count as empty */
+export async function rowSizesOf(session: Asked, paths: readonly string[]): Promise<RowSizes> {
   const present = paths.filter((path) => existsSync(path));
-  if (present.length === 0) return Promise.resolve(0);
-  return numberOf(
-    session,
-    `SELECT ${figure} FROM (SELECT sum(greatest(total_uncompressed_size, num_values * (${valueBytes}))) AS bytes, any_value(row_group_num_rows) AS rows
-       FROM parquet_metadata(${fileTexts(present)}) WHERE row_group_num_rows > 0 GROUP BY file_name, row_group_id)`,
+  if (present.length === 0) return { largest: 0, together: undefined };
+  const [row] = await session.rows(
+    `SELECT max(bytes / rows) AS largest, sum(bytes) / sum(rows) AS average
+       FROM (SELECT sum(greatest(total_uncompressed_size, num_values * (${valueBytes}))) AS bytes, any_value(row_group_num_rows) AS rows
+         FROM parquet_metadata(${fileTexts(present)}) WHERE row_group_num_rows > 0 GROUP BY file_name, row_group_id)`,
   );
+  const largest = Number(row?.largest ?? 0);
+  return { largest, together: areLarge(largest) ? rowsTogether(largest, Number(row?.average ?? 0)) : undefined };
+}
+
+/** The largest of {@link rowSizesOf}. */
+export async function rowBytesOf(session: Asked, paths: readonly string[]): Promise<number> {
+  return (await rowSizesOf(session, paths)).largest;
 }
 
 /** The figures of a reading that show how large its records are. */

@@ -59,6 +59,8 @@ export class RecordDelivery {
   readonly #kept: string;
   readonly #rejects: string;
   readonly #columns: readonly SourceColumn[];
+  /** The columns that the destination uses; undefined: all. */
+  readonly #used: readonly string[] | undefined;
   /** The rejects of earlier deliveries. */
   #refusedBefore: readonly Reject[] | undefined;
   #sent = 0;
@@ -72,6 +74,7 @@ export class RecordDelivery {
     const { destination } = task.request;
     this.#kept = layout.deliveredStream(destination.name, task.feed.stream);
     this.#rejects = rejectsPath(layout, destination.name, task.feed.stream);
+    this.#used = task.connector.usedColumns?.(destination.options as never);
     this.#columns = wantedColumns(task.feed, destination.columns).filter(({ isDropped }) => !isDropped);
     assertDistinctNames(this.#columns, { stream: task.feed.stream });
   }
@@ -137,7 +140,7 @@ export class RecordDelivery {
     ]);
     const current: MadeBy = { key: feed.key, columns, erased: lastErasure(erasures) };
     const full = request.full && !this.#isFilled;
-    return { feed, now: current, full, adopt: request.adopt, members: this.#used() };
+    return { feed, now: current, full, adopt: request.adopt, members: this.#used };
   }
 
   /** The outbox that is left, made again if it must not be sent as it is; undefined if there is none that counts. */
@@ -231,16 +234,12 @@ export class RecordDelivery {
   async #fill({ selection, ...filling }: Filling): Promise<Outbox> {
     const { feed, session } = this.#task;
     return this.#withQueries(selection, async (queries) => {
-      const members = membersOf(this.#columns, this.#used());
-      const content = { ...filling.content, members: this.#used() && members.map(({ name }) => name) };
+      const members = membersOf(this.#columns, this.#used);
+      const content = { ...filling.content, members: this.#used && members.map(({ name }) => name) };
       const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, members, ...filling, content });
       this.#isFilled = true;
       return outbox;
     });
-  }
-
-  #used(): readonly string[] | undefined {
-    return this.#task.connector.usedColumns?.(this.#task.request.destination.options as never);
   }
 
   async #withQueries<T>(selection: Selection, work: (queries: readonly string[]) => Promise<T>): Promise<T> {
@@ -271,7 +270,7 @@ export class RecordDelivery {
       this.#withQueries(selection, async (queries) => {
         for (const query of queries) {
           await this.#count(rows, `SELECT _op AS op FROM (${query})`);
-          const records = recordsSql(feed, membersOf(this.#columns, this.#used()), query);
+          const records = recordsSql(feed, membersOf(this.#columns, this.#used), query);
           const most = shownRecords - first.length;
           await look(`SELECT 0 AS "offset", * FROM (${records}) ORDER BY sequence, op <> 'delete' LIMIT ${most}`);
         }

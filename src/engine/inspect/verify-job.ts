@@ -11,7 +11,7 @@ import { formatCount, formatCounted } from '../../core/quantities.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Feed, readFeed } from '../../snapshot/feed.js';
-import { hashesOf, rowsTogetherOf } from '../../snapshot/large-rows.js';
+import { hashesOf, rowSizesOf } from '../../snapshot/large-rows.js';
 import { type Manifest, readManifest } from '../../snapshot/manifest.js';
 import { manifestOf } from '../../snapshot/publish.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
@@ -78,12 +78,14 @@ interface TableSummary {
   readonly trackedHashes: string;
   /** XOR of the stored hashes; undefined if another version computed them. */
   readonly keptHashes: string | undefined;
+  /** Of {@link rowSizesOf}. */
+  readonly together: number | undefined;
 }
 
 async function summarizeTable(
   session: Session,
   state: StreamState,
-  { layout, table, keys }: { layout: JobLayout; table: string; keys: string },
+  { table, keys, together }: { table: string; keys: string; together: number | undefined },
 ): Promise<TableSummary> {
   const { list } = ColumnSet.restore(state.columns);
   // Columns that are not tracked are compared too.
@@ -91,9 +93,7 @@ async function summarizeTable(
   const valueCounts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
   const isPartly = list.some(({ untracked }) => untracked);
   const [counts] = await session.rows(`SELECT count(*) AS rows, ${valueCounts.join(', ')} FROM ${table}`);
-  const files = state.snapshot.map(({ path }) => join(layout.stream(state.stream), path));
-  // The comparison of the files reports a damaged one.
-  const rows = { table, together: await rowsTogetherOf(session, files).catch(() => undefined) };
+  const rows = { table, together };
   const hashes = await hashesOf(session, rows, all);
   const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
   // DuckDB loses the sign of zero in a block of zeros alone; the stored hashes still have it.
@@ -115,6 +115,7 @@ async function summarizeTable(
     hashes,
     trackedHashes: isPartly ? await hashesOf(session, rows, list) : hashes,
     keptHashes: isComparable ? String(kept?.hashes ?? '0') : undefined,
+    together,
   };
 }
 
@@ -287,8 +288,8 @@ async function verifyPublished(
     for (const state of damaged.length > 0 ? [] : states) {
       const table = `published.${quoteIdentifier(state.stream)}`;
       const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
-      const summary = await summarizeTable(session, state, { layout, table, keys });
       const before = stored.get(state.stream);
+      const summary = await summarizeTable(session, state, { table, keys, together: before?.together });
       const isSame =
         before?.rows === summary.rows && before.hashes === summary.hashes && before.keySum === summary.keySum;
       if (!isSame)
@@ -348,11 +349,11 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     sequence = state.sequence;
     for (const state of states) {
       const { stream } = state;
-      const summary = await summarizeTable(store.session, state, {
-        layout,
-        table: storeTable(stream),
-        keys: keysTable(stream),
-      });
+      const files = state.snapshot.map(({ path }) => join(layout.stream(stream), path));
+      // The comparison of the files reports a damaged one.
+      const sizes = await rowSizesOf(store.session, files).catch(() => undefined);
+      const tables = { table: storeTable(stream), keys: keysTable(stream) };
+      const summary = await summarizeTable(store.session, state, { ...tables, together: sizes?.together });
       stored.set(stream, summary);
       const at = { stream, path: layout.store };
       const rowsOf = { session: store.session, state, database: storeName, path: layout.store };

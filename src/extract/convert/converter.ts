@@ -209,10 +209,10 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
   const textBytes = (await stat(stagingFile)).size / Math.max(1, records);
   const hasLists = set.list.some(({ type }) => type.endsWith(']') || type.startsWith('STRUCT('));
   const rowBytes = hasLists ? textBytes * listedBytes : textBytes;
-  const source =
-    hasLists && areLarge(textBytes)
-      ? await readFewTogether(session, batch, rowBytes)
-      : (columns: readonly Column[]) => readStagingFile(columns, stagingFile, maxRecordBytes);
+  const isStaged = hasLists && areLarge(textBytes);
+  const source = isStaged
+    ? await readFewTogether(session, batch, rowBytes)
+    : (columns: readonly Column[]) => readStagingFile(columns, stagingFile, maxRecordBytes);
   await dropMismatchedTypes(session, set, source);
   const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
@@ -222,7 +222,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
     keepsZeroSigns: holdNegativeZero(kept.store()),
     rowBytes,
   });
-  if (hasLists && areLarge(textBytes)) await session.run(`DROP TABLE ${stagedTable}`);
+  if (isStaged) await session.run(`DROP TABLE ${stagedTable}`);
   if (rows !== records || (raw !== undefined && raw.length !== records * hashWords)) {
     throw new CdsyncError(`a part holds ${rows} rows, but its staging file has ${records} records`, {
       code: 'conversion_failed',

@@ -36,12 +36,14 @@ async function partsOf(
   const { rowsTogether: most } = dialect;
   const condition = where === undefined ? '' : ` WHERE ${where}`;
   if (most === undefined) return [`FROM ${from}${condition}`];
-  const rows = await session.rows(`SELECT ${alias}rowid AS r FROM ${from}${condition} ORDER BY r`);
+  const numbered = `SELECT ${alias}rowid AS r, (row_number() OVER (ORDER BY ${alias}rowid) - 1) // ${most} AS part FROM ${from}${condition}`;
   // As texts: rows that are not committed yet have numbers above 2^53.
-  const numbers = rows.map(({ r }) => String(r));
-  return Array.from({ length: Math.ceil(numbers.length / most) }, (_, part) => {
-    const some = numbers.slice(part * most, (part + 1) * most);
-    const within = `rowid BETWEEN ${some[0]} AND ${some.at(-1)} AND rowid IN (${some.join(', ')})`;
+  const rows = await session.rows(
+    `SELECT min(r)::VARCHAR AS a, max(r)::VARCHAR AS b, CASE WHEN max(r) - min(r) >= count(*) THEN string_agg(r::VARCHAR, ', ') END AS some
+     FROM (${numbered}) GROUP BY part ORDER BY part`,
+  );
+  return rows.map(({ a, b, some }) => {
+    const within = `rowid BETWEEN ${a} AND ${b}${some === null ? '' : ` AND rowid IN (${some})`}`;
     return `FROM (WITH few AS MATERIALIZED (SELECT * FROM ${table} WHERE ${within}) FROM few) AS ${alias === '' ? 'few' : alias.slice(0, -1)}`;
   });
 }
