@@ -28,7 +28,7 @@ async function numberOf(session: Asked, sql: string): Promise<number> {
 const valueBytes = 'CASE WHEN num_values > row_group_num_rows THEN 32 ELSE 16 END';
 
 /** How large the rows of files are. */
-export interface RowSizes {
+interface RowSizes {
   /** Bytes of a row in the row group with the largest ones, on average. 0 without rows. */
   readonly largest: number;
   /** How many to work on together; undefined if they are not large. */
