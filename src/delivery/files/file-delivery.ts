@@ -24,7 +24,6 @@ import type { PlannedDelivery } from '../table/dry-run.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
 import { FileRows, type PlannedRows, selectedColumns, writtenRows } from './file-rows.js';
 import {
-  contentOf,
   type ExportState,
   type FilePlan,
   type PlannedFile,
@@ -32,7 +31,7 @@ import {
   readExportState,
   writeExportState,
 } from './file-state.js';
-import { handedState, handOver } from './hand-over.js';
+import { doneState, handedState, handOver } from './hand-over.js';
 import { type FileWork, noRows, planFiles } from './plan-files.js';
 import { filesOwed, removeOld, removeOwed } from './removals.js';
 import { assertDistinct, assertNameFree, assertOldName } from './taken-names.js';
@@ -80,16 +79,17 @@ export class FileDelivery {
       return place;
     };
     try {
-      const removed = await removeOwed(this.#kept, erasures, opened);
-      if (removed.gone > 0)
+      const { gone } = await removeOwed(this.#kept, erasures, opened);
+      if (gone > 0)
         this.#why.add(
-          `${formatCounted(removed.gone, 'file')} with forgotten people had been taken away: who has them must erase them`,
+          `${formatCounted(gone, 'file')} with forgotten people had been taken away: who has them must erase them`,
         );
       const waiting = await this.#waiting(erasures);
       if (waiting !== undefined) await this.#handOver(waiting, opened);
       await this.#next(erasures, waiting, opened);
       await removeOld(this.#kept, { keep: this.#policy.keep, now: context.clock.now() }, opened, options.notice);
-      const { failure } = removed;
+      // Those that could not be removed, and those of earlier tries of a plan that was made again.
+      const { failure } = await removeOwed(this.#kept, erasures, opened);
       const rejects = await readRejects(this.#rejects);
       return {
         ...this.#delivered(),
@@ -260,8 +260,7 @@ export class FileDelivery {
 
   /** There is nothing to hand over: the earlier files count for this snapshot too. */
   async #skip(plan: FilePlan): Promise<undefined> {
-    const state = await readExportState(this.#kept);
-    await writeExportState(this.#kept, { ...state, plan: null, last: contentOf(plan) });
+    await writeExportState(this.#kept, doneState(await readExportState(this.#kept), plan));
   }
 
   /** The rows of a plan. */

@@ -27,10 +27,20 @@ interface Handed {
   readonly isReadBack: boolean;
 }
 
+/** The state once a plan is carried out. Files of earlier tries whose names it no longer has are owed. */
+export function doneState(state: ExportState, plan: FilePlan): ExportState {
+  const { former, files, number, at } = plan;
+  const left = former.filter(({ name }) => !files?.some((file) => file.name === name));
+  const entries = new Map(state.files.map((file) => [file.name, file]));
+  for (const file of left)
+    entries.set(file.name, { number, rows: 0, at, companions: [], ...entries.get(file.name), ...file, is_owed: true });
+  return { ...state, last: contentOf(plan), plan: null, files: [...entries.values()] };
+}
+
 /** The state once a plan's files were handed over. */
 export function handedState(state: ExportState, plan: FilePlan, policy: Pick<FilePolicy, 'day'>): ExportState {
   const moved = { number: plan.number, day: policy.day(plan.at), day_number: plan.day_number };
-  return { ...state, ...(plan.name === undefined ? moved : {}), last: contentOf(plan), plan: null };
+  return { ...doneState(state, plan), ...(plan.name === undefined ? moved : {}) };
 }
 
 /** Hands a plan's files over, each noted before and after, then moves sequence and position. */

@@ -70,7 +70,7 @@ export async function removeOld(
 export function filesOwed(stream: string, { files, error }: NonNullable<Removed['failure']>): CdsyncError {
   const { message, code } = asCdsyncError(error);
   return new CdsyncError(
-    `${formatCounted(files, 'file')} of stream "${stream}" may have people who were forgotten, and could not be removed: ${message} (${code})`,
+    `${formatCounted(files, 'file')} of stream "${stream}" may have people who were forgotten or values that are hidden now, and could not be removed: ${message} (${code})`,
     {
       code: 'removal_owed',
       stream,

@@ -8,6 +8,7 @@ import { deliverTo } from '../../../../src/delivery/deliver.js';
 import type { DeliveryRequest, StreamDelivery } from '../../../../src/delivery/delivery.js';
 import { type PlannedStream, planDeliveries } from '../../../../src/delivery/plan-deliveries.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
+import type { FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
 import { map } from '../../../../src/sdk/option.js';
 import { writeFeed } from '../../../../src/snapshot/feed.js';
 import { addErasure } from '../../../../src/storage/erasures.js';
@@ -19,6 +20,32 @@ export const update = (id: string, n: number): Change => ({ op: 'update', id, n 
 export const gone = (id: string, n: number): Change => ({ op: 'delete', id, n });
 
 type Options = Readonly<Record<string, unknown>>;
+
+/** Lets a hand-over fail: before anything, or when all is there. @param nth which of them, from 1 */
+export function failing(when: 'before' | 'after', nth = 1): FileConnector {
+  let calls = 0;
+  const real = exportConnector as unknown as FileConnector;
+  const failNow = (moment: typeof when) => {
+    if (when === moment && calls === nth) throw new Error('the process is gone');
+  };
+  return {
+    ...real,
+    async open(context) {
+      const opened: FilePlace = await real.open(context);
+      return {
+        handOver: async (task: HandOver) => {
+          calls += 1;
+          failNow('before');
+          const handed = await opened.handOver(task);
+          failNow('after');
+          return handed;
+        },
+        remove: (name: string) => opened.remove(name),
+        close: () => opened.close(),
+      };
+    },
+  };
+}
 
 /** A published stream, and a folder that a partner takes files from. */
 export class ExportStream {

@@ -8,41 +8,14 @@ import exportConnector from '../../../../connectors/export/index.js';
 import { resetDelivery } from '../../../../src/delivery/destination-status.js';
 import { readExportState } from '../../../../src/delivery/files/file-state.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
-import type { FilePlace, HandOver } from '../../../../src/sdk/file-destination.js';
 import { map } from '../../../../src/sdk/option.js';
-import { ExportStream, gone, insert, update } from './export-stream.js';
+import { ExportStream, failing, gone, insert, update } from './export-stream.js';
 
 let place: ExportStream;
 beforeEach(async () => {
   place = await ExportStream.open();
 });
 afterEach(() => place.close());
-
-/** Lets the hand-over fail: before anything, or when all is there. */
-function failing(when: 'before' | 'after', times = 1): FileConnector {
-  let left = times;
-  const real = exportConnector as unknown as FileConnector;
-  const fail = () => {
-    left -= 1;
-    throw new Error('the process is gone');
-  };
-  return {
-    ...real,
-    async open(context) {
-      const opened: FilePlace = await real.open(context);
-      return {
-        handOver: async (task: HandOver) => {
-          if (when === 'before' && left > 0) return fail();
-          const handed = await opened.handOver(task);
-          if (when === 'after' && left > 0) return fail();
-          return handed;
-        },
-        remove: (name: string) => opened.remove(name),
-        close: () => opened.close(),
-      };
-    },
-  };
-}
 
 describe('files that a partner takes', () => {
   it('writes the whole list, then nothing, then the next list under the next number', async () => {
