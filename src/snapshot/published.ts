@@ -286,8 +286,8 @@ async function assertIntact(connection: DuckDBConnection, path: string, compares
   const session = new Session(connection);
   const [named] = await session.rows('SELECT system.main.current_database() AS name');
   const store = { session, path, database: String(named?.name) };
-  const streams = await assertOwnTables(store);
-  if (comparesDefinitions) await assertOwnDefinitions(store, streams, { isWritable: false });
+  const content = await assertOwnTables(store);
+  if (comparesDefinitions) await assertOwnDefinitions(store, content, { isWritable: false });
   return true;
 }
 

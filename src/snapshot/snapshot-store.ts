@@ -111,7 +111,7 @@ export class SnapshotStore {
     const storeVersion = await versionOf(this.session);
     const isNew = !this.#database.wasChecked(layout.store);
     const isOurs = storeVersion?.version === schemaVersion || storeVersion?.version === upgradableVersion;
-    const streams = isNew && isOurs ? await assertOwnTables(this) : [];
+    const content = isNew && isOurs ? await assertOwnTables(this) : undefined;
     const { version, id } = storeVersion ?? (await this.session.transaction(() => createStore(this.session)));
     this.#id = id;
     if (version > schemaVersion) {
@@ -123,7 +123,7 @@ export class SnapshotStore {
     if (version === upgradableVersion) {
       await this.session.transaction(async () => {
         await upgradeStore(this.session);
-        for (const state of streams) await defineHistory(this.session, state);
+        for (const state of content?.streams ?? []) await defineHistory(this.session, state);
       });
     } else if (version < schemaVersion) {
       throw new CdsyncError(`${layout.store} was written by a version of cdsync that is too old`, {
@@ -131,7 +131,9 @@ export class SnapshotStore {
         hint: 'move the folder of the job away; the next run reads everything',
       });
     }
-    if (isNew) await assertOwnDefinitions(this, streams, { isWritable: true });
+    // A store that was made or upgraded just now has other definitions than before.
+    const asFound = version === schemaVersion ? content : undefined;
+    if (isNew) await assertOwnDefinitions(this, asFound ?? (await assertOwnTables(this)), { isWritable: true });
     this.#database.noteChecked(layout.store);
     if (await holdsLargeTexts(this.session)) await this.expectLargeTexts();
   }

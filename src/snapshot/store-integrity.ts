@@ -52,13 +52,22 @@ function listed({ session, database }: Attached, of: string, where = 'true'): Pr
   return session.jsonRows(`SELECT * FROM system.main.${of}() WHERE database_name = ${sqlText(database)} AND ${where}`);
 }
 
-/** The name and the definition of each view and macro. A macro may have several definitions. */
-async function definitionsIn(store: Attached): Promise<[name: string, text: string][]> {
+/** The name and the text of a view or macro. A macro may have several of them. */
+type Definition = readonly [name: string, text: string];
+
+/** The streams, views and macros of a store. */
+interface StoreContent {
+  readonly streams: readonly StreamState[];
+  readonly definitions: readonly Definition[];
+}
+
+/** Every view and macro. DuckDB lists its own functions too, some thousands: it takes a tenth of a second. */
+async function definitionsIn(store: Attached): Promise<Definition[]> {
   const views = await listed(store, 'duckdb_views', 'NOT internal');
   const macros = await listed(store, 'duckdb_functions', 'NOT internal');
   return [
-    ...views.map((of): [string, string] => [`view ${of.schema_name}.${of.view_name}`, bare(String(of.sql))]),
-    ...macros.map((of): [string, string] => {
+    ...views.map((of): Definition => [`view ${of.schema_name}.${of.view_name}`, bare(String(of.sql))]),
+    ...macros.map((of): Definition => {
       return [`macro ${of.schema_name}.${of.function_name}`, bare(`[${of.parameters}]${of.macro_definition}`)];
     }),
   ];
@@ -106,24 +115,26 @@ function ownNames(streams: readonly StreamState[]): ReadonlySet<string> {
   return new Set(['view cdsync.freshness', ...ofStreams]);
 }
 
-async function assertPlainTables(store: AttachedStore): Promise<void> {
+/** @returns the tables, each as `schema.name` */
+async function assertPlainTables(store: AttachedStore): Promise<ReadonlySet<string>> {
   for (const [what, of, name, where] of foreign) {
     const [first] = await listed(store, of, where);
     if (first !== undefined) throw altered(store.path, `${what}: ${first[name]}`);
   }
-  const generated = (await listed(store, 'duckdb_tables')).find(({ sql }) => /GENERATED ALWAYS/i.test(String(sql)));
+  const tables = await listed(store, 'duckdb_tables');
+  const generated = tables.find(({ sql }) => /GENERATED ALWAYS/i.test(String(sql)));
   if (generated !== undefined) throw altered(store.path, `a generated column in ${generated.table_name}`);
-  await assertTables(store, ownTables);
+  return new Set(tables.map((of) => `${of.schema_name}.${of.table_name}`));
 }
 
 /**
  * Refuses a store with tables that would run something when they are read, without its own tables, or with a view or a macro that is
  * called otherwise than cdsync's. Call it before anything is read from the store.
- * @returns the states of its streams
  * @throws {CdsyncError} `storage_altered`
  */
-export async function assertOwnTables(store: AttachedStore): Promise<StreamState[]> {
-  await assertPlainTables(store);
+export async function assertOwnTables(store: AttachedStore): Promise<StoreContent> {
+  const present = await assertPlainTables(store);
+  assertTables(store, present, ownTables);
   const { session, path, database } = store;
   const about = `${quoteIdentifier(database)}.${internalSchema}.streams`;
   const rows = await session.rows(`SELECT state FROM ${about}`);
@@ -134,25 +145,25 @@ export async function assertOwnTables(store: AttachedStore): Promise<StreamState
     `${internalSchema}.keys_${stream}`,
     `${internalSchema}.before_${stream}`,
   ]);
-  await assertTables(store, tables);
+  assertTables(store, present, tables);
   const names = ownNames(streams);
-  const unknown = (await definitionsIn(store)).find(([name]) => !names.has(name));
+  const definitions = await definitionsIn(store);
+  const unknown = definitions.find(([name]) => !names.has(name));
   if (unknown !== undefined) throw altered(path, `the ${unknown[0]}`);
-  return streams;
+  return { streams, definitions };
 }
 
 /**
  * Refuses a store with another definition of a view or macro than cdsync's.
- * @param streams all that it has
+ * @param content all that it has
  * @throws {CdsyncError} `storage_altered`
  */
 export async function assertOwnDefinitions(
   store: AttachedStore,
-  streams: readonly StreamState[],
+  { streams, definitions: present }: StoreContent,
   { isWritable }: { isWritable: boolean },
 ): Promise<void> {
   const { session, path } = store;
-  const present = await definitionsIn(store);
   if (isWritable) await session.run('BEGIN TRANSACTION');
   const definitions = await (isWritable ? ownDefinitions(session, streams) : copiedDefinitions(store, streams)).catch(
     () => undefined,
@@ -172,9 +183,7 @@ export function storedState(path: string, text: unknown): StreamState {
   }
 }
 
-async function assertTables(store: AttachedStore, tables: readonly string[]): Promise<void> {
-  const rows = await listed(store, 'duckdb_tables');
-  const present = new Set(rows.map((of) => `${of.schema_name}.${of.table_name}`));
+function assertTables(store: AttachedStore, present: ReadonlySet<string>, tables: readonly string[]): void {
   const missing = tables.find((name) => !present.has(name));
   if (missing !== undefined) throw altered(store.path, `something else in the place of table ${missing}`);
 }
