@@ -12,7 +12,7 @@ import {
 } from '../sdk/duckdb/node-api.js';
 import type { PublishedRows } from '../snapshot/published.js';
 import { type CsvFormulas, csvLine, type RowFormat } from './row-formats.js';
-import { fittedTable } from './table.js';
+import { PrintedTable } from './table.js';
 
 type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
 
@@ -115,8 +115,8 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** The rows and columns that a table leaves out. */
-function leftOut(columns: number, shown: number, cut: number): string {
+/** The values and columns that a table leaves out. */
+function leftOut(columns: number, { shown, cut }: PrintedTable): string {
   const notes = [
     ...(shown === columns ? [] : [`${shown} of ${counted(columns, 'column')} fit here`]),
     ...(cut === 0 ? [] : [`${counted(cut, 'value')} cut`]),
@@ -124,25 +124,14 @@ function leftOut(columns: number, shown: number, cut: number): string {
   return notes.length === 0 ? '' : `; ${notes.join(', ')}: --format csv has all`;
 }
 
-/** Lines that are written at once. */
-const linesAtOnce = 100;
-
-async function writeTable(
-  titles: readonly string[],
-  rows: readonly (readonly string[])[],
-  { width }: RowOptions,
-  write: (text: string) => Promise<void>,
-): Promise<void> {
-  const { lines, shown, cut } = fittedTable(titles, rows, width);
-  for (let at = 0; at < lines.length; at += linesAtOnce)
-    await write(`${lines.slice(at, at + linesAtOnce).join('\n')}\n`);
-  await write(`(${counted(rows.length, 'row')}${leftOut(titles.length, shown, cut)})\n`);
+function linesOf(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** Characters of lines that are written together. */
 const charactersAtOnce = 1_000_000;
 
-/** Writes rows as they arrive, and no faster than they are taken; a table waits for the last, to know its widths. */
+/** Writes rows as they arrive, and no faster than they are taken; a table waits for the first ones, to choose its widths. */
 export async function printRows(
   result: PublishedRows,
   options: RowOptions,
@@ -155,11 +144,10 @@ export async function printRows(
   if (format === 'json') await write('[');
   if (format === 'markdown')
     await write(`${markdownLine(names)}\n${markdownRule(types.map((type) => numericType.test(String(type))))}\n`);
-  const held: string[][] = [];
-  // Twice the text that a terminal shows: a longer value is cut in any case.
-  const most = options.width === undefined ? Number.POSITIVE_INFINITY : 2 * options.width;
+  const table = new PrintedTable(names, options.width);
   let count = 0;
   const lineOf = (row: readonly DuckDBValue[]): string => {
+    if (format === 'table') return linesOf(table.add(texts(row)));
     if (format === 'csv') return `${csvLine(texts(row), csvFormulas)}\n`;
     if (format === 'markdown') return `${markdownLine(texts(row))}\n`;
     const object = names.map((name, column) => [name, jsonOf(row[column] ?? null, types[column] as DuckDBType)]);
@@ -169,19 +157,18 @@ export async function printRows(
     let lines: string[] = [];
     let length = 0;
     for (const row of chunk) {
-      if (format === 'table') held.push(texts(row).map((cell) => cell.slice(0, most)));
-      else {
-        const line = lineOf(row);
-        lines.push(line);
-        length += line.length;
-      }
+      const line = lineOf(row);
+      lines.push(line);
+      length += line.length;
       count += 1;
       if (length < charactersAtOnce) continue;
       await write(lines.join(''));
       [lines, length] = [[], 0];
     }
-    if (lines.length > 0) await write(lines.join(''));
+    if (length > 0) await write(lines.join(''));
   }
   if (format === 'json') await write(']\n');
-  if (format === 'table') await writeTable(names, held, options, write);
+  if (format !== 'table') return;
+  await write(linesOf(table.end()));
+  await write(`(${counted(count, 'row')}${leftOut(names.length, table)})\n`);
 }

@@ -90,7 +90,8 @@ const widestColumn = 200;
  * @param lineWidth cells of a terminal's line: in a narrower one, each row is its first cell with the others named below it
  */
 export function table(titles: readonly string[], cells: readonly (readonly string[])[], lineWidth?: number): string[] {
-  const { lines } = fittedTable(titles, cells, undefined);
+  const printed = new PrintedTable(titles, undefined);
+  const lines = [...cells.flatMap((row) => printed.add(row)), ...printed.end()];
   if (lineWidth === undefined || lines.every((line) => textWidth(line) <= lineWidth)) return lines;
   return cells.flatMap(([first = '', ...rest]) => {
     const named = rest.flatMap((cell, at) => (/^-?$/.test(cell) ? [] : [`${titles[at + 1]} ${cell}`.trim()]));
@@ -111,39 +112,104 @@ function filledLines(texts: readonly string[], lineWidth: number): string[] {
   return lines;
 }
 
-/**
- * The same, no wider than a terminal: wide columns are shortened and, if that is not enough, some are left out.
- * @param space cells of a line; undefined if nothing may be cut
- * @returns also the number of columns in it, and of values that are shortened
- */
-export function fittedTable(
-  titles: readonly string[],
-  cells: readonly (readonly string[])[],
-  space: number | undefined,
-): { lines: string[]; shown: number; cut: number } {
-  const header = titles.map(visible);
-  const rows = cells.map((row) => row.map(visible));
+/** How the columns of a table are shown. */
+interface Form {
+  /** The positions of those that are. */
+  readonly shown: readonly number[];
+  readonly widths: readonly number[];
+  readonly numeric: readonly boolean[];
+}
+
+function formOf(header: readonly string[], rows: readonly (readonly string[])[], space: number | undefined): Form {
   const full = header.map((title, column) => {
     const widest = rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? '')), textWidth(title));
     return space === undefined ? Math.min(widest, widestColumn) : widest;
   });
-  let cut = 0;
-  const { shown, widths } = fitColumns(full, space ?? Number.POSITIVE_INFINITY);
   const numeric = header.map(
     (_, column) => rows.length > 0 && rows.every((row) => /^[\d.,%-]*$/.test(row[column] ?? '')),
   );
-  const line = (row: readonly string[]) =>
-    shown
+  return { ...fitColumns(full, space ?? Number.POSITIVE_INFINITY), numeric };
+}
+
+/** The memory of a cell beside its characters, in characters. */
+const cellCharacters = 30;
+
+/** The first characters of a text, without the memory of the others. */
+function startOf(text: string, characters: number): string {
+  if (text.length <= characters) return text;
+  return Buffer.from(text.slice(0, characters), 'utf16le').toString('utf16le');
+}
+
+/**
+ * A table that is printed while its rows arrive. One that is no wider than a terminal waits for the last: its wide columns are shortened
+ * or, if that is not enough, left out.
+ */
+export class PrintedTable {
+  readonly #header: readonly string[];
+  readonly #space: number | undefined;
+  readonly #heldCharacters: number;
+  /** The rows before the first line: the columns are as wide as these need. */
+  #held: (readonly string[])[] = [];
+  #characters = 0;
+  #form: Form | undefined;
+  #cut = 0;
+
+  /**
+   * @param space cells of a terminal's line; undefined if nothing may be cut
+   * @param heldCharacters of the rows by which the widths are chosen, if nothing may be cut
+   */
+  constructor(titles: readonly string[], space: number | undefined, heldCharacters = 10_000_000) {
+    this.#header = titles.map(visible);
+    this.#space = space;
+    this.#heldCharacters = heldCharacters;
+  }
+
+  /** The number of columns in it, when it has ended. */
+  get shown(): number {
+    return this.#form?.shown.length ?? 0;
+  }
+
+  /** Values that are shortened. */
+  get cut(): number {
+    return this.#cut;
+  }
+
+  /** @returns the lines that can be printed by now */
+  add(cells: readonly string[]): string[] {
+    const row = cells.map((cell) => visible(this.#space === undefined ? cell : startOf(cell, 2 * this.#space)));
+    if (this.#form !== undefined) return [this.#line(row, this.#form)];
+    this.#held.push(row);
+    // On a terminal a cell is short, and one that is wider than its column would be cut.
+    if (this.#space !== undefined) return [];
+    for (const { length } of cells) this.#characters += length + cellCharacters;
+    return this.#characters > this.#heldCharacters ? this.#begin() : [];
+  }
+
+  /** The lines that are not printed yet. */
+  end(): string[] {
+    return this.#form === undefined ? this.#begin() : [];
+  }
+
+  #begin(): string[] {
+    const form = formOf(this.#header, this.#held, this.#space);
+    const header = this.#line(this.#header, form);
+    this.#cut = 0;
+    const lines = [header, ...this.#held.map((row) => this.#line(row, form))];
+    [this.#form, this.#held] = [form, []];
+    return lines;
+  }
+
+  #line(row: readonly string[], { shown, widths, numeric }: Form): string {
+    return shown
       .map((column, index) => {
         const width = widths[index] as number;
         const whole = row[column] ?? '';
-        const text = space === undefined ? whole : shortened(whole, width);
-        if (text !== whole && row !== header) cut += 1;
+        const text = this.#space === undefined ? whole : shortened(whole, width);
+        if (text !== whole) this.#cut += 1;
         const pad = ' '.repeat(Math.max(0, width - textWidth(text)));
         return numeric[column] ? pad + text : text + pad;
       })
       .join(' '.repeat(gap))
       .trimEnd();
-  const lines = [line(header), ...rows.map(line)];
-  return { lines, shown: shown.length, cut };
+  }
 }

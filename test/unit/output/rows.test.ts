@@ -1,4 +1,4 @@
-import { DuckDBInstance } from '@duckdb/node-api';
+import { DuckDBInstance, INTEGER, VARCHAR } from '@duckdb/node-api';
 import { describe, expect, it, test } from 'vitest';
 import { differenceCsv } from '../../../src/output/difference.js';
 import type { CsvFormulas, RowFormat } from '../../../src/output/row-formats.js';
@@ -169,5 +169,45 @@ describe('a table with one long value among many rows', () => {
   it('is whole in CSV and JSON', async () => {
     for (const format of ['csv', 'json'] as const)
       expect(await printed(sql, format, { width: 60 })).toContain('x'.repeat(300_000));
+  });
+});
+
+describe('a table of many large rows', () => {
+  const columns = { names: ['n', 'text'], types: [INTEGER, VARCHAR] };
+  const megabyte = 1_000_000;
+  const [rows, letters] = [60, megabyte];
+
+  /** The printed lines, and how many characters of rows were waiting at most. */
+  async function printedLines(width?: number): Promise<{ lines: string[]; waiting: number }> {
+    let text = '';
+    let made = 0;
+    let waiting = 0;
+    async function* chunks() {
+      for (let at = 0; at < rows; at += 1) {
+        made += letters;
+        yield [[at, `${at} `.padEnd(letters, 'x')]];
+        waiting = Math.max(waiting, made - text.length);
+      }
+    }
+    await printRows({ ...columns, chunks }, { format: 'table', csvFormulas: 'escape', width }, async (more) => {
+      text += more;
+    });
+    return { lines: text.split('\n'), waiting };
+  }
+
+  it('is printed while its rows arrive, each row whole and at its place', async () => {
+    const { lines, waiting } = await printedLines();
+    expect(waiting).toBeLessThan(15 * megabyte);
+    expect(lines).toHaveLength(rows + 3);
+    for (let at = 0; at < rows; at += 1)
+      expect(lines[at + 1] === `${at}  ${`${at} `.padEnd(letters, 'x')}`, `row ${at}`).toBe(true);
+    expect(lines.slice(-2)).toEqual([`(${rows} rows)`, '']);
+  });
+
+  it('fits a terminal, with the numbers of the last rows, and counts each value that is cut', async () => {
+    const { lines } = await printedLines(40);
+    expect(lines.slice(1, -2).map((line) => line.length)).toEqual(Array.from({ length: rows }, () => 40));
+    expect(lines.at(-3)?.slice(0, 6)).toBe('59  59');
+    expect(lines.at(-2)).toBe(`(${rows} rows; ${rows} values cut: --format csv has all)`);
   });
 });
