@@ -213,16 +213,18 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
   const source = isStaged
     ? await readFewTogether(session, batch, rowBytes)
     : (columns: readonly Column[]) => readStagingFile(columns, stagingFile, maxRecordBytes);
-  await dropMismatchedTypes(session, set, source);
-  const kept = ColumnSet.restore(rules.keep(set.store()));
-  const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
-  const query = convertedRows(set, kept, source(read));
-  const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, {
-    compression,
-    keepsZeroSigns: holdNegativeZero(kept.store()),
-    rowBytes,
+  const write = async () => {
+    await dropMismatchedTypes(session, set, source);
+    const kept = ColumnSet.restore(rules.keep(set.store()));
+    const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
+    const query = convertedRows(set, kept, source(read));
+    const form = { compression, keepsZeroSigns: holdNegativeZero(kept.store()), rowBytes };
+    return { kept, ...(await writeParquet(session, query, files.path, form)) };
+  };
+  // The session goes on to other batches, also after a failure.
+  const { kept, rows, bytes, sha256 } = await write().finally(async () => {
+    if (isStaged) await session.run(`DROP TABLE IF EXISTS ${stagedTable}`).catch(() => undefined);
   });
-  if (isStaged) await session.run(`DROP TABLE ${stagedTable}`);
   if (rows !== records || (raw !== undefined && raw.length !== records * hashWords)) {
     throw new CdsyncError(`a part holds ${rows} rows, but its staging file has ${records} records`, {
       code: 'conversion_failed',
