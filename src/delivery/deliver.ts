@@ -20,11 +20,13 @@ import { sharesOf } from '../storage/memory-shares.js';
 import { checkRules } from './check-destination.js';
 import { guardConnector } from './connector-guard.js';
 import {
+  cutShort,
   type Delivered,
   type DeliveryContext,
   type DeliveryProgress,
   type DeliveryRequest,
   destinationContext,
+  nothingPublished,
   type StreamDelivery,
   type StreamTask,
 } from './delivery.js';
@@ -57,10 +59,10 @@ interface Attempts {
   readonly isReached?: boolean;
 }
 
-/** The delivery to one destination, under its lock. */
 /** Kinds of a failure to open the destination with which it fails for the next stream, too. */
 const ofAllStreams: ReadonlySet<ErrorKind> = new Set(['retryable', 'auth', 'configuration']);
 
+/** The delivery to one destination, under its lock. */
 class Delivering {
   readonly #context: DeliveryContext;
   readonly #request: DeliveryRequest;
@@ -183,7 +185,8 @@ class Delivering {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= stream;
-      if (this.#mayHaveMore && wantsMemory(error.cause)) {
+      if (this.#mayHaveMore && wantsMemory(error.cause) && !this.#isOfFixed(error)) {
+        this.#context.notice(`destination ${this.#request.destination.name}: ${stream} begins again with more memory`);
         this.#hasAll = true;
         this.#sessions = 1;
         return undefined;
@@ -199,6 +202,12 @@ class Delivering {
       const refused = { action: 'refused', why: error.message } as const;
       return { ...ended(status, error), ...(isRefusal(error) ? refused : {}) };
     }
+  }
+
+  /** Whether a DuckDB wants memory that has a fixed figure, and has worked alone: it would have no more then. */
+  #isOfFixed({ code }: CdsyncError): boolean {
+    const { memory_mb } = this.#request.destination.options as { readonly memory_mb?: unknown };
+    return this.#present === 1 && memory_mb !== undefined && code !== 'memory_exceeded';
   }
 
   /** Delivers the published snapshot. Starts again if a run has published a new one since, and removed old files. */
@@ -351,22 +360,6 @@ class Delivering {
     const common = { destination: this.#request.destination.name, stream, rows: 0, total: undefined };
     return this.#progress.find((delivery) => delivery.stream === stream) ?? { ...common, phase: 'waiting' };
   }
-}
-
-function cutShort(stream: string): CdsyncError {
-  return new CdsyncError('interrupted: these rows are there, but nothing was verified', {
-    code: 'interrupted',
-    stream,
-    hint: 'cdsync push sends the rest, if there is one',
-  });
-}
-
-function nothingPublished(stream: string): CdsyncError {
-  return new CdsyncError(`stream "${stream}" has no snapshot yet`, {
-    code: 'not_published',
-    stream,
-    hint: 'run it first: cdsync run',
-  });
 }
 
 /**

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { DestinationConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
-import type { CdsyncError } from '../core/errors.js';
+import { CdsyncError } from '../core/errors.js';
 import type { DestinationReport } from '../core/run-report.js';
 import type { SchemaChange } from '../core/schema-change.js';
 import type { Connector, DestinationContext, ServiceAccess } from '../sdk/destination.js';
@@ -128,4 +128,22 @@ export interface Delivered {
   readonly problem?: CdsyncError;
   /** Whether something that loads have left is still to be removed. Default: no. */
   readonly owes?: boolean;
+}
+
+/** The error of a delivery that was interrupted after the destination had taken rows. */
+export function cutShort(stream: string): CdsyncError {
+  return new CdsyncError('interrupted: these rows are there, but nothing was verified', {
+    code: 'interrupted',
+    stream,
+    hint: 'cdsync push sends the rest, if there is one',
+  });
+}
+
+/** The error of a delivery without a snapshot. */
+export function nothingPublished(stream: string): CdsyncError {
+  return new CdsyncError(`stream "${stream}" has no snapshot yet`, {
+    code: 'not_published',
+    stream,
+    hint: 'run it first: cdsync run',
+  });
 }

@@ -221,7 +221,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<Converte
     const form = { compression, keepsZeroSigns: holdNegativeZero(kept.store()), rowBytes };
     return { kept, ...(await writeParquet(session, query, files.path, form)) };
   };
-  // The session goes on to other batches, also after a failure.
+  // The session takes other batches, also after a failure.
   const { kept, rows, bytes, sha256 } = await write().finally(async () => {
     if (isStaged) await session.run(`DROP TABLE IF EXISTS ${stagedTable}`).catch(() => undefined);
   });
