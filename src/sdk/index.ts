@@ -161,6 +161,8 @@ export {
   whole,
 } from './option.js';
 export type { PlannedRequest, PlannedRequests } from './planned-requests.js';
+export { postgresConnector } from './postgres/connector.js';
+export type { PostgresFamily } from './postgres/family.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 export { silenceMs } from './silence.js';
 export {

@@ -114,7 +114,7 @@ describe('the tarball', () => {
     const made = packed.files.map(({ path }) => path).filter((path) => path.startsWith('dist/'));
     const expected = sources.flatMap((name) => ['.js', '.js.map', '.d.ts'].map((suffix) => `dist/${name}${suffix}`));
     expect(made.sort()).toEqual(expected.sort());
-    for (const name of ['src/cli/program', 'connectors/postgres/load']) {
+    for (const name of ['src/cli/program', 'src/sdk/postgres/load']) {
       const { sources, sourcesContent } = JSON.parse(readFileSync(join(installed, `dist/${name}.js.map`), 'utf8'));
       expect([sources.length, sourcesContent]).toEqual([1, [await readFile(`${name}.ts`, 'utf8')]]);
     }

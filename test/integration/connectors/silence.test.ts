@@ -2,9 +2,9 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RestCatalog } from '../../../connectors/iceberg/catalog.js';
 import { Session as MysqlSession } from '../../../connectors/mysql/session.js';
-import { PostgresSession } from '../../../connectors/postgres/session.js';
 import { Secret } from '../../../src/core/secret.js';
 import { AzureStore } from '../../../src/sdk/azure/azure-store.js';
+import { PostgresSession } from '../../../src/sdk/postgres/session.js';
 import { S3Store } from '../../../src/sdk/s3/s3-store.js';
 import { CuttingProxy } from '../../fixtures/cutting-proxy.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
@@ -36,9 +36,10 @@ async function behindProxy(url: string): Promise<{ proxy: CuttingProxy; through:
 }
 
 async function openPostgres() {
+  const member = { name: 'postgres', product: 'PostgreSQL', erasure: '' };
   const { proxy, through } = await behindProxy(postgres.url());
   const options = { url: through, schema: 'public' } as never;
-  return { proxy, session: await PostgresSession.open({ ...context, options } as never), sleeps: 'pg_sleep' };
+  return { proxy, session: await PostgresSession.open({ ...context, options } as never, member), sleeps: 'pg_sleep' };
 }
 
 async function openMariadb() {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../../../connectors/duckdb/errors.js';
 import { mysqlError } from '../../../connectors/mysql/errors.js';
-import { postgresError } from '../../../connectors/postgres/errors.js';
+import { postgresError } from '../../../src/sdk/postgres/errors.js';
 import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
 const session = await duckdbSession();
@@ -9,7 +9,7 @@ await session.run('CREATE TABLE people (id VARCHAR NOT NULL, "e mail" VARCHAR)')
 await session.run('CREATE UNIQUE INDEX own ON people ("e mail")');
 await session.run("INSERT INTO people VALUES ('1', 'ann@example.com')");
 
-const rights = { user: 'u', database: 'd', schema: 's' };
+const rights = { product: 'PostgreSQL', user: 'u', database: 'd', schema: 's' };
 const theirs = { message: 'duplicate key: (email)=(ann@example.com)' };
 
 describe('a constraint of the user that a row does not meet', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { postgresDialect } from '../../../connectors/postgres/dialect.js';
+import { postgresDialect } from '../../../src/sdk/postgres/dialect.js';
 
 it('takes texts that differ in the case of a letter only for different, whatever collation the column has', () => {
   const { differs } = postgresDialect('cdp');

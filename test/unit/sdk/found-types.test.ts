@@ -3,10 +3,10 @@ import { expect, it } from 'vitest';
 import duckdb from '../../../connectors/duckdb/index.js';
 import { isNarrower as isNarrowerMysql } from '../../../connectors/mysql/types.js';
 import postgres from '../../../connectors/postgres/index.js';
-import { isNarrower as isNarrowerPostgres } from '../../../connectors/postgres/types.js';
 import { quoteIdentifier } from '../../../src/core/sql.js';
 import { declaredTypeOf } from '../../../src/delivery/table/found-type.js';
 import { isSameDuckdbType, parseColumnType } from '../../../src/sdk/column-type.js';
+import { isNarrower as isNarrowerPostgres } from '../../../src/sdk/postgres/types.js';
 import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
 const session = await duckdbSession();

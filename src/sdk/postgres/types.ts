@@ -1,9 +1,9 @@
-import { mapsColumns, type ValueLimits } from '../../src/sdk/index.js';
+import type { TypeTable, ValueLimits } from '../load.js';
 
 const limits: ValueLimits = { nul: 'refused' };
 
 /** Types are spelled as PostgreSQL's `format_type` spells them. */
-export const mapColumn = mapsColumns({
+export const postgresTypes: TypeTable = {
   boolean: 'boolean',
   int64: 'bigint',
   int128: 'numeric',
@@ -13,7 +13,7 @@ export const mapColumn = mapsColumns({
   timestamp: 'timestamp with time zone',
   date: 'date',
   json: { type: 'jsonb', as: 'JSON', limits },
-});
+};
 
 /** Whether a person has given a column a type in which some values of the mapped type are too large or too long. */
 export function isNarrower(actual: string, mapped: string): boolean {

@@ -1,4 +1,5 @@
-import { choice, passwordOption, schemaOption, secret } from '../../src/sdk/index.js';
+import { passwordOption, schemaOption } from '../connection-options.js';
+import { choice, secret } from '../option.js';
 
 export const postgresOptions = {
   url: secret(/^postgres(ql)?:\/\/\S+$/, {

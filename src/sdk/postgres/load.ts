@@ -1,15 +1,10 @@
-import {
-  columnsIn,
-  type DestinationContext,
-  type FoundColumns,
-  notATable,
-  quoteIdentifier,
-  SqlDestination,
-  sqlText,
-  type TableDestination,
-} from '../../src/sdk/index.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import type { TableDestination } from '../destination.js';
+import { notATable } from '../errors.js';
+import { columnsIn, type FoundColumns } from '../sql/dialect.js';
+import { SqlDestination } from '../sql/sql-destination.js';
 import { postgresDialect } from './dialect.js';
-import type { postgresOptions } from './options.js';
+import type { PostgresContext, PostgresFamily } from './family.js';
 import { PostgresSession } from './session.js';
 
 /**
@@ -20,8 +15,8 @@ const oneAtATime = "SELECT pg_advisory_xact_lock(hashtext('cdsync'))";
 
 /** Tables of one schema, over one connection. */
 class PostgresDestination extends SqlDestination<PostgresSession> {
-  constructor(session: PostgresSession) {
-    super(postgresDialect(session.rights.schema), session);
+  constructor(session: PostgresSession, { dialect }: PostgresFamily) {
+    super(postgresDialect(session.rights.schema, dialect), session);
   }
 
   protected override async createPlace(): Promise<void> {
@@ -51,6 +46,6 @@ class PostgresDestination extends SqlDestination<PostgresSession> {
   }
 }
 
-export async function openPostgres(context: DestinationContext<typeof postgresOptions>): Promise<TableDestination> {
-  return new PostgresDestination(await PostgresSession.open(context));
+export async function openPostgres(context: PostgresContext, family: PostgresFamily): Promise<TableDestination> {
+  return new PostgresDestination(await PostgresSession.open(context, family), family);
 }

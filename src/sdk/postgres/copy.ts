@@ -2,7 +2,8 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { type DataFile, type LoadData, quoteIdentifier, type RefusedValue } from '../../src/sdk/index.js';
+import { quoteIdentifier } from '../../core/sql.js';
+import type { DataFile, LoadData, RefusedValue } from '../load.js';
 import { dataReason, type ServerError } from './errors.js';
 
 const quote = 0x22;

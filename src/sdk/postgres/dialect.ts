@@ -1,11 +1,7 @@
-import {
-  canonicalTexts,
-  definitions,
-  quoteIdentifier,
-  type SqlDialect,
-  sqlText,
-  stagedColumns,
-} from '../../src/sdk/index.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import type { SqlDialect } from '../sql/dialect.js';
+import { canonicalTexts } from '../sql/row-sum.js';
+import { definitions, stagedColumns } from '../sql/statements.js';
 import { isNarrower } from './types.js';
 
 /** The same texts as `canonicalText`; jsonb has its own layout, so it is compared with the staged value. */
@@ -20,10 +16,10 @@ const canonical = canonicalTexts((column) => `${column}::text`, {
 });
 
 /**
- * The SQL that PostgreSQL writes differently. It has DDL in transactions, but ADD COLUMN would lock readers out until the commit: so DDL runs
+ * The SQL that PostgreSQL writes differently, and what a relative of it writes differently from it. It has DDL in transactions, but ADD COLUMN would lock readers out until the commit: so DDL runs
  * before, as in databases without.
  */
-export function postgresDialect(schema: string): SqlDialect {
+export function postgresDialect(schema: string, differences: Partial<SqlDialect> = {}): SqlDialect {
   const table = (name: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
   const identifier = quoteIdentifier;
   return {
@@ -61,5 +57,6 @@ export function postgresDialect(schema: string): SqlDialect {
     // Not with the table: one sort is cheaper than a million inserts into an index.
     afterFill: ({ name, key, isKeyed }) =>
       isKeyed ? [`ALTER TABLE ${table(name)} ADD PRIMARY KEY (${key.map(quoteIdentifier).join(', ')})`] : [],
+    ...differences,
   };
 }

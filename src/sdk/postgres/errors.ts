@@ -1,13 +1,7 @@
-import {
-  CdsyncError,
-  connectionLost,
-  loadRefused,
-  postgresEncryptionHint,
-  quoteIdentifier,
-  serverErrors,
-  untrusted,
-  valueRefused,
-} from '../../src/sdk/index.js';
+import { CdsyncError } from '../../core/errors.js';
+import { quoteIdentifier } from '../../core/sql.js';
+import { postgresEncryptionHint } from '../encryption.js';
+import { connectionLost, loadRefused, serverErrors, untrusted, valueRefused } from '../errors.js';
 
 /** An error of the server, as pg passes it on. */
 export interface ServerError {
@@ -20,8 +14,9 @@ export interface ServerError {
   readonly constraint?: string;
 }
 
-/** The user, database and schema that a grant is for, by their names in SQL. */
+/** The product, and the user, database and schema that a grant is for, by their names in SQL. */
 export interface Rights {
+  readonly product: string;
   readonly user: string;
   readonly database: string;
   readonly schema: string;
@@ -105,21 +100,22 @@ function permissionRemedy(message: string, rights: Rights): string {
   return `an owner can let this user see and write all rows: CREATE POLICY cdsync ON ${table} TO ${quoteIdentifier(rights.user)} USING (true);`;
 }
 
-/** Any failure of PostgreSQL as an error of cdsync. It keeps the server's message unless that holds values of rows. */
+/** Any failure of the server as an error of cdsync. It keeps the server's message unless that holds values of rows. */
 export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const { code = '', message, column, table } = thrown as ServerError;
-  const errors = serverErrors('PostgreSQL', message, thrown);
+  const { product } = rights;
+  const errors = serverErrors(product, message, thrown);
   if (code === '3D000') return errors.login('create the database, or correct the URL');
   if (code.startsWith('28')) return errors.login('check user and password of the URL');
   if (noTls.test(message) || untrusted.test(code)) return errors.encryption(postgresEncryptionHint);
   if (code === '42501') return errors.permission(permissionRemedy(message, rights));
   if (code === '54000' && message.startsWith('row is too big'))
-    return loadRefused(`PostgreSQL cannot hold a row of the stream: ${message}`, { hint: tooWide, cause: thrown });
+    return loadRefused(`${product} cannot hold a row of the stream: ${message}`, { hint: tooWide, cause: thrown });
   if (/^(22|23|54)/.test(code)) {
     const where = [table && `table "${table}"`, column && `column "${column}"`].filter(Boolean).join(', ');
     const reason = dataReason(thrown as ServerError);
-    return valueRefused(`PostgreSQL refuses a row: ${reason}${where && ` (${where})`}`, thrown, remedies[code]);
+    return valueRefused(`${product} refuses a row: ${reason}${where && ` (${where})`}`, thrown, remedies[code]);
   }
   const isGone =
     goneCodes.has(code) || /terminated unexpectedly|not queryable|timeout expired|Connection ended/i.test(message);

@@ -1,17 +1,11 @@
-import {
-  type DestinationCheck,
-  type DestinationContext,
-  describeTables,
-  loadsTable,
-  type MissingRight,
-  quoteIdentifier,
-  stateTable,
-} from '../../src/sdk/index.js';
+import { quoteIdentifier } from '../../core/sql.js';
+import type { DestinationCheck, MissingRight, TableConnector } from '../destination.js';
+import { describeTables } from '../opened-destination.js';
+import { loadsTable, stateTable } from '../sql/state-rows.js';
 import { postgresError, type Rights } from './errors.js';
+import type { PostgresContext, PostgresFamily } from './family.js';
 import { openPostgres } from './load.js';
-import type { postgresOptions } from './options.js';
 import { PostgresSession } from './session.js';
-import { mapColumn } from './types.js';
 
 type Row = Record<string, unknown>;
 
@@ -68,17 +62,19 @@ function lacksOf(row: Row, rows: readonly Row[], wanted: readonly string[], righ
 
 /** Logs in and asks the catalog which permissions there are. */
 export async function checkPostgres(
-  context: DestinationContext<typeof postgresOptions>,
+  context: PostgresContext,
   wanted: readonly string[],
+  family: PostgresFamily,
+  mapColumn: TableConnector['mapColumn'],
 ): Promise<DestinationCheck> {
-  const { client, rights } = await PostgresSession.open(context);
-  const { schema, database } = rights;
+  const { client, rights } = await PostgresSession.open(context, family);
+  const { product, schema, database } = rights;
   const all = [...wanted, stateTable, loadsTable];
   try {
     const [row = {}] = (await client.query<Row>(about, [schema])).rows;
     const { rows } = await client.query<Row>(tables, [schema, needed, all]);
-    await describeTables(openPostgres(context), [], { mapColumn });
-    const reached = `PostgreSQL ${row.version}, database ${database}, schema ${schema}${Number(row.schemas) > 0 ? '' : ', which the first load creates'}`;
+    await describeTables(openPostgres(context, family), [], { mapColumn });
+    const reached = `${product} ${row.version}, database ${database}, schema ${schema}${Number(row.schemas) > 0 ? '' : ', which the first load creates'}`;
     return { reached, lacks: lacksOf(row, rows, all, rights) };
   } catch (error) {
     throw postgresError(error, rights);

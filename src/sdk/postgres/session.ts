@@ -1,19 +1,13 @@
 import pg from 'pg';
-import {
-  callAfter,
-  type DestinationContext,
-  type LoadData,
-  orClose,
-  type SqlRow,
-  type SqlSession,
-  TransactionalSession,
-  whileResponding,
-  withoutPostgresTls,
-  withPostgresTls,
-} from '../../src/sdk/index.js';
+import { callAfter } from '../../core/clock.js';
+import { withoutPostgresTls, withPostgresTls } from '../encryption.js';
+import type { LoadData } from '../load.js';
+import { orClose } from '../opened-destination.js';
+import { type SqlRow, type SqlSession, TransactionalSession } from '../sql/dialect.js';
+import { whileResponding } from '../sql/while-responding.js';
 import { copyFile } from './copy.js';
 import { postgresError, type Rights } from './errors.js';
-import type { postgresOptions } from './options.js';
+import type { PostgresContext, PostgresFamily } from './family.js';
 
 const connectMs = 15_000;
 /** If others lock a table for longer than this, the load is repeated. */
@@ -33,8 +27,12 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
   }
 
   /** Connects, with the settings that loads rely on. */
-  static async open({ options, destination }: DestinationContext<typeof postgresOptions>): Promise<PostgresSession> {
+  static async open(
+    { options, destination }: PostgresContext,
+    { product, port }: PostgresFamily,
+  ): Promise<PostgresSession> {
     const url = new URL(options.url.reveal());
+    if (url.port === '' && port !== undefined) url.port = String(port);
     // The driver knows the host of a URL without one.
     const { host } = new pg.Client({ connectionString: withoutPostgresTls(url).href });
     const place = withPostgresTls(url, host, options.tls);
@@ -48,6 +46,7 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
     };
     const client = new pg.Client(login);
     const rights: Rights = {
+      product,
       user: client.user ?? decodeURIComponent(url.username),
       database: client.database ?? url.pathname.slice(1),
       schema: options.schema,
@@ -66,7 +65,12 @@ export class PostgresSession extends TransactionalSession implements SqlSession 
 
   async #classified<T>(work: Promise<T>): Promise<T> {
     const { askMs: everyMs } = this;
-    const asked = { server: 'PostgreSQL', responds: () => responds(this.#login), cut: () => this.stop(), everyMs };
+    const asked = {
+      server: this.rights.product,
+      responds: () => responds(this.#login),
+      cut: () => this.stop(),
+      everyMs,
+    };
     try {
       return await whileResponding(work, asked);
     } catch (error) {
