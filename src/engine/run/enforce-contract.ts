@@ -185,13 +185,14 @@ function remaining({ read, contract }: ContractTask, violations: Violations): St
 }
 
 /** A reading without the rows, columns and values that the contract forbids. */
-interface Enforced {
+/** A reading without what a contract leaves out. */
+export interface Enforced {
   readonly read: ReadResult;
   /** Number of rows that are left out. */
   readonly discarded: number;
   /** Number of values that are NULL instead. */
   readonly discardedValues: number;
-  /** Their keys. */
+  /** Keys of the rows that are left out. */
   readonly keys: ReadonlySet<string>;
 }
 
