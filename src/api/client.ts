@@ -4,7 +4,7 @@ import { interrupted } from '../core/errors.js';
 import { abortable, sleepUntilAborted } from '../core/on-abort.js';
 import { packageVersion } from '../core/package-version.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
-import type { Budget, LimitShare, Permit } from '../rate-limit/budget.js';
+import type { Budget, LimitShare } from '../rate-limit/budget.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import { ApiGroups } from './api-groups.js';
 import { BodyMemory } from './body-memory.js';
@@ -197,35 +197,49 @@ export class ServiceClient {
   }
 
   /**
-   * Waits until the request may be sent: no outage, not too many under way, memory for its body, a permit, a token. If an outage
-   * begins while it waits for one of them, it begins again.
+   * Waits until the request may be sent: no outage, not too many under way, then what {@link ServiceClient.#cleared} waits for. If an outage begins while it
+   * waits for one of them, it begins again.
    */
   async #enter(pending: PendingRequest<unknown>): Promise<SendPermission | { readonly failure: AttemptFailure }> {
-    const { availability, attempts, concurrency, allowance, signal } = pending;
+    const { availability, attempts, concurrency, signal } = pending;
     for (;;) {
       await availability.waitUntilAvailable(attempts, signal);
       await concurrency.acquire(signal);
-      let permit: Permit | undefined;
-      let isCleared = false;
+      let isSent = false;
       try {
-        // While bodies wait for memory, another request would only hold its connection.
-        for (let calm = this.#memory.whenMemoryIsFree; calm !== undefined; calm = this.#memory.whenMemoryIsFree)
-          await abortable(calm, signal);
-        if (availability.mustWait(attempts)) continue;
-        permit = await allowance.acquire(signal);
-        if (availability.mustWait(attempts)) continue;
-        availability.attemptStarted(attempts);
-        const token = await this.#token(pending);
-        if (token instanceof AttemptFailure) return { failure: token };
-        isCleared = !availability.mustWait(attempts);
-        if (isCleared) return { permit, token, leave: () => concurrency.release() };
-        availability.attemptAbandoned(attempts);
+        const cleared = await this.#cleared(pending);
+        if (cleared === undefined) continue;
+        if ('failure' in cleared) return cleared;
+        isSent = true;
+        return { ...cleared, leave: () => concurrency.release() };
       } finally {
-        if (!isCleared) {
-          permit?.cancelled();
-          concurrency.release();
-        }
+        if (!isSent) concurrency.release();
       }
+    }
+  }
+
+  /** Waits for memory for the body, a permit and a token. @returns undefined if an outage has begun: then the permit is given back */
+  async #cleared(
+    pending: PendingRequest<unknown>,
+  ): Promise<Pick<SendPermission, 'permit' | 'token'> | { readonly failure: AttemptFailure } | undefined> {
+    const { availability, attempts, allowance, signal } = pending;
+    // While bodies wait for memory, another request would only hold its connection.
+    for (let calm = this.#memory.whenMemoryIsFree; calm !== undefined; calm = this.#memory.whenMemoryIsFree)
+      await abortable(calm, signal);
+    if (availability.mustWait(attempts)) return undefined;
+    const permit = await allowance.acquire(signal);
+    let isCleared = false;
+    try {
+      if (availability.mustWait(attempts)) return undefined;
+      availability.attemptStarted(attempts);
+      const token = await this.#token(pending);
+      if (token instanceof AttemptFailure) return { failure: token };
+      isCleared = !availability.mustWait(attempts);
+      if (isCleared) return { permit, token };
+      availability.attemptAbandoned(attempts);
+      return undefined;
+    } finally {
+      if (!isCleared) permit.cancelled();
     }
   }
 

@@ -29,25 +29,40 @@ function notes(stream: StreamReport, runId: string): string[] {
   ];
 }
 
-/** @param currentRows the rows of its snapshot, if the run did not commit it */
-function row(stream: StreamReport, currentRows: number | undefined): Html {
-  const { status, rows, inserted, updated, deleted, unchanged, requests, bytes, seconds } = stream;
-  const hasCounts = status === 'ok' || status === 'held';
-  const shown = status === 'ok' ? rows : currentRows;
-  const counts = [shown, ...[inserted, updated, deleted, unchanged].map((value) => (hasCounts ? value : undefined))];
-  const share = streamBudget(stream);
-  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${counts.map(countCell)}${countCell(requests)}<td class="n">${
-    share === undefined ? '–' : percent(Math.min(1, share))
-  }</td><td class="n">${formatBytes(bytes)}</td><td class="n">${formatDuration(seconds * 1000)}</td></tr>`;
+function changeCell({ status }: StreamReport, count: number): Html {
+  return countCell(status === 'ok' || status === 'held' ? count : undefined);
 }
 
-const heads = [
-  'Stream',
-  'Status',
-  ...['Rows', 'Inserted', 'Updated', 'Deleted', 'Unchanged', 'Requests', 'Budget', 'Received', 'Time'].map((n) => ({
-    n,
-  })),
-];
+function numberCell(text: string): Html {
+  return html`<td class="n">${text}</td>`;
+}
+
+function budgetCell(stream: StreamReport): Html {
+  const share = streamBudget(stream);
+  return numberCell(share === undefined ? '–' : percent(Math.min(1, share)));
+}
+
+/**
+ * The columns after the name: the head, and the cell of a stream.
+ * `currentRows`: the rows of its snapshot, if the run did not commit it.
+ */
+const columns: Readonly<Record<string, (stream: StreamReport, currentRows: number | undefined) => Html>> = {
+  Rows: ({ status, rows }, currentRows) => countCell(status === 'ok' ? rows : currentRows),
+  Inserted: (stream) => changeCell(stream, stream.inserted),
+  Updated: (stream) => changeCell(stream, stream.updated),
+  Deleted: (stream) => changeCell(stream, stream.deleted),
+  Unchanged: (stream) => changeCell(stream, stream.unchanged),
+  Requests: ({ requests }) => countCell(requests),
+  Budget: budgetCell,
+  Received: ({ bytes }) => numberCell(formatBytes(bytes)),
+  Time: ({ seconds }) => numberCell(formatDuration(seconds * 1000)),
+};
+const heads = ['Stream', 'Status', ...Object.keys(columns).map((n) => ({ n }))];
+
+function row(stream: StreamReport, currentRows: number | undefined): Html {
+  const cells = Object.values(columns).map((cell) => cell(stream, currentRows));
+  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(stream.status)}</td>${cells}</tr>`;
+}
 
 /**
  * The result of each stream. The changes of a held stream are those of its commit. A stream that failed or is held has the rows that it had.

@@ -6,6 +6,7 @@ import type { Permit, RateLimiter } from './budget.js';
 import {
   activeLeases,
   fairShares,
+  type LeaseRequest,
   type LeaseResponse,
   type LeaseStore,
   LeaseStoreUnavailable,
@@ -234,33 +235,44 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#isIdle = leaves;
     this.#reportedAt = nowMs;
     this.#number += 1;
-    const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
     let knowsOthers = true;
+    const wanted = (leases = this.#known) => {
+      knowsOthers = leases !== undefined;
+      return this.#wantedPart(leaves ? undefined : demand, leases);
+    };
+    const waiting = demand.waiting && !leaves;
+    const response = await this.#reported({ ...demand, waiting, leaseMs, wanted });
+    this.#learn(response);
+    if (!leaves) this.#takeLease(response, nowMs, nowMs + leaseMs);
+    this.#limiter.wake();
+    // It wanted nothing yet, because it did not know the leases of the others.
+    if (!knowsOthers && !leaves) await this.#exchange(false);
+  }
+
+  /** The part that it wants: of what all divide, its fair share; nothing if it leaves, or does not know the others. */
+  #wantedPart(demand: LimitDemand | undefined, leases: LeaseResponse | undefined): ReturnType<LeaseRequest['wanted']> {
+    const others = this.#others(leases);
+    const total = this.#total(others);
+    if (demand === undefined || leases === undefined) return { target: 0, total };
+    return { target: this.#fairShare(total, demand, others, leases.now), total };
+  }
+
+  /** Sends a report, with the responses and the pause since the last one; they are then reported. */
+  async #reported(needs: LimitDemand & Pick<LeaseRequest, 'leaseMs' | 'wanted'>): Promise<LeaseResponse> {
+    const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
     const response = await this.#store.report({
-      ...demand,
+      ...needs,
       account: this.#account,
       member: this.#member,
       number: this.#number,
-      waiting: demand.waiting && !leaves,
       answered,
       refused,
       pauseMs: Math.ceil(pauseMs),
-      leaseMs,
-      wanted: (leases = this.#known) => {
-        knowsOthers = leases !== undefined;
-        const others = this.#others(leases);
-        const total = this.#total(others);
-        if (leaves || leases === undefined) return { target: 0, total };
-        return { target: this.#fairShare(total, demand, others, leases.now), total };
-      },
     });
     this.#answered -= answered;
     this.#refused -= refused;
     if (this.#pauseMs === pauseMs) this.#pauseMs = 0;
-    this.#learn(response);
-    if (!leaves) this.#takeLease(response, nowMs, nowMs + leaseMs);
-    this.#limiter.wake();
-    if (!knowsOthers && !leaves) await this.#exchange(false);
+    return response;
   }
 
   /** The part of this process, unless the store has only an older report of it. */

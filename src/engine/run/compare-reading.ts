@@ -74,7 +74,7 @@ function assertNoLostTexts(
 
 /** A reading compared with the last snapshot. */
 export interface Compared {
-  /** The reading without what the contract leaves out. */
+  /** The reading without rows and values that the contract leaves out. */
   readonly accepted: Enforced;
   readonly unified: Unified;
   readonly difference: Difference;
@@ -167,8 +167,15 @@ export async function compareReading(task: ComparisonTask, kept: readonly string
   const { keysAtOnce } = planMemory(context.config.resources, { cacheBytes: context.caches.bytes });
   const forgotten = await forgottenKeys(context, { stream, key, previous });
   const recordBytes = await largestRowBytes(store.session, read, previousFiles);
-  const known = config.reads.details && previous && { stream, columns: previous.columns };
-  const unifying = { ...read, key, compression, recordBytes, known, keysAtOnce, forgotten: forgotten?.among };
+  const unifying = {
+    ...read,
+    key,
+    compression,
+    recordBytes,
+    keysAtOnce,
+    known: config.reads.details && previous && { stream, columns: previous.columns },
+    forgotten: forgotten?.among,
+  };
   const unified = await context.database.use('comparing', { recordBytes }, () =>
     unifyParts(store.session, unifying, tables),
   );

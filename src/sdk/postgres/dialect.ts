@@ -16,8 +16,8 @@ const canonical = canonicalTexts((column) => `${column}::text`, {
 });
 
 /**
- * The SQL that PostgreSQL writes differently, and what a relative of it writes differently from it. It has DDL in transactions, but ADD COLUMN would lock readers out until the commit: so DDL runs
- * before, as in databases without.
+ * The SQL that PostgreSQL writes differently, with the differences of a relative. It has DDL in transactions, but ADD COLUMN would
+ * lock readers out until the commit: so DDL runs before, as in databases without.
  */
 export function postgresDialect(schema: string, differences: Partial<SqlDialect> = {}): SqlDialect {
   const table = (name: string) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;

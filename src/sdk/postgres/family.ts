@@ -5,7 +5,7 @@ import type { postgresOptions } from './options.js';
 
 export type PostgresContext = DestinationContext<typeof postgresOptions>;
 
-/** How a database that speaks the protocol and the SQL of PostgreSQL differs from it. What is left out is the same. */
+/** How a database that speaks the protocol and the SQL of PostgreSQL differs from it. Members that are left out are as in PostgreSQL. */
 export interface PostgresFamily {
   /** As `connector:` names it. */
   readonly name: string;

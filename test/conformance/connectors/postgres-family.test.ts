@@ -27,7 +27,7 @@ function place() {
 
 tableConformance({ connector: relative, server: { host: '127.0.0.1', port: server.port }, place: async () => place() });
 
-it('a relative of PostgreSQL differs in what it declares, and has its own name in messages', async () => {
+it('a relative of PostgreSQL differs in the members that it declares, and has its own name in messages', async () => {
   expect(relative).toMatchObject({ name: 'relative', capabilities: { maxColumns: 1200, keyBytes: 2600 } });
   const target = place();
   const { schema } = target.options as Record<string, unknown>;
