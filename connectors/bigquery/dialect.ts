@@ -11,6 +11,9 @@ import {
 /** A stage that a crash leaves behind expires after a day. */
 const expires = 'expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)';
 
+/** Else a table takes the collation of its dataset, by which keys that differ in case may be one. */
+const exactTexts = " DEFAULT COLLATE ''";
+
 export function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
@@ -71,14 +74,14 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
       sum: (number) => `CAST(COALESCE(SUM(CAST(${number} AS NUMERIC)), 0) AS STRING)`,
       marks: { between: 'CHR(31)', nothing: 'CHR(30)' },
     },
-    own: { text: 'STRING', integer: 'INT64' },
+    own: { text: 'STRING', integer: 'INT64', tail: exactTexts },
     identifier,
     table: identifier,
     literal,
     moment: (iso) => `TIMESTAMP ${literal(iso)}`,
     canonical,
     create: (table) => [
-      `CREATE TABLE ${identifier(table.name)} (${definitions(dialect, table.columns)})${clusteredBy(table)}`,
+      `CREATE TABLE ${identifier(table.name)} (${definitions(dialect, table.columns)})${exactTexts}${clusteredBy(table)}`,
     ],
     add: ({ name }, columns) => {
       const added = columns.map((column) => `ADD COLUMN IF NOT EXISTS ${definitions(dialect, [column])}`);
@@ -90,7 +93,7 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
       const options = `OPTIONS (${expires}, description = ${literal(session)})`;
       return {
         name: identifier(name),
-        create: [`CREATE TABLE ${identifier(name)} (${staged}) ${options}`],
+        create: [`CREATE TABLE ${identifier(name)} (${staged})${exactTexts} ${options}`],
         drop: [`DROP TABLE IF EXISTS ${identifier(name)}`],
         outlives: true,
       };

@@ -16,6 +16,9 @@ export function literal(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
+/** Else a table takes the collation of its schema, database or account, by which keys that differ in case may be one. */
+const exactTexts = " DEFAULT_DDL_COLLATION = ''";
+
 /** The name of a session's stage for files. It needs no quotes. @param session digits of the session */
 export function fileStage(session: string): string {
   return `CDSYNC_FILES_${session.toUpperCase()}`;
@@ -59,7 +62,7 @@ export function snowflakeDialect(session: string): SqlDialect {
       sum: (number) => `TO_VARCHAR(COALESCE(SUM(${number}), 0))`,
       marks: { between: 'CHR(31)', nothing: 'CHR(30)' },
     },
-    own: { text, integer: 'NUMBER(38,0)' },
+    own: { text, integer: 'NUMBER(38,0)', tail: exactTexts },
     identifier: quoteIdentifier,
     table: quoteIdentifier,
     literal,
@@ -67,6 +70,9 @@ export function snowflakeDialect(session: string): SqlDialect {
     canonical,
     noValue: (type) => `NULL::${type}`,
     functions: ["PARSE_JSON('null')"],
+    create: ({ name, columns }) => [
+      `CREATE TABLE ${quoteIdentifier(name)} (${definitions(dialect, columns)})${exactTexts}`,
+    ],
     // Only this session sees the two, and they end with it. JSON is text until PARSE_JSON reads it.
     stage: (_, columns) => {
       const isText = columns.map(({ targetType }) => targetType === 'VARIANT');
@@ -77,7 +83,10 @@ export function snowflakeDialect(session: string): SqlDialect {
       return {
         name: rows,
         ...(isText.includes(true) ? { reads: `(SELECT ${read.join(', ')} FROM ${rows})` } : {}),
-        create: [`CREATE TEMPORARY STAGE ${files}`, `CREATE TEMPORARY TABLE ${rows} (${definitions(dialect, staged)})`],
+        create: [
+          `CREATE TEMPORARY STAGE ${files}`,
+          `CREATE TEMPORARY TABLE ${rows} (${definitions(dialect, staged)})${exactTexts}`,
+        ],
         drop: [`DROP STAGE IF EXISTS ${files}`, `DROP TABLE IF EXISTS ${rows}`],
       };
     },

@@ -84,6 +84,16 @@ describe('what BigQuery is sent', () => {
     ]);
   });
 
+  it('keeps keys that differ in case apart, also if the dataset has a collation without case by default', async () => {
+    dataset.ignoresCase = true;
+    const rows = (n: number) => `SELECT unnest(['anna', 'Anna']) AS id, ${n} + unnest([0, 1]) AS n`;
+    const load = (n: number) => `SELECT 'upsert' AS _op, * FROM (${rows(n)})`;
+    await driver.load({ table: 'people', query: rows(1), key, sequence: 1 });
+    await driver.load({ table: 'people', query: load(5), key, action: merge, sequence: 2 });
+    const loaded = (await dataset.rows('people')).map((row) => `${row.get('id')} ${row.get('n')}`);
+    expect(loaded.sort()).toEqual(['Anna 6', 'anna 5']);
+  });
+
   it('is rolled back if others have changed the number of rows during the load', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
     const onFile = async () => {

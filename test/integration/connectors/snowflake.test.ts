@@ -86,6 +86,16 @@ describe('what Snowflake is sent', () => {
     expect(await schema.query(comment)).toEqual([{ comment: "it's a \\ of ours [cdsync 1:load-2-2]" }]);
   });
 
+  it('keeps keys that differ in case apart, also if the schema has a collation without case by default', async () => {
+    schema.ignoresCase = true;
+    const rows = (n: number) => `SELECT unnest(['anna', 'Anna']) AS id, ${n} + unnest([0, 1]) AS n`;
+    const load = (n: number) => `SELECT 'upsert' AS _op, * FROM (${rows(n)})`;
+    await driver.load({ table: 'people', query: rows(1), key, sequence: 1 });
+    await driver.load({ table: 'people', query: load(5), key, action: merge, sequence: 2 });
+    const loaded = (await schema.rows('people')).map((row) => `${row.get('id')} ${row.get('n')}`);
+    expect(loaded.sort()).toEqual(['Anna 6', 'anna 5']);
+  });
+
   it('is rolled back if others have changed the number of rows during the load', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
     const onFile = async () => {
