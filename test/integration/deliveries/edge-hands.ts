@@ -4,6 +4,7 @@ import { filesHolding } from '../../fixtures/files-holding.js';
 import type { Hand } from './hand.js';
 import { isOneOfTwo } from './options.js';
 import type { Series } from './series.js';
+import { struck } from './strikes.js';
 
 /** Two columns without rules, as the stream names them. */
 function twoFree({ dice, source, options, expected }: Series): readonly [string, string] | undefined {
@@ -69,26 +70,43 @@ async function withoutRemovals<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
+/** A column of texts that no rule concerns. */
+function freeText({ source, options }: Series): string | undefined {
+  return source.columns.find(
+    ({ name, form }) =>
+      form === 'text' && options.rules[name] === undefined && options.own[name] === undefined && !isOneOfTwo(name),
+  )?.name;
+}
+
 export const refuseRemovals: Hand = {
   name: 'removals refused',
   keyed: true,
   anywhere: true,
-  may: ({ target }) => target.name.startsWith('files_'),
+  may: ({ target, place }) => target.name.startsWith('files_') || place.beside !== undefined,
   async act(series) {
-    const { options, product, place, table, source } = series;
-    const column = source.columns.find(
-      ({ name, form }) =>
-        form === 'text' && options.rules[name] === undefined && options.own[name] === undefined && !isOneOfTwo(name),
-    );
+    const { options, product, place, table } = series;
+    const column = freeText(series);
     if (column === undefined) return;
     await series.deliver();
-    options.rules[column.name] = { hash: true, salt: 'a pinch of salt for the tests' };
+    options.rules[column] = { hash: true, salt: 'a pinch of salt for the tests' };
     product.now += 3_600_000;
     await series.commit();
-    const { error } = await withoutRemovals(() => series.push());
-    series.note(`without removals, ${error?.code ?? 'ok'}`);
+    if (place.beside === undefined) {
+      const { error } = await withoutRemovals(() => series.push());
+      series.note(`without removals, ${error?.code ?? 'ok'}`);
+      await series.deliver();
+      const left = await filesHolding(`${place.options.path}/${table}`, [`z${column}~`]);
+      if (left.length > 0) throw new Error(`values that a rule hides are still in ${left.join(', ')}`);
+      return;
+    }
+    await struck({ how: 'refusal', step: 0, after: false }, async () => {
+      const { error } = await product.push();
+      const left = await place.beside?.();
+      series.note(`without drops, ${error?.code ?? 'ok'}, ${left?.length} tables left`);
+      if (error === null && left?.length !== 0) throw new Error(`${left} are left, and nothing says so`);
+    });
     await series.deliver();
-    const left = await filesHolding(`${place.options.path}/${table}`, [`z${column.name}~`]);
-    if (left.length > 0) throw new Error(`values that a rule hides are still in ${left.join(', ')}`);
+    const left = await place.beside();
+    if (left.length > 0) throw new Error(`tables with staged rows are still there: ${left.join(', ')}`);
   },
 };

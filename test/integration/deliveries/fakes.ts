@@ -50,6 +50,11 @@ function faked(connector: TableConnector<any>, open: () => Promise<Faked>): Targ
           },
           run: async (sql) => void (await place.query(sql)),
           drop: async (table) => void (await place.query(`DROP TABLE ${double(table)}`)),
+          beside: async () => {
+            const beside =
+              "SELECT table_name AS name FROM duckdb_tables() WHERE starts_with(table_name, '_cdsync_rows_')";
+            return (await place.query(beside)).map(({ name }) => String(name));
+          },
           close: () => place.close(),
         };
       },

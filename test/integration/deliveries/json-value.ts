@@ -57,17 +57,56 @@ function numeral(text: string): string {
   return match[2] === '' ? (match[1] as string) : `${match[1]}.${match[2]}`;
 }
 
+/** The digits of a number within JSON, and its size: JSON.parse would round it. */
+function exactNumber(text: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const short = digits.replace(/0+$/, '');
+  return `#${sign}${short}e${Number(exponent) - fraction.length + digits.length - short.length}`;
+}
+
+/** JSON with its numbers as texts of all their digits. */
+function withExactNumbers(json: string): string {
+  return json.replaceAll(
+    /("(?:[^"\\]|\\.)*")|-?\d[\d.eE+-]*/g,
+    (all, text) => text ?? JSON.stringify(exactNumber(all)),
+  );
+}
+
 function jsonText(text: string): string {
   if (isNumber(text)) return numeral(text);
   try {
-    return JSON.stringify(sorted(JSON.parse(text)));
+    return JSON.stringify(sorted(JSON.parse(withExactNumbers(text))));
   } catch {
     return text;
   }
 }
 
+/** How deep lists and objects are in each other in JSON. */
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+/** Whether JSON, as {@link shown} spells it, is nested beyond some levels. */
+export function isDeeper(json: string, levels: number): boolean {
+  return depthOf(JSON.parse(json)) > levels;
+}
+
+/** Whether JSON, as {@link shown} spells it, has a number that is neither a double nor an integer of 64 bits. */
+export function hasLongNumber(json: string): boolean {
+  const numbers = [...json.matchAll(/"#(-?\d*)e(-?\d+)"/g), ...json.matchAll(/^()(-?\d[\d.]*)$/g)];
+  return numbers.some(([, digits = '', last = '']) => {
+    const text = digits === '' ? last : `${digits}e${last}`;
+    const value = Number(text);
+    if (exactNumber(String(value)) === exactNumber(text)) return false;
+    return !(Number(last) >= 0 && BigInt(`${digits}${'0'.repeat(Math.min(400, Number(last)))}`) <= 2n ** 64n - 1n);
+  });
+}
+
 const isNumeric = (kind: string) => /^(BIGINT|HUGEINT|DOUBLE|DECIMAL[^[]*)$/.test(kind);
-const isJson = (kind: string) => kind === 'JSON' || kind.endsWith('[]') || kind.startsWith('STRUCT(');
+export const isJson = (kind: string) => kind === 'JSON' || kind.endsWith('[]') || kind.startsWith('STRUCT(');
 
 /** The text that a reader shows for a value, in one spelling. */
 export function shown(kind: string, text: string | null): string | null {
@@ -127,7 +166,7 @@ function conforms(kind: string, value: Json): boolean {
   if (kind.endsWith('[]'))
     return (
       Array.isArray(parsed) &&
-      parsed.every((each) => (kind.startsWith('BIGINT') ? Number.isInteger(each) : typeof each === 'string'))
+      parsed.every((each) => (kind.startsWith('BIGINT') ? Number.isSafeInteger(each) : typeof each === 'string'))
     );
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return false;
   return Object.entries(parsed).every(([name, each]) =>

@@ -15,7 +15,19 @@ const notations = {
   zeros: (n: number) => `00${n}`,
 };
 type Notation = keyof typeof notations;
-type Form = 'text' | 'int' | 'long' | 'big' | 'double' | 'bool' | 'list' | 'object' | 'wide' | 'nested' | Notation;
+type Form =
+  | 'text'
+  | 'int'
+  | 'long'
+  | 'big'
+  | 'double'
+  | 'bool'
+  | 'list'
+  | 'object'
+  | 'wide'
+  | 'nested'
+  | 'json'
+  | Notation;
 const isNotation = (form: Form): form is Notation => form in notations;
 
 /** The forms that a column's values may have in a later run. */
@@ -37,8 +49,9 @@ const next: Readonly<Record<Form, readonly Form[]>> = {
   zeros: ['text', 'digits'],
   wide: ['text'],
   nested: ['text'],
-  list: ['text', 'object'],
-  object: ['text', 'object'],
+  list: ['text', 'object', 'json'],
+  object: ['text', 'object', 'json'],
+  json: ['text'],
 };
 const forms = Object.keys(next) as Form[];
 
@@ -56,6 +69,17 @@ const names = [
   '_op',
   'käse "x"',
   'id2',
+];
+
+const levels = (depth: number) => (n: number) => `${'['.repeat(depth)}${n}${']'.repeat(depth)}`;
+/** JSON of both kinds: also such as MariaDB (beyond 31 levels) and MySQL (beyond 100, and no number beyond a double) refuse. */
+const mixedJson: readonly ((n: number) => Json)[] = [
+  (n) => `[${n},"${n}"]`,
+  (n) => `{"a":{"b":${n}}}`,
+  (n) => `{"c":[${n}.25,1e400,true]}`,
+  (n) => `[${n},1${n}00000000000000000001]`,
+  levels(40),
+  levels(120),
 ];
 
 interface SourceColumn {
@@ -114,6 +138,8 @@ export class Source {
         return `{${Array.from({ length: 270 }, (_, member) => `"m${member}":${n + member}`)}}`;
       case 'nested':
         return `{"a":{"b":[{"c":${n}}]}}`;
+      case 'json':
+        return this.#dice.pick(mixedJson)(n);
       default:
         return JSON.stringify(
           this.#dice.pick([`${tag}${n}`, `${tag}${n} 'é"\\`, `${tag}\0${n}`, `${tag}${n}\n,;`, `  ${tag}${n} `, '']),
@@ -122,9 +148,12 @@ export class Source {
   }
 
   #set(key: string, column: SourceColumn): void {
-    const value = this.#value(column);
-    this.rows.get(key)?.set(column.name, value);
-    const id = JSON.stringify([key, column.name]);
+    this.#put(key, column, this.#value(column));
+  }
+
+  #put(key: string, { name }: SourceColumn, value: Json): void {
+    this.rows.get(key)?.set(name, value);
+    const id = JSON.stringify([key, name]);
     this.past.set(id, (this.past.get(id) ?? new Set()).add(value));
   }
 
@@ -160,14 +189,20 @@ export class Source {
       const [back] = this.gone.splice(dice.whole(this.gone.length), 1);
       this.#insert(back as string);
     }
+    this.fill();
   }
 
-  /** Lets some record have each column. */
+  /** Lets some record have each column, and those of JSON always values of both kinds: they are columns of no other type. */
   fill(): void {
-    const [key] = this.rows.keys();
-    for (const column of this.columns)
-      if (key !== undefined && ![...this.rows.values()].some((values) => values.has(column.name)))
-        this.#set(key, column);
+    const [key, other] = this.rows.keys();
+    for (const column of this.columns) {
+      const values = [...this.rows.values()].map((row) => row.get(column.name));
+      if (key !== undefined && values.every((value) => value === undefined)) this.#set(key, column);
+      const begins = (kind: string) => values.some((value) => value?.startsWith(kind));
+      if (column.form !== 'json' || key === undefined || other === undefined || (begins('[') && begins('{'))) continue;
+      this.#put(key, column, `[${this.#numbers},"x"]`);
+      this.#put(other, column, `{"a":{"b":${this.#numbers}}}`);
+    }
   }
 
   remove(key: string, forGood = false): void {

@@ -1,10 +1,13 @@
-import { unavailable } from '../../../src/sdk/index.js';
+import { permissionMissing, unavailable } from '../../../src/sdk/index.js';
 import { SqlDestination } from '../../../src/sdk/sql/sql-destination.js';
 
 /** What happens at one step of a delivery. */
 export interface Strike {
-  /** - `death`: nothing more is done, not even a rollback. - `outage`: the server is away until the next attempt. */
-  readonly how: 'death' | 'outage' | 'aside';
+  /**
+   * - `death`: nothing more is done, not even a rollback. - `outage`: the server is away until the next attempt.
+   * - `refusal`: once rows are staged, no table and no stage may be dropped.
+   */
+  readonly how: 'death' | 'outage' | 'aside' | 'refusal';
   /** The step's number; `change`: the first statement that changes the table itself, which not every database can roll back. */
   readonly step: number | 'change';
   /** Whether the step was still carried out, and its response lost. */
@@ -15,7 +18,7 @@ export interface Strike {
 
 type Session = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
-const steps = new Set(['run', 'rows', 'fill', 'begin', 'commit', 'rollback', 'number']);
+const steps = new Set(['run', 'rows', 'fill', 'begin', 'commit', 'rollback', 'number', 'cleanUp']);
 let present: Strike | undefined;
 let passed = 0;
 let last = '';
@@ -27,11 +30,13 @@ class Killed extends Error {}
 const changesTable = /^\s*(CREATE|ALTER|DROP) TABLE (?!(IF (NOT )?EXISTS )?\S*_cdsync_)/i;
 
 function failure({ how }: Strike): Error {
+  if (how === 'refusal') return permissionMissing('the right to drop is missing');
   return how === 'outage' ? unavailable('the server went away') : new Killed('killed');
 }
 
 function guard(session: Session): Session {
   let isDead = false;
+  let hasStaged = false;
   const stop = (strike: Strike) => {
     isDead = true;
     // A server that went away is there again for the next attempt.
@@ -46,6 +51,11 @@ function guard(session: Session): Session {
         present = undefined;
         await strike.aside?.();
       }
+      return work();
+    }
+    if (strike?.how === 'refusal') {
+      hasStaged ||= name === 'fill';
+      if (hasStaged && /^\s*DROP (TABLE|STAGE) /.test(String(words))) throw failure(strike);
       return work();
     }
     passed += 1;

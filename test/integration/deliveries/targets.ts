@@ -6,13 +6,14 @@ import type { ComparedRow } from '../../../src/conformance/index.js';
 import type { TableConnector } from '../../../src/sdk/index.js';
 import { ClickhouseServer, clickhouseIsThere, newestRecords } from '../../fixtures/clickhouse.js';
 import { icebergCanBeHad } from '../../fixtures/iceberg-target.js';
-import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
+import { MariadbServer, mariadbIsInstalled, mysqlIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { setQuery } from '../../fixtures/set-reader.js';
 import { DuckdbProcess } from './duckdb-process.js';
 import { ducklake, ducklakeCanBeHad } from './ducklake.js';
 import { fakes } from './fakes.js';
 import { iceberg } from './iceberg.js';
+import { hasLongNumber, isDeeper, isJson } from './json-value.js';
 
 /** Where one series delivers to, read and changed without the connector. */
 export interface Place {
@@ -28,6 +29,8 @@ export interface Place {
   /** Fails if the target takes no statements. */
   run(sql: string): Promise<void>;
   drop(table: string): Promise<void>;
+  /** Tables that loads make beside their own, and that outlive a session. */
+  beside?(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -117,16 +120,25 @@ const postgres: Target = {
   },
 };
 
-const mysql: Target = {
-  name: 'mysql',
+/** MariaDB, or MySQL: what of JSON each of them refuses, and the collation of a column of texts. */
+interface MysqlServer {
+  readonly name: string;
+  readonly start: () => Promise<MariadbServer>;
+  readonly refuses: (json: string) => boolean;
+  readonly collation: string;
+}
+
+const mysql = ({ name, start, refuses, collation }: MysqlServer): Target => ({
+  name,
   otherText: 'mediumtext',
   text: 'longtext',
   stampsLoads: false,
-  refuses: () => false,
+  // The texts of all values are beside those of JSON.
+  refuses: (kind, json) => isJson(kind) && refuses(json),
   killedAt: 'message',
   hands: {
     retype: (table, column, type) => `ALTER TABLE ${table} MODIFY COLUMN ${column} ${type}`,
-    written: (type) => `${type} CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin`,
+    written: (type) => `${type} CHARACTER SET utf8mb4 COLLATE ${collation}`,
     copy: (from, to) => [`CREATE TABLE ${to} LIKE ${from}`, `INSERT INTO ${to} SELECT * FROM ${from}`],
     trigger: (table, column) => {
       const [database] = table.split('.');
@@ -139,7 +151,7 @@ const mysql: Target = {
     },
   },
   async start() {
-    const server = await MariadbServer.start();
+    const server = await start();
     return {
       stop: () => server.stop(),
       place: async () => {
@@ -166,7 +178,21 @@ const mysql: Target = {
       },
     };
   },
-};
+});
+
+const mariadb = mysql({
+  name: 'mysql',
+  start: () => MariadbServer.start(),
+  refuses: (json) => isDeeper(json, 31),
+  collation: 'utf8mb4_nopad_bin',
+});
+
+const mysql97 = mysql({
+  name: 'mysql-9.7',
+  start: () => MariadbServer.startMysql(),
+  refuses: (json) => isDeeper(json, 100) || hasLongNumber(json),
+  collation: 'utf8mb4_0900_bin',
+});
 
 /** The text of a value of DuckDB, as JSON where it has parts. */
 function duckdbText(name: string, type: string): string {
@@ -270,6 +296,13 @@ const clickhouse: Target = {
               sql.replace(/^UPDATE (\S+) SET /, 'ALTER TABLE $1 UPDATE ').replace(/^DELETE FROM \S+$/, '$& WHERE 1'),
             ),
           drop: (name) => server.query(`DROP TABLE ${table(name)} SYNC`),
+          beside: async () => {
+            const beside = `startsWith(name, '_cdsync_beside_')`;
+            const rows = await server.select(
+              `SELECT name FROM system.tables WHERE database = '${database}' AND ${beside}`,
+            );
+            return rows.map(({ name }) => String(name));
+          },
           close,
         };
       },
@@ -342,7 +375,8 @@ function files(format: 'parquet' | 'csv' | 'jsonl'): Target {
 /** A connector whose tables have records joins here: nothing else must be written for it. */
 export const targets: readonly Target[] = [
   postgres,
-  ...(mariadbIsInstalled() ? [mysql] : []),
+  ...(mariadbIsInstalled() ? [mariadb] : []),
+  ...(mysqlIsInstalled() ? [mysql97] : []),
   duckdb,
   ...(clickhouseIsThere() ? [clickhouse] : []),
   ...(['parquet', 'csv', 'jsonl'] as const).map(files),
