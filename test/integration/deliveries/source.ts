@@ -100,7 +100,8 @@ export class Source {
 
   constructor(dice: Dice) {
     this.#dice = dice;
-    for (const form of ['text', 'int', 'digits', 'text'] as const) this.#column(form);
+    for (const form of ['text', 'int', 'digits', dice.pick(['json', 'json', 'wide', 'nested'] as const)] as const)
+      this.#column(form);
   }
 
   #column(form = this.#dice.pick(forms)): void {
