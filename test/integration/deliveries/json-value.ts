@@ -96,12 +96,12 @@ export function isDeeper(json: string, levels: number): boolean {
 
 /** Whether JSON, as {@link shown} spells it, has a number that is neither a double nor an integer of 64 bits. */
 export function hasLongNumber(json: string): boolean {
-  const numbers = [...json.matchAll(/"#(-?\d*)e(-?\d+)"/g), ...json.matchAll(/^()(-?\d[\d.]*)$/g)];
-  return numbers.some(([, digits = '', last = '']) => {
-    const text = digits === '' ? last : `${digits}e${last}`;
-    const value = Number(text);
-    if (exactNumber(String(value)) === exactNumber(text)) return false;
-    return !(Number(last) >= 0 && BigInt(`${digits}${'0'.repeat(Math.min(400, Number(last)))}`) <= 2n ** 64n - 1n);
+  const numbers = [...json.matchAll(/"#(-?\d*e-?\d+)"/g)].map(([, number]) => number as string);
+  if (isNumber(json)) numbers.push(exactNumber(json).slice(1));
+  return numbers.some((number) => {
+    if (exactNumber(String(Number(number))) === `#${number}`) return false;
+    const [digits = '', zeros = ''] = number.split('e');
+    return !/^\d\d?$/.test(zeros) || BigInt(digits + '0'.repeat(Number(zeros))) >= 2n ** 64n;
   });
 }
 
