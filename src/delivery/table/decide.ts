@@ -162,7 +162,7 @@ function alteredColumns(situation: Situation, record: TableRecord, existingTable
     situation,
     'table_altered',
     `another program has changed columns of table "${situation.table}": ${words.join('; ')}`,
-    'change them back; or cdsync push --adopt takes them as they are, --recreate drops the table and loads it',
+    'change them back; or cdsync push --adopt takes them as they are, if they hold all values, --recreate drops the table and loads it',
   );
 }
 

@@ -44,6 +44,12 @@ function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<Ta
   return { type: 'append', runs: [...new Set([...feed.changes.map(({ run_id }) => run_id), feed.run_id])] };
 }
 
+/** Columns that have another type than a load has left them with. */
+function alteredNames({ found: existingTable, record }: TablePlan): string[] {
+  const altered = existingTable?.columns.filter(({ name, type }) => (record?.columns.get(name) ?? type) !== type);
+  return altered?.map(({ name }) => name) ?? [];
+}
+
 /** The load that carries a plan out. */
 export function loadOf({ task, plan, data, erase, erased, kept }: LoadTask): Load {
   const { request, feed, context } = task;
@@ -54,7 +60,9 @@ export function loadOf({ task, plan, data, erase, erased, kept }: LoadTask): Loa
   const live =
     mode === 'mirror' || mode === 'replace' ? () => feed.rows - (data.rows - data.handedOver) : () => undefined;
   const isRolledBack = task.connector.capabilities.transactions !== false;
-  const readBack = { stream: feed.stream, table: plan.table.name, columns: plan.columns, data, live, isRolledBack };
+  const accepted = request.adopt ? alteredNames(plan) : [];
+  const { name: table } = plan.table;
+  const readBack = { stream: feed.stream, table, columns: plan.columns, data, live, isRolledBack, accepted };
   return {
     state: stateKey(task),
     table: plan.table,

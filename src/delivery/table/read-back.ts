@@ -70,13 +70,19 @@ function differs(
   });
 }
 
-/** The columns whose sums differ, in words. @param names of all columns, in the order of the sums */
-function differing(names: readonly string[], expected: Total, actual: ReadonlyMap<string, string>): string {
+/** The columns whose sums differ. @param names of all columns, in the order of the sums */
+function differing(names: readonly string[], expected: Total, actual: ReadonlyMap<string, string>): string[] {
   const sums = [...expected.each.values()];
-  const differ = names.filter(
-    (name, index) => actual.has(name) && BigInt(actual.get(name) ?? 0) !== (sums[index] ?? 0n),
-  );
-  return differ.length === 0 ? 'values are in other rows' : `values of ${differ.map((name) => `"${name}"`).join(', ')}`;
+  return names.filter((name, index) => actual.has(name) && BigInt(actual.get(name) ?? 0) !== (sums[index] ?? 0n));
+}
+
+/** The error for columns whose values differ; none if their values are in other rows. */
+function valuesDiffer(task: ReadBackTask, names: readonly string[]): CdsyncError {
+  if (names.length === 0) return differs(task, 'values are in other rows');
+  const inexact = names.filter((name) => task.accepted?.includes(name));
+  const question = `${inexact.map((name) => `"${name}"`).join(', ')} has a type that --adopt cannot accept, because it rounds values: change it back, or cdsync push --recreate drops the table and loads it.`;
+  const what = `values of ${names.map((name) => `"${name}"`).join(', ')}`;
+  return differs(task, what, inexact.length > 0 ? question : undefined);
 }
 
 interface ReadBackTask {
@@ -88,6 +94,8 @@ interface ReadBackTask {
   readonly live: () => number | undefined;
   /** Whether the load is rolled back if the rows differ. */
   readonly isRolledBack: boolean;
+  /** Columns whose types a person has altered, and `--adopt` has accepted. */
+  readonly accepted?: readonly string[];
 }
 
 /** The figures of rows that were handed over. @param names of the columns that are compared, in order */
@@ -127,11 +135,10 @@ export function readBackOf(task: ReadBackTask): ReadBack {
       if (actualRows.left > 0) throw differs(task, `it still has ${formatCounted(actualRows.left, 'deleted row')}`);
       if (wanted !== undefined && actualRows.live !== undefined && actualRows.live !== wanted)
         throw differs(task, `it has ${formatCounted(actualRows.live, 'row')}, the snapshot ${formatCount(wanted)}`);
-      if (actualRows.differing.length > 0)
-        throw differs(task, `values of ${actualRows.differing.map((name) => `"${name}"`).join(', ')}`);
+      if (actualRows.differing.length > 0) throw valuesDiffer(task, actualRows.differing);
       if (BigInt(actualRows.sum) === expected.sum) return;
       const total = await expectedSum(data, all, { names, digest, each: true });
-      throw differs(task, differing(names, total, await actualRows.sums()));
+      throw valuesDiffer(task, differing(names, total, await actualRows.sums()));
     },
   };
 }

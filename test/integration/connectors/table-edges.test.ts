@@ -317,6 +317,30 @@ describe.each(products)('%s', (product) => {
   });
 });
 
+it.each([
+  ['score', 'real'],
+  ['at', 'timestamptz(0)'],
+])(
+  'PostgreSQL: a column "%s" that a person has made %s has a way out in its error, also after --adopt',
+  async (name, type) => {
+    const place = await placeOf('postgres');
+    const runs = new Runs(space, place.at);
+    await runs.run(
+      four((n) => ({ score: n + 0.1, at: `2026-01-0${n}T10:00:00.123456Z` })),
+      infer,
+    );
+    await place.run(`ALTER TABLE members ALTER "${name}" TYPE ${type}`);
+    const refused = { status: 'failed', error: { code: 'table_altered', hint: expect.stringContaining('--recreate') } };
+    expect(await runs.push()).toMatchObject(refused);
+    expect(await runs.push(['--adopt'])).toMatchObject({
+      status: 'failed',
+      error: { code: 'delivery_differs', hint: expect.stringMatching(`"${name}" .*--adopt cannot accept.*--recreate`) },
+    });
+    expect(await runs.push()).toMatchObject(refused);
+    expect(await runs.push(['--recreate'])).toMatchObject({ status: 'ok', error: null });
+  },
+);
+
 describe.runIf(hasMariadb)('a reload of MySQL', () => {
   it('keeps no reader waiting behind another one', async () => {
     const place = await placeOf('mysql');
