@@ -1,10 +1,13 @@
+import { createHash } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import exportConnector from '../../../connectors/export/index.js';
-import type { FileConnector } from '../../../src/sdk/destination.js';
-import type { FilePlace, HandOver } from '../../../src/sdk/file-destination.js';
+import { BucketStore } from '../../../connectors/export/bucket.js';
+import { FolderStore } from '../../../connectors/export/folder.js';
+import type { PutTask, Store } from '../../../connectors/export/place.js';
+import { SftpStore } from '../../../connectors/export/sftp.js';
 import { randomFrom } from '../../fault/random.js';
 import { Azurite, withoutAzurite } from '../../fixtures/azurite.js';
 import { CuttingProxy } from '../../fixtures/cutting-proxy.js';
@@ -17,7 +20,6 @@ import type { Change } from '../../unit/delivery/published-stream.js';
 /** How many series of ten runs there are on each place. */
 const count = Number(process.env.CDSYNC_TEST_DELIVERIES ?? 3);
 const runs = 10;
-const real = exportConnector as unknown as FileConnector;
 
 /** Whole numbers below the argument, determined by the seed. */
 function draws(from: number): (below: number) => number {
@@ -25,40 +27,39 @@ function draws(from: number): (below: number) => number {
   return (below) => Math.floor(random() * below);
 }
 
-type Step = 'before' | 'uploaded' | 'noted' | 'after';
+/** Where the process ends: before or after the nth file of a delivery that it puts somewhere, or between the upload of one and its name. */
+type Step = `${'before' | 'after'} ${1 | 2 | 3}` | 'uploaded' | 'noted';
+const steps: readonly (Step | undefined)[] = [
+  ...(['before 1', 'after 1', 'before 2', 'after 2', 'before 3', 'after 3', 'uploaded', 'noted'] as const),
+  ...Array.from({ length: 4 }, () => undefined),
+];
+let [step, puts]: [Step | undefined, number] = [undefined, 0];
 
-/** The connector in a process that ends at a step of its first hand-over. */
-function killedAt(step: Step | undefined): FileConnector {
-  const isAt = (other: Step) => {
-    if (step === other) throw new Error('the process is gone');
-  };
-  return {
-    ...real,
-    async open(context) {
-      const opened: FilePlace = await real.open(context);
-      return {
-        async handOver(task: HandOver) {
-          isAt('before');
-          const uploaded: HandOver['uploaded'] = async (to) => {
-            isAt('uploaded');
-            await task.uploaded(to);
-            isAt('noted');
-          };
-          const handed = await opened.handOver({ ...task, uploaded });
-          isAt('after');
-          return handed;
-        },
-        remove: (name: string) => opened.remove(name),
-        close: () => opened.close(),
-      };
-    },
+function killAt(...reached: readonly Step[]): void {
+  if (reached.includes(step as Step)) throw new Error('the process is gone');
+}
+
+for (const { prototype } of [FolderStore, BucketStore, SftpStore] as readonly { prototype: Pick<Store, 'put'> }[]) {
+  const { put } = prototype;
+  prototype.put = async function (task: PutTask) {
+    puts += 1;
+    const nth = puts as 1;
+    killAt(`before ${nth}`);
+    const uploaded: PutTask['uploaded'] = async () => {
+      if (nth === 1) killAt('uploaded');
+      await task.uploaded();
+      if (nth === 1) killAt('noted');
+    };
+    const result = await put.call(this, { ...task, uploaded });
+    killAt(`after ${nth}`);
+    return result;
   };
 }
 
 /** A place, as the partner sees it. */
 interface Inbox {
   readonly options: Readonly<Record<string, unknown>>;
-  files(): Promise<Readonly<Record<string, string>>>;
+  files(): Promise<Readonly<Record<string, Buffer>>>;
   take(name: string): Promise<void>;
   /** Whether the place responds. */
   respond(does: boolean): void;
@@ -73,25 +74,66 @@ const listOf = (rows: ReadonlyMap<string, number>, isHidden: boolean) =>
 
 const dropped = { drop: true } as never;
 
+/** The files of a folder. */
+async function folderFiles(folder: string): Promise<Record<string, Buffer>> {
+  const files = (await readdir(folder)).map(async (name) => [name, await readFile(join(folder, name))] as const);
+  return Object.fromEntries(await Promise.all(files));
+}
+
+const isBeside = (name: string) => name.endsWith('.sha256') || name.endsWith('.done');
+
+/** The rows of a partner who has carried out files of changes, one after the other. */
+function carriedOut(texts: readonly string[]): Map<string, string> {
+  const rows = new Map<string, string>();
+  for (const line of texts.flatMap((text) => text.split('\n').slice(1, -1))) {
+    const [op, id = '', n = ''] = line.split(',');
+    if (op === 'delete') rows.delete(id);
+    else rows.set(id, n);
+  }
+  return rows;
+}
+
 async function series(place: ExportStream, inbox: Inbox, draw: (below: number) => number): Promise<void> {
   const rows = new Map<string, number>();
   /** Each list that a snapshot had, and the people who are forgotten. */
   const lists = new Set<string>();
   const forgotten = new Set<string>();
   /** The files that the partner could have taken, by name: every content in turn, and how much was to be removed before. */
-  const seen = new Map<string, { readonly text: string; readonly removals: number }[]>();
-  const options = () => ({ ...inbox.options, file: 'list_{{ sequence | pad: 3 }}.csv' });
+  const seen = new Map<string, { readonly text: string; readonly sha256: string; readonly removals: number }[]>();
+  const [hasBeside, isPacked, hasChanges] = [draw(3) > 0, draw(3) === 0, draw(3) === 0];
+  const options = () => ({
+    ...inbox.options,
+    file: 'list_{{ sequence | pad: 3 }}.csv',
+    content: hasChanges ? 'changes' : 'all',
+    ...(hasBeside ? { checksum: 'sha256', done: '{{ file }}.done' } : {}),
+    ...(isPacked ? { compress: 'gzip' } : {}),
+  });
   let [made, isHidden, rules] = [0, false, 0];
   const hidingRun = draw(2 * runs);
 
+  const lookAtText = (text: string) => {
+    expect(text.split('\n', 1)[0]).toBe(`${hasChanges ? '_op,' : ''}id${isHidden ? '' : ',n'}`);
+    if (!hasChanges) return expect(lists).toContain(text);
+    for (const person of forgotten) expect(text).not.toMatch(new RegExp(`^(insert|update),${person}(,|$)`, 'm'));
+  };
   const look = async () => {
-    for (const [name, text] of Object.entries(await inbox.files())) {
-      if (name.startsWith('.')) continue;
+    const files = await inbox.files();
+    for (const [name, bytes] of Object.entries(files)) {
+      if (name.startsWith('.') || isBeside(name)) continue;
+      const text = String(isPacked ? gunzipSync(bytes) : bytes);
       const before = seen.get(name) ?? [];
       if (before.at(-1)?.text === text) continue;
-      seen.set(name, [...before, { text, removals: forgotten.size + rules }]);
-      expect(lists).toContain(text);
-      expect(text.startsWith('id,n')).toBe(!isHidden);
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      seen.set(name, [...before, { text, sha256, removals: forgotten.size + rules }]);
+      lookAtText(text);
+    }
+    for (const [name, bytes] of Object.entries(files)) {
+      if (name.startsWith('.') || !isBeside(name)) continue;
+      const file = name.replace(/\.\w+$/, '');
+      // Neither before its file, nor of one that nobody has seen.
+      expect([...seen.keys()]).toContain(file);
+      if (name.endsWith('.sha256'))
+        expect(seen.get(file)?.map(({ sha256 }) => `${sha256}  ${file}\n`)).toContain(String(bytes));
     }
   };
   const change = (): Change => {
@@ -111,10 +153,17 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
     rows.delete(id);
     return gone(id, 0);
   };
-  const steps: (Step | undefined)[] = ['before', 'uploaded', 'noted', 'after', undefined, undefined];
+  const deliver = (at: Step | undefined) => {
+    [step, puts] = [at, 0];
+    return place.deliver(options());
+  };
 
   for (let run = 0; run < runs; run += 1) {
+    const before = new Set(rows.keys());
     const changes = new Map(Array.from({ length: 1 + draw(3) }, change).map((made) => [made.id, made]));
+    // A run sees only what is left of several changes.
+    for (const [id, { op }] of changes) if (op !== 'insert' && !before.has(id)) changes.delete(id);
+    for (const [id, n] of rows) if (!before.has(id)) changes.set(id, insert(id, n));
     await place.stream.commit([...changes.values()]);
     if (run === hidingRun) {
       [isHidden, rules] = [true, rules + 1];
@@ -131,8 +180,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
     }
     for (let tries = 1 + draw(2); tries > 0; tries -= 1) {
       inbox.respond(draw(4) > 0);
-      place.connector = killedAt(steps[draw(steps.length)]);
-      const delivered = await place.deliver(options());
+      const delivered = await deliver(steps[draw(steps.length)]);
       expect(delivered.error?.code).not.toBe('file_exists');
       inbox.respond(true);
       await look();
@@ -143,21 +191,30 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
     place.clock.jump(86_400_000);
   }
 
-  place.connector = real;
-  expect((await place.deliver(options())).status).toBe('ok');
+  expect((await deliver(undefined)).error).toBeUndefined();
   await look();
-  expect((await place.deliver(options())).action).toBe('nothing');
+  expect((await deliver(undefined)).action).toBe('nothing');
   const left = await inbox.files();
   expect(Object.keys(left).filter((name) => name.startsWith('.'))).toEqual([]);
-  for (const text of Object.values(left))
-    for (const person of forgotten) expect(text).not.toMatch(new RegExp(`^${person},`, 'm'));
+  for (const [name, bytes] of Object.entries(left))
+    for (const person of isBeside(name) ? [] : forgotten)
+      expect(String(isPacked ? gunzipSync(bytes) : bytes)).not.toMatch(
+        new RegExp(`^(insert,|update,)?${person}(,|$)`, 'm'),
+      );
   // Numbers without a gap, each with one content; another one only if something was forgotten or hidden in between.
   const names = [...seen.keys()].sort();
-  expect(names).toEqual(names.map((_, at) => `list_${String(at + 1).padStart(3, '0')}.csv`));
+  const suffix = isPacked ? '.gz' : '';
+  expect(names).toEqual(names.map((_, at) => `list_${String(at + 1).padStart(3, '0')}.csv${suffix}`));
   for (const contents of seen.values())
     for (const [at, { removals }] of contents.slice(1).entries())
       expect(removals).toBeGreaterThan(contents[at]?.removals ?? 0);
-  expect(seen.get(names.at(-1) ?? '')?.at(-1)?.text).toBe(listOf(rows, isHidden));
+  const last = names.at(-1) ?? '';
+  if (hasBeside && last in left)
+    expect(String(left[`${last}.sha256`] ?? '')).toMatch(new RegExp(`^(${seen.get(last)?.at(-1)?.sha256}  .*\n)?$`));
+  const texts = names.flatMap((name) => (seen.get(name) ?? []).map(({ text }) => text));
+  if (!hasChanges) expect(texts.at(-1)).toBe(listOf(rows, isHidden));
+  else if (isHidden) expect([...carriedOut(texts).keys()].sort()).toEqual([...rows.keys()].sort());
+  else expect([...carriedOut(texts)].sort()).toEqual([...rows].map(([id, n]) => [id, String(n)]).sort());
 }
 
 const azurite = await Azurite.open();
@@ -174,7 +231,7 @@ describe('runs with kills, outages, a watcher, erasures and a rule that hides', 
     const place = await ExportStream.open();
     const inbox: Inbox = {
       options: {},
-      files: () => place.files(),
+      files: () => folderFiles(place.place),
       take: (name) => rm(join(place.place, name)),
       respond: () => undefined,
     };
@@ -191,12 +248,12 @@ describe('runs with kills, outages, a watcher, erasures and a rule that hides', 
       options: { url: `s3://${Bucket}/in`, endpoint: store.url, ...login },
       async files() {
         const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket, Prefix: 'in/' }));
-        const texts: Record<string, string> = {};
+        const files: Record<string, Buffer> = {};
         for (const { Key = '' } of Contents) {
           const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }));
-          texts[Key.slice('in/'.length)] = (await Body?.transformToString()) ?? '';
+          files[Key.slice('in/'.length)] = Buffer.from((await Body?.transformToByteArray()) ?? []);
         }
-        return texts;
+        return files;
       },
       async take(name) {
         await client.send(new DeleteObjectCommand({ Bucket, Key: `in/${name}` }));
@@ -220,11 +277,7 @@ describe('runs with kills, outages, a watcher, erasures and a rule that hides', 
     const draw = draws(from);
     const inbox: Inbox = {
       options: { url: server.url.replace(`:${server.port}`, `:${new URL(proxy.url).port}`), ...login },
-      async files() {
-        const names = await readdir(server.inbox);
-        const texts = names.map(async (name) => [name, await readFile(join(server.inbox, name), 'utf8')] as const);
-        return Object.fromEntries(await Promise.all(texts));
-      },
+      files: () => folderFiles(server.inbox),
       take: (name) => rm(join(server.inbox, name)),
       respond(does) {
         // In the greeting, in the login, or among the requests for the file.
@@ -251,7 +304,7 @@ describe('runs with kills, outages, a watcher, erasures and a rule that hides', 
         async files() {
           const names = Object.keys(await azurite.blobs(container));
           const texts = names.map(
-            async (name) => [name.slice('in/'.length), String(await azurite.bytes(container, name))] as const,
+            async (name) => [name.slice('in/'.length), Buffer.from(await azurite.bytes(container, name))] as const,
           );
           return Object.fromEntries(await Promise.all(texts));
         },
