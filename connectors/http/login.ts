@@ -128,8 +128,11 @@ export class Login {
       !inBody &&
       (response.status === 400 || response.status === 401) &&
       encoded(clientId + secret) !== clientId + secret
-    )
-      response = await this.#post(oauth2, form, basicHeader(clientId, secret), signal);
+    ) {
+      const second = await this.#post(oauth2, form, basicHeader(clientId, secret), signal);
+      // Else the first has the reason: of a form that it does not read, a server says no more than that.
+      if (tokenIn(second) !== undefined || refusesGrant(second)) response = second;
+    }
     const token = tokenIn(response);
     if (token === undefined) throw refusedLogin(oauth2, response);
     const { access_token: text, expires_in: seconds, refresh_token: next, scope: got } = token;
@@ -186,6 +189,11 @@ function tokenIn({ status, body }: HttpResponse): TokenResponse | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Whether a server has let the client in, and refuses its grant. */
+function refusesGrant({ body }: HttpResponse): boolean {
+  return /"error"\s*:\s*"(?:invalid_(?:grant|scope|target)|unauthorized_client|unsupported_grant_type)"/.test(body);
 }
 
 function refusedLogin({ tokenUrl }: OAuth, { status, body }: HttpResponse): CdsyncError {

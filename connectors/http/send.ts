@@ -306,13 +306,15 @@ export class HttpDestination implements RecordDestination {
     const { login, rate, exchange } = this.#parts;
     const { body, id } = this.#content(items);
     for (let isSecond = false; ; isSecond = true) {
-      const credentials = await login.credentials(signal);
-      this.#loginTexts = [...Object.values(credentials.headers), ...credentials.query.map(([, value]) => value)];
-      const target = withQuery(url, credentials.query);
-      const headers = this.#headers(items, body, id, credentials.headers);
-      const hasBody = form.method !== 'GET' && body !== '';
-      const request = { method: form.method, headers, body: hasBody ? body : undefined };
-      const response = await rate.send(items.length, signal, () => exchange.send(target, request, signal));
+      const { response, credentials } = await rate.send(items.length, signal, async () => {
+        // The limits may let it wait for longer than a token lives, or a signature counts.
+        const credentials = await login.credentials(signal);
+        this.#loginTexts = [...Object.values(credentials.headers), ...credentials.query.map(([, value]) => value)];
+        const headers = this.#headers(items, body, id, credentials.headers);
+        const hasBody = form.method !== 'GET' && body !== '';
+        const request = { method: form.method, headers, body: hasBody ? body : undefined };
+        return { credentials, response: await exchange.send(withQuery(url, credentials.query), request, signal) };
+      });
       if (response.status !== 401) login.worked(credentials);
       if (response.status !== 401 || isSecond || !login.renew(credentials)) return response;
     }

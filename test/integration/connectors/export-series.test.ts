@@ -130,7 +130,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
     for (const [name, bytes] of Object.entries(files)) {
       if (name.startsWith('.') || !isBeside(name)) continue;
       const file = name.replace(/\.\w+$/, '');
-      // Neither before its file, nor of one that nobody has seen.
+      // Neither before its file, nor of another.
       expect([...seen.keys()]).toContain(file);
       if (name.endsWith('.sha256'))
         expect(seen.get(file)?.map(({ sha256 }) => `${sha256}  ${file}\n`)).toContain(String(bytes));
@@ -161,7 +161,7 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   for (let run = 0; run < runs; run += 1) {
     const before = new Set(rows.keys());
     const changes = new Map(Array.from({ length: 1 + draw(3) }, change).map((made) => [made.id, made]));
-    // A run sees only what is left of several changes.
+    // A run sees only the last of several changes.
     for (const [id, { op }] of changes) if (op !== 'insert' && !before.has(id)) changes.delete(id);
     for (const [id, n] of rows) if (!before.has(id)) changes.set(id, insert(id, n));
     await place.stream.commit([...changes.values()]);

@@ -79,6 +79,34 @@ describe('oauth2', () => {
     expect(logins()).toHaveLength(2);
   });
 
+  it.each([
+    ['invalid_grant', 'invalid_request', 'invalid_grant'],
+    ['invalid_client', 'invalid_request', 'invalid_client'],
+    ['invalid_client', 'invalid_scope', 'invalid_scope'],
+  ])('says of %s for the one form and %s for the other: %s', async (form, raw, shown) => {
+    receiver().reset(({ headers }, response) => {
+      const login = Buffer.from(String(headers.authorization).slice(6), 'base64').toString();
+      json(response, 400, { error: login === 'c:1:s/1' ? raw : form });
+    });
+    await expect(once({ auth: auth() }, someRecords(1))).rejects.toMatchObject({
+      ...{ code: 'destination_login', message: expect.stringContaining(`(${shown})`) },
+    });
+  });
+
+  it('has a token that is good when the limits let the request go', async () => {
+    let issuedAt = 0;
+    receiver().reset(({ path }, response) => {
+      const age = Date.now() - issuedAt;
+      if (path !== '/token') return response.writeHead(age < 600 ? 204 : 401).end();
+      issuedAt = Date.now();
+      return json(response, 200, { access_token: 'token', expires_in: 0.6 });
+    });
+    const rate = { requests: 1, per: '1s' };
+    const results = await once({ auth: auth({ scope: undefined }), rate, parallel: 1 }, someRecords(3));
+    expect(types(results)).toEqual(Array(3).fill('acknowledged'));
+    expect(receiver().received.filter(({ path }) => path !== '/token')).toHaveLength(3);
+  });
+
   it('sends them in the body if asked to', async () => {
     server();
     await once({ auth: auth({ send: 'body', audience: 'x', params: { account: '7' } }) }, someRecords(1));
