@@ -237,6 +237,11 @@ export class SnapshotStore {
     return this.#database.use('writing files', {}, work);
   }
 
+  /** Runs `work` on one thread if there are large texts: each thread has 2,048 of them in memory. */
+  onFewThreads<T>(work: () => Promise<T>): Promise<T> {
+    return this.#hasLargeTexts ? this.writingFiles(work) : work();
+  }
+
   /** Writes everything into the one file and detaches it. Only then may the file be copied. A second call does nothing. */
   async close(): Promise<void> {
     if (this.#isClosed) return;

@@ -345,7 +345,7 @@ export async function forget(
       const places = await erasureDestinations(layout, request.destinations ?? [], names);
       const task = { layout, job, request, places, before, targets };
       const erasure = await noteErasure(engine, task);
-      const erased = await eraseRows(engine, store, task);
+      const erased = await store.onFewThreads(() => eraseRows(engine, store, task));
       await recordDecisions(layout, clock.now(), () => [
         {
           action: 'erased',
