@@ -28,6 +28,10 @@ export interface StoreState {
 /** Between the steps of a statement, DuckDB would join chunks of few rows: to up to 2048 large texts. */
 const keepChunksSmall = 'SET enable_caching_operators = false';
 
+/** The system gets the memory of large texts as soon as they are not needed: by default, DuckDB's allocator keeps 128 MB of each thread. */
+const freeSoon =
+  "SET GLOBAL allocator_flush_threshold = '8MB'; SET GLOBAL allocator_bulk_deallocation_flush_threshold = '16MB'";
+
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file at the same time. */
 export class SnapshotStore {
   readonly session: Session;
@@ -179,7 +183,7 @@ export class SnapshotStore {
   async expectLargeTexts(): Promise<void> {
     if (this.#hasLargeTexts) return;
     this.#hasLargeTexts = true;
-    await this.session.run(keepChunksSmall);
+    await this.session.run(`${keepChunksSmall}; ${freeSoon}`);
     await this.#compress('zstd');
   }
 
