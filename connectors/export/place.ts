@@ -63,6 +63,11 @@ function fileExists(name: string): CdsyncError {
   });
 }
 
+/** Whether a place can distinguish a file from another of the same size. */
+function hasHash(existingFile: FoundFile, { md5 }: SentFile): boolean {
+  return existingFile.sha256 !== undefined || (existingFile.md5 !== undefined && md5 !== undefined);
+}
+
 async function isSame(existingFile: FoundFile, sentFile: SentFile): Promise<boolean> {
   if (
     existingFile.bytes !== sentFile.bytes ||
@@ -162,7 +167,10 @@ export class ExportPlace implements FilePlace {
     let replaces = overwrite || isOwn;
     if (existingFile === 'unknown') replaces ||= isTried || replaceable.length > 0;
     else if (existingFile !== undefined) {
-      if ((isTried || replaceable.length > 0) && (await isSame(existingFile, file))) return true;
+      // One that was made again may be as long as the one before.
+      const isOther = isOwn || replaceable.some(({ bytes, sha256 }) => bytes === file.bytes && sha256 !== file.sha256);
+      const isClear = !isOther || hasHash(existingFile, file);
+      if ((isTried || replaceable.length > 0) && isClear && (await isSame(existingFile, file))) return true;
       for (const sentFile of replaceable) replaces ||= await isSame(existingFile, sentFile);
       // A torn file of an earlier try has the final name.
       replaces ||= isTried && upload === 'direct' && existingFile.bytes < file.bytes;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DeleteObjectCommand, GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ObjectStore, s3Refusal } from '../../fixtures/object-store.js';
-import { ExportStream, insert } from '../../unit/delivery/files/export-stream.js';
+import { ExportStream, insert, update } from '../../unit/delivery/files/export-stream.js';
 
 const loginAt = (endpoint: string) => ({
   endpoint,
@@ -51,6 +51,18 @@ describe('files for a bucket', () => {
     await place.stream.commit([insert('c', 3)]);
     const other = { ...options, file: 'list_1.csv' };
     expect((await place.deliver(other, {}, { name: 'second' })).error?.code).toBe('file_exists');
+  });
+
+  it('replaces an object of the day before that is as long', async () => {
+    await store.createBucket('daily');
+    const options = { url: 's3://daily/in', ...loginAt(store.url), file: 'list.csv' };
+    await place.deliver(options);
+    await place.stream.commit([update('a', 3)]);
+    expect((await place.deliver(options)).status).toBe('ok');
+    const client = store.client();
+    const { Body } = await client.send(new GetObjectCommand({ Bucket: 'daily', Key: 'in/list.csv' }));
+    expect(await Body?.transformToString()).toBe('id,n\na,3\nb,2\n');
+    client.destroy();
   });
 
   it('never replaces a file of others that it may not look at, at no try', async () => {

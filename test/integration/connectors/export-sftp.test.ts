@@ -1,9 +1,9 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { createHash, generateKeyPairSync } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SshServer, sshdIsInstalled } from '../../fixtures/sshd.js';
-import { ExportStream, insert } from '../../unit/delivery/files/export-stream.js';
+import { ExportStream, failing, insert, update } from '../../unit/delivery/files/export-stream.js';
 
 const file = '{{ stream }}_{{ sequence }}.csv';
 
@@ -48,6 +48,23 @@ describe.skipIf(!sshdIsInstalled())('files for an OpenSSH server', () => {
     ]);
     await rm(path);
     expect(await place.deliver(options)).toMatchObject({ status: 'ok', action: 'nothing' });
+  });
+
+  it.each([
+    ['the list of the day before, under one name', { file: 'list.csv' }, false],
+    ['one that was made again after a try', { file }, true],
+  ])('replaces a file that is as long, and its checksum: %s', async (_, named, isKilled) => {
+    const options = { ...(await start()), checksum: 'sha256', ...named };
+    if (isKilled) place.connector = failing('after');
+    await place.deliver(options);
+    await place.stream.commit([update('a', 3)]);
+    place.columns = new Map([['n', { rename: 'm' } as never]]);
+    expect((await place.deliver(options)).status).toBe('ok');
+    const [name = ''] = await inbox();
+    const text = await readFile(join(server.inbox, name), 'utf8');
+    expect(text).toBe('id,m\na,3\nb,2\n');
+    const sha256 = createHash('sha256').update(text).digest('hex');
+    expect(await readFile(join(server.inbox, `${name}.sha256`), 'utf8')).toBe(`${sha256}  ${name}\n`);
   });
 
   it('connects with the pin of either key, and refuses others before a login', async () => {
