@@ -51,6 +51,9 @@ function requestFaults(exchange: Exchange, spec: Published): string[] {
   return [...faults, ...violations(spec.body, JSON.parse(exchange.sent))];
 }
 
+const unpublished = Object.keys(calls).filter((name) => published[name] === undefined);
+if (unpublished.length > 0) throw new Error(`calls.ts has ${unpublished.join(', ')}, published.ts has not`);
+
 const cases = Object.entries(calls).map(([name, call]) => [name, call, published[name] as Published] as const);
 /** Those with a body in the response. */
 const withBodies = cases.filter(([, , { response }]) => response !== null);
@@ -60,7 +63,6 @@ describe('The interface is covered', () => {
     const made = Object.keys({ ...profile, ...management, ...realtime }).filter((name) => /Operation$/.test(name));
     expect(made.map((name) => name.replace(/Operation$/, '')).sort()).toEqual(Object.keys(calls).sort());
     expect(Object.keys(calls).concat('oauthToken').sort()).toEqual(Object.keys(published).sort());
-    expect(Object.keys(published)).toHaveLength(23);
   });
 
   it('by the table of the local service', () => {

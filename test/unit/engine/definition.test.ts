@@ -43,7 +43,10 @@ describe('The definition of a stream', () => {
 
   it('was recorded of every source', () => {
     const seen = new Set(recorded.map(({ stream }) => (stream as { source: string }).source));
-    expect(sources.map(({ name }) => name).filter((name) => !seen.has(name))).toEqual([]);
+    const missing = sources.map(({ name }) => name).filter((name) => !seen.has(name));
+    expect(missing, 'add { stream: { source, … } } to definitions-0.1.0.json: the test above prints the rest').toEqual(
+      [],
+    );
   });
 });
 
