@@ -158,12 +158,12 @@ export function rangesHere(
   return blocks;
 }
 
-function joined(ranges: readonly (readonly [number, number, number])[]): ObjectParts['ranges'] {
-  const found: [number, number, number][] = [];
-  for (const [object, offset, bytes] of ranges) {
-    const last = found.at(-1);
+function joined(list: readonly (readonly [number, number, number])[]): ObjectParts['ranges'] {
+  const ranges: [number, number, number][] = [];
+  for (const [object, offset, bytes] of list) {
+    const last = ranges.at(-1);
     if (last !== undefined && last[0] === object && last[1] + last[2] === offset) last[2] += bytes;
-    else found.push([object, offset, bytes]);
+    else ranges.push([object, offset, bytes]);
   }
-  return found;
+  return ranges;
 }

@@ -225,16 +225,23 @@ export class LocalCache {
     const missing = [...target.values()].filter(({ path }) => !present.has(path));
     const limit = pLimit(filesAtOnce);
     const absent = new Map<string, StoredFile>();
-    await Promise.all(
+    const failed = new AbortController();
+    // The caller may remove the folder once it has the error, so every download ends first.
+    const ended = await Promise.allSettled(
       missing.map((entry) =>
         limit(async () => {
           signal?.throwIfAborted();
+          failed.signal.throwIfAborted();
           if (isLink(entry)) await this.#link(entry.path, entry.link);
           else if (needs(entry.path)) await this.download(entry, objects);
           else absent.set(entry.path, entry);
+        }).catch((error) => {
+          failed.abort(error);
+          throw error;
         }),
       ),
     );
+    if (ended.some(({ status }) => status === 'rejected')) throw failed.signal.reason;
     return absent;
   }
 
@@ -279,7 +286,8 @@ export class LocalCache {
     // The middle of the millisecond is safe from rounding.
     const seconds = (file.changed_ms + (file.changed_ms % 1000 === 0 ? 0 : 0.5)) / 1000;
     await utimes(temporary, seconds, seconds);
-    await setMode(temporary, file.mode);
+    // The state of a bucket opens no private file of this machine to others.
+    await setMode(temporary, file.mode & (/^(published|parquet)\//.test(file.path) ? 0o777 : 0o700));
     await rm(`${target}.wal`, { force: true });
     await rename(temporary, target);
     this.rememberHash({ path: file.path, stats: await lstat(target) }, file.sha256);

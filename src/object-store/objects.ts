@@ -108,7 +108,7 @@ export class ObjectStore {
   }
 
   /** Uploads bytes as one object, deflated. @returns the object, with the length of the bytes */
-  async uploadPacked(bytes: Buffer): Promise<ObjectParts['objects'][number]> {
+  async uploadPacked(bytes: Buffer): Promise<Piece> {
     const object = `objects/${createHash('sha256').update(bytes).digest('hex')}.z`;
     await this.#uploadBytes(await deflated(bytes, { level: 1 }), object);
     return { object, bytes: bytes.length };
@@ -128,7 +128,8 @@ export class ObjectStore {
   async download(file: StoredFile, target: string, near?: NearFile): Promise<string> {
     const temporary = temporaryName(target);
     try {
-      if (file.pieces === undefined) await this.#fetch(objectOf(file.path, file.sha256), temporary);
+      if (file.pieces === undefined)
+        await this.#fetch({ object: objectOf(file.path, file.sha256), bytes: file.bytes }, temporary);
       else if (near === undefined || !(await this.#assemble(file, { ...file.pieces, near }, temporary))) {
         const isWhole = await this.#assemble(file, file.pieces, temporary);
         if (!isWhole) throw objectChanged(this.#named(stateKey), `does not say how ${file.path} is made`);
@@ -141,25 +142,49 @@ export class ObjectStore {
     }
   }
 
+  /** Whether an object has this content. */
+  has(object: string, sha256: string): Promise<boolean> {
+    return withRetry(async () => {
+      const hash = createHash('sha256');
+      try {
+        for await (const chunk of (await this.#store.stream(this.key(object))) ?? []) hash.update(chunk as Buffer);
+      } catch (error) {
+        throw this.#store.streamError(error);
+      }
+      return hash.digest('hex') === sha256;
+    }, this.#signal);
+  }
+
   #named(object: string): string {
     return `${this.#store.place}/${this.key(object)}`;
   }
 
   /** Fetches an object, or a copy of it if it is lost, and checks that it has the content that its name says. */
-  async #fetch(object: string, local: string): Promise<void> {
+  async #fetch(piece: Piece, local: string): Promise<void> {
+    const { object } = piece;
     const [, sha256 = ''] = /([0-9a-f]{64})/.exec(object) ?? [];
     try {
-      await this.#fetchOne(object, local, sha256);
+      await this.#fetchOne(piece, local, sha256);
     } catch (error) {
       if ((error as { code?: unknown }).code !== objectChangedCode) throw error;
       this.lost.add(object);
       const copy = this.#copies.get(sha256);
       if (copy === undefined || object.endsWith('.z')) throw error;
-      await this.#fetchOne(copy, local, sha256).catch(() => Promise.reject(error));
+      await this.#fetchOne({ ...piece, object: copy }, local, sha256).catch(() => Promise.reject(error));
     }
   }
 
-  async #fetchOne(object: string, local: string, sha256: string): Promise<void> {
+  /** A longer object than it should be must not fill the disk: a short one may inflate to any length. */
+  async #fetchOne({ object, bytes }: Piece, local: string, sha256: string): Promise<void> {
+    const changed = () => objectChanged(this.#named(object), 'has other content');
+    const within = async function* (chunks: AsyncIterable<Buffer>) {
+      let left = bytes;
+      for await (const chunk of chunks) {
+        left -= chunk.length;
+        if (left < 0) throw changed();
+        yield chunk;
+      }
+    };
     await withRetry(async () => {
       const body = await this.#store.stream(this.key(object));
       if (body === undefined) throw objectChanged(this.#named(object), 'is missing');
@@ -168,14 +193,14 @@ export class ObjectStore {
       });
       const out = createWriteStream(local, { mode: 0o600 });
       try {
-        await (object.endsWith('.z') ? pipeline(body, createInflate(), out) : pipeline(body, out));
+        await (object.endsWith('.z') ? pipeline(body, createInflate(), within, out) : pipeline(body, within, out));
       } catch (error) {
         const { code = '' } = error as NodeJS.ErrnoException;
-        if (code.startsWith('Z_')) throw objectChanged(this.#named(object), 'has other content');
-        throw code === 'ENOSPC' ? error : this.#store.streamError(error);
+        if (code.startsWith('Z_')) throw changed();
+        throw code === 'ENOSPC' || code === objectChangedCode ? error : this.#store.streamError(error);
       }
     }, this.#signal);
-    if ((await sha256OfFile(local)) !== sha256) throw objectChanged(this.#named(object), 'has other content');
+    if ((await sha256OfFile(local)) !== sha256) throw changed();
   }
 
   /** Assembles a file of ranges of objects. @returns whether its checksum is right */
@@ -187,18 +212,19 @@ export class ObjectStore {
     const sources = new Sources();
     const out = await open(target, 'w', 0o600);
     try {
-      for (const [index, { object }] of objects.entries()) {
+      for (const [index, piece] of objects.entries()) {
+        const { object } = piece;
         const used = ranges.filter((range) => range[0] === index);
         const here = near && used.every(([, from, bytes]) => rangesHere(near.pieces, { object, from, bytes }));
         if (here) continue;
         const local = temporaryName(target);
         sources.temporary.push(local);
-        await this.#fetch(object, local);
+        await this.#fetch(piece, local);
         await sources.open(object, local);
       }
       if (near !== undefined) await sources.openNear(near.path);
       for (const [index, from, bytes] of ranges) {
-        const { object } = objects[index] as ObjectParts['objects'][number];
+        const { object } = objects[index] as Piece;
         const fetched = sources.fetched(object);
         const places =
           fetched === undefined ? rangesHere(near?.pieces ?? none, { object, from, bytes }) : [[from, bytes] as const];
@@ -211,6 +237,8 @@ export class ObjectStore {
     return (await sha256OfFile(target)) === file.sha256;
   }
 }
+
+type Piece = ObjectParts['objects'][number];
 
 const none: ObjectParts = { objects: [], ranges: [] };
 

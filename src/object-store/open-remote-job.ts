@@ -17,6 +17,7 @@ import {
 import { describeOwner, JobLease, readLease, type VersionedObject } from './job-lease.js';
 import { LocalCache } from './local-cache.js';
 import { ObjectStore, withRetry } from './objects.js';
+import { publicFileAt } from './public-objects.js';
 import { type JobBucketParts, ReadOnlyRemoteJob, RemoteJob } from './remote-job.js';
 import { type FileSet, kindOf, neededBy, storePath, streamRunOf } from './required-files.js';
 import {
@@ -49,20 +50,27 @@ function lengthsOf(files: Iterable<Entry>): Map<string, number | undefined> {
   return lengths;
 }
 
-/** Lists the bucket. @returns which objects are gone or have another length: those that files need, and those that people read */
+/**
+ * Lists the bucket. @returns which objects are gone or have another length: those that files need, and those that people read. Of these,
+ * cdsync writes none after the state, so that a later one is of another program.
+ */
 async function findMissingObjects(
   { store, objects }: { store: S3Store; objects: ObjectStore },
-  { files, shown }: { readonly files: Iterable<Entry>; readonly shown: readonly string[] },
+  { files, shown }: { readonly files: ReadonlyMap<string, Entry>; readonly shown: readonly string[] },
 ): Promise<Set<string>> {
-  const lengths = lengthsOf(files);
-  for (const key of shown) lengths.set(key, undefined);
+  const lengths = lengthsOf(files.values());
+  for (const key of shown) lengths.set(key, publicFileAt(files, key)?.bytes);
   if (lengths.size === 0) return new Set();
   return withRetry(async () => {
     const lost = new Set(lengths.keys());
-    for await (const { path, bytes } of store.listed(objects.key(''))) {
+    const times = new Map<string, number>();
+    for await (const { path, bytes, writtenAt } of store.listed(objects.key(''))) {
       const object = path.slice(objects.key('').length);
+      times.set(object, writtenAt);
       if ((lengths.get(object) ?? bytes) === bytes) lost.delete(object);
     }
+    const last = times.get(stateKey) ?? Number.POSITIVE_INFINITY;
+    for (const key of shown) if ((times.get(key) ?? last) > last) lost.add(key);
     return lost;
   });
 }
@@ -129,9 +137,25 @@ async function open(task: BucketTask, writes: boolean): Promise<Opened> {
   }
 }
 
-async function readStateOf({ store, objects, place }: Opened): Promise<VersionedObject<State> | undefined> {
+/** Names of the jobs that a bucket has. */
+export async function jobsIn(bucket: BucketOptions, notice: (line: string) => void): Promise<string[]> {
+  const { S3Store } = await s3Library();
+  const store = await S3Store.openReadOnly({ ...bucket, notice, signal: new AbortController().signal });
+  try {
+    return await withRetry(async () => {
+      const names: string[] = [];
+      for (const name of await store.folders()) if (await store.head(`${name}/${stateKey}`)) names.push(name);
+      return names;
+    });
+  } finally {
+    store.close();
+  }
+}
+
+async function readStateOf({ store, objects, place, job }: Opened): Promise<VersionedObject<State> | undefined> {
   const stored = await withRetry(() => store.read(objects.key(stateKey)));
-  return stored && { value: readState(`${place}/${stateKey}`, stored.text), tag: stored.tag, ageMs: stored.ageMs };
+  if (stored === undefined) return undefined;
+  return { value: readState(`${place}/${stateKey}`, stored.text, job), tag: stored.tag, ageMs: stored.ageMs };
 }
 
 /** Whether the bucket has neither a state of the job nor a checkpoint of a first run. */
@@ -201,7 +225,7 @@ async function findLost(
   target: ReadonlyMap<string, Entry>,
   shown: Readonly<Record<string, string>>,
 ): Promise<ReadonlyMap<string, Entry>> {
-  const lost = await findMissingObjects({ store, objects }, { files: target.values(), shown: Object.keys(shown) });
+  const lost = await findMissingObjects({ store, objects }, { files: target, shown: Object.keys(shown) });
   if (lost.size === 0) return target;
   const [first] = lost;
   notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; cdsync restores those that it can`);

@@ -37,7 +37,9 @@ async function copyToPublicKey(
 }
 
 /** The file whose content people read at a path of the job; undefined if they read none there. */
-function publicFileAt(files: ReadonlyMap<string, Entry>, path: string, entry: Entry): StoredFile | undefined {
+export function publicFileAt(files: ReadonlyMap<string, Entry>, path: string): StoredFile | undefined {
+  const entry = files.get(path);
+  if (entry === undefined) return undefined;
   const file = isLink(entry) && !path.includes('/') ? files.get(entry.link) : undefined;
   if (isLink(entry)) return file === undefined || isLink(file) ? undefined : file;
   return path.startsWith('reports/') ? entry : undefined;
@@ -47,8 +49,8 @@ function publicFileAt(files: ReadonlyMap<string, Entry>, path: string, entry: En
 export async function updatePublicObjects(task: PublicObjectsTask): Promise<Record<string, string>> {
   const { store, objects, cache, files } = task;
   const shown = { ...task.shown };
-  for (const [path, entry] of files) {
-    const file = publicFileAt(files, path, entry);
+  for (const path of files.keys()) {
+    const file = publicFileAt(files, path);
     if (file !== undefined && shown[path] !== file.sha256) {
       await copyToPublicKey(task, file, path);
       shown[path] = file.sha256;

@@ -80,6 +80,12 @@ export class ReadOnlyRemoteJob implements RemoteFiles {
 
   collectImmediately(): void {}
 
+  async *alteredCopies(): AsyncGenerator<string> {
+    const { found, objects } = this.parts;
+    for (const [key, sha256] of Object.entries(found?.value.shown ?? {}))
+      if (!(await objects.has(key, sha256))) yield key;
+  }
+
   #relative(path: string): string {
     return relative(this.parts.cache.folder, path);
   }

@@ -15,27 +15,42 @@ export const stateKey = 'state.json';
 export const workKey = 'work.json';
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const whole = z.int().min(0);
+/** The last moment that a date can have. */
+const maxTimeMs = 8.64e15;
 
 /** A file in pieces: the objects, with their full lengths, and ranges of them in order. Objects that end with `.z` are deflated. */
-export const piecesSchema = z.object({
-  objects: z.array(z.object({ object: storedPath, bytes: z.number() })),
-  /** Index of the object, first byte, number of bytes. */
-  ranges: z.array(z.tuple([z.number(), z.number(), z.number()])),
-});
+export const piecesSchema = z
+  .object({
+    objects: z.array(z.object({ object: storedPath, bytes: whole })),
+    /** Index of the object, first byte, number of bytes. */
+    ranges: z.array(z.tuple([whole, whole, whole])),
+  })
+  .refine(({ objects, ranges }) =>
+    ranges.every(([index, from, bytes]) => from + bytes <= (objects[index]?.bytes ?? -1)),
+  );
 
-const fileSchema = z.object({
-  path: storedPath,
-  bytes: z.number(),
-  sha256,
-  /** The time of its last change: milliseconds since 1970. */
-  changed_ms: z.number(),
-  /** Permissions. */
-  mode: z.int().min(0).max(0o777),
-  /** Left out if one object has the whole. */
-  pieces: piecesSchema.optional(),
-});
+const fileSchema = z
+  .object({
+    path: storedPath,
+    bytes: whole,
+    sha256,
+    /** The time of its last change: milliseconds since 1970. */
+    changed_ms: z.int().min(-maxTimeMs).max(maxTimeMs),
+    /** Permissions. */
+    mode: z.int().min(0).max(0o777),
+    /** Left out if one object has the whole. */
+    pieces: piecesSchema.optional(),
+  })
+  .refine(
+    ({ bytes, pieces }) => pieces === undefined || pieces.ranges.reduce((sum, [, , of]) => sum + of, 0) === bytes,
+  );
 
-const linkSchema = z.object({ path: storedPath, link: storedPath });
+/** The only links of a job: to the published database, and to the newest files of a stream. */
+const linkSchema = z.object({
+  path: storedPath.regex(/^([^/]+\.duckdb|parquet\/[^/]+\/current)$/),
+  link: storedPath,
+});
 
 export type ObjectParts = z.infer<typeof piecesSchema>;
 /** A file of a job, by its path in the job's folder. */
@@ -48,17 +63,25 @@ export function isLink(entry: Entry): entry is StoredLink {
   return 'link' in entry;
 }
 
-const entries = z.array(z.union([linkSchema, fileSchema]));
+/** Whether no file is in the place of another, or of its folder. */
+function areApart(files: readonly Entry[]): boolean {
+  const paths = new Set(files.map(({ path }) => path));
+  const isBelowOne = ({ path }: Entry) =>
+    path.split('/').some((_, index, names) => index > 0 && paths.has(names.slice(0, index).join('/')));
+  return paths.size === files.length && !files.some(isBelowOne);
+}
+
+const entries = z.array(z.union([linkSchema, fileSchema])).refine(areApart, 'two files in one place');
 
 const stateSchema = z.object({
   version: z.literal(1),
   job: z.string(),
   /** Counts the states. */
-  generation: z.number(),
+  generation: whole,
   /** Changes with every state, but not with {@link State.fence}. */
   commit: z.string(),
   /** Counts takeovers by another machine: the machine before can no longer replace this object. */
-  fence: z.number(),
+  fence: whole,
   written_at: z.string(),
   written_by: z.string(),
   /** The checksums of the public objects, by key. */
@@ -114,8 +137,12 @@ function read<T>(schema: z.ZodType<T>, object: string, text: string): T {
 }
 
 /** @throws {CdsyncError} `state_unreadable`, `storage_newer`; both name `object` */
-export function readState(object: string, text: string): State {
-  return read(stateSchema, object, text);
+export function readState(object: string, text: string, job: string): State {
+  return read(
+    stateSchema.refine((state) => state.job === job, 'of another job'),
+    object,
+    text,
+  );
 }
 
 /** @throws {CdsyncError} `state_unreadable`, `storage_newer`; both name `object` */

@@ -35,6 +35,8 @@ export interface RemoteFiles {
   readonly removalOwed: RemovalOwed | undefined;
   /** Values were erased or hidden: objects that no file needs any more go with the next upload, not after a day. */
   collectImmediately(): void;
+  /** Paths whose content people read in the bucket, and that another program altered there. They are read whole. */
+  alteredCopies(): AsyncIterable<string>;
 }
 
 /** The paths of one job's files, below `<storage>/<job>/`. Nothing here touches the disk. */

@@ -1,8 +1,9 @@
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { JobReport } from '../../src/core/run-report.js';
-import type { Work } from '../../src/object-store/state.js';
+import type { StoredFile, Work } from '../../src/object-store/state.js';
 import { bucketName, type Machines } from '../fixtures/machines.js';
 import { type ObjectStore, readerKeyId, s3Refusal } from '../fixtures/object-store.js';
 import { SharedBucket } from '../fixtures/shared-bucket.js';
@@ -223,6 +224,31 @@ describe('a run with a bucket', () => {
     expect((await all.run('b')).report.error?.code).toBe('bucket_object_changed');
     // The machine with the cache needs no object that it has.
     expect((await all.runWell('a')).status).toBe('ok');
+  });
+
+  it('names public objects that another program altered, and writes them again', async () => {
+    const { all, prefix } = await machines();
+    const { run_id: runId } = await all.runWell('a');
+    const before = await bucket.objects(prefix);
+    // Objects have times of whole seconds.
+    await sleep(1100);
+    const { bytes = 0 } = (await bucket.state(prefix)).files.find(({ path }) =>
+      /^published\//.test(path),
+    ) as StoredFile;
+    const altered: Readonly<Record<string, Buffer>> = {
+      'nightly.duckdb': Buffer.alloc(bytes, 7),
+      'parquet/members/manifest.json': Buffer.from('{"files":[]}'),
+      [`reports/${runId}.json`]: Buffer.from('{}'),
+    };
+    for (const [name, content] of Object.entries(altered)) await bucket.put(prefix, name, content);
+    const { code, stdout } = await all.cdsync('a', 'verify');
+    expect(code).toBe(1);
+    for (const name of Object.keys(altered))
+      expect(stdout).toContain(`${name}: another program altered it in the bucket`);
+    await all.runWell('a');
+    expect((await all.cdsync('a', 'verify')).code).toBe(0);
+    const after = await bucket.objects(prefix);
+    for (const name of Object.keys(altered)) expect(after[`nightly/${name}`]).toBe(before[`nightly/${name}`]);
   });
 
   it('refuses a cache of another storage URL, and a bucket that has lost its state', async () => {

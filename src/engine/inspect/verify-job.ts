@@ -381,6 +381,8 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
   if (job.publish.duckdb && sequence > 0) {
     await verifyPublished(mismatches, { layout, database: engine.database }, states, stored);
   }
+  for await (const path of layout.remoteFiles?.alteredCopies() ?? [])
+    mismatches.add('another program altered it in the bucket', { path: join(layout.folder, path) });
   return {
     status: mismatches.list.length === 0 ? 'ok' : 'failed',
     job: job.name,

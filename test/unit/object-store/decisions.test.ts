@@ -171,12 +171,38 @@ describe('the manifest of a stream in a bucket', () => {
   });
 });
 
+const piece = { object: 'objects/x', bytes: 5 };
+const entry = (change: object) => ({
+  ...{ path: '.cdsync/format.json', bytes: 5, sha256: 'a'.repeat(64), changed_ms: 1, mode: 0o600 },
+  ...change,
+});
+
 describe('a state that cannot be read', () => {
+  const read = (text: string) => readState('s3://b/nightly/state.json', text, 'nightly');
+
   it('is named, or is of a newer cdsync', () => {
-    expect(() => readState('s3://b/nightly/state.json', '{"version":1}')).toThrow(
-      /s3:\/\/b\/nightly\/state.json is not/,
-    );
-    expect(() => readState('s3://b/nightly/state.json', 'torn')).toThrow(/is not a state/);
-    expect(() => readState('s3://b/nightly/state.json', '{"version":2}')).toThrow(/newer cdsync/);
+    expect(() => read('{"version":1}')).toThrow(/s3:\/\/b\/nightly\/state.json is not/);
+    expect(() => read('torn')).toThrow(/is not a state/);
+    expect(() => read('{"version":2}')).toThrow(/newer cdsync/);
+  });
+
+  it.each<[string, object]>([
+    ['a job of another name', { job: 'other' }],
+    ['a path out of the folder', { files: [entry({ path: '../x' })] }],
+    ['a link that cdsync does not make', { files: [{ path: '.cdsync', link: 'published' }] }],
+    ['a file in the place of a folder', { files: [entry({ path: 'reports' }), entry({ path: 'reports/x.json' })] }],
+    ['one file twice', { files: [entry({}), entry({})] }],
+    ['a length that is none', { files: [entry({ bytes: -1 })] }],
+    ['a time that is none', { files: [entry({ changed_ms: 1e300 })] }],
+    [
+      'a range of an object that it does not name',
+      { files: [entry({ pieces: { objects: [], ranges: [[0, 0, 5]] } })] },
+    ],
+    ['a range beyond its object', { files: [entry({ pieces: { objects: [piece], ranges: [[0, 1, 5]] } })] }],
+    ['ranges of another length', { files: [entry({ pieces: { objects: [piece], ranges: [[0, 0, 4]] } })] }],
+  ])('is one with %s', (_, change) => {
+    const whole = { ...state(), job: 'nightly', files: [entry({ pieces: { objects: [piece], ranges: [[0, 0, 5]] } })] };
+    expect(read(JSON.stringify(whole))).toMatchObject({ job: 'nightly' });
+    expect(() => read(JSON.stringify({ ...whole, ...change }))).toThrow(/is not a state/);
   });
 });
