@@ -121,21 +121,25 @@ async function requestFor({ args, config }: Task, job: JobConfig, { stream, keys
   return { stream, keys, evenIfAbsent, reason, destinations: destinationsOf(config, job) };
 }
 
-/** Folders of jobs in the storage that the file does not have: nothing looks into them. */
-async function foreignJobs({ config }: Task): Promise<string[]> {
+/** Jobs in the storage that the file does not have: nothing looks into them. */
+async function foreignJobs({ config, output }: Task): Promise<string[]> {
   const { namesIn } = await import('../storage/storage.js');
   const { JobLayout } = await import('../storage/layout.js');
   const { isThere } = await import('../core/folders.js');
   const jobNames = new Set(config.jobSummaries.map(({ name }) => name));
+  if (config.bucket !== undefined) {
+    const { jobsIn } = await import('../object-store/open-remote-job.js');
+    const names = await jobsIn(config.bucket, (line) => output.notice(line));
+    return names.filter((name) => !jobNames.has(name));
+  }
   const files: string[] = [];
-  if (config.bucket !== undefined) return files;
   for (const name of await namesIn(config.storage))
     if (!jobNames.has(name) && (await isThere(new JobLayout(config.storage, name).store))) files.push(name);
   return files;
 }
 
 function foreignLines(names: readonly string[]): string[] {
-  return names.map((name) => `not searched: ${name}, a job in the storage folder that the file does not have`);
+  return names.map((name) => `not searched: ${name}, a job in the storage that the file does not have`);
 }
 
 /** Looks for the people in every job. @throws {CdsyncError} `key_not_found` */
@@ -250,11 +254,15 @@ async function forgetInStream(task: Task, words: Words & { stream: string }): Pr
 
 async function showStatus(task: Task): Promise<void> {
   const { output, jobs } = task;
-  const { erasureLog } = await import('../delivery/erasure-log.js');
+  const { readErasureLog } = await import('../engine/admin/look-for-person.js');
   const { erasureLogLines } = await import('../output/forget.js');
   const logs = [];
   for (const job of jobs)
-    logs.push(await onJob(task, job, { reads: true, need: 'small' }, ({ layoutOf }) => erasureLog(layoutOf(job.name))));
+    logs.push(
+      await onJob(task, job, { reads: true, need: 'small' }, (engine) =>
+        readErasureLog(engine, engine.layoutOf(job.name)),
+      ),
+    );
   const isPending = logs.some(({ status }) => status === 'pending');
   output.document({ status: isPending ? 'pending' : 'ok', jobs: logs, error: null });
   for (const log of logs) for (const line of erasureLogLines(log)) output.advice(line);

@@ -228,6 +228,9 @@ describe('commands that change a job in a bucket', () => {
     expect(await all.query('a', `select count(*)::int as n from members where id = '${id}'`)).toEqual([{ n: 0 }]);
     const verified = await all.cdsync('a', 'verify', '--json');
     expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
+    await bucket.put(prefix, 'state.json', '{}', 'left');
+    const looked = await all.cdsync('a', 'forget', id, '--everywhere', '--even-if-absent', '--dry-run');
+    expect([looked.code, looked.stdout]).toEqual([0, expect.stringContaining('not searched: left, a job')]);
   });
 
   it('reset how far a stream was read, on whatever machine', async () => {

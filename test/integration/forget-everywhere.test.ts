@@ -1,4 +1,4 @@
-import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rowsOfFile } from '../fixtures/duckdb-rows.js';
@@ -184,6 +184,7 @@ describe('forget --everywhere', () => {
     expect((await forget('altered', ['canary-id', '--everywhere'])).code).toBe(0);
     const folder = join(space.jobFolder('altered'), '.cdsync');
     const [log, head] = [join(folder, 'decisions.jsonl'), join(folder, 'decisions.json')];
+    const erasures = join(folder, 'erasures');
     expect((await stat(head)).mode & 0o777).toBe(0o600);
     const [lines, key] = [await readFile(log, 'utf8'), await readFile(head, 'utf8')];
     const first = `${lines.split('\n')[0]}\n`;
@@ -194,15 +195,19 @@ describe('forget --everywhere', () => {
       ['no log', () => rm(log)],
       ['no key', () => rm(head)],
       ['neither', () => Promise.all([rm(log), rm(head)])],
+      ['nothing of erasures', () => Promise.all([rm(log), rm(head), rename(erasures, `${folder}-kept`)])],
     ];
     for (const [what, alter] of alterations) {
       await alter();
+      const shown = await forget('altered', ['--job', 'altered', '--status']);
+      expect([what, shown.code, shown.stderr]).toEqual([what, 1, expect.stringContaining('[state_unreadable]')]);
       const { report } = await space.run('altered', ['--job', 'altered']);
       const failed = report.jobs[0]?.streams[0];
       expect([what, failed?.status, failed?.error?.code]).toEqual([what, 'failed', 'state_unreadable']);
       await writeFile(log, lines);
       await writeFile(head, key, { mode: 0o600 });
     }
+    await rename(`${folder}-kept`, erasures);
     expect((await space.run('altered', ['--job', 'altered'])).report.jobs[0]?.streams[0]?.error).toBe(null);
   });
 

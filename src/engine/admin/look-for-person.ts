@@ -1,9 +1,11 @@
+import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rowKey } from '../../columns/row-hash.js';
 import type { JobConfig } from '../../config/config.js';
 import type { CdsyncError } from '../../core/errors.js';
 import { sqlTexts } from '../../core/sql.js';
 import { listedRejects, readDeliveryState, rejectsPath } from '../../delivery/delivery-state.js';
+import { type ErasureLog, erasureLog } from '../../delivery/erasure-log.js';
 import { outboxKeys } from '../../delivery/records/outbox.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { storeTable } from '../../snapshot/store-tables.js';
@@ -150,4 +152,23 @@ export async function lookForPeople(
   } finally {
     await lock.release();
   }
+}
+
+/**
+ * The log of erasures of a job.
+ * @throws {CdsyncError} `state_unreadable` also if it is lost, although the published file says that people were forgotten
+ */
+export async function readErasureLog({ database }: StorageEngine, layout: JobLayout): Promise<ErasureLog> {
+  const log = await erasureLog(layout);
+  if (log.erasures.length > 0) return log;
+  const target = await readlink(layout.link).catch(() => undefined);
+  if (target !== undefined) await layout.remoteFiles?.download(join(layout.folder, target));
+  const published = await SnapshotStore.openPublished(database, layout).catch(() => undefined);
+  try {
+    const streams = [...((await published?.state())?.streams.values() ?? [])];
+    await DecisionLog.read(layout, { expected: streams.some(({ forgotten }) => forgotten === true) });
+  } finally {
+    await published?.close();
+  }
+  return log;
 }
