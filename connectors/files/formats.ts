@@ -199,10 +199,13 @@ export function readSql(task: ReadTask): string {
 const inexactInJson: ReadonlySet<string> = new Set(['double', 'json', 'list', 'struct']);
 
 /** SQL of texts by which values are compared; none for those that files of the format may hold otherwise. */
-export function canonicalIn(format: Format, bench: { readonly viewed: Format | undefined }): SqlDialect['canonical'] {
+export function canonicalIn(
+  format: Format,
+  bench: { readonly viewed: { readonly format: Format } | undefined },
+): SqlDialect['canonical'] {
   return (column, kind) => {
     if (format === 'jsonl' && inexactInJson.has(kind.kind)) return undefined;
-    return bench.viewed === 'csv' && isNested(kind) ? column : canonicalText(column, kind);
+    return bench.viewed?.format === 'csv' && isNested(kind) ? column : canonicalText(column, kind);
   };
 }
 

@@ -58,9 +58,6 @@ export class FilesDestination extends SqlDestination<Workbench> {
   /** The columns of `partition_by` that the present load can have. */
   #partitionBy: readonly string[];
 
-  /** The columns of a table that is a view over its files. */
-  #filled: { readonly table: string; readonly columns: readonly TableColumn[] } | undefined;
-
   private constructor(store: FileStore, context: DestinationContext<FilesShape>, bench: Workbench) {
     const { rowsTogether, options } = context;
     const dialect = rowsTogether === undefined ? duckdbDialect(schema) : largeRowsDialect(schema, rowsTogether);
@@ -132,7 +129,8 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   protected override async find(table: string): Promise<FoundColumns | undefined> {
-    if (this.#filled?.table === table) return { columns: this.#filled.columns, comment: null };
+    const { viewed } = this.session;
+    if (viewed?.table === table) return { columns: viewed.columns, comment: null };
     const columns = await this.session.columns(`schema_name = '${schema}'`, table);
     return columns.length === 0 ? undefined : { columns, comment: null };
   }
@@ -219,7 +217,6 @@ export class FilesDestination extends SqlDestination<Workbench> {
   }
 
   async #drop(table: string): Promise<void> {
-    this.#filled = undefined;
     this.session.viewed = undefined;
     const views = await this.session.rows(
       `SELECT view_name FROM duckdb_views() WHERE schema_name = '${schema}' AND lower(view_name) = lower(${sqlText(table)})`,
@@ -252,8 +249,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     await session.run(`DROP TABLE ${target}`);
     const read = readSql({ files, layout: this.#layout, columns: compared(storedColumns, this.#layout) });
     await session.run(`CREATE VIEW ${target} AS ${read}`);
-    session.viewed = this.#layout.format;
-    this.#filled = { table, columns: storedColumns };
+    session.viewed = { table, columns: storedColumns, format: this.#layout.format };
     return writer.rows;
   }
 
@@ -297,7 +293,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     const rows = await this.#reader.query(manifest, compared(manifest.schema, manifest));
     await this.#drop(table);
     await this.session.run(`CREATE VIEW ${this.dialect.table(table)} AS ${rows}`);
-    this.session.viewed = manifest.format;
+    this.session.viewed = { table, columns: manifest.schema, format: manifest.format };
     return super.sums(table, columns, live);
   }
 

@@ -8,6 +8,7 @@ import {
   keepSignOfZero,
   type LoadData,
   type memorySettings,
+  type TableColumn,
 } from '../../src/sdk/index.js';
 import { withoutUnfoldable } from './folder-names.js';
 import type { Format } from './manifest.js';
@@ -28,8 +29,8 @@ export class Workbench extends DuckdbSession {
   isMerged = false;
   /** Columns of the rows whose values must be names of folders. */
   partitionBy: readonly string[] = [];
-  /** The format of the files, if the table is a view over them. Lists and objects of CSV are JSON texts there. */
-  viewed: Format | undefined;
+  /** The table, if it is a view over its files, and their format. Lists and objects of CSV are JSON texts there. */
+  viewed: { readonly table: string; readonly columns: readonly TableColumn[]; readonly format: Format } | undefined;
   readonly #file: string;
 
   private constructor(connected: ConnectedDuckdb, file: string) {
