@@ -305,7 +305,8 @@ class Delivering {
   }
 
   #options(folder: string, signal: AbortSignal): DestinationContext {
-    const rows = { memoryMb: this.#memoryMb, rowsTogether: this.#rowsTogether };
+    const { threads } = this.#context.resources;
+    const rows = { memoryMb: this.#memoryMb, rowsTogether: this.#rowsTogether, threads };
     return destinationContext({ ...this.#context, signal }, this.#request.destination, folder, rows);
   }
 

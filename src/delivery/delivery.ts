@@ -54,7 +54,7 @@ export function destinationContext(
   { layout, service, signal, notice }: Pick<DeliveryContext, 'layout' | 'service' | 'signal' | 'notice'>,
   { name, options }: Pick<DestinationConfig, 'name' | 'options'>,
   folder: string,
-  rows: Pick<DestinationContext, 'memoryMb' | 'rowsTogether'> = {},
+  rows: Pick<DestinationContext, 'memoryMb' | 'rowsTogether' | 'threads'> = {},
 ): DestinationContext {
   const hide = hideSecretsOf(options);
   return {

@@ -22,12 +22,14 @@ const threadMb = 256;
 export function memorySettings({
   options,
   memoryMb = usualMemoryMb,
+  threads = 2,
 }: {
   readonly options: { readonly memoryMb?: number | undefined };
   readonly memoryMb?: number | undefined;
+  readonly threads?: number | undefined;
 }): { readonly memory_limit: string; readonly threads: string } {
   const ownMb = options.memoryMb ?? memoryMb;
-  return { memory_limit: `${ownMb}MB`, threads: String(Math.max(1, Math.min(2, Math.floor(ownMb / threadMb)))) };
+  return { memory_limit: `${ownMb}MB`, threads: String(Math.max(1, Math.min(threads, Math.floor(ownMb / threadMb)))) };
 }
 
 /** A password or token of any form. @param example the variable that holds it */

@@ -86,6 +86,8 @@ export interface DestinationContext<S extends OptionShape = OptionShape> {
   readonly service: ServiceAccess;
   /** The memory in MB for a DuckDB of the connector's own: it has an option `memory_mb`, and that is not set. */
   readonly memoryMb?: number | undefined;
+  /** Threads for a DuckDB of the connector's own: `resources.threads`. Default: 2. */
+  readonly threads?: number | undefined;
   /** If rows are large: how many a DuckDB of the connector's own may work on together. See {@link DuckdbSession.expectLargeRows}. */
   readonly rowsTogether?: number | undefined;
   /** Only `state` and `describe` follow, and nothing may be made: neither a file nor a table. Default: false. */
