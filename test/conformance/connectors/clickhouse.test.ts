@@ -28,12 +28,43 @@ function query({ place }: TestTarget, sql: string): Promise<void> {
   return (server as ClickhouseServer).query(sql.replaceAll('crm.', `${place.options.database}.`));
 }
 
+function rowsAsJson({ place }: TestTarget, table: string): string {
+  return `SELECT toString(tuple(*)) AS row FROM ${place.options.database}.\`${table}\``;
+}
+
 async function tablesOf({ place }: TestTarget): Promise<string[]> {
   const found = await (server as ClickhouseServer).select(
     `SELECT name FROM system.tables WHERE database = '${place.options.database}' ORDER BY name`,
   );
   return found.map(({ name }) => String(name));
 }
+
+describe.runIf(server)('tables beside the one of ClickHouse', () => {
+  beforeAll(() => watchSteps());
+
+  it('that may not be dropped have the rows from before: each run says so, and the first that may drops them', async () => {
+    const target = await subject({ mode: 'mirror' });
+    delivered(await target.run(people(0, 8, "'in clear'")));
+    const isInClear = async () => {
+      const tables = (await tablesOf(target)).map((name) => `SELECT * FROM (${rowsAsJson(target, name)})`);
+      const rows = await (server as ClickhouseServer).select(tables.join(' UNION ALL '));
+      return rows.some(({ row }) => String(row).includes('in clear'));
+    };
+    const refused = async (full: boolean) => {
+      let code: string | undefined;
+      await struck({ how: 'refusal', step: 0, after: full }, async () => {
+        ({ code } = undelivered(await target.push({ full })));
+      });
+      return code;
+    };
+    await target.commit(people(0, 8, "'masked'"));
+    expect([await refused(true), await isInClear()]).toEqual(['removal_owed', true]);
+    expect([await refused(false), await isInClear()]).toEqual(['removal_owed', true]);
+    expect(delivered(await target.push()).action).toBe('nothing');
+    expect([await tablesOf(target), await isInClear()]).toEqual([['_cdsync_loads', '_cdsync_state', 'people'], false]);
+    await target.close();
+  });
+});
 
 describe.runIf(server)('a load of ClickHouse that is killed between its steps', () => {
   beforeAll(() => watchSteps());

@@ -99,7 +99,7 @@ export const refuseRemovals: Hand = {
       if (left.length > 0) throw new Error(`values that a rule hides are still in ${left.join(', ')}`);
       return;
     }
-    await struck({ how: 'refusal', step: 0, after: false }, async () => {
+    await struck({ how: 'refusal', step: 0, after: true }, async () => {
       const { error } = await product.push();
       const left = await place.beside?.();
       series.note(`without drops, ${error?.code ?? 'ok'}, ${left?.length} tables left`);

@@ -5,7 +5,7 @@ import { SqlDestination } from '../../../src/sdk/sql/sql-destination.js';
 export interface Strike {
   /**
    * - `death`: nothing more is done, not even a rollback. - `outage`: the server is away until the next attempt.
-   * - `refusal`: once rows are staged, no table and no stage may be dropped.
+   * - `refusal`: no table and no stage may be dropped; with `after`, once rows are staged.
    */
   readonly how: 'death' | 'outage' | 'aside' | 'refusal';
   /** The step's number; `change`: the first statement that changes the table itself, which not every database can roll back. */
@@ -55,7 +55,7 @@ function guard(session: Session): Session {
     }
     if (strike?.how === 'refusal') {
       hasStaged ||= name === 'fill';
-      if (hasStaged && /^\s*DROP (TABLE|STAGE) /.test(String(words))) throw failure(strike);
+      if ((hasStaged || !strike.after) && /^\s*DROP (TABLE|STAGE) /.test(String(words))) throw failure(strike);
       return work();
     }
     passed += 1;
