@@ -44,7 +44,7 @@ export type StreamConfig = Completed<StreamPart>;
 
 export type ResourceOptions = FileOptions['resources'];
 
-export type { ColumnRule, DestinationConfig } from './destination-config.js';
+export type { DeliveredColumnRule, DestinationConfig } from './destination-config.js';
 
 /** Something done before the streams of a job are read. */
 export type BeforeStep = NonNullable<JobOptions['before']>[number];

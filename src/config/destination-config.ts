@@ -11,7 +11,7 @@ import type { ConfigProblems, Path } from './problem.js';
 import { isPlainMap } from './reader.js';
 
 /** What happens to one column of the streams on its way to a destination. */
-export interface ColumnRule {
+export interface DeliveredColumnRule {
   readonly drop: boolean;
   readonly rename?: string | undefined;
   /** Of `*`, if the destination selects columns: these, the key and the envelope stay. */
@@ -25,7 +25,7 @@ export interface DestinationConfig {
   readonly streams: readonly string[];
   readonly mode: Mode;
   /** By the column's name in the stream; `*` means all others. */
-  readonly columns: ReadonlyMap<string, ColumnRule>;
+  readonly columns: ReadonlyMap<string, DeliveredColumnRule>;
   /** The name of the table, `{stream}` and `{job}` not yet replaced. */
   readonly table: string;
   readonly deletes: 'hard' | 'soft';
@@ -65,7 +65,7 @@ function ownOptions({ options: shape }: Connector, part: Readonly<Record<string,
 
 /** The rules for columns; a `select` is one that drops all others. */
 function columnRules({ columns, select }: Pick<DestinationPart, 'select' | 'columns'>): DestinationConfig['columns'] {
-  const rules = new Map<string, ColumnRule>(Object.entries(columns));
+  const rules = new Map<string, DeliveredColumnRule>(Object.entries(columns));
   if (select === undefined) return rules;
   for (const name of select) if (!rules.has(name)) rules.set(name, { drop: false });
   return rules.set('*', { drop: true, selected: new Set(select) });

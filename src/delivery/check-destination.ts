@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ColumnSet } from '../columns/columns.js';
-import type { ColumnRule } from '../config/config.js';
+import type { DeliveredColumnRule } from '../config/config.js';
 import { type DestinationConfig, tableName } from '../config/destination-config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
@@ -35,7 +35,7 @@ function namesOf({ columns, changes }: Columns): { names: Set<string>; renamed: 
  */
 export function unknownRules(
   streams: readonly (Columns | undefined)[],
-  rules: ReadonlyMap<string, ColumnRule>,
+  rules: ReadonlyMap<string, DeliveredColumnRule>,
 ): { column: string; nearest: string | undefined }[] {
   const streamNames = streams.filter((stream) => stream !== undefined).map(namesOf);
   // Before its first rows, the columns of a stream are not known.

@@ -37,7 +37,7 @@ import { AwayForLong } from './records/record-sender.js';
 import { TableDelivery } from './table/table-delivery.js';
 
 /** Whether an error says why a table was not touched. */
-export function isRefusal({ code }: CdsyncError): boolean {
+export function isRefusedDelivery({ code }: CdsyncError): boolean {
   return errorType(code).refusesTable ?? false;
 }
 
@@ -200,7 +200,7 @@ class Delivering {
       }
       const status = error.kind === 'interrupted' ? 'skipped' : 'failed';
       const refused = { action: 'refused', why: error.message } as const;
-      return { ...ended(status, error), ...(isRefusal(error) ? refused : {}) };
+      return { ...ended(status, error), ...(isRefusedDelivery(error) ? refused : {}) };
     }
   }
 

@@ -9,7 +9,7 @@ import { moment, oneLine, statusWords } from './format.js';
 import { type Html, html, name, Html as Raw } from './html.js';
 import { lead } from './lead.js';
 import { table } from './streams.js';
-import { comparedRuns, trends } from './trends.js';
+import { plottedRuns, trends } from './trends.js';
 
 /** The most characters of a reason, and the most streams that a row names. */
 const maxCharacters = 160;
@@ -132,7 +132,7 @@ export function indexPage(page: IndexPage): string {
       older > 0
         ? html`<p class="note">${formatCount(older)} older runs are not listed; their reports are in this folder.</p>`
         : undefined
-    }</section>${past.length > 1 ? html`<section><h2>The last ${Math.min(past.length, comparedRuns)} runs</h2>${trends(past)}</section>` : undefined}`,
+    }</section>${past.length > 1 ? html`<section><h2>The last ${Math.min(past.length, plottedRuns)} runs</h2>${trends(past)}</section>` : undefined}`,
     footer: html`<p>Made by cdsync at ${moment(now)} UTC, after the last run.</p>`,
   });
 }

@@ -8,7 +8,7 @@ import { type Html, html, name } from './html.js';
 import { type Plot, type Point, plotFigure } from './plot.js';
 
 /** The most runs that a page compares, the one that it is about among them. */
-export const comparedRuns = 30;
+export const plottedRuns = 30;
 /** The most streams that have plots of their own. */
 const plottedStreams = 3;
 

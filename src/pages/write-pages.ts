@@ -8,7 +8,7 @@ import { type PastRun, pastRuns, readPastRun } from '../storage/reports.js';
 import { readColumnFigures } from './column-figures.js';
 import { indexPage, indexRow, listedRuns, rowsOf } from './index-page.js';
 import { runPage } from './run-page.js';
-import { comparedRuns } from './trends.js';
+import { plottedRuns } from './trends.js';
 
 /** Pages that are kept; `cdsync report RUN` makes those of older runs again. */
 const keptPages = 400;
@@ -49,8 +49,8 @@ export async function makeRunPage(task: PagesTask, runId: string): Promise<strin
   const { layout, file, now } = task;
   const run = await readPastRun(layout, runId);
   if (run === undefined) return undefined;
-  const past = await pastRuns(layout, comparedRuns, runId);
-  const before = past.filter(({ report }) => report.run_id !== runId).slice(0, comparedRuns - 1);
+  const past = await pastRuns(layout, plottedRuns, runId);
+  const before = past.filter(({ report }) => report.run_id !== runId).slice(0, plottedRuns - 1);
   return runPage({
     past: [run, ...before],
     figures: await readColumnFigures(layout, runId),
@@ -68,7 +68,7 @@ export async function writeIndex(
 ): Promise<void> {
   const runsOf = (ending: string) => runsWith(layout, layout.reports, ending);
   const [runs, pages] = [await runsOf('.json'), new Set(await runsOf('.html'))];
-  const past = await pastRuns(layout, comparedRuns);
+  const past = await pastRuns(layout, plottedRuns);
   const rowCounts = rowsOf(await readFile(layout.indexPage, 'utf8').catch(() => ''));
   const fresh = new Map(past.map((run) => [run.report.run_id, run]));
   const rows: string[] = [];

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Kind, type Shape } from '../../columns/column-shape.js';
 import { type Column, ColumnSet, columnPath, isMasked } from '../../columns/columns.js';
 import { formatNamed } from '../../columns/text-format.js';
-import type { ColumnRule, DestinationConfig } from '../../config/config.js';
+import type { DeliveredColumnRule, DestinationConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier } from '../../core/sql.js';
 import { type ColumnType, parseColumnType, type StreamColumn, streamType } from '../../sdk/column-type.js';
@@ -37,9 +37,9 @@ function fingerprint(parts: unknown): string {
 
 /** The rule of a destination for a column; `*` applies to all that it does not name. */
 function ruleOf(
-  rules: ReadonlyMap<string, ColumnRule>,
+  rules: ReadonlyMap<string, DeliveredColumnRule>,
   { name, isKey, isEnvelope }: { readonly name: string; readonly isKey: boolean; readonly isEnvelope: boolean },
-): ColumnRule {
+): DeliveredColumnRule {
   const others = rules.get('*');
   if (others?.selected?.has(name) === false && !isKey && !isEnvelope) return { drop: true };
   const drop = others?.drop === true && others.selected === undefined && !isKey;
@@ -50,7 +50,7 @@ function ruleOf(
  * The columns of a stream, in its order, as the rules of the stream and of the destination leave them.
  * @throws {CdsyncError} `destination_columns`
  */
-export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, ColumnRule>): SourceColumn[] {
+export function wantedColumns(feed: Feed, rules: ReadonlyMap<string, DeliveredColumnRule>): SourceColumn[] {
   // Records without attributes have no envelope either: all their columns can be selected.
   const hasEnvelope = feed.columns.some(({ place }) => place === 'attribute');
   return ColumnSet.restore(feed.columns).list.map((column): SourceColumn => {

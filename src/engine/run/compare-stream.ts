@@ -19,7 +19,7 @@ import {
 } from './compare-reading.js';
 import type { ConfirmTask } from './confirm-deletes.js';
 import { countDuplicates } from './row-counts.js';
-import { readRejects, shownKeys } from './run-rejects.js';
+import { readRunRejects, shownKeys } from './run-rejects.js';
 
 /** A commit that is ready, and its reading. */
 export interface ComparedStream {
@@ -85,7 +85,7 @@ async function deleteCandidates(
   { accepted: { keys, read } }: Compared,
   most: number,
 ): Promise<string[]> {
-  const present = new Set([...keys, ...(await readRejects(read.rejects)).map(({ key }) => key)]);
+  const present = new Set([...keys, ...(await readRunRejects(read.rejects)).map(({ key }) => key)]);
   const absent = await absentKeys(store.session, workTables(config.name), present.size + most);
   return absent.filter((key) => !present.has(key));
 }
@@ -148,7 +148,7 @@ async function commitOf(task: ComparisonTask, compared: Compared): Promise<Strea
   const { config, reader, store, definition } = task;
   const { accepted, unified, diffed, forgotten } = compared;
   const { read, discarded, discardedValues } = accepted;
-  const rejects = await shownKeys(store.session, await readRejects(read.rejects), diffed);
+  const rejects = await shownKeys(store.session, await readRunRejects(read.rejects), diffed);
   return {
     source: config.source,
     task: await applyTask(task, compared),

@@ -1,5 +1,5 @@
 import type { ReportedError } from '../../core/run-report.js';
-import { isRefusal } from '../../delivery/deliver.js';
+import { isRefusedDelivery } from '../../delivery/deliver.js';
 import type { DeliveryContext } from '../../delivery/delivery.js';
 import type { PlannedDelivery } from '../../delivery/table/dry-run.js';
 import { reportError } from '../report-job.js';
@@ -50,7 +50,7 @@ export async function planPush(
   requireDestinations(options.job);
   const planned = await planDeliveriesOfJob(context, options, values);
   const destinations = planned.map(({ destination: name, connector, stream, plan, reason, error }): PushPlanEntry => {
-    const refused = error !== undefined && isRefusal(error) ? 'refused' : 'failed';
+    const refused = error !== undefined && isRefusedDelivery(error) ? 'refused' : 'failed';
     const action = error !== undefined ? refused : (plan?.action ?? 'unknown');
     const why = error?.message ?? plan?.why ?? reason ?? '';
     return {
@@ -65,7 +65,7 @@ export async function planPush(
   });
   const actions = new Set(destinations.map(({ action }) => action));
   const status = actions.has('failed') ? 'failed' : actions.has('refused') ? 'partial' : 'ok';
-  const failed = planned.flatMap(({ error }) => (error === undefined || isRefusal(error) ? [] : [error]));
+  const failed = planned.flatMap(({ error }) => (error === undefined || isRefusedDelivery(error) ? [] : [error]));
   const auth = failed.length > 0 && failed.every(({ kind }) => kind === 'auth');
   return { job: options.job.name, status, auth, destinations };
 }

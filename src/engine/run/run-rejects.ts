@@ -37,7 +37,7 @@ export async function shownKeys(
 }
 
 /** @throws {CdsyncError} `state_unreadable` if a file was altered, or has fewer lines than were written */
-export async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
+export async function readRunRejects(files: readonly string[]): Promise<FoundReject[]> {
   const rejects: FoundReject[] = [];
   for (const file of files) {
     for (const reject of await rejectsIn(file)) {
