@@ -16,10 +16,11 @@ import {
   writeRejects,
 } from '../delivery-state.js';
 import { DeliveryInput } from '../input.js';
-import { hasOtherRules, type MadeBy } from '../records/position.js';
+import { hasOtherRules, type MadeBy, snapshotSchema } from '../records/position.js';
 import { RowsToSend } from '../records/rows-to-send.js';
 import { erasedSince } from '../records/wanted-keys.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
+import { lineageGap } from '../table/decide.js';
 import type { PlannedDelivery } from '../table/dry-run.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
 import { FileRows, type PlannedRows, selectedColumns, writtenRows } from './file-rows.js';
@@ -153,8 +154,9 @@ export class FileDelivery {
     // The place may have files that were tried.
     const tried = (plan.files ?? []).filter((file) => file.is_tried);
     const former = [...plan.former, ...tried.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }))];
-    const { store_id, sequence, run_id } = this.#task.feed;
-    return { ...plan, store_id, sequence, run_id, ...this.#madeBy(erasures), former, files: null };
+    const first = plan.tried ?? (tried.length === 0 ? undefined : snapshotSchema.parse(plan));
+    const made = { ...snapshotSchema.parse(this.#task.feed), ...this.#madeBy(erasures) };
+    return { ...plan, ...made, former, tried: first, files: null };
   }
 
   async #areWhole(files: readonly PlannedFile[]): Promise<boolean> {
@@ -192,17 +194,15 @@ export class FileDelivery {
 
   #newPlan(state: ExportState, { base = null, name }: FileWork, erasures: readonly Erasure[]): FilePlan {
     const { feed, context } = this.#task;
-    const { number, day, day_number, files } = state;
-    const old = files.find((file) => file.name === name);
+    const { number, day, day_number } = state;
+    const old = state.files.find((file) => file.name === name);
     const at = old?.at ?? context.clock.now();
-    const { store_id, sequence, run_id } = feed;
     return {
-      ...{ store_id, sequence, run_id, ...this.#madeBy(erasures), is_whole: base === null, at },
-      base: base && { store_id: base.store_id, sequence: base.sequence, run_id: base.run_id },
+      ...{ ...snapshotSchema.parse(feed), ...this.#madeBy(erasures), is_whole: base === null, at },
       number: old?.number ?? number + 1,
       day_number: this.#policy.day(at) === day ? day_number + 1 : 1,
       ...(name === undefined ? {} : { name }),
-      ...{ files: null, former: [] },
+      ...{ base: base && snapshotSchema.parse(base), files: null, former: [] },
     };
   }
 
@@ -285,11 +285,12 @@ export class FileDelivery {
     if (this.#policy.content === 'all') return input.snapshot();
     const { last } = await readExportState(this.#kept);
     const erasures = await readErasures(context.layout, feed.stream, feed.key);
-    const { base } = plan;
+    const { base, tried } = plan;
     const queries = await new RowsToSend(
       { session, input, feed, mode: 'mirror' },
       {
         since: base?.sequence,
+        deletesSince: !base && tried && lineageGap(feed, tried) === undefined ? tried.sequence : undefined,
         refused: [],
         erased: erasedSince(erasures, (await this.#erasedAt()) ?? lastErasure(erasures), this.#task),
         isPresent: base !== null && last !== null && hasOtherRules(last, plan),

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
 import { storedName, storedPath } from '../../core/stored-texts.js';
-import { contentSchema } from '../records/position.js';
+import { contentSchema, snapshotSchema } from '../records/position.js';
 
 const knownSchema = z.object({ name: storedPath, bytes: z.number(), sha256: z.string() });
 
@@ -34,6 +34,8 @@ const planSchema = z.object({
   files: z.array(madeSchema).nullable(),
   /** What earlier tries of other bytes may have left under these names. */
   former: z.array(knownSchema),
+  /** The snapshot of the first of these tries: the receiver may have its rows. */
+  tried: snapshotSchema.optional(),
 });
 export type FilePlan = z.infer<typeof planSchema>;
 

@@ -7,7 +7,7 @@ import type { Feed } from '../../snapshot/feed.js';
 import { lineageGap } from '../table/decide.js';
 
 /** A snapshot of a stream. The run distinguishes it from another one with the same number, of a restored storage folder. */
-const snapshotSchema = z.object({ store_id: z.string(), sequence: z.number(), run_id: z.string() });
+export const snapshotSchema = z.object({ store_id: z.string(), sequence: z.number(), run_id: z.string() });
 export type SnapshotId = z.infer<typeof snapshotSchema>;
 
 /** The rules and the key by which records were made. */

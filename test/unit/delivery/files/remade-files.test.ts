@@ -1,3 +1,5 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ExportStream, failing, gone, insert, update } from './export-stream.js';
 
@@ -33,6 +35,19 @@ describe('planned files that are made again, after the process was killed when t
     await place.forget('anna');
     expect((await place.deliver(options)).status).toBe('ok');
     expect(JSON.stringify(await place.files())).not.toContain('anna,1');
+  });
+
+  it('have the deletes of rows that the receiver may have taken', async () => {
+    const options = { file: 'list_{{ sequence }}.csv', content: 'changes' };
+    await place.stream.commit([insert('a', 1), insert('b', 1), insert('c', 1)]);
+    place.connector = failing('after');
+    await place.deliver(options);
+    await rm(join(place.place, 'list_1.csv'));
+    await place.stream.commit([gone('b', 1)]);
+    await place.forget('a');
+    expect((await place.deliver(options)).status).toBe('ok');
+    const [header, ...lines] = ((await place.files())['list_1.csv'] ?? '').trim().split('\n');
+    expect([header, ...lines.sort()]).toEqual(['_op,id,n', 'delete,a,', 'delete,b,1', 'insert,c,1']);
   });
 
   it('leave no part of the list before', async () => {
