@@ -181,6 +181,13 @@ describe('oauth2', () => {
       const tokens = logins().map(({ body }) => new URLSearchParams(body).get('refresh_token'));
       expect(tokens).toEqual(['r', 'r+']);
       expect(await readFile(join(folder, 'kept', 'refresh-token'), 'utf8')).toContain('r++');
+      // Another token in the configuration counts, and not the kept one.
+      const other = z.parse(map(http.options), {
+        ...values,
+        auth: auth({ grant: 'refresh_token', refresh_token: 'x' }),
+      });
+      await http.check?.({ ...context, options: other }, []);
+      expect(new URLSearchParams(logins().at(-1)?.body).get('refresh_token')).toBe('x');
     } finally {
       await rm(folder, { recursive: true });
     }
