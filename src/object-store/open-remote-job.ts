@@ -228,7 +228,9 @@ async function findLost(
   const lost = await findMissingObjects({ store, objects }, { files: target, shown: Object.keys(shown) });
   if (lost.size === 0) return target;
   const [first] = lost;
-  notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; cdsync restores those that it can`);
+  notice(
+    `warning: ${place} lacks ${lost.size} objects, or has others in their place, ${first} among them; cdsync restores those that it can`,
+  );
   for (const object of lost) objects.lost.add(object);
   const here = new Set((await cache.files()).files.map(({ path }) => path));
   return withoutLost(target, lost, (path) => here.has(path));
