@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, expect, it, vi } from 'vitest';
 import { Rate } from '../../../connectors/http/rate.js';
 import type { OutgoingRecord } from '../../../src/sdk/index.js';
@@ -55,6 +56,31 @@ it('counts the requests of a process that was killed', async () => {
     for (let sent = 0; sent < 3; sent += 1) await killed.send(1, signal, async () => undefined);
     const rate = await Rate.open(limits, folder);
     await expect(rate.send(1, AbortSignal.timeout(300), async () => 'sent')).rejects.toThrow();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+it('counts a request while it is under way, however long, and for a window after its end', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-rate-'));
+  const windowMs = 100;
+  try {
+    const rate = await Rate.open([{ requests: 2, per: windowMs }], folder);
+    let respond = () => {};
+    const response = new Promise<void>((resolve) => {
+      respond = resolve;
+    });
+    const slow = [rate.send(1, signal, () => response), rate.send(1, signal, () => response)];
+    let began = 0;
+    const next = rate.send(1, signal, async () => {
+      began = performance.now();
+    });
+    await setTimeout(4 * windowMs);
+    expect(began).toBe(0);
+    const ended = performance.now();
+    respond();
+    await Promise.all([...slow, next]);
+    expect(began - ended).toBeGreaterThan(windowMs);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
