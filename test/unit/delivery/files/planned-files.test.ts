@@ -1,8 +1,10 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import exportConnector from '../../../../connectors/export/index.js';
 import { readRejects, rejectsPath } from '../../../../src/delivery/delivery-state.js';
 import type { FileConnector } from '../../../../src/sdk/destination.js';
-import { ExportStream, gone, insert, update } from './export-stream.js';
+import { ExportStream, failing, gone, insert, update } from './export-stream.js';
 
 let place: ExportStream;
 beforeEach(async () => {
@@ -46,6 +48,44 @@ describe('a dry run', () => {
       expect(names).toHaveLength('when' in options ? 1 : 0);
     },
   );
+});
+
+describe('a delivery after one that ended in the middle', () => {
+  it('hands no file over twice', async () => {
+    const options = { file: '{{ sequence }}_{{ part }}.csv', split: { rows: 1 } };
+    await place.stream.commit([insert('a', 1), insert('b', 1), insert('c', 1)]);
+    place.connector = failing('before', 2);
+    expect((await place.deliver(options)).status).toBe('failed');
+    expect(Object.keys(await place.files())).toEqual(['1_1.csv']);
+    const names: string[] = [];
+    place.connector = {
+      ...real,
+      open: async (context) => {
+        const opened = await real.open(context);
+        return {
+          handOver: (task) => {
+            names.push(task.file.name);
+            return opened.handOver(task);
+          },
+          remove: (name) => opened.remove(name),
+          close: () => opened.close(),
+        };
+      },
+    };
+    expect((await place.deliver(options)).status).toBe('ok');
+    expect(names).toEqual(['1_2.csv', '1_3.csv']);
+  });
+
+  it('takes no smaller file of others for its own that is torn', async () => {
+    const options = { file: 'list_{{ sequence }}.csv' };
+    await place.stream.commit([insert('a', 1)]);
+    place.connector = failing('before');
+    await place.deliver(options);
+    await writeFile(join(place.place, 'list_1.csv'), 'x');
+    place.connector = real;
+    expect((await place.deliver(options)).error?.code).toBe('file_exists');
+    expect(await place.files()).toEqual({ 'list_1.csv': 'x' });
+  });
 });
 
 describe('the names of one delivery', () => {
