@@ -185,7 +185,6 @@ function remaining({ read, contract }: ContractTask, violations: Violations): St
 }
 
 /** A reading without the rows, columns and values that the contract forbids. */
-/** A reading without rows and values that a contract leaves out. */
 export interface Enforced {
   readonly read: ReadResult;
   /** Number of rows that are left out. */
