@@ -1,5 +1,4 @@
-import { z } from 'zod';
-import { type OptionProblem, option, path, secret, verbatim } from '../../src/sdk/index.js';
+import { type OptionProblem, option, path, secret, verbatim, z } from '../../src/sdk/index.js';
 
 export const bigqueryOptions = {
   project: option(z.string().regex(/^[a-z][a-z0-9.:-]*[a-z0-9]$/), {

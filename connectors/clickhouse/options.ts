@@ -1,5 +1,4 @@
-import { z } from 'zod';
-import { flag, option, passwordOption, verbatim } from '../../src/sdk/index.js';
+import { flag, option, passwordOption, verbatim, z } from '../../src/sdk/index.js';
 
 export const clickhouseOptions = {
   url: option(z.string().regex(/^https?:\/\/[^\s@?]+$/), {

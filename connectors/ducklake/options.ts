@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   choice,
   extensionsOption,
@@ -14,6 +13,7 @@ import {
   secret,
   text,
   verbatim,
+  z,
 } from '../../src/sdk/index.js';
 
 const catalog = option(

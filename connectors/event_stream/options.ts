@@ -1,5 +1,4 @@
-import { z } from 'zod';
-import { flag, option, templateFaults, verbatim } from '../../src/sdk/index.js';
+import { flag, option, templateFaults, verbatim, z } from '../../src/sdk/index.js';
 
 const bodyPart = option(z.unknown(), {
   description: 'A part of the event: a text, a number, a list, or a map.',

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   choice,
   duration,
@@ -16,6 +15,7 @@ import {
   text,
   verbatim,
   whole,
+  z,
 } from '../../src/sdk/index.js';
 import { type Encoding, lostLetter } from './letters.js';
 import { namesIn, uses } from './template-names.js';

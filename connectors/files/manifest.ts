@@ -1,5 +1,4 @@
-import { z } from 'zod';
-import { type CdsyncError, loadRefused, loadsKeptDays } from '../../src/sdk/index.js';
+import { type CdsyncError, loadRefused, loadsKeptDays, z } from '../../src/sdk/index.js';
 import type { FileStore } from './store.js';
 
 const formats = ['parquet', 'csv', 'jsonl'] as const;

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   choice,
   memoryOption,
@@ -9,6 +8,7 @@ import {
   path,
   text,
   whole,
+  z,
 } from '../../src/sdk/index.js';
 
 export const filesOptions = {

@@ -1,5 +1,4 @@
 import { STATUS_CODES } from 'node:http';
-import { z } from 'zod';
 import {
   type CdsyncError,
   type HttpResponse,
@@ -7,6 +6,7 @@ import {
   loginRefused,
   permissionMissing,
   type RecordResult,
+  z,
 } from '../../src/sdk/index.js';
 import type { Form, ResponseRules } from './form.js';
 import { entriesIn, isPage, ResultsMisfit } from './results.js';

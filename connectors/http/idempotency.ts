@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { z } from 'zod';
-import { type OutgoingRecord, readStateIfUsable } from '../../src/sdk/index.js';
+import { type OutgoingRecord, readStateIfUsable, z } from '../../src/sdk/index.js';
 import { writeKept } from './kept-state.js';
 
 type Ids = readonly Pick<OutgoingRecord, 'id'>[];

@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { z } from 'zod';
 import {
   type CdsyncError,
   type HttpResponse,
@@ -8,6 +7,7 @@ import {
   type OptionValues,
   readStateIfUsable,
   unavailable,
+  z,
 } from '../../src/sdk/index.js';
 import type { Exchange } from './exchange.js';
 import { writeKept } from './kept-state.js';

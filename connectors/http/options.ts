@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   choice,
   duration,
@@ -12,6 +11,7 @@ import {
   secret,
   text,
   whole,
+  z,
 } from '../../src/sdk/index.js';
 import { requestShape, responseOption } from './request-options.js';
 

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { z } from 'zod';
-import { readStateIfUsable, sleep } from '../../src/sdk/index.js';
+import { readStateIfUsable, sleep, z } from '../../src/sdk/index.js';
 import { writeKept } from './kept-state.js';
 
 interface RateLimit {

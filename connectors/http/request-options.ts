@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   choice,
   map,
@@ -9,6 +8,7 @@ import {
   text,
   verbatim,
   whole,
+  z,
 } from '../../src/sdk/index.js';
 
 /** A number of bytes: 900kB, 4MB or a plain number. */

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   choice,
   extensionsOption,
@@ -11,6 +10,7 @@ import {
   text,
   verbatim,
   whole,
+  z,
 } from '../../src/sdk/index.js';
 import { parsePartition } from './partition.js';
 

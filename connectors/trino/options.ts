@@ -1,5 +1,4 @@
-import { z } from 'zod';
-import { flag, option, passwordOption, text, verbatim, whole } from '../../src/sdk/index.js';
+import { flag, option, passwordOption, text, verbatim, whole, z } from '../../src/sdk/index.js';
 
 const property = option(z.string(), { description: 'The value of one property.', example: '2h' });
 

@@ -1,10 +1,10 @@
-import { z } from 'zod';
 import type { Clock } from '../core/clock.js';
 import { interrupted } from '../core/errors.js';
 import { abortable } from '../core/on-abort.js';
 import { retryAfterMs } from '../core/retry-after.js';
 import { redactor, Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
+import { z } from '../core/zod.js';
 import { objectDecoder } from './paging.js';
 import { encodeQuery } from './request.js';
 import { shownBy } from './response-check.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { MalformedBodyError } from './service-error.js';
 
 /** The parameters that every list of the service takes (specification, section 4.1). */

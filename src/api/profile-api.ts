@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { type PageRequest, pageDecoder, paging } from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 

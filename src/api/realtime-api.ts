@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { definedParameters, objectDecoder, type PageRequest, paging, type QueryParameters } from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { storedDigest, storedType } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 import { columnName, reservedColumns } from './column-name.js';
 import {
   emptyShape,

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
-import type { z } from 'zod';
 import { Secret } from '../core/secret.js';
 import type { AuthOptions } from '../core/service-options.js';
+import type { z } from '../core/zod.js';
 import { type SourceDeclaration, streamSource } from '../sources/declaration.js';
 import type { GuardOptions, JobConfig, MetricsOptions, ServiceConfig, StreamConfig } from './config.js';
 import type { jobSchema, StreamPart } from './job-options.js';

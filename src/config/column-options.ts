@@ -1,6 +1,6 @@
-import { z } from 'zod';
 import { Secret } from '../core/secret.js';
 import { rowNumberColumns } from '../core/sql.js';
+import { z } from '../core/zod.js';
 import { choice, flag, map, namedOnce, type OptionProblem, option, withKeys } from '../sdk/option.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 

@@ -1,6 +1,6 @@
-import type { z } from 'zod';
 import type { Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
+import type { z } from '../core/zod.js';
 import type { BudgetOptions } from '../rate-limit/budget-options.js';
 import type { StreamSource } from '../sources/declaration.js';
 import type { DestinationConfig } from './destination-config.js';

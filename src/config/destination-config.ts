@@ -1,7 +1,7 @@
 import { sep } from 'node:path';
-import type { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
+import type { z } from '../core/zod.js';
 import type { Connector, JobStream, Mode } from '../sdk/destination.js';
 import { comparableFileName } from '../sdk/file-destination.js';
 import { camelKey } from '../sdk/option.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { choice, map, option, text, whole } from '../sdk/option.js';
 
 /** The most rows that are allowed: a share of a whole, but never fewer than `atLeast`, a number, or any number of them. */

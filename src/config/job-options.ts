@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { fullTime, momentForm } from '../core/quantities.js';
+import { z } from '../core/zod.js';
 import {
   choice,
   duration,

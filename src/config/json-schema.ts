@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { type OptionInfo, type Unwrapped, unwrap, withKeys } from '../sdk/option.js';
 import { fileSchema, jobSchema } from './complete-schema.js';
 

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { printable } from '../core/printable.js';
+import { z } from '../core/zod.js';
 import type { OptionProblem } from '../sdk/option.js';
 
 /** The name of a job, a stream or a destination. cdsync's own views and macros use the endings and the double underscore. */

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { Secret } from '../core/secret.js';
+import { z } from '../core/zod.js';
 import { isThisMachine } from '../sdk/encryption.js';
 import {
   choice,

@@ -1,10 +1,10 @@
 import { dirname, join, resolve } from 'node:path';
 import type { Node } from 'yaml';
-import { z } from 'zod';
 import { builtIn } from '../../connectors/built-in.js';
 import { CdsyncError } from '../core/errors.js';
 import { noteSecrets, type Secret, secretsIn } from '../core/secret.js';
 import { nearest } from '../core/suggestions.js';
+import { z } from '../core/zod.js';
 import type { Connector } from '../sdk/destination.js';
 import type { SourceDeclaration } from '../sources/declaration.js';
 import { sources as knownSources } from '../sources/sources.js';

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { camelKey, unwrap } from '../sdk/option.js';
 
 function withPath(schema: z.core.$ZodType, value: unknown, folder: string): unknown {

@@ -1,12 +1,13 @@
-import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
-import { z } from 'zod';
+import type { Node, YAMLMap, YAMLSeq } from 'yaml';
 import { holdsSecret } from '../core/secret.js';
 import { meant } from '../core/suggestions.js';
+import { z } from '../core/zod.js';
 import { allowedWords, type OptionInfo, option as optionOf, type Unwrapped, unwrap } from '../sdk/option.js';
 import { nameFault, nameRule } from './names.js';
 import { ConfigError, type ConfigProblem, type ConfigProblems, openToAll, type SourceLocation } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
+import { isMap, isScalar, isSeq } from './yaml.js';
 import type { YamlDocument } from './yaml-document.js';
 import { type Entry, isNothing, kindOf, offsetOf, quotePlaceholders, YamlEntries } from './yaml-entries.js';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { allowedWords, type Unwrapped, unwrap } from '../sdk/option.js';
 import { fileSchema } from './complete-schema.js';
 import { nameRule } from './names.js';

@@ -1,11 +1,12 @@
-import { isScalar, parseDocument, type Scalar } from 'yaml';
-import { z } from 'zod';
+import type { Scalar } from 'yaml';
 import { meant } from '../core/suggestions.js';
+import { z } from '../core/zod.js';
 import { allowedWords, type Unwrapped } from '../sdk/option.js';
 import { markedLiteral } from '../sdk/template/marks.js';
 import { nameFault, nameRule } from './names.js';
 import { type ProblemDetails, quoted } from './problem.js';
 import { expand, type Replacements } from './variables.js';
+import { isScalar, parseDocument } from './yaml.js';
 import { isNothing, kindOf } from './yaml-entries.js';
 
 /** The result of reading a scalar. `variables` is empty if it names none. */

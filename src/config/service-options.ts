@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { budgetOptions } from '../rate-limit/budget-options.js';
 import { duration, flag, map, type OptionProblem, option, secret, text, whole } from '../sdk/option.js';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import type { S3Options } from '../sdk/index.js';
 import { checkPath, duration, flag, map, type OptionProblem, option, path } from '../sdk/option.js';
 import { s3Options, s3Rules } from '../sdk/s3/index.js';

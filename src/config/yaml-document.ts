@@ -1,14 +1,5 @@
-import {
-  Composer,
-  type Document,
-  isScalar,
-  LineCounter,
-  type ParsedNode,
-  Parser,
-  type Scalar,
-  visit,
-  type YAMLError,
-} from 'yaml';
+import type { Document, ParsedNode, Scalar, YAMLError } from 'yaml';
+import { Composer, isScalar, LineCounter, Parser, visit } from './yaml.js';
 
 /** Keys whose values are SQL. */
 const ofSql: ReadonlySet<unknown> = new Set(['query', 'sql']);

@@ -1,17 +1,6 @@
-import {
-  type Alias,
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  type Node,
-  type Pair,
-  type Scalar,
-  visit,
-  type YAMLMap,
-} from 'yaml';
+import type { Alias, Document, Node, Pair, Scalar, YAMLMap } from 'yaml';
 import type { Path, SourceLocation } from './problem.js';
+import { isAlias, isMap, isScalar, isSeq, visit } from './yaml.js';
 import type { YamlDocument } from './yaml-document.js';
 
 /** One key of a map, and its value. */

@@ -2,10 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { constants, createReadStream, type Stats } from 'node:fs';
 import { chmod, copyFile, type FileHandle, link, open, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { z } from 'zod';
 import type { ErrorCode } from './error-codes.js';
 import { CdsyncError } from './errors.js';
 import { parseSealed, sealedJson } from './sealed-json.js';
+import type { z } from './zod.js';
 
 /** A kind of small JSON file that cdsync keeps for itself, with a checksum, and the error for one that cannot be read. */
 export interface StateFile<T> {

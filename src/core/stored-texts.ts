@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from './zod.js';
 
 /*
  * Texts of state files and stores that become a path or a part of a statement. Another program may have written them, so each has the

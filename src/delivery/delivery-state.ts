@@ -1,10 +1,10 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import pLimit from 'p-limit';
-import { z } from 'zod';
 import { readStateFile, readStateIfUsable, writeFileAtomically, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { sealedContents, sealedLines } from '../core/sealed-json.js';
+import { z } from '../core/zod.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
 import type { Erasure } from '../storage/erasures.js';
 import type { JobLayout } from '../storage/layout.js';

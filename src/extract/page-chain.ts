@@ -1,9 +1,9 @@
-import { z } from 'zod';
 import type { RequestCounts } from '../api/client.js';
 import type { ResponseBody } from '../api/response-body.js';
 import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
+import { z } from '../core/zod.js';
 import { cursorSchema, type PartitionCursor } from '../storage/journal.js';
 import { CycleDetector, maxRestarts, mayBeDeadToken, type PageBytes, type PageFetcher } from './page-fetcher.js';
 import { partitionSchema } from './partition.js';

@@ -1,7 +1,7 @@
-import { z } from 'zod';
 import { isAskable } from '../api/request.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Pass } from '../core/run-report.js';
+import { z } from '../core/zod.js';
 import type { Source, Window } from '../sources/source.js';
 import type { SplitPart } from '../sources/splits.js';
 

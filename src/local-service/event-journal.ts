@@ -1,6 +1,6 @@
 import { open, readFile, truncate } from 'node:fs/promises';
-import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
+import { z } from '../core/zod.js';
 import { isRecord } from './realtime/event.js';
 
 const entry = z.object({

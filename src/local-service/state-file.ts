@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm } from 'node:fs/promises';
-import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
+import { z } from '../core/zod.js';
 import type { EventJournal } from './event-journal.js';
 import { storedKey } from './keys/api-key.js';
 import { savedManagement } from './management/management-tenants.js';

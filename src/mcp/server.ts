@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
+import { z } from '../core/zod.js';
 import { vendorLibrary } from '../sdk/errors.js';
 import { answerText, errorText } from './bounded-answer.js';
 import type { Tool } from './tools.js';

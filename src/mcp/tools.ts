@@ -1,9 +1,9 @@
 import pLimit from 'p-limit';
-import { z } from 'zod';
 import type { LocalConfig } from '../config/config.js';
 import { callAfter } from '../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { z } from '../core/zod.js';
 import { readJobFiles } from '../engine/job-files.js';
 import { stateOf } from '../output/difference.js';
 import { jobStatus } from '../output/status.js';

@@ -1,6 +1,6 @@
-import { z } from 'zod';
 import type { JobSummary } from '../config/config.js';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from '../storage/layout.js';
 import { afterRun, isFamily, type Labels, type Sample } from './samples.js';
 

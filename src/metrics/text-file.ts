@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { z } from 'zod';
 import type { LocalConfig } from '../config/config.js';
 import { statOrUndefined, writeFileAtomically } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
+import { z } from '../core/zod.js';
 import { JobLayout } from '../storage/layout.js';
 import { makeFolder } from '../storage/storage.js';
 import { families, type Labels, prometheusName, type Sample } from './samples.js';

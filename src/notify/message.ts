@@ -1,8 +1,8 @@
-import { z } from 'zod';
 import { runEvents } from '../config/outcome-options.js';
 import { completed } from '../core/command-hints.js';
 import type { DestinationReport, ReportedError, StreamReport } from '../core/run-report.js';
 import { countedSchemaChanges } from '../core/schema-change.js';
+import { z } from '../core/zod.js';
 import type { Anomaly } from './anomalies.js';
 import { errorWithoutKeys, type RunResult } from './result.js';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
 import type { NotifyOptions } from '../config/config.js';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from '../storage/layout.js';
 import { messageSchema } from './message.js';
 

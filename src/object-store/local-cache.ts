@@ -2,7 +2,6 @@ import type { Stats } from 'node:fs';
 import { lstat, mkdir, readdir, readlink, rename, rm, rmdir, symlink, utimes } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import pLimit from 'p-limit';
-import { z } from 'zod';
 import {
   readStateIfUsable,
   setMode,
@@ -11,6 +10,7 @@ import {
   temporaryName,
   writeStateFile,
 } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import { currentProcess, isOwnerAlive } from '../storage/job-lock.js';
 import { folderMode } from '../storage/storage.js';
 import type { Blocks } from './blocks.js';

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { storedPath } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 import { stateNewer, stateUnreadable } from './errors.js';
 
 /*

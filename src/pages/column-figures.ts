@@ -1,10 +1,10 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { ColumnSet } from '../columns/columns.js';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
 import { runIdPattern } from '../core/run-report.js';
 import { fileTexts } from '../core/sql.js';
+import { z } from '../core/zod.js';
 import type { ChangedValues } from '../snapshot/changed-values.js';
 import { isChanged, type StreamCommit } from '../snapshot/commit.js';
 import { readManifest } from '../snapshot/manifest.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { choice, map, option, secret } from '../sdk/option.js';
 
 /** The option `service.budget`: which processes share the limits. */

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, type FileHandle, link, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { hashWords, recordHashVersion } from '../columns/record-hash.js';
 import { openFlags, renameDurably, sha256OfFile, syncFolder } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import { RecordHashTable } from './hash-table.js';
 
 const headerSchema = z.object({

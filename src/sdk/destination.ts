@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type { z } from '../core/zod.js';
 import type { ColumnType, StreamColumn } from './column-type.js';
 import type { FileFacts, FilePart, FilePlace, FilePolicy, FileTask, Made } from './file-destination.js';
 import type { IdentifierRules } from './identifier-rules.js';

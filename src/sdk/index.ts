@@ -18,6 +18,7 @@ export { printable } from '../core/printable.js';
 export { retryAfterMs } from '../core/retry-after.js';
 export { decodedLogin, redactor, Secret, withoutNotedSecrets } from '../core/secret.js';
 export { filePattern, quoteIdentifier, sqlText } from '../core/sql.js';
+export { z } from '../core/zod.js';
 export {
   type ColumnType,
   decimalText,

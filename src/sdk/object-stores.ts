@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import type { AzureStore } from './azure/azure-store.js';
 import { azureLibrary, azureOptions, azureRules } from './azure/index.js';
 import { type OptionProblem, option } from './option.js';

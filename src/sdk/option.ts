@@ -1,7 +1,7 @@
-import { z } from 'zod';
 import { visible } from '../core/printable.js';
 import { parseDurationMs } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
+import { z } from '../core/zod.js';
 
 /** An option's properties besides its type: the source of its error messages, JSON Schema and reference page. */
 export interface OptionInfo {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
 import { narrows } from '../columns/widen.js';
 import { readStateFile, type StateFile, writeStateFile } from '../core/durable.js';
 import { storedName, storedPath } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from '../storage/layout.js';
 import type { StoreState } from './snapshot-store.js';
 import type { CommittedFile, StreamState } from './stream-state.js';

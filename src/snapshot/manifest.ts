@@ -1,6 +1,6 @@
-import { z } from 'zod';
 import { readStateFile, type StateFile } from '../core/durable.js';
 import { storedName, storedPath } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 
 const manifestSchema = z.object({
   version: z.literal(1),

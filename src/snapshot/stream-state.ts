@@ -1,6 +1,6 @@
-import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
 import { storedName, storedPath } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 
 const fileSchema = z.object({
   /** Relative to `parquet/<stream>/`. */

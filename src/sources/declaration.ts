@@ -1,6 +1,6 @@
-import type { z } from 'zod';
 import type { RequestCounts, ServiceClient } from '../api/client.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
+import type { z } from '../core/zod.js';
 import { type Camel, camelKey, type OptionInfo, type OptionProblem } from '../sdk/option.js';
 import type { Session } from '../storage/duckdb.js';
 import { completeSource, type RecordProperties, type Source, type SourceInput, type WindowedSource } from './source.js';

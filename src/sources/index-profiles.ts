@@ -1,7 +1,7 @@
-import { z } from 'zod';
 import { getProfileOperation, profilesPageOperation } from '../api/profile-api.js';
 import { hidesValues } from '../columns/column-rules.js';
 import { CdsyncError } from '../core/errors.js';
+import { z } from '../core/zod.js';
 import { flag, map, type OptionProblem, option, verbatim, whole } from '../sdk/option.js';
 import { type SourceContext, source } from './declaration.js';
 import { completeSource, type ListSource, type ListSourceInput, type RecordProperties } from './source.js';

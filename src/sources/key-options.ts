@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { map, option, text, verbatim } from '../sdk/option.js';
 
 /** The keys of a stream's single requests, as its options give them; the path of a file is absolute. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../core/zod.js';
 import { choice, option, text } from '../sdk/option.js';
 import { source } from './declaration.js';
 

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { momentForm, parseMoment } from '../core/quantities.js';
+import { z } from '../core/zod.js';
 import { type OptionInfo, option, whole } from '../sdk/option.js';
 import type { ReadOptions } from './declaration.js';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { z } from 'zod';
 import { readStateFile, type StateFile, writeStateFile } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from './layout.js';
 
 const acceptedSchema = z.object({ guard: z.string(), of: z.string(), measure: z.number() });

@@ -1,11 +1,11 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { open, readFile, rm, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
-import { z } from 'zod';
 import { sleep } from '../core/clock.js';
 import { openFlags, readStateFile, type StateFile, syncFolder, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { lineContent, sealedLine } from '../core/sealed-json.js';
+import { z } from '../core/zod.js';
 import { readErasures } from './erasures.js';
 import type { JobLayout } from './layout.js';
 import { namesIn } from './storage.js';

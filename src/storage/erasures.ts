@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { isRowKey } from '../columns/row-hash.js';
 import { readStateFile, type StateFile, syncFolder, writeStateFile } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from './layout.js';
 import { namesIn } from './storage.js';
 

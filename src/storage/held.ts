@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { readStateIfUsable, statOrUndefined, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { storedName } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { partSchema } from './part.js';

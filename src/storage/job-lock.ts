@@ -1,11 +1,11 @@
 import { readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { z } from 'zod';
 import type { Clock } from '../core/clock.js';
 import { closeToOthers, openFlags, readStateIfUsable, temporaryName, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { z } from '../core/zod.js';
 import { isCorruption } from '../sdk/duckdb/errors.js';
 import type { Database, Session } from './duckdb.js';
 import type { JobLayout } from './layout.js';

@@ -1,11 +1,11 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { columnsSchema } from '../columns/columns.js';
 import { openFlags, syncFolder } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { lineContent, sealedLine } from '../core/sealed-json.js';
 import { storedName } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 import { type PartRecord, partRecordSchema } from './part.js';
 
 export const cursorSchema = z.object({

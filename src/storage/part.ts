@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
 import { hashWords } from '../columns/record-hash.js';
 import { hashedRows, hashVersion, rowHash, rowKey, type TypedColumn, wideColumns } from '../columns/row-hash.js';
 import { CdsyncError } from '../core/errors.js';
 import { sealedContents } from '../core/sealed-json.js';
 import { fileText, fileTexts } from '../core/sql.js';
+import { z } from '../core/zod.js';
 import { version } from '../sdk/duckdb/node-api.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';

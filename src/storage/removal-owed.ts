@@ -1,6 +1,6 @@
 import { lstat, rm } from 'node:fs/promises';
-import { z } from 'zod';
 import { readStateIfUsable, writeStateFile } from '../core/durable.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from './layout.js';
 
 const fileSchema = z.object({ version: z.literal(1), since: z.string() });

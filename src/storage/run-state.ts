@@ -1,9 +1,9 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { z } from 'zod';
 import { readStateIfUsable, syncFolder, writeStateFile } from '../core/durable.js';
 import { newRunId } from '../core/run-report.js';
 import { storedName } from '../core/stored-texts.js';
+import { z } from '../core/zod.js';
 import { readHeld } from './held.js';
 import { Journal, type JournalState } from './journal.js';
 import type { JobLayout } from './layout.js';

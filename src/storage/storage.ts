@@ -1,7 +1,6 @@
 import { constants } from 'node:fs';
 import { access, lstat, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
 import {
   readStateFile,
   type StateFile,
@@ -14,6 +13,7 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { isThere, makeFolders } from '../core/folders.js';
 import { packageVersion } from '../core/package-version.js';
 import { runIdPattern } from '../core/run-report.js';
+import { z } from '../core/zod.js';
 import type { JobLayout } from './layout.js';
 import { probeStorage } from './probe-storage.js';
 import { assertNoUntrustedLinks } from './untrusted-links.js';

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { fileText } from '../core/sql.js';
+import { z } from '../core/zod.js';
 
 export const unchangedRowsSchema = z.object({
   /** Cache hits, which are in no part; copies of one key and dropped attempts included. */

@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
 import { storedName, storedPath } from '../../core/stored-texts.js';
+import { z } from '../../core/zod.js';
 import { contentSchema, snapshotSchema } from '../records/position.js';
 
 const knownSchema = z.object({ name: storedPath, bytes: z.number(), sha256: z.string() });

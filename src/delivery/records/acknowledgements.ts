@@ -1,10 +1,10 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { z } from 'zod';
 import { sleep } from '../../core/clock.js';
 import { openFlags, syncFolder, writeFileAtomically } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { lineContent, sealedLine } from '../../core/sealed-json.js';
+import { z } from '../../core/zod.js';
 import type { Reject } from '../delivery-state.js';
 import { recordStateHint } from './position.js';
 

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { rowKey } from '../../columns/row-hash.js';
 import { readStateFile, type StateFile, sha256OfFile, writeStateFile } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
 import { storedName } from '../../core/stored-texts.js';
+import { z } from '../../core/zod.js';
 import type { OutgoingRecord } from '../../sdk/destination.js';
 import { type JsonMember, objectText } from '../../sdk/json-text.js';
 import type { Feed } from '../../snapshot/feed.js';

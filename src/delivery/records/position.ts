@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
+import { z } from '../../core/zod.js';
 import type { Feed } from '../../snapshot/feed.js';
 import { lineageGap } from '../table/decide.js';
 

@@ -1,6 +1,6 @@
-import { z } from 'zod';
 import { CdsyncError } from '../../core/errors.js';
 import { storedType } from '../../core/stored-texts.js';
+import { z } from '../../core/zod.js';
 
 const entrySchema = z.looseObject({
   /** Column of the table; null: a rule of the destination drops it. */

@@ -1,7 +1,7 @@
-import { z } from 'zod';
 import type { RequestCounts } from '../../api/client.js';
 import { pageDecoder } from '../../api/paging.js';
 import type { StreamConfig } from '../../config/config.js';
+import { z } from '../../core/zod.js';
 import { isRefusal } from '../../extract/page-fetcher.js';
 import type { ListSplit } from '../../extract/partition.js';
 import { requiredConcurrency } from '../../rate-limit/concurrency.js';

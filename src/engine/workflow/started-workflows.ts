@@ -1,5 +1,4 @@
 import { rm } from 'node:fs/promises';
-import { z } from 'zod';
 import { ServiceError } from '../../api/client.js';
 import {
   getWorkflowRunOperation,
@@ -10,6 +9,7 @@ import {
 import { readStateFile, type StateFile, writeStateFile } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fullTime } from '../../core/quantities.js';
+import { z } from '../../core/zod.js';
 import type { JobLayout } from '../../storage/layout.js';
 import type { RunContext } from '../run-context.js';
 import { hasEnded, hasSucceeded } from './ended-run.js';

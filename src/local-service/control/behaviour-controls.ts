@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { faultSchema } from '../faults/fault.js';
 import { badRequest, ServiceError } from '../http/response.js';
 import { emptyBody, lasting, passing } from './control.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { badRequest } from '../http/response.js';
 import type { ServiceState } from '../service-state.js';
 import type { ControlAccess } from './control-access.js';

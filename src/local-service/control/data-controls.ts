@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { usualDay } from '../data/population.js';
 import { notFound } from '../http/response.js';
 import { defaultTenant } from '../keys/key-store.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import type { ApiKey } from '../keys/api-key.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from '../keys/key-store.js';
 import type { ServiceState } from '../service-state.js';

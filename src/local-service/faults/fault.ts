@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 
 const share = z.number().min(0).max(1);
 const count = z.int().min(1);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 
 /**
  * The permissions that a policy can give an API key. The specification (section 5) names `pii:read`,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CompactSign } from 'jose/jws/compact/sign';
 import { compactVerify } from 'jose/jws/compact/verify';
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { unauthorized } from '../http/response.js';
 import type { ServiceClock } from '../service-clock.js';
 import type { ApiKey } from './api-key.js';

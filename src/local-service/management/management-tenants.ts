@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import type { NetChange } from '../data/tenant-data.js';
 import { tenantFamily } from '../keys/key-store.js';
 import { type AuditEvent, savedTenant, TenantManagement } from './tenant-management.js';

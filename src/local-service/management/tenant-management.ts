@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { Draws, hashText } from '../data/hash.js';
 import { badRequest, notFound, ServiceError } from '../http/response.js';
 import { tenantFamily } from '../keys/key-store.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 
 /** A workflow that can be started, and how its runs end. */
 export interface WorkflowConfig {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { faultOf } from '../faults/fault.js';
 import { flag } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';

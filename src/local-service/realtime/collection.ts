@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { hashText } from '../data/hash.js';
 import type { Moment } from '../data/population.js';
 import type { Attributes } from '../data/segments.js';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import type { DayShares } from '../data/population.js';
 import type { EventJournal, JournalEntry } from '../event-journal.js';
 import { type RealtimeChange, savedTenant, TenantRealtime } from './tenant-realtime.js';

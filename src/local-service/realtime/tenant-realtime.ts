@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { type DayShares, type Moment, tenantPeople } from '../data/population.js';
 import type { NetChange } from '../data/tenant-data.js';
 import { collections, segments, streams } from './catalogue.js';

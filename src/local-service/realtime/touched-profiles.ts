@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { mix, unmix } from '../data/hash.js';
 import type { Attributes } from '../data/segments.js';
 import { isRecord } from './event.js';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { z } from '../../core/zod.js';
 import { flag, type OptionProblem, option, secret, text, verbatim } from '../option.js';
 
 /** The options that say where an object store is and how to log in; the URL of bucket and prefix is not among them. */

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { nearest } from '../../core/suggestions.js';
+import { z } from '../../core/zod.js';
 import type { StreamColumns } from '../destination.js';
 import { type OptionInfo, type OptionProblem, option } from '../option.js';
 import { templateFaults } from './faults.js';
