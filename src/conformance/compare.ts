@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { quoteIdentifier } from '../core/sql.js';
-import { isNested, parseColumnType } from '../sdk/column-type.js';
+import { isNested, parseColumnType, streamType } from '../sdk/column-type.js';
 import { openInstance } from '../sdk/duckdb/node-api.js';
 import { jsonText } from '../sdk/json-text.js';
 import type { ComparedRow } from './harness.js';
@@ -15,7 +15,7 @@ function comparedSql(columns: readonly { readonly name: string; readonly type: s
     if (kind === 'date') return `strftime(${value}, '%Y-%m-%d')`;
     if (kind === 'double')
       return `CASE WHEN ${value} = 0 AND signbit(${value}) THEN '-0' ELSE to_json(${value})::VARCHAR END`;
-    if (isNested(columnType)) return jsonText(value, columnType);
+    if (isNested(columnType)) return jsonText(`(${value})::${streamType(type)}`, columnType);
     return `${value}::VARCHAR`;
   });
   return `SELECT ${texts.join(', ')} FROM (${sql})`;

@@ -1,7 +1,46 @@
 import { describe, expect, it } from 'vitest';
+import { quoteIdentifier } from '../core/sql.js';
 import { differences } from './compare.js';
 import { column, delivered, ownless, people, undelivered } from './rows.js';
 import type { Workbench } from './suite.js';
+
+const longDecimal = ['DECIMAL(38,10)', '1234567890123456789012345678.0123456789'] as const;
+const leaves: readonly (readonly [type: string, value: string])[] = [
+  ['BOOLEAN', 'true'],
+  ['TINYINT', '-7'],
+  ['UINTEGER', '4294967295'],
+  ['BIGINT', '9007199254740993'],
+  ['UBIGINT', '18446744073709551615'],
+  ['DECIMAL(4,1)', '-999.9'],
+  ['DECIMAL(12,6)', '123456.000001'],
+  longDecimal,
+  ['DOUBLE', '0.1'],
+  ['VARCHAR', "'é'"],
+  ['JSON', `'{"a":[1]}'`],
+  ['DATE', "'2024-02-29'"],
+  ['TIMESTAMP', "'2026-01-01 00:00:00.000001'"],
+  ['TIMESTAMP WITH TIME ZONE', "'2026-01-01 00:00:00.000001+00'"],
+];
+const memberNames = ['a', 'B', 'with space', 'Größe', 'select', '1st', 'say "x"', 'comma, and (', "it's"];
+
+/** A type of any depth, and a value of it as SQL, as a number decides. */
+function anyType(choice: number, depth = 0): readonly [type: string, value: string] {
+  const next = (choice * 48_271) % 2_147_483_647;
+  const kind = depth > 3 ? 0 : next % 3;
+  if (kind === 0) return leaves[(next >> 3) % leaves.length] as (typeof leaves)[number];
+  if (kind === 1) {
+    const [type, value] = anyType(next, depth + 1);
+    return [`${type}[]`, `[${value}::${type}, NULL]`];
+  }
+  const members = Array.from({ length: 1 + ((next >> 3) % 3) }, (_, place) => {
+    const name = memberNames[((next >> 5) + place * 2) % memberNames.length] as string;
+    return { name, of: anyType(next + place + 1, depth + 1) };
+  });
+  return [
+    `STRUCT(${members.map(({ name, of }) => `${quoteIdentifier(name)} ${of[0]}`).join(', ')})`,
+    `{${members.map(({ name, of }) => `${quoteIdentifier(name)}: ${of[1]}::${of[0]}`).join(', ')}}`,
+  ];
+}
 
 /** Tests of new columns, and of columns that change their type. */
 export function schema(bench: Workbench): void {
@@ -31,6 +70,29 @@ export function schema(bench: Workbench): void {
     const subject = await bench.loaded(typed('NULL'));
     delivered(await subject.run(typed('[i]')));
     expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it.each([1, 2])('recognizes each column that it made, whatever its type: types %i', async (shape) => {
+    const all = Array.from({ length: 16 }, (_, number) => anyType(shape * 1_000_003 + number * 7919));
+    const { keepsLongJsonNumbers = true } = bench.harness;
+    const types = all.filter(([type]) => keepsLongJsonNumbers || !type.includes(longDecimal[0]));
+    const row = (id: string, isEmpty = false) => {
+      const values = types.map(
+        ([type, value], number) => `${isEmpty ? 'NULL' : `(${value})`}::${type} AS "c${number}"`,
+      );
+      return `SELECT '${id}' AS id, ${values.join(', ')}`;
+    };
+    const first = `${row('p1')} UNION ALL ${row('p2', true)}`;
+    const subject = await bench.loaded(first);
+    const columns = async () => [...((await subject.place.rows('people'))[0]?.keys() ?? [])].sort();
+    const made = await columns();
+    expect(delivered(await subject.run(`${first} UNION ALL ${row('p3')}`)).error).toBeNull();
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+    const other = await bench.subject({ place: subject.place, destination: { name: 'other' } });
+    undelivered(await other.run(`${first} UNION ALL ${row('p3')} UNION ALL ${row('p4', true)}`));
+    expect(delivered(await other.push({ adopt: true })).error).toBeNull();
+    expect(await columns()).toEqual(made);
+    expect(differences(await other.published(), ownless(await other.place.rows('people')))).toEqual([]);
   });
 
   describe('a type that the column cannot become', () => {

@@ -119,10 +119,14 @@ const otherTypes: Readonly<Record<string, string>> = { FLOAT: 'DOUBLE', VARIANT:
 
 /**
  * The type, as DuckDB spells it, that values of any type of DuckDB are cast to: those that no {@link ColumnType} has become texts, also
- * inside of lists and structs; lists of one length are lists.
+ * inside of lists and structs, where moments have their zone, as a destination's own have; lists of one length are lists.
  */
 export function streamType(duckdbType: string): string {
-  const leaf = (text: string) => otherTypes[text] ?? (text in plain || text.startsWith('DECIMAL(') ? text : 'VARCHAR');
+  const isLeaf = duckdbType in plain;
+  const leaf = (text: string) => {
+    if (text === 'TIMESTAMP' && !isLeaf) return 'TIMESTAMP WITH TIME ZONE';
+    return otherTypes[text] ?? (text in plain || text.startsWith('DECIMAL(') ? text : 'VARCHAR');
+  };
   const spelled = plainSpelling(duckdbType, leaf);
   return spelled === plainSpelling(duckdbType) && !/\[\d+\]/.test(duckdbType) ? duckdbType : spelled;
 }
