@@ -56,9 +56,7 @@ async function putBack(series: Series, saved: (isAlone: boolean) => Promise<void
   const code = await series.refusedWith({ verify: !target.stampsLoads }, ['table_altered', 'erasures_gone']);
   if (code === undefined) return;
   series.note(`backup refused: ${code}`);
-  series.expected.emptied();
-  series.users.clear();
-  await series.deliver({ recreate: true });
+  await series.recreate();
 }
 
 export const backup: Hand = {

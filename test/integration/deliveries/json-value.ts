@@ -21,6 +21,13 @@ export function plain(value: Json): string {
   return value.startsWith('"') ? (JSON.parse(value) as string) : value;
 }
 
+/** The text that a rule hashes or masks: objects have their members in order. */
+function canonical(value: Json): string {
+  if (!isNested(value)) return plain(value);
+  const marked = value.replaceAll(/("(?:[^"\\]|\\.)*")|-?\d[\d.eE+-]*/g, (all, text) => text ?? `"#${all}"`);
+  return JSON.stringify(sorted(JSON.parse(marked))).replaceAll(/"#(-?\d[\d.eE+-]*)"/g, '$1');
+}
+
 const isNested = (value: Json) => value.startsWith('[') || value.startsWith('{');
 const isNumber = (value: Json) => /^[-\d]/.test(value);
 
@@ -29,12 +36,12 @@ export function ruled(rule: ColumnRule | undefined, value: Json | undefined): Js
   if (rule?.hash)
     return JSON.stringify(
       createHmac('sha256', rule.salt ?? '')
-        .update(plain(value))
+        .update(canonical(value))
         .digest('hex'),
     );
   if (rule?.mask === 'all') return '"***"';
   if (rule?.mask === 'last4') {
-    const characters = [...plain(value)];
+    const characters = [...canonical(value)];
     const shown = characters.length > 4 ? characters.slice(-4) : [];
     return JSON.stringify('*'.repeat(characters.length - shown.length) + shown.join(''));
   }

@@ -177,11 +177,12 @@ export class Series {
     this.waiting = [];
     this.product.now += 3_600_000;
     await this.commit();
-    const code = await this.refusedWith({}, ['store_unknown', 'storage_new', 'changes_gone']);
+    const code = await this.refusedWith({}, ['store_unknown', 'storage_new', 'changes_gone', 'erasures_gone']);
     if (code === undefined && isOlder) throw new Difference('two storage folders wrote a table by turns');
     if (code === undefined) return;
     this.note(`storage refused: ${code}`);
-    if (this.options.mode !== 'append') await this.deliver({ adopt: true });
+    if (code === 'erasures_gone') await this.recreate();
+    else if (this.options.mode !== 'append') await this.deliver({ adopt: true });
     else if (this.dice.once(2)) await this.deliver({ full: true });
     else await this.adopt(false);
   }
@@ -213,6 +214,13 @@ export class Series {
     this.note('--adopt');
     if (!sends) this.waiting = [];
     await this.#took(await this.push({ adopt: true }), {}, []);
+  }
+
+  /** A new table with the rows of the snapshot. */
+  async recreate(): Promise<void> {
+    this.expected.emptied();
+    this.users.clear();
+    await this.deliver({ recreate: true });
   }
 
   async rowTexts(): Promise<string> {
