@@ -72,7 +72,7 @@ export function schema(bench: Workbench): void {
     expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
   });
 
-  it.each([1, 2])('recognizes each column that it made, whatever its type: types %i', async (shape) => {
+  it.each([1, 2])('knows each column that it made again, whatever its type: types %i', async (shape) => {
     const all = Array.from({ length: 16 }, (_, number) => anyType(shape * 1_000_003 + number * 7919));
     const { keepsLongJsonNumbers = true } = bench.harness;
     const types = all.filter(([type]) => keepsLongJsonNumbers || !type.includes(longDecimal[0]));
