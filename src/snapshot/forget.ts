@@ -5,10 +5,11 @@ import { rowKey } from '../columns/row-hash.js';
 import { sha256OfFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { areLarge, rowsTogether } from '../storage/large-rows.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
 import { nextCommitTime, recordCommitTime } from './history.js';
-import { rangesOf, rowBytesOf, storedRowBytes } from './large-rows.js';
+import { fewRowsOf, rowBytesOf, storedRowBytes } from './large-rows.js';
 import { rewriteChanges } from './rewrite-changes.js';
 import { snapshotFileName } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -134,14 +135,15 @@ export async function heldTexts(
   state: Pick<StreamState, 'stream' | 'columns' | 'large_texts'>,
   texts: readonly string[],
 ): Promise<HeldTexts> {
-  const { stream, columns, large_texts: areLarge } = state;
+  const { stream, columns } = state;
   const hasNumber = texts.some((text) => /^[-+0-9.:TZe ]+$/.test(text));
   const list = ColumnSet.restore(columns).list.filter(({ type }) => hasNumber || isText(type) || isNested(type));
-  if (list.length === 0) return { whole: new Set(), parts: new Set() };
+  if (list.length === 0 || texts.length === 0) return { whole: new Set(), parts: new Set() };
   const sources: string[] = [];
   for (const table of [storeTable(stream), changesTable(stream), beforeTable(stream)]) {
-    const rowBytes = texts.length === 0 ? 0 : await storedRowBytes(session, table, state);
-    for (const range of await rangesOf(session, { table, rowBytes })) sources.push(`${table} WHERE ${range}`);
+    const rowBytes = await storedRowBytes(session, table, state);
+    const together = areLarge(rowBytes) ? rowsTogether(rowBytes) : undefined;
+    sources.push(...(await fewRowsOf(session, { table, together })));
   }
   const whole = new Set<string>();
   const parts = new Set<string>();
@@ -150,12 +152,6 @@ export async function heldTexts(
     const forms = (text: string) => [...new Set([text, JSON.stringify(text).slice(1, -1)])];
     // With a separator at either end: to add these afterwards would copy large rows twice.
     const row = `concat_ws(${sqlText(separator)}, '', ${list.map(textOf).join(', ')}, '')`;
-    // One text of each row takes half the time of tests of each column, but 2,048 large rows do not fit in memory.
-    const hits = list.flatMap((column) =>
-      some.flatMap((text) =>
-        forms(text).map((form) => `coalesce(contains(${textOf(column)}, ${sqlText(form)}), false)`),
-      ),
-    );
     const isIn = (someForms: readonly string[]) =>
       someForms.map((form) => `contains(row, ${sqlText(form)})`).join(' OR ');
     const tests = some.map((text, index) => {
@@ -164,10 +160,7 @@ export async function heldTexts(
     });
     const held = some.map(() => 0);
     for (const from of sources) {
-      const where = areLarge === true ? ` AND (${hits.join(' OR ')})` : '';
-      const [lengths] = await session.rows(
-        `SELECT ${tests.join(', ')} FROM (SELECT ${row} AS row FROM ${from}${where})`,
-      );
+      const [lengths] = await session.rows(`SELECT ${tests.join(', ')} FROM (SELECT ${row} AS row FROM (${from}))`);
       for (const index of held.keys())
         held[index] = Math.max(held[index] ?? 0, Number(lengths?.[`text_${index}`] ?? 0));
     }

@@ -108,25 +108,31 @@ export async function storedRowBytes(
 const rowNumber = internalName('row');
 
 /**
- * The XOR of the hashes of all rows of a table. Of large rows, few are hashed together: they are copied first, because DuckDB reads all
- * lists of a vector, whichever rows are wanted, and would make texts of all.
+ * SQL for the rows of a table, in as many queries as it takes: few large rows in each. They are copied first, because DuckDB reads all
+ * lists and objects of a vector, whichever rows are wanted, and would make texts of all.
+ * @param together of {@link rowSizesOf}
  */
+export async function fewRowsOf(
+  session: Asked,
+  { table, together, select = '*' }: { readonly table: string; readonly together: number | undefined; select?: string },
+): Promise<string[]> {
+  const rows = `SELECT ${select} FROM ${table}`;
+  const span = together === undefined ? undefined : await rowSpan(session, table);
+  if (together === undefined || span === undefined) return [rows];
+  return rangesWithin(span, together).map(
+    (range) => `WITH few AS MATERIALIZED (${rows} WHERE ${isWithin(range)}) FROM few`,
+  );
+}
+
+/** The XOR of the hashes of all rows of a table. */
 export async function hashesOf(
   session: Asked,
-  { table, together }: { readonly table: string; readonly together: number | undefined },
+  table: { readonly table: string; readonly together: number | undefined },
   columns: readonly TypedColumn[],
 ): Promise<string> {
-  const select = `SELECT rowid AS ${rowNumber}, * FROM ${table}`;
-  const span = together === undefined ? undefined : await rowSpan(session, table);
-  const parts =
-    together === undefined || span === undefined
-      ? [select]
-      : rangesWithin(span, together).map(
-          (range) => `WITH few AS MATERIALIZED (${select} WHERE ${isWithin(range)}) FROM few`,
-        );
   let hashes = 0n;
-  for (const part of parts) {
-    const rows = hashedRows(`(${part})`, rowNumber, columns);
+  for (const few of await fewRowsOf(session, { ...table, select: `rowid AS ${rowNumber}, *` })) {
+    const rows = hashedRows(`(${few})`, rowNumber, columns);
     const [row] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes FROM (${rows})`);
     hashes ^= BigInt(String(row?.hashes ?? 0));
   }

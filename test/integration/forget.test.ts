@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rowsOfFile } from '../fixtures/duckdb-rows.js';
@@ -177,7 +177,6 @@ describe('forget', () => {
 
   it('names the files that still have the key, and refuses an unknown stream and a missing key', async () => {
     await threeRuns('forget3');
-    const { writeFile } = await import('node:fs/promises');
     await writeFile(join(space.jobFolder('forget3'), 'export.csv'), 'canary-id,1\n');
     const { code, stdout } = await space.cdsync(['forget', 'forget3.json', 'made', 'canary-id', '--json']);
     expect([code, JSON.parse(stdout)]).toMatchObject([1, { remains: ['export.csv'] }]);
@@ -185,5 +184,20 @@ describe('forget', () => {
       'did you mean "made"?',
     );
     expect((await space.cdsync(['forget', 'forget3.json', 'made'])).code).toBe(2);
+  });
+
+  it('that cannot search a file says that the rows are erased, and searches when it is repeated', async () => {
+    await threeRuns('forget6');
+    const stray = join(space.jobFolder('forget6'), 'stray.parquet');
+    await writeFile(stray, 'no Parquet');
+    const words = ['forget', 'forget6.json', 'made', 'canary-id', '--json'];
+    const { code, stdout, stderr } = await space.cdsync(words);
+    expect([code, stdout + stderr]).toEqual([1, expect.stringContaining('erased and published, but the search')]);
+    const rows = "select count(*)::int as n from made where id = 'canary-id'";
+    expect(await space.query('forget6', rows)).toEqual([{ n: 0 }]);
+    await rm(stray);
+    const again = await space.cdsync(words);
+    expect([again.code, JSON.parse(again.stdout)]).toMatchObject([0, { status: 'ok', searched: 1, remains: [] }]);
+    expect((await space.cdsync(['forget', 'forget6.json', '--status'])).code).toBe(0);
   });
 });

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import type { JobConfig } from '../../config/config.js';
 import { statOrUndefined } from '../../core/durable.js';
-import { CdsyncError } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError, reworded } from '../../core/errors.js';
 import { nameHint } from '../../core/suggestions.js';
 import { eraseFromDestination } from '../../delivery/destination-status.js';
 import { cleanCacheFiles } from '../../record-cache/cache-file.js';
 import { eraseFromCache } from '../../snapshot/cache-update.js';
-import { type Forgotten, forgetRows, heldTexts, identifyingValues } from '../../snapshot/forget.js';
+import { type Forgotten, forgetRows, identifyingValues } from '../../snapshot/forget.js';
 import { SnapshotStore, type StoreState } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
 import { DecisionLog, recordDecisions } from '../../storage/decisions.js';
@@ -22,8 +22,8 @@ import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
 import { eraseFromReports } from './erase-from-reports.js';
 import { type ErasureDestination, erasureDestinations, type Receiver } from './erasure-destinations.js';
+import { findCopies } from './find-copies.js';
 import { absentKey, type FoundPeople, findPeople, hasStore, keyForms, rowKeys } from './find-person.js';
-import { filesWith } from './find-value-files.js';
 import { ledgerSources, ownKeys } from './ledgers.js';
 
 /** The result of `cdsync forget` in one job: the erased rows, and where traces stay. It contains no key and no value. */
@@ -212,36 +212,14 @@ async function noteErasure({ clock }: StorageEngine, task: ErasureTask): Promise
 interface Erased {
   readonly runId: string;
   readonly forgotten: readonly Forgotten[];
-  /** What to search for. */
+  /** Of the people's rows. */
   readonly texts: readonly string[];
-  readonly others: readonly string[];
 }
 
 /** At most this number of texts is searched for in every file; keys are first. */
 const maxTexts = 100;
 
-/** The texts that show whether a file still has data of the people; of other streams, those that their rows have too. */
-async function searchTexts(
-  store: SnapshotStore,
-  task: ErasureTask,
-  texts: readonly string[],
-): Promise<{ searched: string[]; others: string[] }> {
-  const keys = new Set(ownKeys(task));
-  const shared = new Set<string>();
-  const others: string[] = [];
-  for (const state of (await store.state()).streams.values()) {
-    const isTarget = task.targets.some((target) => target.state.stream === state.stream);
-    const { whole, parts } = await heldTexts(store, state, texts);
-    for (const text of parts) shared.add(text);
-    // Another person may have had the same: who was merged into this one.
-    for (const text of whole) if (!isTarget || !keys.has(text)) shared.add(text);
-    if (isTarget) continue;
-    if ([...whole].some((text) => keys.has(text))) others.push(state.stream);
-  }
-  return { searched: texts.filter((text) => !shared.has(text)), others };
-}
-
-/** Erases the rows from the store, and publishes the remaining ones. */
+/** Erases the rows from the store, publishes the remaining ones, and closes the store. */
 async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: ErasureTask): Promise<Erased> {
   const { database, clock } = engine;
   const { layout, job, targets, before } = task;
@@ -280,14 +258,13 @@ async function eraseRows(engine: StorageEngine, store: SnapshotStore, task: Eras
     const erasing = { stream: state.stream, keys, storeId, before: state.run_id, runId: run.runId };
     await eraseFromCache(store, layout, { ...erasing, folder: folderOf(state.stream) });
   }
-  const { searched, others } = await searchTexts(store, task, [...texts].slice(0, maxTexts));
   await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
   await discardStreams(
     layout,
     run.runId,
     targets.map(({ state }) => state.stream),
   );
-  return { runId: run.runId, forgotten, texts: searched, others };
+  return { runId: run.runId, forgotten, texts: [...texts].slice(0, maxTexts) };
 }
 
 /** Uncommitted readings may have the people too: the next run reads their streams again. */
@@ -346,6 +323,12 @@ export async function forget(
       const task = { layout, job, request, places, before, targets };
       const erasure = await noteErasure(engine, task);
       const erased = await store.onFewThreads(() => eraseRows(engine, store, task));
+      // Until then the erasure counts as unfinished, and a repetition searches too.
+      const result = await resultOf(engine, task, erased).catch((thrown) => {
+        const error = asCdsyncError(thrown);
+        const message = `the rows are erased and published, but the search for copies failed: ${error.message}`;
+        throw reworded(error, message, { ...error, cause: thrown });
+      });
       await recordDecisions(layout, clock.now(), () => [
         {
           action: 'erased',
@@ -354,7 +337,7 @@ export async function forget(
           streams: erased.forgotten.map(({ rows, history }, index) => ({ name: names[index] ?? '', rows, history })),
         },
       ]);
-      return await resultOf(engine, task, erased);
+      return result;
     } finally {
       await store.close();
     }
@@ -366,14 +349,11 @@ export async function forget(
 /** Searches every file of the job for the erased texts. */
 async function resultOf(
   { database }: StorageEngine,
-  { layout, job, request, places, before, targets }: ErasureTask,
-  { runId, forgotten, texts, others }: Erased,
+  task: ErasureTask,
+  { runId, forgotten, texts }: Erased,
 ): Promise<ForgetResult> {
-  const reader = await database.connect();
-  // Streams share files: a search would find what another stream still has.
-  const isShared = request.stream !== undefined && others.length > 0;
-  const searching = isShared ? [] : filesWith(reader, layout, texts);
-  const files = await Promise.resolve(searching).finally(() => reader.close());
+  const { job, request, places, before, targets } = task;
+  const { searched, files, others } = await findCopies(database, task, texts);
   const inClear = (file: string) => file.startsWith('.cdsync/erasures/');
   const remains = files.filter((file) => !inClear(file));
   const sum = (of: (person: Forgotten) => number) => forgotten.reduce((total, one) => total + of(one), 0);
@@ -391,10 +371,10 @@ async function resultOf(
       rows: forgotten[index]?.rows ?? 0,
       history: forgotten[index]?.history ?? 0,
     })),
-    searched: isShared ? 0 : texts.length,
+    searched,
     remains,
     in_clear: files.filter(inClear),
-    also_in: [...others],
+    also_in: others,
     destinations: [...places],
   };
 }

@@ -22,10 +22,11 @@ export function ledgerSources(
   return [...sources];
 }
 
-interface ErasedKeys {
+/** The people of an erasure. */
+export interface ErasedKeys {
   readonly request: { readonly keys: readonly string[] };
   readonly targets: readonly {
-    readonly state: Pick<StreamState, 'key'>;
+    readonly state: Pick<StreamState, 'key' | 'stream'>;
     readonly keys: readonly string[];
     readonly forms: ReadonlyMap<string, unknown>;
   }[];
