@@ -120,18 +120,36 @@ export function lineEnd({ csv }: ExportOptions): string {
   return csv.lineEnd === 'crlf' ? '\r\n' : '\n';
 }
 
+/** Whether the text of a value may be a word of the dialect, or have a character that needs quotes. */
+function mayNeedQuotes({ kind }: StreamColumn['type'], options: ExportOptions): boolean {
+  const { csv } = options;
+  if (kind === 'text' || kind === 'json' || kind === 'list' || kind === 'struct') return true;
+  if ((kind === 'date' && csv.date !== 'iso') || (kind === 'timestamp' && csv.timestamp !== 'iso')) return true;
+  return csv.null !== '' || /[\w.:+() -]/.test(delimiterOf(options));
+}
+
 /**
- * SQL of a text with quotes around it, NULL as it is configured.
+ * SQL of the texts that a value's place in a line is made of, NULL as it is configured. Quotes are texts of their own: to put them
+ * together for each value takes as long as all the rest.
  * @param isAlone whether the line has no other value: readers skip lines without any character
  */
-function cellText(text: string, options: ExportOptions, isAlone: boolean): string {
-  const { quote } = options.csv;
-  const none = isAlone && quote !== 'none' && options.csv.null === '' ? '""' : options.csv.null;
-  const whole = quote === 'none' ? text : `'"' || replace(${text}, '"', '""') || '"'`;
-  if (quote !== 'needed') return `coalesce(${whole}, ${sqlText(none)})`;
+function cellTexts(at: number, column: StreamColumn, options: ExportOptions, isAlone: boolean): string[] {
+  const { quote, null: nullText } = options.csv;
+  const text = delimitedText(`c${at}`, column, options);
+  const none = sqlText(isAlone && quote !== 'none' && nullText === '' ? '""' : nullText);
+  if (quote === 'none') return [`coalesce(${text}, ${none})`];
+  const mayNeed = mayNeedQuotes(column.type, options);
+  const inside = mayNeed ? `replace(${text}, '"', '""')` : text;
+  if (quote === 'all')
+    return [
+      `CASE WHEN c${at} IS NULL THEN ${none} ELSE '"' END`,
+      inside,
+      `CASE WHEN c${at} IS NULL THEN '' ELSE '"' END`,
+    ];
+  if (!mayNeed) return [`coalesce(${text}, ${none})`];
   // Some readers take lines that begin with # for comments.
-  const isNeeded = `regexp_matches(${text}, ${sqlText(needsQuote(options, '#'))}) OR ${text} = ${sqlText(options.csv.null)}`;
-  return `CASE WHEN ${isNeeded} THEN ${whole} ELSE coalesce(${text}, ${sqlText(none)}) END`;
+  const isNeeded = `regexp_matches(${text}, ${sqlText(needsQuote(options, '#'))}) OR ${text} = ${sqlText(nullText)}`;
+  return [`CASE WHEN ${isNeeded} THEN '"' || ${inside} || '"' ELSE coalesce(${text}, ${none}) END`];
 }
 
 /** SQL of a row's line in a file of text. */
@@ -144,10 +162,12 @@ function lineText(columns: readonly StreamColumn[], options: ExportOptions): str
     );
     return objectText(members);
   }
-  const cells = columns.map((column, at) =>
-    cellText(delimitedText(`c${at}`, column, options), options, columns.length === 1),
-  );
-  return `concat(${cells.join(`, ${sqlText(delimiterOf(options))}, `)})`;
+  const delimiter = sqlText(delimiterOf(options));
+  const texts = columns.flatMap((column, at) => [
+    ...(at === 0 ? [] : [delimiter]),
+    ...cellTexts(at, column, options, columns.length === 1),
+  ]);
+  return `concat(${texts.join(', ')})`;
 }
 
 /** The rows of a file, in no order. */
