@@ -125,6 +125,7 @@ export class ExportPlace implements FilePlace {
           uploadedTo: undefined,
           uploaded: async () => {},
           refused: async () => {},
+          begin: () => task.beside(name),
         })) && isReadBack;
     }
     return { companions: companions.map(({ name }) => name), isReadBack };
@@ -158,9 +159,13 @@ export class ExportPlace implements FilePlace {
       replaceable,
       isTried,
       isOwn = false,
+      begin,
       uploadedTo,
       ...rest
-    }: Omit<HandOver, 'file' | 'path' | 'properties' | 'companions'> & { readonly isOwn?: boolean },
+    }: Omit<HandOver, 'file' | 'path' | 'properties' | 'companions' | 'beside'> & {
+      readonly isOwn?: boolean;
+      begin?(): Promise<void>;
+    },
   ): Promise<boolean> {
     const { overwrite, upload } = this.#options;
     const existingFile = await this.#store.find(file.name);
@@ -179,6 +184,7 @@ export class ExportPlace implements FilePlace {
         throw fileExists(file.name);
       }
     } else if (isTried && (await this.#wasTaken(file, uploadedTo))) return true;
+    await begin?.();
     const temporary = temporaryName(this.#options, file.name);
     // From here on the whole bytes of the earlier try go: if this one fails, no partner has taken them.
     if (uploadedTo !== undefined) await rest.refused();

@@ -115,6 +115,8 @@ export interface HandOver {
   uploaded(to: TemporaryPlace): Promise<void>;
   /** Call it before the bytes under the temporary name go, and before an error that leaves nothing of this try under the name: a file there is of others. */
   refused(): Promise<void>;
+  /** Call it before a file beside it is written, when no file of others has the name. */
+  beside(name: string): Promise<void>;
 }
 
 /** The result of handing a file over. */

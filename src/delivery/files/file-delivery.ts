@@ -27,9 +27,11 @@ import { FileRows, type PlannedRows, selectedColumns, writtenRows } from './file
 import {
   type ExportState,
   type FilePlan,
+  notTried,
   type PlannedFile,
   plannedFolder,
   readExportState,
+  triedSchema,
   writeExportState,
 } from './file-state.js';
 import { doneState, handedState, handOver } from './hand-over.js';
@@ -80,7 +82,7 @@ export class FileDelivery {
       return place;
     };
     try {
-      const { gone } = await removeOwed(this.#kept, erasures, opened);
+      const { gone, failure: earlier } = await removeOwed(this.#kept, erasures, opened);
       if (gone > 0)
         this.#why.add(
           `${formatCounted(gone, 'file')} with forgotten people had been taken away: who has them must erase them`,
@@ -89,8 +91,8 @@ export class FileDelivery {
       if (waiting !== undefined) await this.#handOver(waiting, opened);
       await this.#next(erasures, waiting, opened);
       await removeOld(this.#kept, { keep: this.#policy.keep, now: context.clock.now() }, opened, options.notice);
-      // Those that could not be removed, and those of earlier tries of a plan that was made again.
-      const { failure } = await removeOwed(this.#kept, erasures, opened);
+      // Those of earlier tries of a plan that was made again.
+      const { failure } = await removeOwed(this.#kept, erasures, opened, earlier);
       const rejects = await readRejects(this.#rejects);
       return {
         ...this.#delivered(),
@@ -153,7 +155,7 @@ export class FileDelivery {
   #again(plan: FilePlan, erasures: readonly Erasure[]): FilePlan {
     // The place may have files that were tried.
     const tried = (plan.files ?? []).filter((file) => file.is_tried);
-    const former = [...plan.former, ...tried.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 }))];
+    const former = [...plan.former, ...tried.map((file) => triedSchema.parse(file))];
     const first = plan.tried ?? (tried.length === 0 ? undefined : snapshotSchema.parse(plan));
     const made = { ...snapshotSchema.parse(this.#task.feed), ...this.#madeBy(erasures) };
     return { ...plan, ...made, former, tried: first, files: null };
@@ -240,8 +242,7 @@ export class FileDelivery {
       const holdsNul = made.some((part) => part.holdsNul);
       await this.#listRejects(plan, rows, holdsNul);
       await syncFolder(folder);
-      const planned = files.map((file) => ({ ...file, is_tried: false, uploaded_to: null, is_sent: false }));
-      const filled = { ...plan, files: planned };
+      const filled = { ...plan, files: files.map((file) => ({ ...file, ...notTried })) };
       await writeExportState(this.#kept, { ...(await readExportState(this.#kept)), plan: filled });
       return filled;
     });
@@ -364,7 +365,6 @@ export class FileDelivery {
     const before = await readExportState(this.#kept);
     const { plan: waiting } = before;
     if (request.file !== undefined) await assertOldName(context.layout, request, request.file);
-    const rows = { insert: 0, update: 0, delete: 0 };
     const files: { name: string; rows: number; bytes: number }[] = [];
     const add = (plan: FilePlan) =>
       this.#withRows(plan, async ({ rows: planned, parts }) => {
@@ -388,13 +388,13 @@ export class FileDelivery {
     const state = waiting === null ? before : handedState(before, waiting, this.#policy);
     const work = planFiles(state, this.#asked(erasures, waiting ?? undefined));
     if (work.type === 'write') await add(this.#newPlan(state, work, erasures));
-    for (const file of files) rows.insert += file.rows;
+    const insert = files.reduce((sum, file) => sum + file.rows, 0);
     const { last } = before;
     return {
       ...{ table: null, generation: null, drops: false, add: [], widen: [], fill: [], clear: [], clear_rows: 0 },
       there: last && { generation: null, rows: null, delivered_at: null, sequence: last.sequence },
       action: files.length === 0 ? 'nothing' : 'export',
-      ...{ why: work.why, erase: 0, refused: [], rows, files },
+      ...{ why: work.why, erase: 0, refused: [], rows: { insert, update: 0, delete: 0 }, files },
     };
   }
 }

@@ -7,7 +7,10 @@ import { contentSchema, snapshotSchema } from '../records/position.js';
 
 const knownSchema = z.object({ name: storedPath, bytes: z.number(), sha256: z.string() });
 
-const madeSchema = knownSchema.extend({
+/** A file of a try: the place may have it, and files beside it. */
+export const triedSchema = knownSchema.extend({ companions: z.array(storedPath).default([]) });
+
+const madeSchema = triedSchema.extend({
   /** The name of its bytes in the storage folder. */
   local: storedName,
   rows: z.number(),
@@ -19,6 +22,7 @@ const madeSchema = knownSchema.extend({
   is_sent: z.boolean(),
 });
 export type PlannedFile = z.infer<typeof madeSchema>;
+export const notTried = { companions: [], is_tried: false, uploaded_to: null, is_sent: false };
 
 /** The plan of the next files: written before the first byte is made, and the same in each try. */
 const planSchema = z.object({
@@ -33,7 +37,7 @@ const planSchema = z.object({
   /** Null until all of them are made. */
   files: z.array(madeSchema).nullable(),
   /** What earlier tries of other bytes may have left under these names. */
-  former: z.array(knownSchema),
+  former: z.array(triedSchema),
   /** The snapshot of the first of these tries: the receiver may have its rows. */
   tried: snapshotSchema.optional(),
 });

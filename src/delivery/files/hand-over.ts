@@ -32,8 +32,8 @@ export function doneState(state: ExportState, plan: FilePlan): ExportState {
   const { former, files, number, at } = plan;
   const left = former.filter(({ name }) => !files?.some((file) => file.name === name));
   const entries = new Map(state.files.map((file) => [file.name, file]));
-  for (const file of left)
-    entries.set(file.name, { number, rows: 0, at, companions: [], ...entries.get(file.name), ...file, is_owed: true });
+  for (const { companions, ...file } of left)
+    entries.set(file.name, { number, rows: 0, at, companions, ...entries.get(file.name), ...file, is_owed: true });
   return { ...state, last: contentOf(plan), plan: null, files: [...entries.values()] };
 }
 
@@ -75,6 +75,11 @@ export async function* handOver(
       // file of others for a torn one of cdsync.
       refused: async () => {
         Object.assign(file, { is_tried: isTried, uploaded_to: null });
+        await note();
+      },
+      beside: async (name) => {
+        if (file.companions.includes(name)) return;
+        file.companions = [...file.companions, name];
         await note();
       },
     });

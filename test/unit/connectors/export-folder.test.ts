@@ -92,6 +92,7 @@ function again(place: string, { at, name, local = join(folder, 'local'), upload 
     ...{ path: local, companions: [], isTried: true, uploadedTo: { name, place: addressOf(at) } },
     uploaded: async ({ name }) => void steps.push(`uploaded as ${name}`),
     refused: async () => void steps.push('refused'),
+    beside: async () => undefined,
   });
   return { handed, steps, notices };
 }
