@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
 import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BucketStore } from '../../../connectors/export/bucket.js';
@@ -16,6 +15,7 @@ import { seed } from '../../fixtures/seed.js';
 import { SshServer, sshdIsInstalled } from '../../fixtures/sshd.js';
 import { ExportStream, gone, insert, update } from '../../unit/delivery/files/export-stream.js';
 import type { Change } from '../../unit/delivery/published-stream.js';
+import { Readers } from './export-readers.js';
 
 /** How many series of ten runs there are on each place. */
 const count = Number(process.env.CDSYNC_TEST_DELIVERIES ?? 3);
@@ -93,6 +93,15 @@ function carriedOut(texts: readonly string[]): Map<string, string> {
   return rows;
 }
 
+let readers: Readers;
+
+/** Whether the first parts of a file, put together, are a list. */
+function isWhole(parts: readonly string[], lists: ReadonlySet<string>): boolean {
+  const [header = ''] = (parts[0] ?? '').split(/(?<=\n)/);
+  const bodies = parts.map((text) => text.slice(header.length));
+  return bodies.some((_, at) => lists.has(header + bodies.slice(0, at + 1).join('')));
+}
+
 async function series(place: ExportStream, inbox: Inbox, draw: (below: number) => number): Promise<void> {
   const rows = new Map<string, number>();
   /** Each list that a snapshot had, and the people who are forgotten. */
@@ -100,19 +109,26 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   const forgotten = new Set<string>();
   /** The files that the partner could have taken, by name: every content in turn, and how much was to be removed before. */
   const seen = new Map<string, { readonly text: string; readonly sha256: string; readonly removals: number }[]>();
-  const [hasBeside, isPacked, hasChanges] = [draw(3) > 0, draw(3) === 0, draw(3) === 0];
+  const [hasBeside, hasChanges] = [draw(3) > 0, draw(3) === 0];
+  const making = readers.making(draw);
+  const isSplit = !hasChanges && draw(3) === 0;
+  const textOf = (bytes: Buffer) => readers.text(bytes, making);
   const options = () => ({
     ...inbox.options,
-    file: 'list_{{ sequence | pad: 3 }}.csv',
+    ...readers.optionsOf(making),
+    ...(isSplit ? { split: { rows: 2 } } : {}),
+    file: `list_{{ sequence | pad: 3 }}${isSplit ? '_{{ part }}' : ''}.csv`,
     content: hasChanges ? 'changes' : 'all',
     ...(hasBeside ? { checksum: 'sha256', done: '{{ file }}.done' } : {}),
-    ...(isPacked ? { compress: 'gzip' } : {}),
   });
   let [made, isHidden, rules] = [0, false, 0];
   const hidingRun = draw(2 * runs);
 
   const lookAtText = (text: string) => {
     expect(text.split('\n', 1)[0]).toBe(`${hasChanges ? '_op,' : ''}id${isHidden ? '' : ',n'}`);
+    const body = text.slice(text.indexOf('\n'));
+    // Any part of a list has rows that follow each other in it.
+    if (isSplit) return expect([...lists].some((list) => list.includes(body))).toBe(true);
     if (!hasChanges) return expect(lists).toContain(text);
     for (const person of forgotten) expect(text).not.toMatch(new RegExp(`^(insert|update),${person}(,|$)`, 'm'));
   };
@@ -120,10 +136,10 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
     const files = await inbox.files();
     for (const [name, bytes] of Object.entries(files)) {
       if (name.startsWith('.') || isBeside(name)) continue;
-      const text = String(isPacked ? gunzipSync(bytes) : bytes);
+      const text = await textOf(bytes);
       const before = seen.get(name) ?? [];
-      if (before.at(-1)?.text === text) continue;
       const sha256 = createHash('sha256').update(bytes).digest('hex');
+      if (before.at(-1)?.sha256 === sha256) continue;
       seen.set(name, [...before, { text, sha256, removals: forgotten.size + rules }]);
       lookAtText(text);
     }
@@ -198,21 +214,40 @@ async function series(place: ExportStream, inbox: Inbox, draw: (below: number) =
   expect(Object.keys(left).filter((name) => name.startsWith('.'))).toEqual([]);
   for (const [name, bytes] of Object.entries(left))
     for (const person of isBeside(name) ? [] : forgotten)
-      expect(String(isPacked ? gunzipSync(bytes) : bytes)).not.toMatch(
-        new RegExp(`^(insert,|update,)?${person}(,|$)`, 'm'),
-      );
+      expect(await textOf(bytes)).not.toMatch(new RegExp(`^(insert,|update,)?${person}(,|$)`, 'm'));
   // Numbers without a gap, each with one content; another one only if something was forgotten or hidden in between.
-  const names = [...seen.keys()].sort();
-  const suffix = isPacked ? '.gz' : '';
-  expect(names).toEqual(names.map((_, at) => `list_${String(at + 1).padStart(3, '0')}.csv${suffix}`));
+  const numberOf = (name: string) => /^list_(\d{3})(?:_(\d+))?\.csv/.exec(name)?.slice(1).map(Number) ?? [];
+  const names = [...seen.keys()].sort((one, two) => {
+    const [[number = 0, part = 0], [otherNumber = 0, otherPart = 0]] = [numberOf(one), numberOf(two)];
+    return number - otherNumber || part - otherPart;
+  });
+  const numbers = [...new Set(names.map((name) => numberOf(name)[0]))];
+  expect(numbers).toEqual(numbers.map((_, at) => at + 1));
+  const suffix = `${{ none: '', gzip: '.gz', zip: '.zip' }[making.compress]}${making.isSealed ? '.pgp' : ''}`;
+  for (const name of names) expect(name).toMatch(new RegExp(`\\.csv${suffix.replaceAll('.', '\\.')}$`));
   for (const contents of seen.values())
     for (const [at, { removals }] of contents.slice(1).entries())
       expect(removals).toBeGreaterThan(contents[at]?.removals ?? 0);
   const last = names.at(-1) ?? '';
   if (hasBeside && last in left)
     expect(String(left[`${last}.sha256`] ?? '')).toMatch(new RegExp(`^(${seen.get(last)?.at(-1)?.sha256}  .*\n)?$`));
+  for (const [name, checksum] of Object.entries(left)) {
+    const bytes = left[name.replace(/\.sha256$/, '')];
+    if (name.endsWith('.sha256') && bytes !== undefined) await readers.verify(name.slice(0, -7), bytes, checksum);
+  }
   const texts = names.flatMap((name) => (seen.get(name) ?? []).map(({ text }) => text));
-  if (!hasChanges) expect(texts.at(-1)).toBe(listOf(rows, isHidden));
+  if (isSplit)
+    for (const number of numbers) {
+      const parts = names.filter((name) => numberOf(name)[0] === number);
+      const newest = number === numbers.length ? new Set([listOf(rows, isHidden)]) : lists;
+      expect(
+        isWhole(
+          parts.map((name) => seen.get(name)?.at(-1)?.text ?? ''),
+          newest,
+        ),
+      ).toBe(true);
+    }
+  else if (!hasChanges) expect(texts.at(-1)).toBe(listOf(rows, isHidden));
   else if (isHidden) expect([...carriedOut(texts).keys()].sort()).toEqual([...rows.keys()].sort());
   else expect([...carriedOut(texts)].sort()).toEqual([...rows].map(([id, n]) => [id, String(n)]).sort());
 }
@@ -223,9 +258,9 @@ describe('runs with kills, outages, a watcher, erasures and a rule that hides', 
   const seeds = Array.from({ length: count }, (_, at) => seed + at);
   let store: ObjectStore;
   beforeAll(async () => {
-    store = await ObjectStore.open();
+    [store, readers] = await Promise.all([ObjectStore.open(), Readers.open()]);
   });
-  afterAll(() => Promise.all([store.close(), azurite?.close()]));
+  afterAll(() => Promise.all([store.close(), readers.close(), azurite?.close()]));
 
   it.each(seeds)('leave each list once under its name in a folder: seed %i', async (from) => {
     const place = await ExportStream.open();
