@@ -40,6 +40,12 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+interface AttemptEnd {
+  /** Attempts that were under way when this one ended, itself included. */
+  readonly underWay: number;
+  readonly nowMs: number;
+}
+
 /**
  * Whether an API group of the service responds. All requests of the group share it:
  *
@@ -138,26 +144,30 @@ export class Availability {
    * @throws the error of the request if it has failed for good
    */
   failed(attempts: RequestAttempts, failure: AttemptFailure): number {
-    const nowMs = this.#now;
-    const underWay = this.#underWay;
+    const end: AttemptEnd = { underWay: this.#underWay, nowMs: this.#now };
     this.#underWay -= 1;
     if (failure.shows === 'alive') this.#alive();
     if (failure.again === 'at_once') return 0;
-    if (failure.again === 'never') {
-      if (failure.shows === 'away') this.#note(attempts, failure, { underWay, now: nowMs });
-      this.releaseProbe(attempts);
-      throw failure.toError(attempts.count);
-    }
-    // It had failed before the last success: then it is no sign that an outage begins.
-    const isAlone = attempts.failedAt !== undefined && attempts.failedAt < this.#succeededAt;
-    if (attempts.failedAt === undefined) {
-      attempts.failedAt = attempts.lastAttemptAt;
-      attempts.outageMs = this.#outageMs(nowMs);
-    }
-    if (this.#outage !== undefined || !isAlone) this.#note(attempts, failure, { underWay, now: nowMs });
-    if (this.#outage === undefined) return this.#singleRequestDelay(attempts, failure, nowMs);
+    if (failure.again === 'never') throw this.#finalError(attempts, failure, end);
+    const failedBeforeSuccess = attempts.failedAt !== undefined && attempts.failedAt < this.#succeededAt;
+    this.#noteFirstFailure(attempts, end.nowMs);
+    // A request that had failed before the last success is no sign that an outage begins.
+    if (this.#outage !== undefined || !failedBeforeSuccess) this.#noteSign(attempts, failure, end);
+    if (this.#outage === undefined) return this.#singleRequestDelay(attempts, failure, end.nowMs);
     if (this.#outage.spent !== undefined) throw this.#outage.spent();
     return 0;
+  }
+
+  #finalError(attempts: RequestAttempts, failure: AttemptFailure, end: AttemptEnd): Error {
+    if (failure.shows === 'away') this.#noteSign(attempts, failure, end);
+    this.releaseProbe(attempts);
+    return failure.toError(attempts.count);
+  }
+
+  #noteFirstFailure(attempts: RequestAttempts, nowMs: number): void {
+    if (attempts.failedAt !== undefined) return;
+    attempts.failedAt = attempts.lastAttemptAt;
+    attempts.outageMs = this.#outageMs(nowMs);
   }
 
   close(): void {
@@ -188,22 +198,14 @@ export class Availability {
   }
 
   /** Counts a failure as a sign that an outage lasts, or, with enough of them in a row, that one begins. */
-  #note(
-    attempts: RequestAttempts,
-    failure: AttemptFailure,
-    { underWay, now }: { underWay: number; now: number },
-  ): void {
-    if (this.#prober === attempts) this.#probeFailed(attempts, failure, now);
+  #noteSign(attempts: RequestAttempts, failure: AttemptFailure, end: AttemptEnd): void {
+    if (this.#prober === attempts) this.#probeFailed(attempts, failure, end.nowMs);
     else if (failure.shows !== 'away') return;
     else if (this.#outage !== undefined) this.#outage.failed(failure, attempts.count);
-    else this.#countInRow(attempts, failure, { underWay, now });
+    else this.#countInRow(attempts, failure, end);
   }
 
-  #countInRow(
-    attempts: RequestAttempts,
-    failure: AttemptFailure,
-    { underWay, now }: { underWay: number; now: number },
-  ): void {
+  #countInRow(attempts: RequestAttempts, failure: AttemptFailure, { underWay, nowMs }: AttemptEnd): void {
     this.#rowBeganAt = this.#row === 0 ? attempts.lastAttemptAt : Math.min(this.#rowBeganAt, attempts.lastAttemptAt);
     this.#row += 1;
     if (this.#row < Math.min(maxConsecutive, underWay)) return;
@@ -211,7 +213,7 @@ export class Availability {
     const since = Math.max(this.#succeededAt, this.#rowBeganAt);
     this.#outage = new Outage({ name, clock, notice, since, requests: this.#row - 1 });
     this.#outage.failed(failure, attempts.count);
-    this.#pause(this.#outage, failure, now);
+    this.#pause(this.#outage, failure, nowMs);
   }
 
   #probeFailed(attempts: RequestAttempts, failure: AttemptFailure, nowMs: number): void {
