@@ -11,7 +11,7 @@ import type { JobLayout } from '../../storage/layout.js';
 import { namesIn } from '../../storage/storage.js';
 
 /** Adds a problem to the result. */
-export type AddProblem = (problem: string, at: { readonly stream: string; readonly path: string }) => void;
+type AddProblem = (problem: string, at: { readonly stream: string; readonly path: string }) => void;
 
 /** Ends the problem of an earlier run's changes: no run writes them again. */
 export const brokenChanges = 'changes of an earlier run, which no run writes again';

@@ -1,8 +1,7 @@
 import { readlink, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { ColumnSet, holdNegativeZero } from '../../columns/columns.js';
-import { hashVersion } from '../../columns/row-hash.js';
+import { ColumnSet } from '../../columns/columns.js';
 import type { JobConfig } from '../../config/config.js';
 import { sha256OfFile, statOrUndefined } from '../../core/durable.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
@@ -11,7 +10,7 @@ import { formatCount, formatCounted } from '../../core/quantities.js';
 import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Feed, readFeed } from '../../snapshot/feed.js';
-import { hashesOf, rowSizesOf } from '../../snapshot/large-rows.js';
+import { rowSizesOf } from '../../snapshot/large-rows.js';
 import { type Manifest, readManifest } from '../../snapshot/manifest.js';
 import { manifestOf } from '../../snapshot/publish.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
@@ -20,7 +19,7 @@ import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { assertOwnTables } from '../../snapshot/store-integrity.js';
 import { internalSchema, keysTable, storeName, storeTable } from '../../snapshot/store-tables.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
-import { addKeys, keyHash, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
+import { addKeys, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
 import { damagedTables } from '../../storage/database-file.js';
 import type { Database, Session } from '../../storage/duckdb.js';
 import { withJobLock } from '../../storage/job-lock.js';
@@ -28,13 +27,8 @@ import type { JobLayout } from '../../storage/layout.js';
 import { assertStoreOfPublished, formatProblem } from '../../storage/storage.js';
 import { assertNoUntrustedLinks } from '../../storage/untrusted-links.js';
 import type { StorageEngine } from '../open-engine.js';
-import {
-  type AddProblem,
-  brokenChanges,
-  type RunChanges,
-  verifyChangeFiles,
-  verifyChangeRows,
-} from './verify-changes.js';
+import { summarizeTable, type TableSummary } from './table-summary.js';
+import { brokenChanges, type RunChanges, verifyChangeFiles, verifyChangeRows } from './verify-changes.js';
 
 /** A problem that `cdsync verify` found. */
 interface Mismatch {
@@ -61,62 +55,16 @@ class Mismatches {
     this.#layout = layout;
   }
 
-  add(problem: string, at: { stream?: string; path?: string } = {}): void {
-    const file = at.path === undefined ? null : relative(this.#layout.folder, at.path);
-    this.list.push({ stream: at.stream ?? null, file, problem });
-  }
-}
-
-/** Counts and hashes of a table, computed by DuckDB. */
-interface TableSummary {
-  readonly rows: number;
-  readonly values: ReadonlyMap<string, number>;
-  readonly keySum: number;
-  /** XOR of the rows' hashes, computed now from all columns. */
-  readonly hashes: string;
-  /** XOR of the hashes of tracked columns alone. */
-  readonly trackedHashes: string;
-  /** XOR of the stored hashes; undefined if another version computed them. */
-  readonly keptHashes: string | undefined;
-  /** Of {@link rowSizesOf}. */
-  readonly together: number | undefined;
-}
-
-async function summarizeTable(
-  session: Session,
-  state: StreamState,
-  { table, keys, together }: { table: string; keys: string; together: number | undefined },
-): Promise<TableSummary> {
-  const { list } = ColumnSet.restore(state.columns);
-  // Columns that are not tracked are compared too.
-  const all = list.map(({ name, type, form }) => ({ name, type, form }));
-  const valueCounts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
-  const isPartly = list.some(({ untracked }) => untracked);
-  const [counts] = await session.rows(`SELECT count(*) AS rows, ${valueCounts.join(', ')} FROM ${table}`);
-  const rows = { table, together };
-  const hashes = await hashesOf(session, rows, all);
-  const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
-  // DuckDB loses the sign of zero in a block of zeros alone; the stored hashes still have it.
-  const isComparable = state.hash_version === hashVersion(String(kept?.version)) && !holdNegativeZero(state.columns);
-  let keySum = 0;
-  const texts = state.key.map((name) => {
-    const { type } = list.find((column) => column.name === name) ?? { type: '' };
-    const value = quoteIdentifier(name);
-    return /^(TIMESTAMP|DATE)/.test(type) ? `epoch_ms(${value})::VARCHAR` : `${value}::VARCHAR`;
-  });
-  for await (const row of session.stream(`SELECT [${texts.join(', ')}]::VARCHAR[] AS key FROM ${table}`)) {
-    const parts = (row.key as { items?: unknown[] } | null)?.items ?? [];
-    keySum = addKeys(keySum, keyHash(parts.length === 1 ? String(parts[0]) : JSON.stringify(parts)));
-  }
-  return {
-    rows: Number(counts?.rows),
-    values: new Map(list.map(({ name }, index) => [name, Number(counts?.[`c${index}`])])),
-    keySum,
-    hashes,
-    trackedHashes: isPartly ? await hashesOf(session, rows, list) : hashes,
-    keptHashes: isComparable ? String(kept?.hashes ?? '0') : undefined,
-    together,
+  readonly add = (problem: string, at: { readonly stream?: string; readonly path: string }): void => {
+    this.list.push({ stream: at.stream ?? null, file: relative(this.#layout.folder, at.path), problem });
   };
+}
+
+/** A stream as the store has it: what files and published tables are compared with. */
+interface StoredStream {
+  readonly state: StreamState;
+  readonly summary: TableSummary;
+  readonly changes: readonly RunChanges[];
 }
 
 const missingFile = 'the file is missing';
@@ -268,8 +216,7 @@ async function verifyUnexpected(mismatches: Mismatches, layout: JobLayout, state
 async function verifyPublished(
   mismatches: Mismatches,
   { layout, database }: { layout: JobLayout; database: Database },
-  states: readonly StreamState[],
-  stored: ReadonlyMap<string, TableSummary>,
+  streams: readonly StoredStream[],
 ): Promise<void> {
   for (const path of await publishedLogs(layout)) {
     if ((await statOrUndefined(path)) !== undefined)
@@ -285,17 +232,15 @@ async function verifyPublished(
     await assertOwnTables({ session, path: layout.link, database: 'published' });
     const damaged = await damagedTables(session, 'published');
     for (const table of damaged) mismatches.add(`a block of ${table} is damaged`, { path: layout.link });
-    for (const state of damaged.length > 0 ? [] : states) {
+    for (const { state, summary: before } of damaged.length > 0 ? [] : streams) {
       const table = `published.${quoteIdentifier(state.stream)}`;
       const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
-      const before = stored.get(state.stream);
-      const summary = await summarizeTable(session, state, { table, keys, together: before?.together });
+      const summary = await summarizeTable(session, state, { table, keys, together: before.together });
       const isSame =
-        before?.rows === summary.rows && before.hashes === summary.hashes && before.keySum === summary.keySum;
+        before.rows === summary.rows && before.hashes === summary.hashes && before.keySum === summary.keySum;
       if (!isSame)
         mismatches.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
-      const add: AddProblem = (problem, at) => mismatches.add(problem, at);
-      await verifyChangeRows(add, { session, state, database: 'published', path: layout.link });
+      await verifyChangeRows(mismatches.add, { session, state, database: 'published', path: layout.link });
     }
     await session.run('DETACH published');
   } catch (error) {
@@ -327,67 +272,19 @@ export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<
 }
 
 async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLayout): Promise<Verification> {
+  const { database } = engine;
   const mismatches = new Mismatches(layout);
-  const store = await SnapshotStore.open(engine.database, layout);
-  const stored = new Map<string, TableSummary>();
-  const changes = new Map<string, readonly RunChanges[]>();
-  const add: AddProblem = (problem, at) => mismatches.add(problem, at);
-  const badFormat = await formatProblem(layout);
-  if (badFormat !== undefined) mismatches.add(badFormat, { path: layout.format });
-  let states: StreamState[];
-  let sequence: number;
-  try {
-    const damaged = await damagedTables(store.session, storeName);
-    for (const table of damaged) mismatches.add(`a block of ${table} is damaged`, { path: layout.store });
-    if (damaged.length > 0) {
-      // Nothing can be compared with a store that is not whole.
-      const { sequence } = await store.state().catch(() => ({ sequence: 0 }));
-      return { status: 'failed', job: job.name, sequence, streams: [], mismatches: mismatches.list };
-    }
-    const state = await store.state();
-    states = [...state.streams.values()];
-    sequence = state.sequence;
-    for (const state of states) {
-      const { stream } = state;
-      const files = state.snapshot.map(({ path }) => join(layout.stream(stream), path));
-      // The comparison of the files reports a damaged one.
-      const sizes = await rowSizesOf(store.session, files).catch(() => undefined);
-      const tables = { table: storeTable(stream), keys: keysTable(stream) };
-      const summary = await summarizeTable(store.session, state, { ...tables, together: sizes?.together });
-      stored.set(stream, summary);
-      const at = { stream, path: layout.store };
-      const rowsOf = { session: store.session, state, database: storeName, path: layout.store };
-      changes.set(stream, await verifyChangeRows(add, rowsOf));
-      if (summary.rows !== state.rows)
-        mismatches.add(
-          `${formatCounted(summary.rows, 'row')} in the store; its own count is ${formatCount(state.rows)}`,
-          at,
-        );
-      if (summary.keptHashes !== undefined && summary.trackedHashes !== summary.keptHashes)
-        mismatches.add('the rows in the store do not match their stored hashes', at);
-    }
-  } finally {
-    await store.close();
-  }
-  for (const state of states) {
-    const summary = stored.get(state.stream);
-    if (state.snapshot.length === 0 || summary === undefined) continue;
-    await verifyParquet(mismatches, layout, state, summary);
-    const feed = await verifyFeed(mismatches, layout, state);
-    await verifyChangeFiles(add, { layout, state, runs: changes.get(state.stream) ?? [], feed });
-    await verifyCurrent(mismatches, layout, state);
-    await verifyUnexpected(mismatches, layout, state);
-  }
-  if (job.publish.duckdb && sequence > 0) {
-    await verifyPublished(mismatches, { layout, database: engine.database }, states, stored);
-  }
-  for await (const path of layout.remoteFiles?.alteredCopies() ?? [])
-    mismatches.add('another program altered it in the bucket', { path: join(layout.folder, path) });
+  await verifyFormat(mismatches, layout);
+  const { isWhole, sequence, streams } = await verifyStore(mismatches, layout, database);
+  for (const stream of streams) await verifyFiles(mismatches, layout, stream);
+  // Nothing can be compared with a store that is not whole.
+  if (isWhole && job.publish.duckdb && sequence > 0) await verifyPublished(mismatches, { layout, database }, streams);
+  if (isWhole) await verifyBucket(mismatches, layout);
   return {
     status: mismatches.list.length === 0 ? 'ok' : 'failed',
     job: job.name,
     sequence,
-    streams: states.map(({ stream, rows, snapshot }) => ({
+    streams: streams.map(({ state: { stream, rows, snapshot } }) => ({
       name: stream,
       rows,
       files: snapshot.length,
@@ -395,4 +292,68 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     })),
     mismatches: mismatches.list,
   };
+}
+
+async function verifyFormat(mismatches: Mismatches, layout: JobLayout): Promise<void> {
+  const problem = await formatProblem(layout);
+  if (problem !== undefined) mismatches.add(problem, { path: layout.format });
+}
+
+/** @returns the streams that files and published tables can be compared with: none of a store that is not whole */
+async function verifyStore(
+  mismatches: Mismatches,
+  layout: JobLayout,
+  database: Database,
+): Promise<{ isWhole: boolean; sequence: number; streams: readonly StoredStream[] }> {
+  const store = await SnapshotStore.open(database, layout);
+  try {
+    const damaged = await damagedTables(store.session, storeName);
+    for (const table of damaged) mismatches.add(`a block of ${table} is damaged`, { path: layout.store });
+    if (damaged.length > 0) {
+      const { sequence } = await store.state().catch(() => ({ sequence: 0 }));
+      return { isWhole: false, sequence, streams: [] };
+    }
+    const { sequence, streams: states } = await store.state();
+    const streams: StoredStream[] = [];
+    for (const state of states.values()) streams.push(await verifyStored(mismatches, layout, store.session, state));
+    return { isWhole: true, sequence, streams };
+  } finally {
+    await store.close();
+  }
+}
+
+async function verifyStored(
+  mismatches: Mismatches,
+  layout: JobLayout,
+  session: Session,
+  state: StreamState,
+): Promise<StoredStream> {
+  const { stream, snapshot, rows } = state;
+  const at = { stream, path: layout.store };
+  const files = snapshot.map(({ path }) => join(layout.stream(stream), path));
+  // The comparison of the files reports a damaged one.
+  const sizes = await rowSizesOf(session, files).catch(() => undefined);
+  const tables = { table: storeTable(stream), keys: keysTable(stream), together: sizes?.together };
+  const summary = await summarizeTable(session, state, tables);
+  const changes = await verifyChangeRows(mismatches.add, { session, state, database: storeName, path: layout.store });
+  if (summary.rows !== rows)
+    mismatches.add(`${formatCounted(summary.rows, 'row')} in the store; its own count is ${formatCount(rows)}`, at);
+  if (summary.keptHashes !== undefined && summary.trackedHashes !== summary.keptHashes)
+    mismatches.add('the rows in the store do not match their stored hashes', at);
+  return { state, summary, changes };
+}
+
+async function verifyFiles(mismatches: Mismatches, layout: JobLayout, stored: StoredStream): Promise<void> {
+  const { state, summary, changes: runs } = stored;
+  if (state.snapshot.length === 0) return;
+  await verifyParquet(mismatches, layout, state, summary);
+  const feed = await verifyFeed(mismatches, layout, state);
+  await verifyChangeFiles(mismatches.add, { layout, state, runs, feed });
+  await verifyCurrent(mismatches, layout, state);
+  await verifyUnexpected(mismatches, layout, state);
+}
+
+async function verifyBucket(mismatches: Mismatches, { folder, remoteFiles }: JobLayout): Promise<void> {
+  for await (const path of remoteFiles?.alteredCopies() ?? [])
+    mismatches.add('another program altered it in the bucket', { path: join(folder, path) });
 }
