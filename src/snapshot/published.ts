@@ -2,87 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { constants, existsSync } from 'node:fs';
 import { access, mkdir, realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import type {
-  DuckDBConnection,
-  DuckDBDataChunk,
-  DuckDBPreparedStatement,
-  DuckDBType,
-  DuckDBValue,
-  Json,
-} from '@duckdb/node-api';
+import type { DuckDBConnection, DuckDBDataChunk, DuckDBType, DuckDBValue, Json } from '@duckdb/node-api';
 import { CdsyncError, interrupted, reworded } from '../core/errors.js';
-import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
+import { ownQueryError } from '../sdk/duckdb/errors.js';
 import { keepInterrupting } from '../sdk/duckdb/interrupt.js';
-import { type DuckDBInstance, JsonDuckDBValueConverter, openInstance, StatementType } from '../sdk/duckdb/node-api.js';
+import { type DuckDBInstance, JsonDuckDBValueConverter, openInstance } from '../sdk/duckdb/node-api.js';
 import { rowsInTurn, StreamedResult } from '../sdk/duckdb/streamed-result.js';
 import { Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { planMemory } from '../storage/memory-plan.js';
+import { lastStatement, notAllowed } from './confined-sql.js';
 import { boundedCalls, MemoryWatch, tooManyRepeats } from './memory-watch.js';
 import { assertOwnDefinitions, assertOwnTables } from './store-integrity.js';
-
-/** The statements of a confined query: reading, and those that prepare it (variables, macros, temporary tables). */
-const allowedStatements: ReadonlySet<StatementType> = new Set([
-  StatementType.SELECT,
-  StatementType.EXPLAIN,
-  StatementType.SET,
-  StatementType.CREATE,
-]);
-
-/** Why statements of this kind are refused; undefined if they are not. */
-function refusedStatement(type: StatementType): string | undefined {
-  return allowedStatements.has(type) ? undefined : `a statement of type ${StatementType[type] ?? 'UNKNOWN'}`;
-}
-
-/** Table functions that only calculate, or show the contents of the published file. */
-const allowedTableFunctions =
-  'range generate_series unnest repeat repeat_row summary json_each json_tree query_table histogram histogram_values duckdb_columns ' +
-  'duckdb_constraints duckdb_databases duckdb_dependencies duckdb_functions duckdb_keywords duckdb_schemas duckdb_settings duckdb_tables ' +
-  'duckdb_types duckdb_variables duckdb_views icu_calendar_names pg_timezone_names pragma_database_size pragma_show pragma_storage_info ' +
-  'pragma_table_info pragma_version table_info storage_info show database_size version collations';
-
-/** Of the functions whose result depends on more than their arguments, those that change nothing. */
-const allowedVolatile =
-  'uuid uuidv4 uuidv7 gen_random_uuid random error stats current_connection_id current_query current_query_id current_transaction_id';
-
-function listed(names: string): string {
-  return names
-    .split(' ')
-    .map((name) => `'${name}'`)
-    .join(', ');
-}
-
-/** DuckDB's own functions that a confined query may not call: all that are not allowed, also those of its later versions. */
-async function refusedFunctions(connection: DuckDBConnection): Promise<readonly string[]> {
-  const reader = await connection.runAndReadAll(
-    `SELECT DISTINCT lower(function_name) AS name FROM system.main.duckdb_functions() WHERE internal AND (
-       (function_type NOT IN ('scalar', 'aggregate', 'macro') AND function_name NOT IN (${listed(allowedTableFunctions)}))
-       OR (function_type = 'scalar' AND coalesce(stability, 'VOLATILE') = 'VOLATILE' AND function_name NOT IN (${listed(allowedVolatile)})))
-     EXCEPT SELECT lower(function_name) FROM system.main.duckdb_functions()
-       WHERE internal AND (function_name IN (${listed(`${allowedTableFunctions} ${allowedVolatile}`)})
-         OR (function_type IN ('scalar', 'aggregate', 'macro') AND stability <> 'VOLATILE'))`,
-  );
-  return reader.getRows().map(([name]) => String(name));
-}
-
-/** The text that DuckDB ignores between a name and its bracket, and the quote that ends a name. */
-const between = /["\s\p{Z}\p{C}]/u;
-
-/**
- * The first of these functions that a query may call; undefined if it calls none. It reads the text as it is, strings and comments
- * included, so that no way of writing hides a call from it.
- */
-function calledFunction(sql: string, names: readonly string[]): string | undefined {
-  if (/u&\s*"/i.test(sql)) return 'a name with escapes, U&"…"';
-  if (names.length === 0) return undefined;
-  const pattern = new RegExp(`(?<![\\p{L}\\p{N}_$])(?:${names.join('|')})(?![\\p{L}\\p{N}_$])`, 'giu');
-  for (const match of sql.matchAll(pattern)) {
-    let at = match.index + match[0].length;
-    while (at < sql.length && between.test(sql[at] as string)) at += 1;
-    if (/^(\(|\/\*|--)/.test(sql.slice(at, at + 2))) return `the function ${match[0].toLowerCase()}`;
-  }
-  return undefined;
-}
 
 /** The rows of a query, with the names and types of their columns. */
 export interface PublishedRows {
@@ -160,10 +91,26 @@ async function spillFolder({ queries }: JobLayout): Promise<string> {
  */
 export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
   const path = await publishedPath(layout);
-  const { memoryMb, processMb = memoryMb, threads, allowFiles = false, showsValues = false } = options;
-  let instance: DuckDBInstance;
+  const instance = await openReadOnly(path, layout, options);
+  const connection = await instance.connect();
   try {
-    instance = await openInstance(path, {
+    await assertIntact(connection, path, options.allowFiles === true);
+    for (const macro of boundedCalls) await connection.run(macro);
+  } catch (error) {
+    connection.closeSync();
+    instance.closeSync();
+    throw error;
+  }
+  return new PublishedFile(path, instance, connection, options);
+}
+
+async function openReadOnly(
+  path: string,
+  layout: JobLayout,
+  { memoryMb, threads, allowFiles = false }: PublishedOptions,
+): Promise<DuckDBInstance> {
+  try {
+    return await openInstance(path, {
       access_mode: 'READ_ONLY',
       memory_limit: `${planMemory({ memoryMb, threads }).duckdb.other.memoryMb}MB`,
       threads: String(threads),
@@ -179,42 +126,94 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       cause: error,
     });
   }
-  const connection = await instance.connect();
-  try {
-    await assertIntact(connection, path, allowFiles);
-    for (const macro of boundedCalls) await connection.run(macro);
-  } catch (error) {
-    connection.closeSync();
-    instance.closeSync();
-    throw error;
+}
+
+class PublishedFile implements Published {
+  readonly path: string;
+  readonly #instance: DuckDBInstance;
+  readonly #connection: DuckDBConnection;
+  readonly #options: PublishedOptions;
+  readonly #watch: MemoryWatch;
+  readonly #isConfined: boolean;
+  /** Whether the definitions of views and macros were compared too. */
+  #isIntact: boolean;
+  #stopInterrupting: (() => void) | undefined;
+
+  constructor(path: string, instance: DuckDBInstance, connection: DuckDBConnection, options: PublishedOptions) {
+    this.path = path;
+    this.#instance = instance;
+    this.#connection = connection;
+    this.#options = options;
+    this.#watch = new MemoryWatch(options.processMb ?? options.memoryMb);
+    this.#isConfined = options.allowFiles !== true;
+    this.#isIntact = !this.#isConfined;
   }
-  let stopInterrupting: (() => void) | undefined;
-  const watch = new MemoryWatch(processMb);
-  const asError = (error: unknown, sql: string): CdsyncError => {
-    if (stopInterrupting !== undefined) return interrupted(error);
-    if (error instanceof CdsyncError) return error;
-    const repeats = tooManyRepeats(error);
-    if (repeats !== undefined) return repeats;
-    return (allowFiles ? undefined : notAllowed(error)) ?? lackingMemory(ownQueryError(error, sql, showsValues));
-  };
-  let isIntact = allowFiles;
-  async function query(sql: string, ofCaller = sql): Promise<StreamedResult> {
+
+  async rows(sql: string, shaping?: Shaping): Promise<PublishedRows> {
+    const shape = shaping && (await this.#watch.during(() => this.#shaped(sql, shaping)));
+    const result = await this.#watch.during(() => this.#query(shape?.sql ?? sql, sql));
+    return {
+      names: shape?.names ?? result.names,
+      types: shape?.types ?? result.types,
+      isShaped: shape !== undefined,
+      chunks: () => rowsInTurn(this.#chunks(result, sql)),
+    };
+  }
+
+  async jsonRows(sql: string): Promise<Record<string, Json>[]> {
+    const result = await this.#query(sql);
+    const { names } = result;
+    const rows: Record<string, Json>[] = [];
+    for await (const chunk of this.#chunks(result, sql))
+      for (const row of chunk.convertRows(JsonDuckDBValueConverter))
+        rows.push(Object.fromEntries(names.map((name, column) => [name, row[column] ?? null])));
+    return rows;
+  }
+
+  interrupt(): void {
+    this.#stopInterrupting ??= keepInterrupting(this.#connection);
+  }
+
+  isStuck(): boolean {
+    return this.#watch.isStuck;
+  }
+
+  close(): void {
+    // To close waits for the statement under way.
+    if (this.#watch.isStuck) {
+      this.interrupt();
+      void this.#watch.settled.then(() => this.#closeNow());
+    } else this.#closeNow();
+  }
+
+  #closeNow(): void {
+    this.#stopInterrupting?.();
+    this.#connection.closeSync();
+    this.#instance.closeSync();
+  }
+
+  async #query(sql: string, ofCaller = sql): Promise<StreamedResult> {
+    const connection = this.#connection;
     try {
-      return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, !allowFiles));
+      return await StreamedResult.begin(connection, sql, await lastStatement(connection, sql, this.#isConfined));
     } catch (thrown) {
-      const error = asError(thrown, ofCaller);
+      const error = this.#asError(thrown, ofCaller);
       // A view or macro of an altered file may be refused, and not the query.
-      if (!isIntact && error.code === 'sql_not_allowed') isIntact = await assertIntact(connection, path, true);
+      if (!this.#isIntact && error.code === 'sql_not_allowed')
+        this.#isIntact = await assertIntact(connection, this.path, true);
       throw error;
     }
   }
-  async function shaped(
+
+  /** @returns undefined if DuckDB cannot cut the rows of this query */
+  async #shaped(
     sql: string,
     shaping: Shaping,
   ): Promise<{ names: string[]; types: DuckDBType[]; sql: string } | undefined> {
+    const connection = this.#connection;
     try {
       if ((await connection.extractStatements(sql)).count !== 1) return undefined;
-      const statement = await lastStatement(connection, sql, !allowFiles);
+      const statement = await lastStatement(connection, sql, this.#isConfined);
       const indexes = Array.from({ length: statement.columnCount }, (_, index) => index);
       const types = indexes.map((index) => statement.columnType(index));
       const { columns, maxRows } = shaping(types);
@@ -228,57 +227,28 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       return undefined;
     }
   }
-  async function* chunks(result: StreamedResult, sql: string): AsyncGenerator<DuckDBDataChunk> {
+
+  async *#chunks(result: StreamedResult, sql: string): AsyncGenerator<DuckDBDataChunk> {
     try {
       const all = result.chunks();
       for (;;) {
-        const { value: chunk, done } = await watch.during(() => all.next());
+        const { value: chunk, done } = await this.#watch.during(() => all.next());
         if (done) return;
         // DuckDB may be done, and nothing left to interrupt, while many rows wait to be taken.
-        if (stopInterrupting !== undefined) throw interrupted();
+        if (this.#stopInterrupting !== undefined) throw interrupted();
         yield chunk;
       }
     } catch (error) {
-      throw asError(error, sql);
+      throw this.#asError(error, sql);
     }
   }
-  return {
-    path,
-    rows: async (sql, shaping) => {
-      const shape = shaping && (await watch.during(() => shaped(sql, shaping)));
-      const result = await watch.during(() => query(shape?.sql ?? sql, sql));
-      return {
-        names: shape?.names ?? result.names,
-        types: shape?.types ?? result.types,
-        isShaped: shape !== undefined,
-        chunks: () => rowsInTurn(chunks(result, sql)),
-      };
-    },
-    jsonRows: async (sql) => {
-      const result = await query(sql);
-      const { names } = result;
-      const rows: Record<string, Json>[] = [];
-      for await (const chunk of chunks(result, sql))
-        for (const row of chunk.convertRows(JsonDuckDBValueConverter))
-          rows.push(Object.fromEntries(names.map((name, column) => [name, row[column] ?? null])));
-      return rows;
-    },
-    interrupt: () => {
-      stopInterrupting ??= keepInterrupting(connection);
-    },
-    isStuck: () => watch.isStuck,
-    close: () => {
-      // To close waits for the statement under way.
-      const close = () => {
-        stopInterrupting?.();
-        connection.closeSync();
-        instance.closeSync();
-      };
-      if (!watch.isStuck) return close();
-      stopInterrupting ??= keepInterrupting(connection);
-      void watch.settled.then(close);
-    },
-  };
+
+  #asError(error: unknown, sql: string): CdsyncError {
+    if (this.#stopInterrupting !== undefined) return interrupted(error);
+    if (error instanceof CdsyncError) return error;
+    const reason = tooManyRepeats(error) ?? (this.#isConfined ? notAllowed(error) : undefined);
+    return reason ?? lackingMemory(ownQueryError(error, sql, this.#options.showsValues === true));
+  }
 }
 
 /** @param comparesDefinitions not only their names; needed if one could read files. @throws {CdsyncError} `storage_altered` */
@@ -332,46 +302,6 @@ async function publishedPath(layout: JobLayout): Promise<string> {
   });
 }
 
-/** Statements whose rows are the purpose of a query. */
-const queries: ReadonlySet<StatementType> = new Set([StatementType.SELECT, StatementType.EXPLAIN]);
-
-/**
- * Runs the statements of a query, but the last.
- * @param isConfined whether only statements of the allowed kinds may run
- * @returns the last
- * @throws {CdsyncError} `sql_not_allowed`; `sql_failed` if one before the last has rows, which no reader would see
- */
-async function lastStatement(
-  connection: DuckDBConnection,
-  sql: string,
-  isConfined: boolean,
-): Promise<DuckDBPreparedStatement> {
-  // Before anything is prepared: a table function may act as soon as it is bound.
-  const called = isConfined ? calledFunction(sql, await refusedFunctions(connection)) : undefined;
-  if (called !== undefined) throw notAllowedError(called);
-  const statements = await connection.extractStatements(sql);
-  let unseen: CdsyncError | undefined;
-  for (let at = 0; ; at += 1) {
-    const statement = await statements.prepare(at);
-    const refused = isConfined ? refusedStatement(statement.statementType) : undefined;
-    if (refused !== undefined) throw notAllowedError(refused);
-    if (at === statements.count - 1) {
-      if (unseen !== undefined) throw unseen;
-      return statement;
-    }
-    if (queries.has(statement.statementType)) unseen ??= severalQueries(at + 1, statements.count);
-    else if (unseen === undefined) await statement.run();
-  }
-}
-
-function severalQueries(number: number, count: number): CdsyncError {
-  return new CdsyncError(`statement ${number} of ${count} is a query too, and only the rows of the last are shown`, {
-    code: 'sql_failed',
-    kind: 'configuration',
-    hint: 'run one query at a time; statements before it may prepare it: SET VARIABLE, CREATE TEMP TABLE, CREATE MACRO',
-  });
-}
-
 /** Adds to a want of memory what helps a query: LIMIT does not, if texts are large. */
 function lackingMemory(error: CdsyncError): CdsyncError {
   if (error.code !== 'memory_exceeded') return error;
@@ -379,22 +309,4 @@ function lackingMemory(error: CdsyncError): CdsyncError {
     'DuckDB reads up to 2,048 rows at a time, also with LIMIT: leave out columns of large texts (SELECT * EXCLUDE (column)), ' +
     'ask for a few rows by their place (WHERE rowid BETWEEN 0 AND 9), or raise `resources.memory_mb`';
   return reworded(error, error.message, { hint, cause: error.cause });
-}
-
-/** DuckDB's words for what its settings forbid. */
-const refusals = /Permission Error|configuration has been locked|in-memory database in read-only|in read-only mode/;
-
-function notAllowed(thrown: unknown): CdsyncError | undefined {
-  if (thrown instanceof CdsyncError) return thrown;
-  const said = thrown instanceof Error ? thrown.message : String(thrown);
-  return refusals.test(said) ? notAllowedError(withoutLiterals(said.trim()), thrown) : undefined;
-}
-
-function notAllowedError(reason: string, cause?: unknown): CdsyncError {
-  return new CdsyncError(`a query reads the published tables and nothing else; this one was refused: ${reason}`, {
-    code: 'sql_not_allowed',
-    hint: 'for SQL that you trust, --allow-files opens other files; the published tables stay read-only',
-    cause,
-    causeQuotesValues: true,
-  });
 }
