@@ -2,6 +2,7 @@ import { type Deprecation, deprecationLine } from '../core/deprecation.js';
 import { asCdsyncError } from '../core/errors.js';
 import { type Failure, failuresOf } from '../core/failures.js';
 import { formatAge, formatCount, formatCounted, formatDuration, formatNames } from '../core/quantities.js';
+import type { JobReport } from '../core/run-report.js';
 import { destinationStatuses, type Unconfigured, unconfiguredIn } from '../delivery/destination-status.js';
 import { erasureLog } from '../delivery/erasure-log.js';
 import { type DestinationStatus, lagWords } from '../delivery/lag-words.js';
@@ -63,6 +64,8 @@ export interface JobStatus {
   deprecations: Deprecation[];
 }
 
+type ErasuresOwed = Pick<JobStatus, 'erasures_pending' | 'erasures_since'>;
+
 async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStatus['checkpoint']> {
   for (const runId of (await runFolders(layout)).reverse()) {
     const journal = await Journal.read(layout.streamRun(runId, stream)).catch(() => undefined);
@@ -122,68 +125,87 @@ export async function jobStatus(
   } = {},
 ): Promise<JobStatus> {
   const owner = await lockOwner(layout);
-  const alive = owner !== undefined && (await isOwnerAlive(owner));
-  const share = alive ? await shareOf(owner.pid) : undefined;
+  const running = owner !== undefined && (await isOwnerAlive(owner)) ? owner : undefined;
+  const share = running && (await shareOf(running.pid));
   const reports = await recentReports(layout, shownReports);
-  const statusOf = async (name: string): Promise<StreamStatus> => {
-    const manifest = await readManifest(layout.manifest(name));
-    const snapshot =
-      manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
-    // That of a snapshot was approved, by a process that ended before it removed the note.
-    const held = (await heldStreams(layout, [name])).findLast(({ run_id }) => run_id !== snapshot?.run_id);
-    const changed =
-      held && (await readReport(layout, held.run_id))?.jobs[0]?.streams.find((stream) => stream.name === name);
-    const { inserted = 0, updated = 0, deleted = 0 } = changed ?? {};
-    const why = held
-      ? {
-          run_id: held.run_id,
-          findings: findingsShown(held.findings, namesKeys),
-          inserted,
-          updated,
-          deleted,
-        }
-      : null;
-    const last = reports
-      .flatMap(({ jobs }) => jobs.flatMap((job) => job.streams))
-      .find((stream) => stream.name === name);
-    const recognition =
-      last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
-    return { name, snapshot, checkpoint: await checkpoint(layout, name), recognition, held: why };
-  };
-  const delivered = await destinationStatuses(layout, destinations);
-  const lastRun = reports.flatMap(({ jobs }) => jobs)[0];
+  const jobs = reports.flatMap((report) => report.jobs);
   const damaged = await damagedReports(layout, (await reportedRuns(layout)).slice(0, shownReports));
-  const log = await erasureLog(layout).catch((error: unknown) => {
+  const erasures = await erasuresOwed(layout).catch((error: unknown) => {
     damaged.push(asCdsyncError(error));
-    return undefined;
+    return erasuresSince(layout, []);
   });
-  const cutShort = (log?.erasures ?? []).flatMap(({ at, storage }) => (storage.done_at === null ? [at] : []));
-  const owedSince = [await removalOwedSince(layout), ...cutShort].filter((since) => since !== undefined).sort();
+  const delivered = await destinationStatuses(layout, destinations);
   return {
     job: layout.job,
     written_by: (await storageWriter(layout)) ?? null,
-    running: alive
-      ? { run_id: owner.run_id ?? null, pid: owner.pid, host: owner.host, started_at: owner.started_at }
+    running: running
+      ? { run_id: running.run_id ?? null, pid: running.pid, host: running.host, started_at: running.started_at }
       : null,
     budget: share === undefined ? null : { part: share.part, other_processes: share.otherProcesses },
-    runs: reports.flatMap(({ jobs }) =>
-      jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
-    ),
-    streams: await Promise.all(streams.map(statusOf)),
+    runs: jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
+    streams: await Promise.all(streams.map((stream) => streamStatus(layout, stream, jobs, namesKeys))),
     destinations: delivered,
     failures: [
       ...damaged.map(({ code, message }) => ({ streams: [...streams], destination: null, code, message })),
-      ...(lastRun === undefined ? [] : lastingFailures(failuresOf(lastRun), delivered)),
+      ...(jobs[0] === undefined ? [] : lastingFailures(failuresOf(jobs[0]), delivered)),
       ...(await damagedHeld(layout, streams)).map((held) => {
         const { code, message, hint } = heldUnreadable(held);
         return { streams: [held.stream], destination: null, code, message: `${message}: ${hint}` };
       }),
     ],
-    erasures_pending: Math.max(cutShort.length, owedSince.length === 0 ? 0 : 1),
-    erasures_since: owedSince[0] ?? null,
+    ...erasures,
     unconfigured: await unconfiguredIn(layout, streams, destinations),
-    deprecations: lastRun?.deprecations ?? [],
+    deprecations: jobs[0]?.deprecations ?? [],
   };
+}
+
+async function streamStatus(
+  layout: JobLayout,
+  name: string,
+  jobs: readonly JobReport[],
+  namesKeys: boolean,
+): Promise<StreamStatus> {
+  const manifest = await readManifest(layout.manifest(name));
+  const snapshot = manifest ? { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows } : null;
+  const last = jobs.flatMap(({ streams }) => streams).find((stream) => stream.name === name);
+  return {
+    name,
+    snapshot,
+    checkpoint: await checkpoint(layout, name),
+    recognition:
+      last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised },
+    held: await heldStatus(layout, name, snapshot?.run_id, namesKeys),
+  };
+}
+
+async function heldStatus(
+  layout: JobLayout,
+  name: string,
+  runOfSnapshot: string | undefined,
+  namesKeys: boolean,
+): Promise<StreamStatus['held']> {
+  // That of a snapshot was approved, by a process that ended before it removed the note.
+  const held = (await heldStreams(layout, [name])).findLast(({ run_id }) => run_id !== runOfSnapshot);
+  if (held === undefined) return null;
+  const report = await readReport(layout, held.run_id);
+  const reported = report?.jobs[0]?.streams.find((stream) => stream.name === name);
+  const { inserted = 0, updated = 0, deleted = 0 } = reported ?? {};
+  return { run_id: held.run_id, findings: findingsShown(held.findings, namesKeys), inserted, updated, deleted };
+}
+
+/** @throws {CdsyncError} as {@link erasureLog} */
+async function erasuresOwed(layout: JobLayout): Promise<ErasuresOwed> {
+  const erasures = (await erasureLog(layout))?.erasures ?? [];
+  return erasuresSince(
+    layout,
+    erasures.flatMap(({ at, storage }) => (storage.done_at === null ? [at] : [])),
+  );
+}
+
+/** @param cutShort when erasures began that the storage folder has not done */
+async function erasuresSince(layout: JobLayout, cutShort: readonly string[]): Promise<ErasuresOwed> {
+  const since = [await removalOwedSince(layout), ...cutShort].filter((at) => at !== undefined).sort();
+  return { erasures_pending: Math.max(cutShort.length, since.length === 0 ? 0 : 1), erasures_since: since[0] ?? null };
 }
 
 function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string[] {
