@@ -8,8 +8,8 @@ import { type DeliveryInput, sequenceColumn } from '../input.js';
 import type { StoredOutbox } from './outbox.js';
 
 const [keyColumn, opColumn] = [internalName('key'), internalName('op')];
-const [runColumn, heldColumn] = [internalName('run'), internalName('held')];
-const wantedColumns = [keyColumn, opColumn, runColumn, heldColumn].join(', ');
+const [runColumn, mayExistColumn] = [internalName('run'), internalName('held')];
+const wantedColumns = [keyColumn, opColumn, runColumn, mayExistColumn].join(', ');
 const wantedTable = internalName('wanted');
 const unsentTable = internalName('unsent');
 
@@ -73,17 +73,28 @@ export class RowsToSend {
 
   /** Queries like those of {@link LoadChunk}. They read temporary tables of the session. */
   async queries(): Promise<string[]> {
-    const { since } = this.#selection;
+    const changes = await this.#changes();
+    await this.#createTables();
+    for (const keys of this.#wantedKeys(changes)) await this.#want(keys);
+    const sent = [...(await this.#sendable(changes)), ...(await this.#deletesSince())];
+    if (await this.#isEmpty(`FROM ${wantedTable}`)) return sent;
+    await this.#removeSent(sent);
+    return [...(await this.#wantedRows()), ...(await this.#wantedDeletes(sent)), ...sent];
+  }
+
+  async #changes(): Promise<string[]> {
     const { input, mode } = this.#task;
+    const { since } = this.#selection;
     const chunks = since === undefined ? await input.everything() : await input.changes(since, mode);
-    const changes = chunks.map(({ query }) => query);
-    await this.#noteWanted(changes);
+    return chunks.map(({ query }) => query);
+  }
+
+  /** The changes that are sent. */
+  async #sendable(changes: readonly string[]): Promise<string[]> {
     const filter = await this.#filter();
-    const kept = changes.map((query) =>
+    return changes.map((query) =>
       this.#asHeld(filter === undefined ? query : `SELECT * FROM (${query}) WHERE ${filter}`),
     );
-    const results = [...kept, ...(await this.#deletesSince())];
-    return [...(await this.#wanted(results)), ...results];
   }
 
   /** A row that an outbox of another storage folder has sent is not new to the destination. */
@@ -104,35 +115,34 @@ export class RowsToSend {
     return changes.map(({ query }) => `SELECT * FROM (${query}) WHERE ${isGone}`);
   }
 
-  /** Notes the keys that must be sent although no change says so, each for its first reason. */
-  async #noteWanted(changes: readonly string[]): Promise<void> {
+  /** A table of wanted keys, and one of the keys that a left-over outbox did not send. */
+  async #createTables(): Promise<void> {
     const { session, feed } = this.#task;
-    const { again, refused, erased, isPresent } = this.#selection;
+    const { again } = this.#selection;
     for (const table of [wantedTable, unsentTable])
       await session.run(
-        `CREATE OR REPLACE TEMP TABLE ${table} (${keyColumn} VARCHAR, ${opColumn} VARCHAR, ${runColumn} VARCHAR, ${heldColumn} BOOLEAN)`,
+        `CREATE OR REPLACE TEMP TABLE ${table} (${keyColumn} VARCHAR, ${opColumn} VARCHAR, ${runColumn} VARCHAR, ${mayExistColumn} BOOLEAN)`,
       );
-    if (again !== undefined) {
-      // One that was sent may have arrived although its acknowledgement did not.
-      // Under the id of a change of another folder, a receiver may know other values.
-      const run = again.isForeign ? sqlText(feed.run_id) : 'run_id';
-      const unsent = `SELECT DISTINCT ON (key) key, op, ${run}, true FROM (${again.outbox.unsent()}) WHERE key IS NOT NULL ORDER BY "offset"`;
-      await session.run(`INSERT INTO ${unsentTable} ${unsent}`);
-      await this.#want(`FROM ${unsentTable}`);
-    }
-    if (isPresent && changes.length > 0)
-      await this.#want(`SELECT ${this.#key} AS k, arg_min(_op, ${sequenceColumn}), arg_max(_run_id, ${sequenceColumn}), true
-        FROM (${allOf(changes)}) WHERE ${this.#key} IS NOT NULL GROUP BY k HAVING bool_or(_op <> 'delete')`);
-    if (again?.isForeign)
-      await this.#want(`SELECT key, 'update', ${sqlText(feed.run_id)}, true FROM (${again.outbox.storedKeys()})`);
-    for (const list of [refused, erased]) {
-      if (list.length === 0) continue;
-      const texts = [list.map(({ key }) => key), list.map(({ op }) => op), list.map(({ runId }) => runId)].map(
-        sqlTexts,
-      );
-      const held = `[${list.map(({ mayExistThere }) => mayExistThere).join(', ')}]`;
-      await this.#want(`SELECT ${[...texts, held].map((list) => `unnest(${list})`).join(', ')}`);
-    }
+    if (again === undefined) return;
+    // One that was sent may have arrived although its acknowledgement did not.
+    // Under the id of a change of another folder, a receiver may know other values.
+    const run = again.isForeign ? sqlText(feed.run_id) : 'run_id';
+    const unsent = `SELECT DISTINCT ON (key) key, op, ${run}, true FROM (${again.outbox.unsent()}) WHERE key IS NOT NULL ORDER BY "offset"`;
+    await session.run(`INSERT INTO ${unsentTable} ${unsent}`);
+  }
+
+  /** SQL for the keys that must be sent although no change says so, by reason. Of a key, the first reason counts. */
+  #wantedKeys(changes: readonly string[]): string[] {
+    const { again, refused, erased, isPresent } = this.#selection;
+    const changed = `SELECT ${this.#key} AS k, arg_min(_op, ${sequenceColumn}), arg_max(_run_id, ${sequenceColumn}), true
+      FROM (${allOf(changes)}) WHERE ${this.#key} IS NOT NULL GROUP BY k HAVING bool_or(_op <> 'delete')`;
+    const runId = sqlText(this.#task.feed.run_id);
+    return [
+      ...(again === undefined ? [] : [`FROM ${unsentTable}`]),
+      ...(isPresent && changes.length > 0 ? [changed] : []),
+      ...(again?.isForeign ? [`SELECT key, 'update', ${runId}, true FROM (${again.outbox.storedKeys()})`] : []),
+      ...[refused, erased].filter((keys) => keys.length > 0).map(listed),
+    ];
   }
 
   async #want(rows: string): Promise<void> {
@@ -163,27 +173,39 @@ export class RowsToSend {
     return `SELECT ${this.#key} FROM (${rows}) WHERE ${this.#key} IS NOT NULL`;
   }
 
-  /** Queries for the wanted keys that no change covers. */
-  async #wanted(kept: readonly string[]): Promise<string[]> {
-    const { session, input, mode } = this.#task;
-    const count = (rows: string) => session.number(`SELECT count(*) FROM (${rows})`);
-    if ((await count(`FROM ${wantedTable}`)) === 0) return [];
-    const sent = (op: string) =>
-      kept.length === 0
-        ? ''
-        : `SELECT ${this.#key} FROM (${allOf(kept)}) WHERE ${this.#key} IS NOT NULL AND _op ${op} 'delete'`;
-    if (kept.length > 0) await session.run(`DELETE FROM ${wantedTable} WHERE ${keyColumn} IN (${sent('<>')})`);
-    const rows = allOf((await input.everything()).map(({ query }) => query));
-    const queries: string[] = [];
-    if (rows !== '')
-      queries.push(`SELECT * EXCLUDE (${wantedColumns})
+  /** Keys whose row is sent anyway are wanted no longer. */
+  async #removeSent(sent: readonly string[]): Promise<void> {
+    if (sent.length === 0) return;
+    await this.#task.session.run(`DELETE FROM ${wantedTable} WHERE ${keyColumn} IN (${this.#keysOf(sent, '<>')})`);
+  }
+
+  /** The present rows of wanted keys. */
+  async #wantedRows(): Promise<string[]> {
+    const rows = allOf((await this.#task.input.everything()).map(({ query }) => query));
+    if (rows === '') return [];
+    return [
+      `SELECT * EXCLUDE (${wantedColumns})
         REPLACE (CASE ${opColumn} WHEN 'insert' THEN 'insert' ELSE 'update' END AS _op, ${runColumn} AS _run_id)
-        FROM (${rows}) JOIN ${wantedTable} ON ${keyColumn} = ${this.#key}`);
-    if (mode === 'upsert') return queries;
-    const notKept = kept.length === 0 ? '' : ` AND ${keyColumn} NOT IN (${sent('=')})`;
-    const gone = `SELECT * FROM ${wantedTable} WHERE ${heldColumn}
-      AND ${keyColumn} NOT IN (${await this.#presentKeys()})${notKept}`;
-    return (await count(gone)) === 0 ? queries : [...queries, await this.#deletes(gone)];
+        FROM (${rows}) JOIN ${wantedTable} ON ${keyColumn} = ${this.#key}`,
+    ];
+  }
+
+  /** Deletes of wanted keys that the destination may have, and the snapshot lacks. */
+  async #wantedDeletes(sent: readonly string[]): Promise<string[]> {
+    if (this.#task.mode === 'upsert') return [];
+    const isDeleted = sent.length === 0 ? 'false' : `${keyColumn} IN (${this.#keysOf(sent, '=')})`;
+    const gone = `SELECT * FROM ${wantedTable} WHERE ${mayExistColumn}
+      AND ${keyColumn} NOT IN (${await this.#presentKeys()}) AND NOT ${isDeleted}`;
+    return (await this.#isEmpty(gone)) ? [] : [await this.#deletes(gone)];
+  }
+
+  /** SQL for the keys that queries delete (`=`), or whose rows they have (`<>`). */
+  #keysOf(queries: readonly string[], comparison: '=' | '<>'): string {
+    return `SELECT ${this.#key} FROM (${allOf(queries)}) WHERE ${this.#key} IS NOT NULL AND _op ${comparison} 'delete'`;
+  }
+
+  async #isEmpty(rows: string): Promise<boolean> {
+    return (await this.#task.session.number(`SELECT count(*) FROM (${rows})`)) === 0;
   }
 
   /** A query for deletes: the last image, if the feed still has it, else the key alone. */
@@ -200,6 +222,13 @@ export class RowsToSend {
     return `SELECT * FROM (${images}) UNION ALL BY NAME SELECT * FROM (${bare})
       WHERE ${this.#key} NOT IN (SELECT ${this.#key} FROM (${images}))`;
   }
+}
+
+/** SQL for keys that are listed one by one. */
+function listed(keys: readonly WantedKey[]): string {
+  const texts = [keys.map(({ key }) => key), keys.map(({ op }) => op), keys.map(({ runId }) => runId)].map(sqlTexts);
+  const mayExist = `[${keys.map(({ mayExistThere }) => mayExistThere).join(', ')}]`;
+  return `SELECT ${[...texts, mayExist].map((list) => `unnest(${list})`).join(', ')}`;
 }
 
 function allOf(queries: readonly string[]): string {
