@@ -14,6 +14,6 @@ export type {
 } from './core/run-report.js';
 export type { RunProgress } from './engine/progress.js';
 export { type RunOptions, run } from './engine/run/run.js';
-export type { Account, Budget, Permit, RateLimiter, RateLimiter as Allowance } from './rate-limit/budget.js';
+export type { Account, Budget, Permit, RateLimiter } from './rate-limit/budget.js';
 export { openBudget } from './rate-limit/open-budget.js';
 export { type Manifest, readManifest } from './snapshot/manifest.js';

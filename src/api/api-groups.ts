@@ -20,7 +20,7 @@ interface ApiGroupsOptions {
 /** The state that the requests of one API group share: their limit, how many are under way, and whether the service responds. */
 export class ApiGroups {
   readonly #options: ApiGroupsOptions;
-  readonly #allowances = new Map<ApiGroup, RateLimiter>();
+  readonly #limiters = new Map<ApiGroup, RateLimiter>();
   readonly #atOnce = new Map<ApiGroup, ConcurrencyController>();
   readonly #availability = new Map<ApiGroup, Availability>();
   readonly #contact: Contact = { made: false };
@@ -29,21 +29,21 @@ export class ApiGroups {
     this.#options = options;
   }
 
-  allowance(group: ApiGroup): RateLimiter {
+  limiter(group: ApiGroup): RateLimiter {
     const { budget, service } = this.#options;
-    let allowance = this.#allowances.get(group);
-    if (allowance === undefined) {
-      allowance = budget.limiterFor(accountOf(service, group), service.rateLimits[group]);
-      this.#allowances.set(group, allowance);
+    let limiter = this.#limiters.get(group);
+    if (limiter === undefined) {
+      limiter = budget.limiterFor(accountOf(service, group), service.rateLimits[group]);
+      this.#limiters.set(group, limiter);
     }
-    return allowance;
+    return limiter;
   }
 
   concurrency(group: ApiGroup): ConcurrencyController {
     let controller = this.#atOnce.get(group);
     if (controller === undefined) {
       const { service, bodyBytes, clock } = this.#options;
-      const limit = () => this.allowance(group).effectiveLimit;
+      const limit = () => this.limiter(group).effectiveLimit;
       const monotonicMs = () => clock.monotonic();
       controller = new ConcurrencyController({ limit, concurrency: service.concurrency, bodyBytes, now: monotonicMs });
       this.#atOnce.set(group, controller);
@@ -63,7 +63,7 @@ export class ApiGroups {
         contact: this.#contact,
         notice,
         onEnd: () => this.concurrency(group).restart(),
-        onAsked: (ms) => this.allowance(group).pause(ms),
+        onAsked: (ms) => this.limiter(group).pause(ms),
       });
       this.#availability.set(group, found);
     }
@@ -77,10 +77,10 @@ export class ApiGroups {
 
   /** How the limit of a group is shared at present; undefined before the first request to it. */
   share(group: ApiGroup): LimitShare | undefined {
-    const allowance = this.#allowances.get(group);
-    if (allowance === undefined) return undefined;
-    const part = Math.min(1, allowance.effectiveLimit / this.#options.service.rateLimits[group]);
-    return { part, otherProcesses: allowance.otherProcesses ?? 0 };
+    const limiter = this.#limiters.get(group);
+    if (limiter === undefined) return undefined;
+    const part = Math.min(1, limiter.effectiveLimit / this.#options.service.rateLimits[group]);
+    return { part, otherProcesses: limiter.otherProcesses ?? 0 };
   }
 
   close(): void {

@@ -149,7 +149,7 @@ export class ServiceClient {
       target: requestTarget(this.#spellings.spelled(operation)),
       body: operation.json ?? (operation.body === undefined ? null : JSON.stringify(operation.body)),
       version: this.#headers.versionOf(operation),
-      allowance: this.#groups.allowance(operation.group),
+      limiter: this.#groups.limiter(operation.group),
       respelled: false,
       attempts: options.attempts ?? new RequestAttempts(),
       availability: this.#groups.availability(operation.group),
@@ -222,12 +222,12 @@ export class ServiceClient {
   async #cleared(
     pending: PendingRequest<unknown>,
   ): Promise<Pick<SendPermission, 'permit' | 'token'> | { readonly failure: AttemptFailure } | undefined> {
-    const { availability, attempts, allowance, signal } = pending;
+    const { availability, attempts, limiter, signal } = pending;
     // While bodies wait for memory, another request would only hold its connection.
     for (let calm = this.#memory.whenMemoryIsFree; calm !== undefined; calm = this.#memory.whenMemoryIsFree)
       await abortable(calm, signal);
     if (availability.mustWait(attempts)) return undefined;
-    const permit = await allowance.acquire(signal);
+    const permit = await limiter.acquire(signal);
     let isCleared = false;
     try {
       if (availability.mustWait(attempts)) return undefined;
@@ -345,9 +345,9 @@ export class ServiceClient {
     return failedExchange(failure, { label: operation.label, host, sent, idempotent: isIdempotent(operation) });
   }
 
-  /** The failure for a response that is not a success; the allowance and the token source learn of it too. */
+  /** The failure for a response that is not a success; the limiter and the token source learn of it too. */
   async #refusal<T>(pending: PendingRequest<T>, response: ServiceResponse, token: string): Promise<AttemptFailure> {
-    const { operation, allowance, meter, signal } = pending;
+    const { operation, limiter, meter, signal } = pending;
     const failure = this.#check.refusal(operation, response, isIdempotent(operation));
     if (!pending.respelled && this.#spellings.learn(operation, pending.target, response)) {
       pending.respelled = true;
@@ -356,7 +356,7 @@ export class ServiceClient {
     }
     if (response.status === 429) {
       meter.throttled += 1;
-      allowance.throttled(failure.waitMs > this.#retry.patienceMs ? 0 : failure.waitMs);
+      limiter.throttled(failure.waitMs > this.#retry.patienceMs ? 0 : failure.waitMs);
     }
     if (response.status !== 401) {
       pending.refusedTokens = 0;

@@ -23,7 +23,7 @@ export interface PendingRequest<T> extends SendOptions {
   target: string;
   readonly body: string | null;
   readonly version: string | null;
-  readonly allowance: RateLimiter;
+  readonly limiter: RateLimiter;
   /** Whether a redirect to the other spelling of the path was followed; that happens once a call. */
   respelled: boolean;
   readonly attempts: RequestAttempts;

@@ -90,7 +90,7 @@ it('a tenant and its sandbox share a budget across clients; the groups of the AP
 /** The simplest other budget: one request at a time; it lists every call. */
 function oneAtATime(notices: string[]): Budget {
   let turn = Promise.resolve();
-  const allowance: RateLimiter = {
+  const limiter: RateLimiter = {
     effectiveLimit: 1,
     acquire: () => {
       let end = () => {};
@@ -110,13 +110,13 @@ function oneAtATime(notices: string[]): Budget {
   return {
     limiterFor: ({ family, group }, limit) => {
       notices.push(`${family} ${group} ${limit}`);
-      return allowance;
+      return limiter;
     },
     close: async () => undefined,
   };
 }
 
-it('a client uses another kind of budget: one allowance a group, a permit for each request, a call for each refusal', async () => {
+it('a client uses another kind of budget: one limiter a group, a permit for each request, a call for each refusal', async () => {
   const service = await scriptedService(
     { status: 429, headers: { 'retry-after': '2' } },
     { status: 503, headers: { 'retry-after': '3' } },
@@ -145,7 +145,7 @@ it('a permit that lapses before its request is written is given back, and anothe
   const service = await scriptedService(emptyPage);
   const notices: string[] = [];
   let permits = 0;
-  const allowance: RateLimiter = {
+  const limiter: RateLimiter = {
     effectiveLimit: 1,
     acquire: async () => {
       permits += 1;
@@ -160,7 +160,7 @@ it('a permit that lapses before its request is written is given back, and anothe
     throttled: () => undefined,
     pause: () => undefined,
   };
-  const budget: Budget = { limiterFor: () => allowance, close: async () => undefined };
+  const budget: Budget = { limiterFor: () => limiter, close: async () => undefined };
   const { send, meter, clock } = testClient(serviceOptions(service.baseUrl), { budget });
   await send(list);
   expect(notices).toEqual(['cancelled', 'cancelled', 'answered']);

@@ -26,21 +26,21 @@ describe('ProcessBudget', () => {
   const account = (tenantId: string, group: 'profile' | 'management' = 'profile', baseUrl = 'https://cds.example') =>
     accountOf({ baseUrl, tenantId }, group);
 
-  it('gives a tenant and its sandboxes one allowance for each group and address', () => {
+  it('gives a tenant and its sandboxes one limiter for each group and address', () => {
     const budget = new ProcessBudget(new ManualClock());
-    const allowance = budget.limiterFor(account('acme'), 2_000);
-    expect(budget.limiterFor(account('acme-sb-2'), 2_000)).toBe(allowance);
-    expect(budget.limiterFor(account('acme', 'management'), 2_000)).not.toBe(allowance);
-    expect(budget.limiterFor(account('other'), 2_000)).not.toBe(allowance);
-    expect(budget.limiterFor(account('acme', 'profile', 'https://other.example'), 2_000)).not.toBe(allowance);
+    const limiter = budget.limiterFor(account('acme'), 2_000);
+    expect(budget.limiterFor(account('acme-sb-2'), 2_000)).toBe(limiter);
+    expect(budget.limiterFor(account('acme', 'management'), 2_000)).not.toBe(limiter);
+    expect(budget.limiterFor(account('other'), 2_000)).not.toBe(limiter);
+    expect(budget.limiterFor(account('acme', 'profile', 'https://other.example'), 2_000)).not.toBe(limiter);
   });
 
   it('keeps the smaller of two limits', () => {
     const budget = new ProcessBudget(new ManualClock());
-    const allowance = budget.limiterFor(account('acme'), 500);
+    const limiter = budget.limiterFor(account('acme'), 500);
     budget.limiterFor(account('acme-sb-1'), 2_000);
-    expect(allowance.effectiveLimit).toBe(500);
+    expect(limiter.effectiveLimit).toBe(500);
     budget.limiterFor(account('acme-sb-2'), 20);
-    expect(allowance.effectiveLimit).toBe(20);
+    expect(limiter.effectiveLimit).toBe(20);
   });
 });
