@@ -297,7 +297,7 @@ export class FilesDestination extends SqlDestination<Workbench> {
     return super.sums(table, columns, live);
   }
 
-  override async keep(before: StateRow, record: string): Promise<void> {
+  override async replaceRecord(before: StateRow, record: string): Promise<void> {
     const manifest = await this.#newest(before.table);
     if (manifest?.set !== before.version) throw fenced(before);
     await this.#moveOn(manifest, { ...manifest, record: JSON.parse(record) }, before);

@@ -252,7 +252,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
     return this.#columns.some((name) => !ours.has(name));
   }
 
-  override async keep(before: StateRow, record: string): Promise<void> {
+  override async replaceRecord(before: StateRow, record: string): Promise<void> {
     if (versionIn(this.#draft, before) !== before.version) throw fenced(before);
     await this.#commit(before, record);
   }

@@ -246,7 +246,7 @@ export interface TableDestination {
    */
   tryFunctions?(types: Pick<TableTypes, 'mapColumn'>): Promise<void>;
   /** Replaces a record without touching the table. @throws {CdsyncError} `fenced` */
-  keep(before: StateRow, record: string): Promise<void>;
+  replaceRecord(before: StateRow, record: string): Promise<void>;
   /**
    * Removes leftovers of loads beside a table, such as older files and tables of staged rows, because they may hold values that are
    * gone from the table. Called after a load that {@link LoadOutcome.owes}; until it has succeeded, by each delivery before anything else,

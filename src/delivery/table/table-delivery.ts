@@ -176,7 +176,7 @@ export class TableDelivery {
 
   #keep(destination: TableDestination, before: StateRow, record: TableRecord): Promise<void> {
     const { inTurn = (work) => work() } = this.#task;
-    return inTurn(() => destination.keep(before, recordText(record)));
+    return inTurn(() => destination.replaceRecord(before, recordText(record)));
   }
 
   async #load(

@@ -377,7 +377,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     return owes ? settled.catch(() => committed) : settled;
   }
 
-  async keep(before: StateRow, record: string): Promise<void> {
+  async replaceRecord(before: StateRow, record: string): Promise<void> {
     await writeRecord(this.#store, before, before, record);
   }
 
