@@ -32,7 +32,8 @@ const canonical = canonicalTexts((column) => `CAST(${column} AS STRING)`, {
   timestamp: (column) => `CAST(UNIX_MICROS(${column}) AS STRING)`,
   text: (column) => column,
   json: (column) => column,
-  ...{ double: null, decimal: null },
+  double: null,
+  decimal: null,
 });
 
 /** Clusters a table by its key, so that a MERGE need not read the whole table. */

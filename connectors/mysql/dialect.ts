@@ -50,7 +50,8 @@ const canonicalOf = ({ hash }: Pick<RowHashing, 'hash'>) =>
     date: (column) => `cast(datediff(${column}, '1970-01-01') AS char)`,
     timestamp: (column) => `cast(timestampdiff(MICROSECOND, '1970-01-01', ${column}) AS char)`,
     text: (column) => `CASE WHEN octet_length(${column}) > ${shortBytes} THEN ${hash(column)} ELSE ${column} END`,
-    ...{ double: null, json: null },
+    double: null,
+    json: null,
   });
 
 /** A merge by joins: a statement may name a temporary table only once. */

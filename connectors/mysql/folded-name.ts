@@ -1,6 +1,17 @@
 /** Letters that the server compares as others, beside case and accents: those of utf8mb3_general_ci. */
 const sameLetters: Readonly<Record<string, string>> = {
-  ...{ ı: 'i', ß: 's', ſ: 's', µ: 'μ', ϐ: 'β', ϑ: 'θ', ϰ: 'κ', ϖ: 'π', ϱ: 'ρ', ς: 'σ', ϲ: 'σ', ϕ: 'φ' },
+  ı: 'i',
+  ß: 's',
+  ſ: 's',
+  µ: 'μ',
+  ϐ: 'β',
+  ϑ: 'θ',
+  ϰ: 'κ',
+  ϖ: 'π',
+  ϱ: 'ρ',
+  ς: 'σ',
+  ϲ: 'σ',
+  ϕ: 'φ',
 };
 
 function withoutMarks(name: string): string {

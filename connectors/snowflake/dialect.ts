@@ -29,7 +29,9 @@ const canonical = canonicalTexts((column) => `TO_VARCHAR(${column})`, {
   text: (column) => column,
   date: (column) => `TO_VARCHAR(DATEDIFF(DAY, '1970-01-01'::DATE, ${column}))`,
   timestamp: (column) => `TO_VARCHAR(DATE_PART(EPOCH_MICROSECOND, ${column}))`,
-  ...{ double: null, decimal: null, json: null },
+  double: null,
+  decimal: null,
+  json: null,
 });
 
 /** One MERGE, which reads the table once. Snowflake's has no clause for rows that the stage lacks. */

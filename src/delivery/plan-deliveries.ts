@@ -34,7 +34,12 @@ export async function planDeliveries(
 ): Promise<PlannedStream[]> {
   const { name, connector } = request.destination;
   const planned = (stream: string, rest: Partial<PlannedStream>): PlannedStream => ({
-    ...{ destination: name, connector: connector.name, stream, plan: undefined, reason: undefined, error: undefined },
+    destination: name,
+    connector: connector.name,
+    stream,
+    plan: undefined,
+    reason: undefined,
+    error: undefined,
     ...rest,
   });
   const database = await Database.open(context.resources);

@@ -21,7 +21,7 @@ import { RowsToSend } from '../records/rows-to-send.js';
 import { erasedSince } from '../records/wanted-keys.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
-import type { PlannedDelivery } from '../table/dry-run.js';
+import { type PlannedDelivery, withoutTable } from '../table/dry-run.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
 import { FileRows, type PlannedRows, selectedColumns, writtenRows } from './file-rows.js';
 import {
@@ -391,10 +391,10 @@ export class FileDelivery {
     const insert = files.reduce((sum, file) => sum + file.rows, 0);
     const { last } = before;
     return {
-      ...{ table: null, generation: null, drops: false, add: [], widen: [], fill: [], clear: [], clear_rows: 0 },
+      ...withoutTable,
       there: last && { generation: null, rows: null, delivered_at: null, sequence: last.sequence },
       action: files.length === 0 ? 'nothing' : 'export',
-      ...{ why: work.why, erase: 0, refused: [], rows: { insert, update: 0, delete: 0 }, files },
+      ...{ why: work.why, rows: { insert, update: 0, delete: 0 }, files },
     };
   }
 }

@@ -17,7 +17,7 @@ import {
 import { DeliveryInput } from '../input.js';
 import { type SourceColumn, wantedColumns } from '../table/columns.js';
 import { lineageGap } from '../table/decide.js';
-import type { PlannedDelivery } from '../table/dry-run.js';
+import { type PlannedDelivery, withoutTable } from '../table/dry-run.js';
 import { assertDistinctNames } from '../table/name-clashes.js';
 import { erasureRun, Outbox, type OutboxContent, outgoing, recordsSql, StoredOutbox } from './outbox.js';
 import {
@@ -307,13 +307,10 @@ export class RecordDelivery {
     const unknown = { generation: null, rows: null, delivered_at: null };
     const requests = await this.#task.connector.planRequests?.(options, rows, first);
     return {
-      table: null,
+      ...withoutTable,
       there: position === undefined ? null : { ...unknown, sequence: position.sequence },
       action: rows.insert + rows.update + rows.delete === 0 ? 'nothing' : 'append',
       why: [...why].join('; '),
-      generation: null,
-      drops: false,
-      ...{ add: [], widen: [], fill: [], clear: [], clear_rows: 0, erase: 0, refused: [] },
       rows,
       ...(requests === undefined ? {} : { requests }),
     };
@@ -348,7 +345,9 @@ export class RecordDelivery {
           outbox,
           stream: feed.stream,
           onReject: request.destination.onReject,
-          ...{ clock, signal, patienceMs },
+          clock,
+          signal,
+          patienceMs,
           progress: count,
         });
       }

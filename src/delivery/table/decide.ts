@@ -318,7 +318,9 @@ export function decide(situation: Situation): Decision {
   const lacksKeys = erasuresAfter(situation, record.erased).some(({ keys }) => keys === null);
   if (why.length > 0 || lacksKeys)
     return {
-      ...{ ...common, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' },
+      ...common,
+      action: 'reload',
+      why: why.join('; ') || 'an erasure whose keys are no longer kept',
       ...(warning !== undefined && { warning }),
     };
   return { ...common, action: 'increment', why: '' };

@@ -38,6 +38,20 @@ export interface PlannedDelivery {
   readonly refused: readonly { readonly column: string; readonly reason: string; readonly values: number }[];
 }
 
+/** The plan of a delivery that goes to no table. */
+export const withoutTable = {
+  table: null,
+  generation: null,
+  drops: false,
+  add: [],
+  widen: [],
+  fill: [],
+  clear: [],
+  clear_rows: 0,
+  erase: 0,
+  refused: [],
+} satisfies Partial<PlannedDelivery>;
+
 /** Columns that unchanged rows need other values in. */
 function filledColumns({ record, next, decision }: TablePlan): string[] {
   if (decision.action !== 'reload' || record === undefined) return [];
