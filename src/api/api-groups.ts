@@ -52,10 +52,10 @@ export class ApiGroups {
   }
 
   availability(group: ApiGroup): Availability {
-    let found = this.#availability.get(group);
-    if (found === undefined) {
+    let availability = this.#availability.get(group);
+    if (availability === undefined) {
       const { retry, clock, random, notice } = this.#options;
-      found = new Availability({
+      availability = new Availability({
         ...retry,
         name: apiNames[group],
         clock,
@@ -65,9 +65,9 @@ export class ApiGroups {
         onEnd: () => this.concurrency(group).restart(),
         onAsked: (ms) => this.limiter(group).pause(ms),
       });
-      this.#availability.set(group, found);
+      this.#availability.set(group, availability);
     }
-    return found;
+    return availability;
   }
 
   /** The groups that do not respond at present. */

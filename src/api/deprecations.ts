@@ -6,7 +6,7 @@ import type { ResponseHeaders } from './response-reader.js';
 /** Notes the API versions whose end the service announces, and reports each once. */
 export class Deprecations {
   readonly #notice: (text: string) => void;
-  readonly #found = new Map<string, Deprecation>();
+  readonly #announced = new Map<string, Deprecation>();
 
   constructor(notice: (text: string) => void) {
     this.#notice = notice;
@@ -14,7 +14,7 @@ export class Deprecations {
 
   /** Every announcement so far. */
   get all(): Deprecation[] {
-    return [...this.#found.values()];
+    return [...this.#announced.values()];
   }
 
   /** Looks at the `Deprecation` and `Sunset` headers of a response (published notes, Everywhere). */
@@ -23,9 +23,9 @@ export class Deprecations {
     const sunset = said(headers.sunset);
     if (deprecated === null && sunset === null) return;
     const key = JSON.stringify([api, version, deprecated, sunset]);
-    if (this.#found.has(key)) return;
+    if (this.#announced.has(key)) return;
     const versions = { api, version, deprecated, sunset };
-    this.#found.set(key, versions);
+    this.#announced.set(key, versions);
     this.#notice(`warning: ${deprecationLine(versions)}`);
   }
 }

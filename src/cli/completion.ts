@@ -90,8 +90,8 @@ export const completionCommand: Command<CommonArguments, CommonArguments & { she
       ),
   handler: (args) => {
     const output = new Output(args);
-    const own = basename(process.env.SHELL ?? '') as Shell;
-    const shell = args.shell ?? (shells.includes(own) ? own : undefined);
+    const current = basename(process.env.SHELL ?? '') as Shell;
+    const shell = args.shell ?? (shells.includes(current) ? current : undefined);
     if (shell === undefined)
       throw usageError('missing argument: bash, zsh or fish', `for example, in bash: ${uses.bash}`);
     const script = completionScripts[shell];

@@ -186,8 +186,8 @@ export class Output {
     if (!this.#arguments.quiet) return;
     for (const { streams, destination, error, isHeld } of all.slice(0, maxFailures)) {
       const { code, message, request_id: requestId } = error;
-      const known = error.hint ?? (destination === undefined ? errorType(code).next : undefined);
-      const hint = known && this.hint(known, job);
+      const next = error.hint ?? (destination === undefined ? errorType(code).next : undefined);
+      const hint = next && this.hint(next, job);
       const names = formatNames(streams, maxFailures);
       if (this.logsJson) {
         const details = { stream: names, destination, code, message, hint, request_id: requestId };

@@ -220,17 +220,17 @@ class Quickstart {
   /** Commands to paste, with their effect. */
   #next(): [command: string, does: string][] {
     const { state, job } = this.#folder;
-    const own = (command: string, ...words: string[]) => commandText([command, ...this.#config, ...words]);
+    const ofConfig = (command: string, ...words: string[]) => commandText([command, ...this.#config, ...words]);
     const serve = ['serve', '--state', relative('.', state), '--profiles', String(this.#profiles)];
     return [
-      [own('query', 'from members limit 5'), 'any SQL over the published tables'],
+      [ofConfig('query', 'from members limit 5'), 'any SQL over the published tables'],
       ...(existsSync(join(job, 'reports', 'index.html'))
-        ? ([[own('report', '--open'), 'the report of the last run, in the browser']] as [string, string][])
+        ? ([[ofConfig('report', '--open'), 'the report of the last run, in the browser']] as [string, string][])
         : []),
-      [own('diff', 'members', '--column', 'tier'), 'who changed tier, by key'],
-      [own('status'), 'the last runs, and how fresh each stream is'],
+      [ofConfig('diff', 'members', '--column', 'tier'), 'who changed tier, by key'],
+      [ofConfig('status'), 'the last runs, and how fresh each stream is'],
       [this.#again, 'another day, another run'],
-      [commandText(serve), `the service alone, in a second terminal; then here: ${own('run')}`],
+      [commandText(serve), `the service alone, in a second terminal; then here: ${ofConfig('run')}`],
       [commandText(['init', 'my-service.yaml']), 'a configuration for your own service'],
     ];
   }

@@ -43,13 +43,13 @@ export function bareLimits(guards: unknown): { readonly path: readonly string[];
     if (!name.startsWith('max_')) return [];
     const isByColumn = typeof limit === 'object' && limit !== null;
     const limits = isByColumn
-      ? Object.entries(limit).map(([column, columnLimit]) => ({ path: [name, column], each: columnLimit }))
-      : [{ path: [name], each: limit }];
+      ? Object.entries(limit).map(([column, columnLimit]) => ({ path: [name, column], bound: columnLimit }))
+      : [{ path: [name], bound: limit }];
     return limits
-      .filter(({ each }) => /^([1-9]\d?|100)$/.test(String(each)))
-      .map(({ path, each }) => ({
+      .filter(({ bound }) => /^([1-9]\d?|100)$/.test(String(bound)))
+      .map(({ path, bound }) => ({
         path,
-        message: `${each} means ${each} rows: write ${each}% for a share, "${each} rows" for the number`,
+        message: `${bound} means ${bound} rows: write ${bound}% for a share, "${bound} rows" for the number`,
       }));
   });
 }

@@ -164,13 +164,13 @@ function wordsOf(key: Key): string {
 
 /** The keys that at least half of the kinds have in the same words, by these words. */
 function commonKeys(union: z.ZodDiscriminatedUnion): Map<string, Key> {
-  const found = new Map<string, { key: Key; kinds: number }>();
+  const kindsOf = new Map<string, { key: Key; kinds: number }>();
   for (const branch of union.options)
     for (const key of keysOf(unwrap(branch))) {
       const words = wordsOf(key);
-      found.set(words, { key, kinds: (found.get(words)?.kinds ?? 0) + 1 });
+      kindsOf.set(words, { key, kinds: (kindsOf.get(words)?.kinds ?? 0) + 1 });
     }
-  const shared = [...found].filter(([, { kinds }]) => kinds * 2 >= union.options.length);
+  const shared = [...kindsOf].filter(([, { kinds }]) => kinds * 2 >= union.options.length);
   return new Map(shared.map(([words, { key }]) => [words, key]));
 }
 

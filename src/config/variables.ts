@@ -51,8 +51,8 @@ export class SecretFiles {
   }
 
   read(path: string): FileReading {
-    const known = this.#read.get(path);
-    if (known !== undefined) return known;
+    const earlier = this.#read.get(path);
+    if (earlier !== undefined) return earlier;
     const reading = this.#tried(path);
     this.#read.set(path, reading);
     return reading;

@@ -39,7 +39,7 @@ function joinFlowQueries(document: Document, text: string): void {
  * @param offset of the error
  */
 function brokenQuery(document: Document, offset: number): number | undefined {
-  let found: number | undefined;
+  let textStart: number | undefined;
   visit(document, {
     Map: (_, map) => {
       const [from = 0, to = 0] = map.range ?? [];
@@ -48,10 +48,10 @@ function brokenQuery(document: Document, offset: number): number | undefined {
         ({ key }) => isScalar(key) && (key.range?.[0] ?? offset) < offset && ofSql.has(key.value),
       );
       // The innermost map is visited last.
-      found = before !== undefined && isPlain(before.value) ? before.value.range?.[0] : undefined;
+      textStart = before !== undefined && isPlain(before.value) ? before.value.range?.[0] : undefined;
     },
   });
-  return found;
+  return textStart;
 }
 
 /** A place in a text; line and column begin at 1. */

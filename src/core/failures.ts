@@ -58,12 +58,12 @@ export function failuresOf({ streams, destinations, warnings = [] }: Ended): Fai
   };
   for (const { name, status, error } of streams) if (error !== null) add(name, error, { isHeld: status === 'held' });
   const bad = new Set(streams.flatMap(({ name, error }) => (error === null ? [] : [name])));
-  for (const each of destinations) {
-    const { name: destination, stream, status, error } = each;
+  for (const delivery of destinations) {
+    const { name: destination, stream, status, error } = delivery;
     // The reason that keeps the stream is reported with the stream.
     if (status === 'ok' || (status === 'not_tried' && (error === null || bad.has(stream)))) continue;
     if (error !== null) add(stream, error, { destination });
-    else if (status !== 'skipped') add(stream, errorInPart(each), { destination });
+    else if (status !== 'skipped') add(stream, errorInPart(delivery), { destination });
   }
   // Of the job's storage: the only warning with which a run is not ok.
   const owed = warnings.filter(({ code }) => code === 'removal_owed');

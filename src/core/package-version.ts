@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 
-let known: string | undefined;
+let packaged: string | undefined;
 
 /** The version of the running cdsync; `0.0.0` if its package.json is not found. */
 export function packageVersion(): string {
-  if (known === undefined) {
+  if (packaged === undefined) {
     // Two folders up from src/core/ in a checkout, three up from dist/src/core/ in an installed package.
     for (const place of ['../../package.json', '../../../package.json']) {
       try {
         const { name, version } = JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8'));
-        if (name === 'cdsync') known = String(version);
+        if (name === 'cdsync') packaged = String(version);
       } catch {}
     }
   }
-  return known ?? '0.0.0';
+  return packaged ?? '0.0.0';
 }

@@ -14,8 +14,8 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /** The value of a variable, in small letters first: that is the older custom. An empty one counts as unset. */
 function variable(env: Variables, name: string): { name: string; value: string } | undefined {
-  const found = [name.toLowerCase(), name].find((name) => env[name]);
-  return found === undefined ? undefined : { name: found, value: env[found] as string };
+  const set = [name.toLowerCase(), name].find((name) => env[name]);
+  return set === undefined ? undefined : { name: set, value: env[set] as string };
 }
 
 /** Whether NO_PROXY names a host: itself, a domain above it, a range of addresses, with a port or without, or `*`. */

@@ -65,11 +65,11 @@ function pass({ bytes, starts, ends }: Unescaped): Unescaped {
  */
 export function unescaped(text: Buffer): Unescaped {
   const starts = Array.from(text, (_, index) => index);
-  let found: Unescaped = { bytes: text.toString('latin1'), starts, ends: starts.map((start) => start + 1) };
+  let unescaped: Unescaped = { bytes: text.toString('latin1'), starts, ends: starts.map((start) => start + 1) };
   for (let depth = 0; depth < maxDepth; depth += 1) {
-    const next = pass(found);
-    if (next.bytes === found.bytes) break;
-    found = next;
+    const next = pass(unescaped);
+    if (next.bytes === unescaped.bytes) break;
+    unescaped = next;
   }
-  return found;
+  return unescaped;
 }

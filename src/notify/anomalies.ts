@@ -122,19 +122,19 @@ export function detectAnomalies(
   return end.streams.flatMap((stream) => {
     if (stream.status !== 'ok') return [];
     const same = earlier.flatMap(({ streams, resumed }) =>
-      streams.flatMap((report) =>
-        report.name === stream.name && report.status === 'ok' ? [{ each: report, resumed }] : [],
-      ),
+      streams.flatMap((report) => (report.name === stream.name && report.status === 'ok' ? [{ report, resumed }] : [])),
     );
     const incrementalRuns = withoutFirst(same);
     return figures.flatMap((figure) => {
       const isTime = figure.name === 'seconds';
       if (isTime && !isTimed(stream, end.resumed)) return [];
-      const compared = isTime ? incrementalRuns.filter(({ each, resumed }) => isTimed(each, resumed)) : incrementalRuns;
+      const compared = isTime
+        ? incrementalRuns.filter(({ report, resumed }) => isTimed(report, resumed))
+        : incrementalRuns;
       return (
         anomalyOf(
           stream,
-          compared.map(({ each }) => each),
+          compared.map(({ report }) => report),
           figure,
         ) ?? []
       );
@@ -143,7 +143,7 @@ export function detectAnomalies(
 }
 
 /** The past without the run that inserted everything: it says nothing of runs. A list that only grows inserts all it reads. */
-function withoutFirst<R extends { readonly each: StreamReport }>(past: readonly R[]): readonly R[] {
-  const isIncremental = ({ each }: R) => each.inserted < each.rows;
-  return past.some(isIncremental) ? past.filter((run) => isIncremental(run) || run.each.rows === 0) : past;
+function withoutFirst<R extends { readonly report: StreamReport }>(past: readonly R[]): readonly R[] {
+  const isIncremental = ({ report }: R) => report.inserted < report.rows;
+  return past.some(isIncremental) ? past.filter((run) => isIncremental(run) || run.report.rows === 0) : past;
 }

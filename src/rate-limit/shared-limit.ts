@@ -50,7 +50,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   readonly #limiter: SlidingWindowLimiter;
   #lease = noLease;
   /** The leases of all, as last read. */
-  #known: LeaseResponse | undefined;
+  #leases: LeaseResponse | undefined;
   /** Whether it has no part because it wants none. */
   #isIdle = true;
   #isAlone = false;
@@ -144,7 +144,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   }
 
   /** The leases of others that have or want a part. */
-  #others(leases = this.#known): Record<string, ParticipantLease> {
+  #others(leases = this.#leases): Record<string, ParticipantLease> {
     return leases === undefined ? {} : activeLeases(leases, this.#member);
   }
 
@@ -236,7 +236,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#reportedAt = nowMs;
     this.#number += 1;
     let knowsOthers = true;
-    const wanted = (leases = this.#known) => {
+    const wanted = (leases = this.#leases) => {
       knowsOthers = leases !== undefined;
       return this.#wantedPart(leaves ? undefined : demand, leases);
     };
@@ -292,8 +292,8 @@ export class SharedLimit implements RateLimiter, LimitSource {
   }
 
   #learn(response: LeaseResponse): void {
-    const before = this.#known;
-    this.#known = response;
+    const before = this.#leases;
+    this.#leases = response;
     const { now, answered, refused, pause_until: pausedUntil } = response;
     if (before !== undefined && answered > before.answered) {
       this.#learned.answered(this.#clock.monotonic(), answered - before.answered);

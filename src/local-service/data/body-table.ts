@@ -102,7 +102,7 @@ export class BodyTable {
   constructor(definition: IndexDefinition, seed: number, form: AttributeForm) {
     this.#seed = seed;
     this.indexId = `idx-${hashText(`${seed} ${definition.name}`).toString(36).padStart(7, '0')}`;
-    const [template = '', afterMailbox = ''] = definition.own.split('{mailbox}');
+    const [template = '', afterMailbox = ''] = definition.ownAttributes.split('{mailbox}');
     const head = `{"id":"p-########","index_id":"${this.indexId}","attributes":{${template}`;
     this.#idOffset = head.indexOf('########');
     const patches: { offset: number; of: 'number' | 'contact' | 'scattered' }[] = [];

@@ -10,7 +10,7 @@ export interface IndexDefinition {
    * profile that first had its e-mail and phone, `{contact}` means the number, `{scattered}` the id in ten digits, and
    * `{mailbox}`, at the very end, the name in the e-mail address.
    */
-  readonly own: string;
+  readonly ownAttributes: string;
   readonly person: readonly string[];
   readonly address: readonly string[];
   readonly activity: readonly string[];
@@ -26,7 +26,7 @@ export const catalogue: readonly IndexDefinition[] = [
     description: 'Everybody in the loyalty programme',
     stride: 1,
     offset: 0,
-    own: `"loyalty_id":"LM{number}","phone":"+1{scattered}",${email}`,
+    ownAttributes: `"loyalty_id":"LM{number}","phone":"+1{scattered}",${email}`,
     person: ['first_name', 'last_name', 'birthday', 'gender', 'language', 'email_opt_in', 'consents', 'joined_at'],
     address: ['country', 'city', 'zip', 'district', 'timezone'],
     activity: [
@@ -51,7 +51,7 @@ export const catalogue: readonly IndexDefinition[] = [
     description: 'Everybody who gets the newsletter',
     stride: 4,
     offset: 1,
-    own: email,
+    ownAttributes: email,
     person: ['first_name', 'last_name', 'language', 'email_opt_in', 'sms_opt_in'],
     address: ['country', 'timezone'],
     activity: ['tags', 'is_active', 'updated_at'],
@@ -62,7 +62,7 @@ export const catalogue: readonly IndexDefinition[] = [
     description: 'Everybody seen in a store',
     stride: 10,
     offset: 3,
-    own: `"visitor_id":"V{number}","phone":"+1{scattered}",${email}`,
+    ownAttributes: `"visitor_id":"V{number}","phone":"+1{scattered}",${email}`,
     person: ['first_name', 'last_name'],
     address: ['country', 'city', 'zip'],
     activity: ['tier', 'preferred_store', 'last_order_at', 'churn_risk', 'updated_at'],

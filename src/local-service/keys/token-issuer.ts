@@ -61,7 +61,7 @@ export class TokenIssuer {
   readonly #clock: ServiceClock;
   readonly #signingKey: Uint8Array;
   /** By the text of the Authorization header, so that each signature is checked only once. */
-  readonly #known = new Map<string, KnownToken>();
+  readonly #tokens = new Map<string, KnownToken>();
   #issued = 0;
 
   constructor(keys: KeyStore, clock: ServiceClock, seed: number) {
@@ -101,7 +101,7 @@ export class TokenIssuer {
    * @throws {ServiceError} 401
    */
   authenticate(authorization: string, tenant: string): ApiKey | Promise<ApiKey> {
-    const knownToken = this.#known.get(authorization);
+    const knownToken = this.#tokens.get(authorization);
     if (knownToken !== undefined) return this.#valid(knownToken, tenant);
     return this.#read(authorization).then((token) => this.#valid(token, tenant));
   }
@@ -112,9 +112,9 @@ export class TokenIssuer {
     const claims = await readToken(token, this.#signingKey);
     const key = claims === undefined ? undefined : this.#keys.byId(claims.sub);
     if (claims === undefined || key === undefined) throw unauthorized('the access token is not valid');
-    if (this.#known.size === maxKnown) this.#known.clear();
+    if (this.#tokens.size === maxKnown) this.#tokens.clear();
     const knownToken = { key, claims };
-    this.#known.set(authorization, knownToken);
+    this.#tokens.set(authorization, knownToken);
     return knownToken;
   }
 

@@ -81,15 +81,15 @@ function touch(collection: Collection, position: number, nowMs: number): number 
  * The profile gets the keys that no profile has. An event without a known id or any key changes nothing.
  */
 function applyEvent(collection: Collection, event: RealtimeEvent, nowMs: number): void {
-  const found = findProfile(collection, event);
-  if (found < 0 && event.keys.length === 0) return;
-  const position = found < 0 ? makeProfile(collection, nowMs) : touch(collection, found, nowMs);
+  const existing = findProfile(collection, event);
+  if (existing < 0 && event.keys.length === 0) return;
+  const position = existing < 0 ? makeProfile(collection, nowMs) : touch(collection, existing, nowMs);
   mergeEvent(collection.touched.get(position) as TouchedProfile, event.attributes, event.counts);
   for (const [name, value] of event.keys) {
     if (collection.withKey(name, value) < 0) collection.touched.link(position, name, value);
   }
   collection.revision += 1;
-  if (found < 0) collection.counts.add(nowMs, collection.total());
+  if (existing < 0) collection.counts.add(nowMs, collection.total());
 }
 
 /** The ids of the most recent events, limited so that neither memory nor the state file grows for ever. */

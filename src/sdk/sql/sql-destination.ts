@@ -53,7 +53,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   protected readonly dialect: ReturnType<typeof withDefaults>;
   protected readonly session: S;
   /** Of each table, as last found. */
-  readonly #found = new Map<string, FoundColumns>();
+  readonly #existing = new Map<string, FoundColumns>();
   readonly #store: SqlStore;
   readonly #isStepwise: boolean;
   /** Statements that drop the leftovers of loads, this one included. */
@@ -89,7 +89,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   async #find(table: string): Promise<FoundColumns | undefined> {
     const existing = await this.find(table);
-    if (existing !== undefined) this.#found.set(table, existing);
+    if (existing !== undefined) this.#existing.set(table, existing);
     return existing;
   }
 
@@ -109,7 +109,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   async addedColumns(key: StateKey): Promise<string[]> {
     if ((await this.#find(loadsTable)) === undefined) return [];
-    const { columns = [] } = this.#found.get(key.table) ?? (await this.#find(key.table)) ?? {};
+    const { columns = [] } = this.#existing.get(key.table) ?? (await this.#find(key.table)) ?? {};
     const lists = await addedColumnLists(this.#store, key);
     // A name may have a comma too.
     const isAdded = (name: string) => lists.some((list) => `, ${list}, `.includes(`, ${name}, `));
@@ -143,7 +143,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
       // Before the intent, which names this load in place of the one that was cut short.
       const undone = await this.#undo(load);
       const isFilled = load.write.type === 'fill' && this.dialect.stagesAll !== true;
-      const stage = isFilled ? undefined : stageOf(this.dialect, load, this.#found.get(load.table.name));
+      const stage = isFilled ? undefined : stageOf(this.dialect, load, this.#existing.get(load.table.name));
       let committed: Committed;
       try {
         this.#left = [...this.#left, ...(stage?.drop ?? [])];
@@ -179,7 +179,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   #hasDdl({ table, change: { drop, create, add, widen }, isReload }: Load): boolean {
     const isStamped =
-      isReload && this.dialect.stamps === 'reload' && this.#found.get(table.name)?.comment !== undefined;
+      isReload && this.dialect.stamps === 'reload' && this.#existing.get(table.name)?.comment !== undefined;
     return drop || create || add.length > 0 || widen.length > 0 || isStamped;
   }
 
@@ -219,7 +219,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   ): Promise<LoadOutcome> {
     const { table, change, state } = load;
     const rows = change.create || change.drop ? 0 : load.rows;
-    const found = this.#found.get(table.name);
+    const found = this.#existing.get(table.name);
     const clear = (target: string, names: readonly string[]) => this.clear(target, names);
     const merge = (task: MergeTask, before: number) => this.merge(task, before);
     const staged = stage && (stage.reads ?? stage.name);
@@ -251,7 +251,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Makes cdsync's own tables. Only if they are missing: a user may load tables without the right to create them. */
   async #createOwn(): Promise<void> {
     const { state, loads } = stateTableSql(this.dialect);
-    if (!this.#found.has(stateTable)) {
+    if (!this.#existing.has(stateTable)) {
       await this.createPlace();
       await this.createOwn(state);
     }
@@ -301,7 +301,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   /** Deletes the rows of a load that was cut short. @returns how many */
   async #undo({ table, undo }: Load): Promise<number> {
-    const { columns = [] } = this.#found.get(table.name) ?? {};
+    const { columns = [] } = this.#existing.get(table.name) ?? {};
     if (undo === undefined || !columns.some(({ name }) => name === loadColumn)) return 0;
     const where = `${this.dialect.identifier(loadColumn)} = ${this.dialect.literal(undo)}`;
     return deleteRows(this.#store, table.name, [where]);
