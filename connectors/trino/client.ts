@@ -140,7 +140,7 @@ export class TrinoSession {
   }
 
   /** Runs a statement even after a stop. */
-  async tidy(sql: string): Promise<void> {
+  async cleanUp(sql: string): Promise<void> {
     const stopping = this.#stopping;
     this.#stopping = new AbortController();
     try {
@@ -150,7 +150,7 @@ export class TrinoSession {
     }
   }
 
-  /** Cancels the statement under way. From now on only `tidy` works. */
+  /** Cancels the statement under way. From now on only `cleanUp` works. */
   stop(): void {
     this.#stopping.abort();
   }

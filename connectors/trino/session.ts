@@ -54,7 +54,7 @@ export class Session implements SqlSession {
   }
 
   async cleanUp(sql: string): Promise<number> {
-    await this.trino.tidy(sql);
+    await this.trino.cleanUp(sql);
     return 0;
   }
 

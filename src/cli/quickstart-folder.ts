@@ -38,7 +38,7 @@ export class QuickstartFolder {
    * Looks at a folder, which need not exist. It may have the user's files, and those of an earlier quickstart.
    * @throws {CdsyncError} `usage` if a file is in the way
    */
-  static async look(folder: string): Promise<QuickstartFolder> {
+  static async open(folder: string): Promise<QuickstartFolder> {
     const data = join(folder, 'data');
     const config = join(folder, 'cdsync.yaml');
     const paths = { config, state: join(data, stateFileName), job: join(data, quickstartJob) };

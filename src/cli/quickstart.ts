@@ -44,7 +44,7 @@ export const quickstartCommand: Command<CommonArguments, QuickstartArguments> = 
       )
       .epilogue('Needs no account and no network. Run it again: another day passes. It never overwrites a file.'),
   handler: async (args) => {
-    process.exitCode = await new Quickstart(args, await QuickstartFolder.look(args.folder)).run();
+    process.exitCode = await new Quickstart(args, await QuickstartFolder.open(args.folder)).run();
   },
 };
 

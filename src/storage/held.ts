@@ -26,6 +26,7 @@ const nextCache = z.object({
   verifiedAt: z.string().nullable(),
 });
 
+/** Some names differ from those in code: earlier builds wrote them, and their held results must stay readable. */
 const heldSchema = z.object({
   version: z.literal(1),
   stream: storedName,

@@ -52,18 +52,18 @@ export async function assertNoFalseFunctions(connection: DuckDBConnection, path:
  * @throws {CdsyncError} `storage_altered`
  */
 export async function assertNoDefinitions(connection: DuckDBConnection, path: string): Promise<void> {
-  await connection.run(`ATTACH ${sqlText(path)} AS cdsync_looked_at (READ_ONLY)`);
+  await connection.run(`ATTACH ${sqlText(path)} AS cdsync_inspected (READ_ONLY)`);
   try {
-    const ofFile = "NOT internal AND database_name = 'cdsync_looked_at'";
+    const ofFile = "NOT internal AND database_name = 'cdsync_inspected'";
     const reader = await connection.runAndReadAll(
       `SELECT 'a view', view_name FROM duckdb_views() WHERE ${ofFile} UNION ALL SELECT 'a macro', function_name FROM duckdb_functions() WHERE ${ofFile}
        UNION ALL SELECT 'a default or a generated column', column_name FROM duckdb_columns() WHERE ${ofFile} AND column_default IS NOT NULL
-       UNION ALL SELECT 'an index', index_name FROM duckdb_indexes() WHERE database_name = 'cdsync_looked_at'`,
+       UNION ALL SELECT 'an index', index_name FROM duckdb_indexes() WHERE database_name = 'cdsync_inspected'`,
     );
     const [first] = reader.getRows();
     if (first !== undefined) throw alteredFile(path, `${first[0]} "${first[1]}", which no catalog has`);
   } finally {
-    await connection.run('DETACH cdsync_looked_at');
+    await connection.run('DETACH cdsync_inspected');
   }
 }
 

@@ -137,7 +137,7 @@ describe('a statement of Trino', () => {
     stopped.stop();
     expect((await failure(running)).code).toBe('destination_unavailable');
     expect((await failure(stopped.run('SELECT 2'))).code).toBe('destination_unavailable');
-    await stopped.tidy('DROP TABLE x');
+    await stopped.cleanUp('DROP TABLE x');
     expect(server.statements.at(-1)?.sql).toBe('DROP TABLE x');
   });
 

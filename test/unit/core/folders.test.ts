@@ -35,7 +35,7 @@ it('makes folders that others make at the same time', async () => {
 
 it.runIf(process.platform === 'linux')('ends with an error where a file system makes no folders', async () => {
   await expect(makeFolders('/proc/nope/data', 0o700)).rejects.toMatchObject({ code: 'ENOENT', path: '/proc' });
-  const folder = await QuickstartFolder.look('/proc/nope');
+  const folder = await QuickstartFolder.open('/proc/nope');
   await expect(folder.make()).rejects.toMatchObject({ code: 'config_unwritable' });
 });
 
