@@ -17,6 +17,7 @@ import {
   orClose,
   redactor,
   Secret,
+  s3Confined,
   s3Server,
   sqlText,
 } from '../../src/sdk/index.js';
@@ -103,8 +104,9 @@ function connected(context: Context): Promise<ConnectedDuckdb> {
   return connectDuckdb(databaseFor(context), async (opened) => {
     for (const [name, value] of Object.entries(memorySettings(context))) await opened.run(`SET ${name} = '${value}'`);
     await loadDuckdbExtensions(opened, neededExtensions(options), options.extensions);
-    const proxy = options.dataUrl === undefined ? [] : duckdbProxy(s3Server(options), process.env);
-    for (const statement of [...proxy, ...loginStatements(options)]) await opened.run(statement);
+    const ofStore =
+      options.dataUrl === undefined ? [] : [...s3Confined, ...duckdbProxy(s3Server(options), process.env)];
+    for (const statement of [...ofStore, ...loginStatements(options)]) await opened.run(statement);
   });
 }
 

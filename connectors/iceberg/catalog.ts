@@ -1,4 +1,5 @@
 import {
+  assertHttps,
   CdsyncError,
   type HttpRequest,
   type HttpResponse,
@@ -116,12 +117,17 @@ export class RestCatalog {
   }
 
   /** @returns undefined if there is no such table */
-  load(table: string): Promise<LoadedTable | undefined> {
-    const headers: Record<string, string> = this.#options.vendsCredentials
+  async load(table: string): Promise<LoadedTable | undefined> {
+    const { vendsCredentials, allowHttp } = this.#options;
+    const headers: Record<string, string> = vendsCredentials
       ? { 'x-iceberg-access-delegation': 'vended-credentials' }
       : {};
     const request = { method: 'GET', path: this.#tablePath(table), headers } as const;
-    return this.#result<LoadedTable>(request, `read table "${table}"`, 404);
+    const loaded = await this.#result<LoadedTable>(request, `read table "${table}"`, 404);
+    const logins = [loaded, ...(loaded?.['storage-credentials'] ?? [])];
+    for (const url of logins.map((login) => login?.config?.['s3.endpoint'] ?? ''))
+      if (URL.canParse(url)) assertHttps(new URL(url), 'the login of the object store', allowHttp);
+    return loaded;
   }
 
   /** The tables of these names that are there, and that the login may read. */

@@ -2,6 +2,7 @@ import type { DestinationCheck, DestinationContext, MissingRight } from '../../s
 import { openCatalog } from './load.js';
 import type { IcebergShape } from './options.js';
 import { IcebergSession, tableOf } from './session.js';
+import { TableDraft } from './table-draft.js';
 
 /** Logs in to the catalog, looks for the namespace, starts DuckDB, and reads a row of each table that is there. */
 export async function checkIceberg(
@@ -22,7 +23,9 @@ export async function checkIceberg(
       }
       for (const table of tables) {
         const loaded = await catalog.load(table);
-        if (loaded !== undefined) await session.run(`SELECT count(*) FROM (FROM ${tableOf(table)} LIMIT 1)`);
+        if (loaded === undefined) continue;
+        await session.show(table, new TableDraft(loaded));
+        await session.run(`SELECT count(*) FROM (FROM ${tableOf(table)} LIMIT 1)`);
       }
       return { reached: place, lacks: [], untried };
     } finally {

@@ -97,7 +97,7 @@ class IcebergDestination extends SqlDestination<IcebergSession> {
   async #open(table: string): Promise<TableDraft | undefined> {
     const loaded = await this.#catalog.load(table);
     this.#draft = loaded && new TableDraft(loaded);
-    this.session.show(table, this.#draft);
+    await this.session.show(table, this.#draft);
     return this.#draft;
   }
 

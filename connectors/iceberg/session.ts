@@ -19,6 +19,7 @@ import {
   orClose,
   permissionMissing,
   quoteIdentifier,
+  s3Confined,
   s3Server,
   sqlText,
   unavailable,
@@ -26,8 +27,10 @@ import {
 } from '../../src/sdk/index.js';
 import type { RestCatalog } from './catalog.js';
 import { CatalogRelay } from './catalog-relay.js';
+import { allowStatement, folderOf, isOutside, pathOutside } from './location.js';
 import type { IcebergShape } from './options.js';
-import type { TableDraft } from './table-draft.js';
+import { TableDraft } from './table-draft.js';
+import { currentSnapshot, type LoadedTable } from './table-metadata.js';
 
 type Options = DestinationContext<IcebergShape>['options'];
 
@@ -55,6 +58,7 @@ function duckdbError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
   const details = { cause, causeQuotesValues: true };
   if (wantsMemory(cause)) return duckdbRefused('DuckDB refused a statement', cause);
+  if (/disabled by configuration/.test(message)) return pathOutside();
   if (/NoSuchBucket|bucket does not exist/i.test(message))
     return loadRefused('the object store has no such bucket', {
       ...details,
@@ -95,12 +99,26 @@ export class IcebergSession extends DuckdbSession {
   /** The same for the view of staged rows, where they are written as they are. */
   stageOrder = '';
   readonly #relay: CatalogRelay;
+  readonly #options: Options;
   readonly #folder: string;
+  readonly #connect: () => Promise<ConnectedDuckdb>;
+  /** Of the table whose files alone DuckDB may use. */
+  #place: string | undefined;
 
-  private constructor(connected: ConnectedDuckdb, relay: CatalogRelay, folder: string) {
+  private constructor(
+    connected: ConnectedDuckdb,
+    {
+      relay,
+      options,
+      folder,
+      connect,
+    }: { relay: CatalogRelay; options: Options; folder: string; connect: () => Promise<ConnectedDuckdb> },
+  ) {
     super(connected, (cause) => relay.explain(duckdbError(cause)) as Error);
     this.#relay = relay;
+    this.#options = options;
     this.#folder = folder;
+    this.#connect = connect;
   }
 
   /** @throws {CdsyncError} `duckdb_extension_missing` */
@@ -109,16 +127,18 @@ export class IcebergSession extends DuckdbSession {
     const relay = await CatalogRelay.open(catalog);
     const own = join(folder, 'iceberg');
     return orClose(relay, async () => {
-      await rm(own, { recursive: true, force: true });
-      await mkdir(own, { recursive: true, mode: 0o700 });
       const settings = {
         ...memorySettings(context),
         temp_directory: join(own, 'spill'),
         autoinstall_known_extensions: 'false',
       };
       const database = { path: join(own, 'workbench.duckdb'), settings };
-      const connected = await connectDuckdb(database, (opened) => attach(opened, options, relay));
-      return new IcebergSession(connected, relay, own);
+      const connect = async () => {
+        await rm(own, { recursive: true, force: true });
+        await mkdir(own, { recursive: true, mode: 0o700 });
+        return connectDuckdb(database, (opened) => attach(opened, options, relay));
+      };
+      return new IcebergSession(await connect(), { relay, options, folder: own, connect });
     });
   }
 
@@ -126,9 +146,46 @@ export class IcebergSession extends DuckdbSession {
     return join(this.#folder, 'rows');
   }
 
-  /** Shows a table as the draft has it from now on; undefined: as the catalog has it. */
-  show(table: string, draft: TableDraft | undefined): void {
+  /**
+   * Shows a table as the draft has it from now on; undefined: as the catalog has it.
+   * @throws {CdsyncError} `storage_altered` if its files are not all below its location; no other one is read
+   */
+  async show(table: string, draft: TableDraft | undefined): Promise<void> {
+    if (draft !== undefined) await this.#confine(table, draft.base);
     this.#relay.show(table, draft);
+  }
+
+  async #confine(table: string, base: LoadedTable): Promise<void> {
+    const place = folderOf(base.metadata, this.#options);
+    if (place !== this.#place) {
+      // These settings can be made once.
+      if (this.#place !== undefined) await this.replace(this.#connect);
+      this.#place = place;
+      await this.run(allowStatement([place, this.#folder]));
+      await this.run('SET enable_external_access = false');
+    }
+    const list = currentSnapshot(base.metadata)?.['manifest-list'];
+    // DuckDB ends the process if it may not read a manifest, and takes `..` of a key in a bucket for part of a name.
+    if (list === undefined) return;
+    const outside = async (paths: string) =>
+      (await this.rows(`SELECT 1 FROM (${paths}) WHERE ${isOutside('path', place)} LIMIT 1`)).length > 0;
+    const lists = `SELECT manifest_path AS path FROM read_avro(${sqlText(list)})`;
+    const assertWithin = async (paths: string) => {
+      if (await outside(paths)) throw pathOutside();
+    };
+    await assertWithin(`SELECT ${sqlText(list)} AS path`);
+    if (vendsCredentials(this.#options)) await this.#login(table, base);
+    await assertWithin(lists);
+    for (const { path } of await this.rows(lists))
+      await assertWithin(`SELECT data_file.file_path AS path FROM read_avro(${sqlText(String(path))})`);
+  }
+
+  /** DuckDB takes the login for the store from the catalog when it binds a table; of one without rows, it reads no file. */
+  async #login(table: string, base: LoadedTable): Promise<void> {
+    const bare = new TableDraft(base);
+    bare.truncate();
+    this.#relay.show(table, bare);
+    await this.run(`SELECT count(*) FROM ${tableOf(table)}`);
   }
 
   /** Writes rows into a table, in order. @param rows SQL of their table, or a query in brackets */
@@ -195,6 +252,7 @@ async function attach(connection: DuckDBConnection, options: Options, relay: Cat
     await connection.run(`SET s3_uploader_max_filesize = '${largestFile}'`);
     // The load sorts new files itself; DuckDB refuses to write into a sorted table otherwise.
     await connection.run('SET unsafe_iceberg_ignore_sort_order = true');
+    for (const statement of s3Confined) await connection.run(statement);
     for (const way of waysOut(options, relay)) await connection.run(way);
     if (secret !== undefined) await connection.run(secret);
     await connection.run(`ATTACH '' AS ice (TYPE iceberg, ENDPOINT ${sqlText(relay.endpoint)}, AUTHORIZATION_TYPE 'none',

@@ -1,6 +1,12 @@
 import type { TargetColumn } from '../../src/sdk/index.js';
 import { schemaChange, type TableCommit } from './schema-update.js';
-import { currentSnapshotId, type LoadedTable, type Snapshot, type TableMetadata } from './table-metadata.js';
+import {
+  currentSnapshot,
+  currentSnapshotId,
+  type LoadedTable,
+  type Snapshot,
+  type TableMetadata,
+} from './table-metadata.js';
 
 export type Update = Readonly<Record<string, unknown>>;
 
@@ -18,8 +24,7 @@ function summed(snapshots: readonly Snapshot[]): Record<string, string> {
 
 /** The counters of a snapshot that removes all rows of the base. */
 function takenAway(base: TableMetadata): Record<string, string> {
-  const id = currentSnapshotId(base);
-  const summary = base.snapshots?.find((snapshot) => snapshot['snapshot-id'] === id)?.summary ?? {};
+  const summary = currentSnapshot(base)?.summary ?? {};
   const pairs = [
     ['deleted-data-files', 'total-data-files'],
     ['deleted-records', 'total-records'],
@@ -48,10 +53,9 @@ export class TableDraft {
 
   /** The catalog's response for the table, as engines get it: with one snapshot, because DuckDB chooses among several by their times. */
   get loaded(): LoadedTable {
-    const id = currentSnapshotId(this.#metadata);
-    const snapshots = this.#metadata.snapshots?.filter((snapshot) => snapshot['snapshot-id'] === id) ?? [];
-    const at = snapshots.map((snapshot) => snapshot['timestamp-ms'])[0];
-    const time = at === undefined ? {} : { 'last-updated-ms': at };
+    const current = currentSnapshot(this.#metadata);
+    const time = current === undefined ? {} : { 'last-updated-ms': current['timestamp-ms'] };
+    const snapshots = current === undefined ? [] : [current];
     return { ...this.base, metadata: { ...this.#metadata, ...time, snapshots, 'snapshot-log': [] } };
   }
 

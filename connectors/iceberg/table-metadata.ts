@@ -38,6 +38,8 @@ export interface LoadedTable {
   readonly metadata: TableMetadata;
   /** The file of the metadata. */
   readonly 'metadata-location'?: string;
+  readonly config?: Readonly<Record<string, string>>;
+  readonly 'storage-credentials'?: readonly Pick<LoadedTable, 'config'>[];
   readonly [member: string]: unknown;
 }
 
@@ -94,6 +96,12 @@ export function currentSchema(metadata: TableMetadata): IcebergSchema {
   const schema = metadata.schemas.find((schema) => schema['schema-id'] === metadata['current-schema-id']);
   if (schema === undefined) throw new Error('the metadata of the table lacks its current schema');
   return schema;
+}
+
+/** The snapshot that readers see. */
+export function currentSnapshot(metadata: TableMetadata): Snapshot | undefined {
+  const id = currentSnapshotId(metadata);
+  return metadata.snapshots?.find((snapshot) => snapshot['snapshot-id'] === id);
 }
 
 /** The id of the snapshot that readers see; null if there is none. */

@@ -64,7 +64,14 @@ export {
   tableConnector,
 } from './destination.js';
 export { duckdbRefused, wantsMemory } from './duckdb/errors.js';
-export { duckdbProxy, duckdbS3Secret, extensionsOption, loadDuckdbExtensions, s3Server } from './duckdb/extensions.js';
+export {
+  duckdbProxy,
+  duckdbS3Secret,
+  extensionsOption,
+  loadDuckdbExtensions,
+  s3Confined,
+  s3Server,
+} from './duckdb/extensions.js';
 export {
   assertHttps,
   isThisMachine,

@@ -115,6 +115,15 @@ export function duckdbProxy(store: URL, env: Readonly<Record<string, string | un
   return [set('http_proxy', `${server.origin}${port}`), ...login];
 }
 
+/**
+ * Statements that keep logins for S3 at their server: DuckDB takes another server from the query of a path, and parts that a secret lacks, such as a
+ * session token, from the environment. Run them after `httpfs` is loaded.
+ */
+export const s3Confined: readonly string[] = [
+  'SET s3_url_compatibility_mode = true',
+  ...['access_key_id', 'secret_access_key', 'session_token'].map((name) => `RESET s3_${name}`),
+];
+
 /** The server of an object store. */
 export function s3Server({ endpoint, region }: Pick<S3Options, 'endpoint' | 'region'>): URL {
   return new URL(endpoint ?? `https://s3.${region ?? 'us-east-1'}.amazonaws.com`);

@@ -82,8 +82,8 @@ export async function keepSignOfZero(connection: DuckDBConnection): Promise<void
 
 /** A connection to an instance of DuckDB, which ends with it. */
 export class DuckdbSession implements SqlSession {
-  readonly #instance: DuckDBInstance;
-  readonly #connection: DuckDBConnection;
+  #instance: DuckDBInstance;
+  #connection: DuckDBConnection;
   readonly #refusal: (cause: unknown) => Error;
   #isStopped = false;
   #isUnderWay = false;
@@ -184,6 +184,13 @@ export class DuckdbSession implements SqlSession {
   stop(): void {
     this.#isStopped = true;
     if (this.#isUnderWay) this.#endInterrupting ??= keepInterrupting(this.#connection);
+  }
+
+  /** Ends the instance, and continues with another. */
+  protected async replace(connect: () => Promise<ConnectedDuckdb>): Promise<void> {
+    this.#connection.closeSync();
+    this.#instance.closeSync();
+    ({ instance: this.#instance, connection: this.#connection } = await connect());
   }
 
   async close(): Promise<void> {

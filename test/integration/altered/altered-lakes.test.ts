@@ -8,6 +8,7 @@ import { CdsyncError } from '../../../src/core/errors.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { filesHolding } from '../../fixtures/files-holding.js';
 import { LoadDriver, merge } from '../../fixtures/load-driver.js';
+import { ObjectStore } from '../../fixtures/object-store.js';
 import { statements, things } from './alterations.js';
 import { inLake, type NetworkTrap } from './lake-alterations.js';
 
@@ -138,6 +139,23 @@ describe.skipIf(extensions === undefined)(
       const [data = ''] = await readdir(folder);
       await make(join(folder, data), trap);
       expect(await faults(what.includes('hard link'))).toEqual([]);
+    });
+
+    it('a server in the path of a data file gets no login', async () => {
+      const store = await ObjectStore.open();
+      await store.createBucket('lake');
+      const login = { access_key_id: 'AKIDEXAMPLE', secret_access_key: 'a-secret-of-the-test', session_token: 'x' };
+      const file = join(root, 'in-bucket.ducklake');
+      const place = { catalog: { duckdb: file }, data_url: 's3://lake/data', endpoint: store.url, ...login };
+      const inBucket = await LoadDriver.open(ducklake, { extensions, schema: 'cdp', ...place });
+      await inBucket.load({ table: 'members', query: rowsOf('a'), key: ['id'], sequence: 1 });
+      await statements(file, `UPDATE s.ducklake_data_file SET path = path || '?s3_endpoint=127.0.0.1:${trap.port}'`);
+      connections = 0;
+      const change = { table: 'members', query: rowsOf('b'), key: ['id'], action: merge, sequence: 2 };
+      await expect(inBucket.load(change)).rejects.toMatchObject({ code: 'destination_refused' });
+      expect(connections).toBe(0);
+      await inBucket.close();
+      await store.close();
     });
   },
 );
