@@ -268,8 +268,12 @@ async function showStatus(task: Task): Promise<void> {
   for (const log of logs) for (const line of erasureLogLines(log)) output.advice(line);
   if (!isPending) return;
   process.exitCode = 1;
-  const isCut = logs.some(({ erasures }) => erasures.some(({ storage }) => storage.run_id === null));
-  output.last(`next: ${isCut ? 'forget the same people again' : 'cdsync push'}, then: cdsync forget --status`);
+  const pending = logs.flatMap(({ erasures }) => erasures.filter(({ done }) => !done));
+  const left = pending.flatMap(({ destinations }) => destinations.filter(({ done_at: done }) => done === null));
+  const isCut = pending.some(({ storage }) => storage.run_id === null);
+  const byHand = left.length > 0 && left.every(({ configured }) => !configured);
+  const next = isCut ? 'forget the same people again' : byHand ? 'delete the rows where the lines above say' : 'cdsync push';
+  output.last(`next: ${next}, then: cdsync forget --status`);
 }
 
 async function allow(task: Task, keys: readonly string[]): Promise<void> {

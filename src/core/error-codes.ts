@@ -125,7 +125,7 @@ const errorCodes = {
   delete_unconfirmed: {},
   forgotten_returned: {},
   stream_unconfigured: {},
-  key_not_found: {},
+  key_not_found: { next: "compare with the keys of a stream: cdsync query 'from STREAM limit 5'" },
   not_held: { ...ofCommandLine, ...toRuns },
   held_outdated: toRuns,
   definition_changed: { next: 'if that is meant: cdsync run --accept' },

@@ -89,12 +89,12 @@ export class DecisionLog {
 
   /**
    * Reads the log; an empty one if nothing was ever decided.
-   * @param expected whether the store says that rows were erased: then there must be a log
+   * @param expected whether the store says that rows were erased: then there must be a log, and not one that another decision has begun since
    * @throws {CdsyncError} `state_unreadable` if it was altered, or is lost
    */
   static async read(layout: JobLayout, { expected = false }: { expected?: boolean } = {}): Promise<DecisionLog> {
     const { head, lines } = await readLines(layout);
-    if (head === undefined && (expected || (await hasErasures(layout))))
+    if (!lines.some(({ action }) => action === 'forget') && (expected || (await hasErasures(layout))))
       throw unreadable(layout, 'is lost, although people were forgotten here');
     return new DecisionLog(
       lines.map(({ mac: _, ...decision }) => decision),

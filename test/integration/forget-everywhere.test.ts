@@ -132,6 +132,7 @@ describe('forget --everywhere', () => {
     await writeFile(join(space.folder, 'keys.txt'), '\uFEFFperson-1x\r\nperson-2x\n\n');
     const absent = await forget('fromfile', ['stranger-at-all', '--everywhere', '--keys-file', 'keys.txt']);
     expect([absent.code, absent.document]).toMatchObject([1, { error: { code: 'key_not_found' } }]);
+    expect(absent.stderr).toContain('compare with the keys of a stream: cdsync query');
     expect(await space.query('fromfile', 'select count(*)::int as n from made')).toEqual([{ n: 31 }]);
     const child = space.spawn(
       ['forget', 'fromfile.json', '--everywhere', '--keys-file', '-', '--json'],
@@ -211,6 +212,35 @@ describe('forget --everywhere', () => {
     expect((await space.run('altered', ['--job', 'altered'])).report.jobs[0]?.streams[0]?.error).toBe(null);
   });
 
+  it('begins no new log in the place of one that is lost, unless --even-if-absent wants it', async () => {
+    await twoJobs('lost');
+    const one = ['--job', 'lost'];
+    expect((await forget('lost', ['canary-id', '--everywhere', ...one])).code).toBe(0);
+    const folder = join(space.jobFolder('lost'), '.cdsync');
+    for (const name of ['decisions.jsonl', 'decisions.json']) await rm(join(folder, name));
+    for (const words of [
+      ['person-1x', '--everywhere'],
+      ['made', 'person-1x'],
+      ['person-1x', '--everywhere', '--dry-run'],
+    ]) {
+      const { code, document } = await forget('lost', [...words, ...one]);
+      expect([words, code, document]).toMatchObject([words, 1, { error: { code: 'state_unreadable' } }]);
+    }
+    expect((await readdir(folder)).filter((name) => name.startsWith('decisions'))).toEqual([]);
+    expect(
+      await rowsOfFile(join(space.jobFolder('lost'), 'lost.duckdb'), 'select count(*)::int as n from made'),
+    ).toEqual([{ n: 30 }]);
+    // The next step that the error names: each person once more.
+    for (const key of ['canary-id', 'person-1x'])
+      expect((await forget('lost', [key, '--everywhere', '--even-if-absent', ...one])).code).toBe(0);
+    await space.cdsync(['push', 'lost.json', ...one]);
+    expect((await forget('lost', ['--status', ...one])).code).toBe(0);
+    expect((await space.run('lost', one)).report.jobs[0]?.streams[0]).toMatchObject({
+      error: null,
+      forgotten_returned: 2,
+    });
+  });
+
   it('finishes with the same command an erasure that a kill has cut short, at each step', async () => {
     const steps = ['decisions.json', '/erasures/', '/known/', 'store.duckdb', 'manifest.json'];
     for (const [index, step] of steps.entries()) {
@@ -269,7 +299,8 @@ describe('forget --everywhere', () => {
       },
     ]);
     expect(await filesHolding(space.jobFolder('left'), ['canary', 'Canary'])).toEqual([]);
-    expect((await forget('left', ['--status'])).code).toBe(1);
+    const status = await forget('left', ['--status']);
+    expect([status.code, status.stderr]).toEqual([1, expect.stringContaining('next: delete the rows where the lines')]);
   });
 
   it('state remove takes a stream out of every file, names its destinations, and refuses a configured one', async () => {

@@ -144,15 +144,13 @@ async function targetsOf(
   request: ForgetRequest,
 ): Promise<Target[]> {
   const people = await findInStreams(store, { database }, place, request);
-  const log = await DecisionLog.read(place.layout).catch(() => undefined);
-  const resumes = log?.isUnfinished(request.keys) === true;
-  const isMeant = request.evenIfAbsent === true || resumes;
+  const expected = [...(await store.state()).streams.values()].some(({ forgotten }) => forgotten === true);
+  // A new log would hide that the one before is lost.
+  const log = request.evenIfAbsent === true ? undefined : await DecisionLog.read(place.layout, { expected });
+  const isMeant = log?.isUnfinished(request.keys) ?? true;
+  const found = people.map((one) => one.found);
   // Everywhere means several jobs: the command looks for the people in all of them first.
-  if (!isMeant && request.stream !== undefined)
-    assertPresent(
-      request,
-      people.map(({ found }) => found),
-    );
+  if (!isMeant && request.stream !== undefined) assertPresent(request, found);
   const targets: Target[] = [];
   for (const { state, found } of people) {
     const { forms } = await keyForms(store, database, state, request.keys);

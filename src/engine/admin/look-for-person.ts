@@ -133,7 +133,8 @@ export async function lookForPeople(
       destinations.push(await destinationPlaces(engine, layout, place, keysOf.get(place.stream) ?? new Set()));
     const erasures = (await Promise.all(names.map((name) => readErasures(layout, name)))).flat();
     const wanted = new Set([...keysOf.values()].flatMap((keys) => [...keys]));
-    const log = await DecisionLog.read(layout);
+    const expected = streams.some(({ state: { forgotten } }) => forgotten === true);
+    const log = request.evenIfAbsent === true ? undefined : await DecisionLog.read(layout, { expected });
     const places = {
       job: job.name,
       keys: request.keys.length,
@@ -146,7 +147,7 @@ export async function lookForPeople(
       })),
       destinations,
       erasures_waiting: erasures.filter(({ keys }) => keys?.some((key) => wanted.has(key))).length,
-      unfinished: log.isUnfinished(request.keys),
+      unfinished: log?.isUnfinished(request.keys) === true,
     };
     return { places, found: streams.map(({ found }) => found) };
   } finally {

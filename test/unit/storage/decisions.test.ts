@@ -104,6 +104,9 @@ describe('the log of decisions', () => {
 
   it('must be there once people were forgotten', async () => {
     await expect(DecisionLog.read(layout, { expected: true })).rejects.toEqual(unreadable);
+    // Another decision begins a new log, which does not hide that.
+    await recordDecisions(layout, 1, () => [{ action: 'discard', run_id: 'r' }]);
+    await expect(DecisionLog.read(layout, { expected: true })).rejects.toEqual(unreadable);
     await addErasure(layout, 'members', ['a'], 5);
     await expect(DecisionLog.read(layout)).rejects.toEqual(unreadable);
   });
