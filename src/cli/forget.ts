@@ -272,7 +272,11 @@ async function showStatus(task: Task): Promise<void> {
   const left = pending.flatMap(({ destinations }) => destinations.filter(({ done_at: done }) => done === null));
   const isCut = pending.some(({ storage }) => storage.run_id === null);
   const byHand = left.length > 0 && left.every(({ configured }) => !configured);
-  const next = isCut ? 'forget the same people again' : byHand ? 'delete the rows where the lines above say' : 'cdsync push';
+  const next = isCut
+    ? 'forget the same people again'
+    : byHand
+      ? 'delete the rows where the lines above say'
+      : 'cdsync push';
   output.last(`next: ${next}, then: cdsync forget --status`);
 }
 
