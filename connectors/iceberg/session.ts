@@ -125,20 +125,20 @@ export class IcebergSession extends DuckdbSession {
   static async open(context: DestinationContext<IcebergShape>, catalog: RestCatalog): Promise<IcebergSession> {
     const { options, folder } = context;
     const relay = await CatalogRelay.open(catalog);
-    const own = join(folder, 'iceberg');
+    const work = join(folder, 'iceberg');
     return orClose(relay, async () => {
       const settings = {
         ...memorySettings(context),
-        temp_directory: join(own, 'spill'),
+        temp_directory: join(work, 'spill'),
         autoinstall_known_extensions: 'false',
       };
-      const database = { path: join(own, 'workbench.duckdb'), settings };
+      const database = { path: join(work, 'workbench.duckdb'), settings };
       const connect = async () => {
-        await rm(own, { recursive: true, force: true });
-        await mkdir(own, { recursive: true, mode: 0o700 });
+        await rm(work, { recursive: true, force: true });
+        await mkdir(work, { recursive: true, mode: 0o700 });
         return connectDuckdb(database, (opened) => attach(opened, options, relay));
       };
-      return new IcebergSession(await connect(), { relay, options, folder: own, connect });
+      return new IcebergSession(await connect(), { relay, options, folder: work, connect });
     });
   }
 
