@@ -52,8 +52,8 @@ export async function pushThrough(series: Series, flags: Flags): Promise<Destina
     trail.push(`${status} ${action} ${why} ${error?.code ?? ''}`);
     if (what.startsWith('death') && status === 'failed') continue;
     if (await isTakenBack(series, report)) continue;
-    // The rows are there, but an outage kept their stage.
-    if (what.startsWith('outage') && error?.code === 'removal_owed') return paidLater(series, report);
+    // The rows are there, but so is their stage.
+    if (/^(death|outage)/.test(what) && error?.code === 'removal_owed') return paidLater(series, report);
     return report;
   }
 }
