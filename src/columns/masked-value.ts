@@ -4,10 +4,10 @@ import { emptyShape, Kind, type Shape } from './column-shape.js';
 import { type Column, type ColumnMask, isMasked } from './columns.js';
 
 /** SQL for the canonical JSON text of a typed value that is not NULL: without NULL members, with sorted names. */
-export function canonicalText(value: string, shape: Shape, depth = 0): string {
+export function shapedText(value: string, shape: Shape, depth = 0): string {
   if (shape.kinds === Kind.list) {
     const element = `${ownPrefix}e${depth}`;
-    const text = canonicalText(element, shape.element ?? emptyShape(), depth + 1);
+    const text = shapedText(element, shape.element ?? emptyShape(), depth + 1);
     const texts = `list_transform(${value}, lambda ${element}: CASE WHEN ${element} IS NULL THEN 'null' ELSE ${text} END)`;
     return `'[' || coalesce(array_to_string(${texts}, ','), '') || ']'`;
   }
@@ -18,7 +18,7 @@ export function canonicalText(value: string, shape: Shape, depth = 0): string {
         // With a dot, DuckDB could read it as the column of a table that has the struct's name.
         const member = `struct_extract(${value}, ${sqlText(name)})`;
         const label = `to_json(${sqlText(name)})::VARCHAR || ':'`;
-        return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${canonicalText(member, field, depth)} END`;
+        return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${shapedText(member, field, depth)} END`;
       });
     return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
   }
@@ -43,9 +43,9 @@ export function plainText(value: string, { type, shape }: Pick<Column, 'type' | 
     return `CASE WHEN json_type(${value}) = 'VARCHAR' THEN ${value} ->> '$' ELSE ${value}::VARCHAR END`;
   if (type.startsWith('TIMESTAMP')) return momentText(value);
   const isNested = type.endsWith(']') || type.startsWith('STRUCT(');
-  if (type === 'DOUBLE') return canonicalText(value, { kinds: Kind.double });
+  if (type === 'DOUBLE') return shapedText(value, { kinds: Kind.double });
   if (isNested) {
-    const text = shape.kinds === 0 ? `to_json(${value})::VARCHAR` : canonicalText(value, shape);
+    const text = shape.kinds === 0 ? `to_json(${value})::VARCHAR` : shapedText(value, shape);
     return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${text} END`;
   }
   return `${value}::VARCHAR`;

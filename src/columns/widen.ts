@@ -1,7 +1,7 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { emptyShape, fileType, Kind, type Shape, sqlType } from './column-shape.js';
 import { type Column, type ColumnMask, ColumnSet, isMasked, type StoredColumn } from './columns.js';
-import { canonicalText, fitting, formerText, maskedValueSql, plainText as textOf } from './masked-value.js';
+import { fitting, formerText, maskedValueSql, shapedText, plainText as textOf } from './masked-value.js';
 import { mergeTextFormats, parseTextCode, plainText } from './text-code.js';
 
 /** The structure for `json_transform`, as JSON. An absent member becomes NULL; a cast would fail. */
@@ -37,7 +37,7 @@ function rewidened(value: string, from: Column, to: Column, form: 'table' | 'fil
   // All values of the column are NULL, whatever its type.
   if (!holdsValues(from)) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
-    return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape)} END::JSON`;
+    return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${shapedText(value, from.shape)} END::JSON`;
   }
   // The column was JSON because all its objects were empty. Now they have members.
   if (from.type === 'JSON' && type !== 'JSON') {

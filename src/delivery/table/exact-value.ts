@@ -1,5 +1,5 @@
 import { emptyShape, Kind, type Shape } from '../../columns/column-shape.js';
-import { canonicalText, momentText } from '../../columns/masked-value.js';
+import { momentText, shapedText } from '../../columns/masked-value.js';
 import { type TextFormat, textValueSql } from '../../columns/text-format.js';
 import { sqlText } from '../../core/sql.js';
 import { type ColumnType, decimalText, isNested, parseColumnType } from '../../sdk/column-type.js';
@@ -115,9 +115,9 @@ function ofNested(from: StreamValue, { duckdbType }: DeclaredType): string {
   const inFile = duckdbType.replaceAll(/("(?:[^"]|"")*")|HUGEINT/g, (_, name) => name ?? 'DECIMAL(38,0)');
   const typed = `TRY_CAST(${from.value} AS ${inFile})`;
   const type = parseColumnType(inFile);
-  const text = isNested(from.type) ? canonicalText(from.value, shapeOf(from.type)) : valueText(from);
+  const text = isNested(from.type) ? shapedText(from.value, shapeOf(from.type)) : valueText(from);
   const value = inFile === duckdbType ? typed : `(${typed})::${duckdbType}`;
-  return `CASE WHEN ${text} IN (${canonicalText(typed, shapeOf(type))}, ${jsonText(typed, type)}) THEN ${value} END`;
+  return `CASE WHEN ${text} IN (${shapedText(typed, shapeOf(type))}, ${jsonText(typed, type)}) THEN ${value} END`;
 }
 
 /** SQL of a stream's value in the type that a column was declared with: exactly the value, or NULL if the type cannot hold it. */

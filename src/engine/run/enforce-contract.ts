@@ -9,7 +9,7 @@ import {
   isMasked,
   type StoredColumn,
 } from '../../columns/columns.js';
-import { canonicalText, fitting } from '../../columns/masked-value.js';
+import { fitting, shapedText } from '../../columns/masked-value.js';
 import { rowKey } from '../../columns/row-hash.js';
 import { textMismatchSql } from '../../columns/text-format.js';
 import { widenedColumn } from '../../columns/widen.js';
@@ -125,9 +125,9 @@ function narrowed(from: Column, wanted: Column): string {
     return fitting(value, type);
   }
   if (type === 'VARCHAR') return textIn(from, value);
-  const text = from.type === 'JSON' ? `${value}::VARCHAR` : canonicalText(value, from.shape);
+  const text = from.type === 'JSON' ? `${value}::VARCHAR` : shapedText(value, from.shape);
   const cast = `TRY_CAST((${text})::JSON AS ${type})`;
-  return `CASE WHEN (${canonicalText(cast, shape)}) = (${text}) THEN ${cast} END`;
+  return `CASE WHEN (${shapedText(cast, shape)}) = (${text}) THEN ${cast} END`;
 }
 
 /** A column of a part with values that the contract forbids. */
