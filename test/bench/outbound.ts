@@ -1,12 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { generateKey } from 'openpgp';
+import { SftpStore } from '../../connectors/export/sftp.js';
 import { formatCount } from '../../src/core/quantities.js';
 import type { RunReport } from '../../src/core/run-report.js';
+import { Secret } from '../../src/core/secret.js';
+import { SshServer, sshdIsInstalled } from '../fixtures/sshd.js';
 import { writeConfig } from './configs.js';
 import { measure, type ServedService, serve } from './process.js';
 import type { Figure } from './table.js';
@@ -99,6 +103,50 @@ async function bareCopy(database: string, path: string): Promise<number> {
   return seconds;
 }
 
+/** A file to OpenSSH on this machine, by cdsync and by `sftp`. */
+async function benchSftp(local: string): Promise<Figure[]> {
+  if (!sshdIsInstalled()) return [];
+  const server = await SshServer.start();
+  try {
+    const place = `${userInfo().username}@127.0.0.1`;
+    const trust = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR'];
+    const login = ['-P', String(server.port), '-i', join(server.folder, 'user')];
+    const words = ['-q', '-b', '-', ...trust.flatMap((option) => ['-o', option]), ...login, place];
+    const timed = async (work: () => Promise<unknown>) => {
+      const began = performance.now();
+      await work();
+      return (performance.now() - began) / 1000;
+    };
+    const plain = await timed(async () => {
+      const sftp = spawn('sftp', words, { stdio: ['pipe', 'ignore', 'inherit'] });
+      sftp.stdin.end(`put ${local} ${server.inbox}/plain.csv\n`);
+      const [code] = await once(sftp, 'exit');
+      if (code !== 0) throw new Error(`sftp ended with ${code}`);
+    });
+    const { signal } = new AbortController();
+    const { size: bytes } = await stat(local);
+    const seconds = await timed(async () => {
+      const pins = { privateKey: new Secret(server.key), hostKey: server.prints.ed25519, agent: false };
+      const store = await SftpStore.open({ url: server.url, ...pins, signal }, 0o640);
+      const file = { name: 'sent.csv', bytes, sha256: '' };
+      const noted = async () => undefined;
+      const task = { local, name: file.name, file, temporary: '.sent.csv.part', replaces: false };
+      const put = await store.put({ ...task, uploaded: noted, refused: noted });
+      store.close();
+      if (put !== 'put') throw new Error(`the file is ${put}`);
+    });
+    return [
+      {
+        what: `export, ${formatCount(Math.round(bytes / 1e6))} MB to OpenSSH: the hand-over / sftp with the same file`,
+        measured: `${seconds.toFixed(1)} s / ${plain.toFixed(1)} s = ${(seconds / plain).toFixed(2)}x`,
+        reach: '1.5x',
+      },
+    ];
+  } finally {
+    await server.close();
+  }
+}
+
 /** A million rows as a file for a partner. */
 async function benchExport(cdsync: string, folder: string): Promise<Figure[]> {
   const service = await serve(cdsync, ['--profiles', '1000000']);
@@ -128,7 +176,7 @@ async function benchExport(cdsync: string, folder: string): Promise<Figure[]> {
         reach,
       });
     }
-    return figures;
+    return [...figures, ...(await benchSftp(join(folder, 'plain', 'members_1.csv')))];
   } finally {
     await service.stop();
   }
