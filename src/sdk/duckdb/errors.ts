@@ -13,7 +13,7 @@ const reasons = {
   EIO: /^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i,
   // DuckDB says it of a statement, or of its COMMIT.
   memory:
-    /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|(failed to|could not) (pin|allocate) |std::bad_alloc)|Original error: "?(Out of Memory|Allocation failure|(failed to|could not) (pin|allocate) )/i,
+    /^((TransactionContext|FATAL) Error: Failed to (commit|create checkpoint because of error): )?(Out of Memory Error|(failed to|could not) (pin|allocate) |std::bad_alloc)|Original error: "?(Out of Memory|Allocation failure|(failed to|could not) (pin|allocate) )/i,
 } as const;
 type Reason = keyof typeof reasons;
 const allReasons = Object.keys(reasons) as Reason[];

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openDuckdb } from '../../../connectors/duckdb/load.js';
 import { openInstance } from '../../../src/sdk/duckdb/node-api.js';
-import type { DestinationContext, Load, StateRow } from '../../../src/sdk/index.js';
+import type { DestinationContext, Load, LoadData, StateRow } from '../../../src/sdk/index.js';
+import { connectDuckdb, DuckdbSession } from '../../../src/sdk/sql/duckdb-session.js';
 
 const text = { kind: 'text' } as const;
 const timestamp = { kind: 'timestamp' } as const;
@@ -152,3 +153,30 @@ it.each([
     expect(ends[0]).toMatchObject({ rows: 3 });
   },
 );
+
+it('adds rows to a table of 600 columns, whose row groups would not fit in memory together', async () => {
+  const names = Array.from({ length: 600 }, (_, n) => `c${n}`);
+  const rows = (count: number) =>
+    `SELECT ${names.map((name) => `'${name} ' || i AS ${name}`).join(', ')} FROM range(${count}) AS r(i)`;
+  const settings = { memory_limit: '500MB', threads: '1', temp_directory: '' };
+  const within = async (work: (session: DuckdbSession) => Promise<unknown>) => {
+    const connected = await connectDuckdb({ path: join(folder, 'wide.duckdb'), settings });
+    await work(new DuckdbSession(connected, (cause) => cause as Error));
+    connected.connection.closeSync();
+    connected.instance.closeSync();
+  };
+  const path = join(folder, 'wide.parquet');
+  await within((session) => session.run(`CREATE TABLE wide AS ${rows(50)}`));
+  await within(async (session) => {
+    await session.run(`COPY (${rows(5)}) TO '${path}'`);
+    const files = async function* () {
+      yield { path };
+    };
+    await session.begin();
+    await session.run("DELETE FROM wide WHERE c0 = 'c0 3'");
+    await session.fill('wide', { columns: names.map((name) => ({ name })), files } as unknown as LoadData);
+    await session.commit();
+    await session.run('CHECKPOINT');
+    expect(await session.run('SELECT count(*) FROM wide')).toBe(54);
+  });
+});

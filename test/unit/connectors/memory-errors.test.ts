@@ -10,6 +10,7 @@ const lacking = [
   'TransactionContext Error: Failed to commit: could not allocate block of size 256.0 KiB (243.8 MiB/244.1 MiB used)',
   'TransactionContext Error: Failed to commit: failed to pin block of size 256.0 KiB (243.8 MiB/244.1 MiB used)',
   'TransactionContext Error: Failed to commit: Checkpoint failed for database "store". The database has been invalidated. Original error: failed to pin block of size 1.9 MiB (458.2 MiB/459.6 MiB used)',
+  'FATAL Error: Failed to create checkpoint because of error: failed to pin block of size 256.0 KiB (1.9 GiB/1.9 GiB used)',
   'Out of Memory Error: failed to pin block of size 256.0 KiB (243.8 MiB/244.1 MiB used), being used by another statement',
 ];
 
