@@ -181,8 +181,12 @@ export class ExpectedTable {
     );
     this.#missing.clear();
     this.#lost.clear();
-    for (const each of this.left.values())
-      each.images = each.images.map((image) => changed.reduce((rest, path) => without(rest, path), image));
+    for (const [key, left] of this.left) {
+      const cleared = left.images.map((image) => changed.reduce((rest, path) => without(rest, path), image));
+      // What these commits have of it is by the rules of today: their notice of its end may have them.
+      const sent = commits.flatMap(({ rows }) => rows.get(key) ?? []);
+      left.images = [...cleared, ...sent];
+    }
   }
 
   #appended(commits: readonly Commit[], { rules }: Wanted, isEverything: boolean): void {
