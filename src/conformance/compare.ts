@@ -73,6 +73,8 @@ function isNumber(value: unknown): value is { $number: string } {
 
 function sameParsed(a: unknown, b: unknown): boolean {
   if (isNumber(a) && isNumber(b)) return sameNumber(a.$number, b.$number);
+  // Where no part of a value can be JSON, it is text.
+  if (typeof a === 'object' && typeof b === 'string' && /^[[{]/.test(b)) return sameParsed(a, parsed(b));
   if (Array.isArray(a) && Array.isArray(b))
     return a.length === b.length && a.every((item, i) => sameParsed(item, b[i]));
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
