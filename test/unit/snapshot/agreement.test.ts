@@ -72,7 +72,7 @@ async function take(snapshots: Snapshots, step: Step): Promise<void> {
   const { runId, startedAt } = await snapshots.nextRun();
   const folder = join(layout.streamRun(runId, 'members'), 'parts');
   const at = { keys: [step.key], runId, at: startedAt, sequence: sequence + 1 };
-  await recordDecisions(layout, 0, () => [{ action: 'erased' }]);
+  await recordDecisions(layout, 0, () => [{ action: 'forget' }, { action: 'erased' }]);
   const horizon = '2020-01-01T00:00:00.000Z';
   await forgetRows(store, [{ layout, state, folder, compression: 'zstd', horizon, ...at }]);
 }

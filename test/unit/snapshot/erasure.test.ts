@@ -137,7 +137,7 @@ describe('forgetting rows', () => {
       compression: 'zstd',
       horizon: '2020-01-01T00:00:00.000Z',
     } as const;
-    await recordDecisions(layout, 0, () => [{ action: 'erased' }]);
+    await recordDecisions(layout, 0, () => [{ action: 'forget' }, { action: 'erased' }]);
     const [forgotten] = await forgetRows(store, [task]);
     expect(forgotten?.rows).toBe(1);
     expect(forgotten?.history).toBeGreaterThan(0);

@@ -54,7 +54,7 @@ async function forget(own: Snapshots, key: string, at: string): Promise<void> {
     compression: 'zstd',
     horizon: '2020-01-01T00:00:00.000Z',
   } as const;
-  await recordDecisions(own.layout, 0, () => [{ action: 'erased' }]);
+  await recordDecisions(own.layout, 0, () => [{ action: 'forget' }, { action: 'erased' }]);
   await forgetRows(store, [task]);
   await own.publish();
 }
