@@ -323,11 +323,14 @@ const lostRecord: Hand = {
   name: 'record deleted',
   keyed: true,
   // Only columns of the same name and type are taken over.
-  may: ({ expected: { recorded }, types }) =>
+  may: ({ expected: { recorded }, types, options }) =>
     Object.keys(recorded?.retired ?? {}).length === 0 &&
-    Object.entries(recorded?.map ?? {}).every(
-      ([path, entry]) => entry.variant === null && entry.kind === types.get(path),
-    ),
+    Object.entries(recorded?.map ?? {}).every(([path, entry]) => {
+      const name = path.replace(/^attributes\./, '');
+      const { rename = name, drop = false } = { ...options.rules[name], ...options.own[name] };
+      const isSame = entry.as === rename && drop === (entry.target === null);
+      return isSame && entry.variant === null && entry.kind === types.get(path);
+    }),
   async act(series) {
     const { place, table, expected } = series;
     const own = `table_name = ${place.literal(table)}`;
