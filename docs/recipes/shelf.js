@@ -44,7 +44,7 @@ const dialect = {
   literal,
   moment: (iso) => `${literal(iso)}::TIMESTAMPTZ`,
   // How a value is written as text, and the texts of a row are summed: the same in the database and in cdsync.
-  canonical: canonicalText,
+  canonical: (value, type) => (types[type.kind] === 'JSON' ? `${value}::VARCHAR` : canonicalText(value, type)),
   hashing: duckdbHashing(),
   stage: (_, columns) => ({
     name: 'temp._cdsync_stage',
