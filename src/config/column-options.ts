@@ -126,7 +126,11 @@ function contradictions(value: unknown): OptionProblem[] {
   if (drop === true && others[0] !== undefined) return [{ path: [others[0]], message: 'the column is dropped' }];
   const findings: OptionProblem[] = [];
   if (hash === true && salt === undefined)
-    findings.push({ path: ['hash'], message: 'a hash needs a salt: salt: ${NAME}', missing: 'salt' });
+    findings.push({
+      path: ['hash'],
+      message: 'a hash needs a salt beside it: { hash: true, salt: "${NAME}" }; `cdsync salt` makes one',
+      missing: 'salt',
+    });
   for (const [key, setting] of Object.entries({ normalize, salt })) {
     if (hash !== true && setting !== undefined)
       findings.push({ path: [key], message: 'is for hash: true only', missing: 'hash' });

@@ -171,7 +171,7 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'a hash without its salt',
     [...members, 'columns: { email: { hash: true } }'],
-    'cdsync.yaml:13:35  jobs.a.streams[0].columns.email.hash: a hash needs a salt: salt: ${NAME}',
+    'cdsync.yaml:13:35  jobs.a.streams[0].columns.email.hash: a hash needs a salt beside it: { hash: true, salt: "${NAME}" }; `cdsync salt` makes one',
   ],
   [
     'a rule that is none',
