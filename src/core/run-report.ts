@@ -215,7 +215,6 @@ function rejectsPlace({ name, status, error }: StreamReport, runId: string): str
 /** Notes on a run of a stream besides its counts: for the terminal and for the page about the run. */
 export function streamNotes(stream: StreamReport, runId: string): string[] {
   const { duplicates, rejected, replaced, missing, partitions, retries, throttled, discarded_values: values } = stream;
-  const { forgotten_returned: returned } = stream;
   const place = rejectsPlace(stream, runId);
   const notes: readonly [count: number | undefined, words: string, what?: string][] = [
     [duplicates, 'came twice; the last copy counts'],
@@ -223,7 +222,6 @@ export function streamNotes(stream: StreamReport, runId: string): string[] {
     [replaced, 'held text that is not Unicode; U+FFFD replaces it'],
     [values, `did not fit and became NULL${place}`, 'value'],
     [missing, 'were requested and do not exist'],
-    [returned, 'of forgotten people came back, left out again'],
     [retries, `sent again (${formatCount(throttled ?? 0)} for status 429)`, 'request'],
   ];
   return [
