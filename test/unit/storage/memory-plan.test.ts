@@ -128,7 +128,7 @@ describe('memory_mb is one figure', () => {
   test('and rows are sorted by as many threads as have the memory for it', () => {
     const threads = (memoryMb: number) =>
       deliveryShare({ memoryMb, threads: 4 }, { destinations: 1, leaves: 30, hasOwn: false, sorts: true }).threads;
-    expect([128, 256, 512, 768, 1200].map(threads)).toEqual([1, 1, 1, 3, 4]);
+    expect([128, 256, 768, 1200, 2400].map(threads)).toEqual([1, 1, 1, 2, 4]);
   });
 
   test('and the limits grow with tables of more than 500 columns', () => {
