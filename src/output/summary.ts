@@ -33,11 +33,11 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
     shown.add(`${name} ${error.message}`);
     return [`${name}: ${error.message} [${error.code}]`, ...(error.hint === null ? [] : [`  ${error.hint}`])];
   });
-  // A reload or a new table is worth a reason; that changes are sent is not.
+  // A reload or a new table is worth a reason, as are the notes of a delivery of files; that changes are sent is not.
   const reasons: { readonly name: string; readonly reason: string; readonly of: string[] }[] = [];
-  for (const { name, stream, action, why } of destinations) {
-    if (action !== 'reload' && action !== 'create') continue;
-    const reason = `${action}, because ${why}`;
+  for (const { name, stream, action, why, files } of destinations) {
+    if (files === undefined ? action !== 'reload' && action !== 'create' : why === '') continue;
+    const reason = `${action}${files === undefined ? ', because' : ':'} ${why}`;
     const same = reasons.find((candidate) => candidate.name === name && candidate.reason === reason);
     if (same === undefined) reasons.push({ name, reason, of: [stream] });
     else same.of.push(stream);

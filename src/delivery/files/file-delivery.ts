@@ -379,14 +379,14 @@ export class FileDelivery {
           files.push({ name: this.#name(plan, part.op), rows: part.rows, bytes });
         }
       });
-    if (waiting !== null && (waiting.files === null || this.#isOld(waiting, erasures)))
-      await add(this.#again(waiting, erasures));
-    else
-      for (const { name, rows: planned, bytes, is_sent } of waiting?.files ?? [])
-        if (!is_sent) files.push({ name, rows: planned, bytes });
+    const isRemade = waiting !== null && (waiting.files === null || this.#isOld(waiting, erasures));
+    const first = isRemade ? this.#again(waiting, erasures) : waiting;
+    if (first !== null && isRemade) await add(first);
+    for (const { name, rows: planned, bytes, is_sent } of first?.files ?? [])
+      if (!is_sent) files.push({ name, rows: planned, bytes });
     // The files after those that wait.
-    const state = waiting === null ? before : handedState(before, waiting, this.#policy);
-    const work = planFiles(state, this.#asked(erasures, waiting ?? undefined));
+    const state = first === null ? before : handedState(before, first, this.#policy);
+    const work = planFiles(state, this.#asked(erasures, first ?? undefined));
     if (work.type === 'write') await add(this.#newPlan(state, work, erasures));
     const insert = files.reduce((sum, file) => sum + file.rows, 0);
     const { last } = before;

@@ -42,6 +42,23 @@ it('the reason of a load is shown once for all streams that have it', () => {
   ]);
 });
 
+it('the notes of a delivery of files are shown', () => {
+  const gone = '1 file with forgotten people had been taken away';
+  const load = { name: 'partner', action: 'export', files: ['members_1.csv'] } as const;
+  const lines = summarize({
+    ...pastReport(1, [streamReport()]),
+    destinations: [
+      destinationReport({ ...load, stream: 'a', why: gone }),
+      destinationReport({ ...load, stream: 'b', why: '' }),
+      destinationReport({ ...load, stream: 'c', action: 'nothing', files: [], why: 'rules have changed' }),
+    ],
+  });
+  expect(lines.filter((line) => line.includes('partner: '))).toEqual([
+    `  partner: a: export: ${gone}`,
+    '  partner: c: nothing: rules have changed',
+  ]);
+});
+
 it('one cause is shown once, however often each request was tried', () => {
   const error = (times: number) => ({
     ...{ code: 'unreachable', hint: 'is it right?', request_id: null },

@@ -35,6 +35,18 @@ describe('a dry run', () => {
     expect((await place.deliver()).files).toEqual(names);
   });
 
+  it('names files once that wait and are made again of the newest rows', async () => {
+    await place.stream.commit([insert('a', 1), insert('b', 1)]);
+    place.connector = unreachable;
+    expect((await place.deliver()).status).toBe('failed');
+    await place.stream.commit([insert('c', 1)]);
+    await place.forget('a');
+    const names = await planned();
+    place.connector = real;
+    expect((await place.deliver()).files).toEqual(names);
+    expect(names).toEqual(['members_0001.csv']);
+  });
+
   it.each([{ content: 'changes', when: 'always', file: '{{ sequence }}.csv' }, byOp])(
     'names the files without rows that a delivery of changes writes: %j',
     async (options) => {
