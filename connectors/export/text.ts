@@ -1,6 +1,7 @@
 import {
   type ColumnMapping,
   decimalText,
+  escapeCsvFormula,
   escapeCsvFormulaSql,
   isNested,
   jsonText,
@@ -214,7 +215,8 @@ export function headerLine(columns: readonly StreamColumn[], options: ExportOpti
   const { csv } = options;
   if (!isDelimited(options) || !csv.header) return undefined;
   const delimiter = delimiterOf(options);
-  const cells = columns.map(({ name }) => {
+  const cells = columns.map((column) => {
+    const name = csv.formulas === 'escape' ? escapeCsvFormula(column.name) : column.name;
     const isNeeded = /["\r\n]/.test(name) || name.includes(delimiter);
     if (isNeeded && csv.quote === 'none')
       throw loadRefused(`"${printable(name)}" needs quotes as the name of a column, and \`quote: none\` writes none`, {

@@ -207,10 +207,16 @@ function checkPlace(
     const other = taken.get(key)?.writer;
     taken.set(key, taken.get(key) ?? { writer, connector });
     if (other === undefined) continue;
+    const clash =
+      other === writer
+        ? 'two of its files have the same name'
+        : `${other} already writes files of the same name to this place`;
     findings.reportAt(path, {
       message: isFile
-        ? `${other} already writes files of the same name to this place, such as "${target}": name {{ stream }} or another folder`
+        ? `${clash}, such as "${target}": name {{ stream }} or another folder`
         : `${other} already writes table "${target}" of the same place`,
     });
+    // Their checksums and marks clash too.
+    if (isFile) return;
   }
 }

@@ -75,6 +75,14 @@ describe('one file of two destinations', () => {
     expect(two(sftp('sftp://u@h:23/in'), sftp('sftp://u@h/in'))).toEqual([]);
   });
 
+  test('is refused once for files of one name by two streams of a destination', () => {
+    const streams = '[{ name: s, source: indexes }, { name: t, source: indexes }]';
+    const yaml = `${head}jobs:\n  a:\n    streams: ${streams}\n    destinations: [{ name: d, connector: export, path: ./out, file: l.csv, checksum: md5 }]\n`;
+    expect(problemsOf(yaml, {}, { destinations: true })).toEqual([
+      expect.stringContaining('two of its files have the same name, such as "l.csv": name {{ stream }}'),
+    ]);
+  });
+
   test('may have a place, a pin and a name that only variables without a value would say', () => {
     const options =
       'connector: export, url: "${U}", password: "${P}", host_key: ["${H}"], file: "${F}", split: { rows: 1 }';

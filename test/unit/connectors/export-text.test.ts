@@ -169,15 +169,15 @@ describe('the text of a file', () => {
     expect(file?.content.toString('hex').startsWith(hex)).toBe(true);
   });
 
-  it('frames rows with first and last line, and escapes formulas of texts only', async () => {
+  it('frames rows with first and last line, and escapes formulas of texts and names only', async () => {
     const csv = {
       first_line: 'HDR;{{ stream }};{{ rows }}',
       last_line: 'TRL;{{ rows }}',
       formulas: 'escape',
       delimiter: ';',
     };
-    const text = await textOf({ csv }, { a: 'VARCHAR', n: 'BIGINT' }, ["'=1+1', -5", "'x', 1"]);
-    expect(text).toBe("HDR;members;2\na;n\n'=1+1;-5\nx;1\nTRL;2\n");
+    const text = await textOf({ csv }, { '=a': 'VARCHAR', n: 'BIGINT' }, ["'=1+1', -5", "'x', 1"]);
+    expect(text).toBe("HDR;members;2\n'=a;n\n'=1+1;-5\nx;1\nTRL;2\n");
   });
 
   it('writes lists of JSON and lines of JSON, and an empty list', async () => {
