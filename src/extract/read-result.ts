@@ -10,6 +10,7 @@ import {
   type DroppedRows,
   keysVersion,
   type Part,
+  type PartFiles,
   type PartRecord,
   partFiles,
   rejectsIn,
@@ -97,21 +98,22 @@ export async function preparePartsFolder(
   database: Database,
 ): Promise<boolean> {
   const parts = join(folder, 'parts');
-  const usable = resume !== undefined && (await partsAreWhole(parts, resume));
+  const named = resume?.parts.map((part) => ({ ...part, ...partFiles(parts, part.number) }));
+  const usable = resume !== undefined && named !== undefined && (await partsAreWhole(named));
   if (!usable) await rm(folder, { recursive: true, force: true });
   await rm(join(folder, 'staging'), { recursive: true, force: true });
   await mkdir(parts, { recursive: true, mode: 0o700 });
   await mkdir(join(folder, 'staging'), { mode: 0o700 });
   if (!usable) return false;
   await removeUnnamed(parts, resume);
-  await restoreKeys(parts, resume, key, database);
+  await restoreKeys(database, named, key);
   await syncFolder(parts);
   return true;
 }
 
-async function partsAreWhole(parts: string, { parts: named }: JournalState): Promise<boolean> {
-  for (const { number, rows, bytes, sha256, rejects } of named) {
-    const { path, rejectsPath } = partFiles(parts, number);
+/** Whether the files of parts are as they were written. */
+export async function partsAreWhole(parts: readonly (PartRecord & PartFiles)[]): Promise<boolean> {
+  for (const { path, rejectsPath, rows, bytes, sha256, rejects } of parts) {
     if (rejects > 0 && (await rejectsIn(rejectsPath).catch(() => [])).length !== rejects) return false;
     if (rows === 0) continue;
     const stats = await stat(path).catch(() => undefined);
@@ -133,39 +135,19 @@ function isHashedOtherwise({ hash_version: version }: PartRecord): boolean {
   return version !== undefined && version !== keysVersion();
 }
 
-/** Writes the keys files again that another version of DuckDB has hashed. */
-export async function renewKeys(database: Database, parts: readonly Part[], key: readonly string[]): Promise<void> {
-  const others = parts.filter((part) => part.rows > 0 && isHashedOtherwise(part));
-  if (others.length === 0) return;
-  const session = await database.connect();
-  try {
-    for (const { number, path, keysPath, columns } of others)
-      await writeKeys(session, { number, path, columns: ColumnSet.restore(columns).list, key }, keysPath);
-  } finally {
-    session.close();
-  }
-}
-
-async function restoreKeys(
-  parts: string,
-  { parts: named }: JournalState,
-  key: readonly string[],
-  database: Database,
-): Promise<void> {
-  const missing: typeof named = [];
-  for (const part of named) {
+/** Writes the keys files again that were altered, or that another version of DuckDB has hashed. */
+export async function restoreKeys(database: Database, parts: readonly Part[], key: readonly string[]): Promise<void> {
+  const missing: Part[] = [];
+  for (const part of parts) {
     if (part.rows === 0) continue;
-    const sha256 = await sha256OfFile(partFiles(parts, part.number).keysPath).catch(() => undefined);
+    const sha256 = await sha256OfFile(part.keysPath).catch(() => undefined);
     if (sha256 === undefined || sha256 !== part.keys_sha256 || isHashedOtherwise(part)) missing.push(part);
   }
   if (missing.length === 0) return;
   const session = await database.connect();
   try {
-    for (const { number, columns } of missing) {
-      const { list } = ColumnSet.restore(columns);
-      const { path, keysPath } = partFiles(parts, number);
-      await writeKeys(session, { number, path, columns: list, key }, keysPath);
-    }
+    for (const { number, path, keysPath, columns } of missing)
+      await writeKeys(session, { number, path, columns: ColumnSet.restore(columns).list, key }, keysPath);
   } finally {
     session.close();
   }

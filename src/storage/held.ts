@@ -1,6 +1,7 @@
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { columnFieldsSchema, columnsSchema } from '../columns/columns.js';
-import { readStateIfUsable, statOrUndefined, writeStateFile } from '../core/durable.js';
+import { readStateIfUsable, sha256OfFile, statOrUndefined, writeStateFile } from '../core/durable.js';
 import { CdsyncError } from '../core/errors.js';
 import { storedName } from '../core/stored-texts.js';
 import { z } from '../core/zod.js';
@@ -57,6 +58,8 @@ const heldSchema = z.object({
     .default([]),
   /** The record cache of the next run, after an approval; left out if there is none. */
   next_known: nextCache.optional(),
+  /** SHA-256 of the Parquet files beside it; parts have their own. */
+  files: z.record(storedName, z.string()).default({}),
 });
 
 /** A stream that a guard has held: everything that its commit needs, except the parts in the same folder. */
@@ -71,8 +74,11 @@ export function heldRejectsPath(layout: JobLayout, runId: string, stream: string
   return join(layout.streamRun(runId, stream), 'held.rejects.jsonl');
 }
 
-export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<void> {
-  await writeStateFile(heldPath(layout, held.run_id, held.stream), held);
+export async function writeHeld(layout: JobLayout, held: Omit<HeldStream, 'files'>): Promise<void> {
+  const folder = layout.streamRun(held.run_id, held.stream);
+  const names = (await readdir(folder)).filter((name) => /\.(parquet|keys)$/.test(name));
+  const files = await Promise.all(names.map(async (name) => [name, await sha256OfFile(join(folder, name))]));
+  await writeStateFile(heldPath(layout, held.run_id, held.stream), { ...held, files: Object.fromEntries(files) });
 }
 
 /** A stream that a run has held; undefined if the run has not held it, or if the file cannot be read: see {@link damagedHeld}. */
@@ -110,6 +116,27 @@ export async function damagedHeld(layout: JobLayout, streams: readonly string[])
     }
   }
   return damaged;
+}
+
+/** Whether a file beside `held.json` has changes. */
+export function isHeldChanges(name: string): boolean {
+  return /^changes(-\d+)?\.parquet$/.test(name);
+}
+
+/**
+ * The rows of a damaged file would count as read.
+ * @param isRead whether the caller reads a file of this name
+ * @throws {CdsyncError} `state_unreadable`
+ */
+export async function assertHeldFiles(
+  layout: JobLayout,
+  { stream, run_id, files }: HeldStream,
+  isRead: (name: string) => boolean,
+): Promise<void> {
+  for (const [name, sha256] of Object.entries(files).filter(([file]) => isRead(file))) {
+    const path = join(layout.streamRun(run_id, stream), name);
+    if ((await sha256OfFile(path).catch(() => undefined)) !== sha256) throw heldUnreadable({ stream, run_id, path });
+  }
 }
 
 export function heldUnreadable({ stream, run_id: runId, path }: DamagedHeld): CdsyncError {

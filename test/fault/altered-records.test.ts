@@ -1,17 +1,12 @@
-import { chmod, cp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { seed } from '../fixtures/seed.js';
 import { Workspace } from '../fixtures/workspace.js';
-import { randomFrom } from './random.js';
+import { copyFolder, expectNoticed, places, type Reading, truthsOf } from './alterations.js';
 import { listed } from './residue.js';
 
-const places = Number(process.env.CDSYNC_TEST_PLACES ?? (process.env.CDSYNC_TEST_FAULTS === undefined ? 1 : 40));
-const random = randomFrom(seed);
 const storage = (name = 'data') => join(space.folder, name);
 let space: Workspace;
 
-const copied = { recursive: true, verbatimSymlinks: true, preserveTimestamps: true };
 const destinations = [
   { name: 'there', connector: 'duckdb', path: './data/there.duckdb', mode: 'mirror', streams: ['members'] },
   {
@@ -53,9 +48,7 @@ async function pushAndList() {
   return { code, stdout: code === 0 ? (await listed(storage())).filter((path) => /^out\//.test(path)).join() : stdout };
 }
 
-const readings: Readonly<
-  Record<string, { file: RegExp; read: () => Promise<{ code: number | null; stdout: string }> }>
-> = {
+const readings: Readonly<Record<string, Reading>> = {
   'the rejects of a held stream, by diff --held': { file: /held\.rejects\.jsonl$/, read: held },
   'the log of decisions, by a run': { file: /\.cdsync\/decisions\.jsonl$/, read: runAndShow },
   'the key of the log of decisions, by a run': { file: /\.cdsync\/decisions\.json$/, read: runAndShow },
@@ -63,10 +56,7 @@ const readings: Readonly<
   'the erasures, by a run': { file: /\.cdsync\/erasures\/members\/\d+\.json$/, read: runAndShow },
 };
 
-async function restore(): Promise<void> {
-  await rm(storage(), { recursive: true, force: true });
-  await cp(storage('whole'), storage(), copied);
-}
+const restore = () => copyFolder(storage('whole'), storage());
 
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 10 });
@@ -80,14 +70,8 @@ beforeAll(async () => {
   runId = JSON.parse(stdout).jobs[0].run_id;
   const forgotten = await space.cdsync(['forget', 'job.json', 'members', 'p7', '--yes']);
   expect([forgotten.code, forgotten.stderr]).toEqual([0, forgotten.stderr]);
-  await cp(storage(), storage('whole'), copied);
-  truths = {};
-  for (const [name, { read }] of Object.entries(readings)) {
-    await restore();
-    const whole = await read();
-    expect([name, whole.code]).toEqual([name, 0]);
-    truths = { ...truths, [name]: whole.stdout };
-  }
+  await copyFolder(storage(), storage('whole'));
+  truths = await truthsOf(readings, restore);
   expect(truths['the log of decisions, by a run']).not.toContain('"p7"');
   expect(truths['the rejects of a held stream, by diff --held']).toContain('"p39"');
 }, 300_000);
@@ -95,24 +79,6 @@ afterAll(() => space.close());
 
 it.each(Object.entries(readings))(
   `%s: a flipped bit and a cut are reported, or change nothing (${places} places)`,
-  async (name, { file, read }) => {
-    let noticed = 0;
-    for (let place = 0; place < 2 * places; place += 1) {
-      await restore();
-      const [found = ''] = (await listed(storage())).filter((path) => file.test(path));
-      const path = join(storage(), found);
-      await chmod(path, 0o600);
-      const bytes = await readFile(path);
-      const at = Math.floor((bytes.length * ((place >> 1) + random())) / places);
-      if (place % 2 === 0) {
-        bytes[at] = (bytes[at] as number) ^ (1 << Math.floor(random() * 7));
-        await writeFile(path, bytes);
-      } else await truncate(path, at);
-      const { code, stdout } = await read();
-      if (code === 0) expect(stdout, `${path} at ${at}, place ${place}`).toBe(truths[name]);
-      else noticed += 1;
-    }
-    console.info(`${name}: ${noticed} of ${2 * places} noticed`);
-  },
+  (name, reading) => expectNoticed(reading, { folder: storage(), restore, truth: truths[name] }),
   600_000,
 );

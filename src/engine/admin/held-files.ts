@@ -1,12 +1,21 @@
 import { readdir, readlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { sha256OfFile } from '../../core/durable.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
 import { nearest } from '../../core/suggestions.js';
 import { readManifest } from '../../snapshot/manifest.js';
 import { assertOwnTables } from '../../snapshot/store-integrity.js';
 import type { Session } from '../../storage/duckdb.js';
-import { damagedHeld, type HeldStream, heldRejectsPath, heldStreams, heldUnreadable } from '../../storage/held.js';
+import {
+  assertHeldFiles,
+  damagedHeld,
+  type HeldStream,
+  heldRejectsPath,
+  heldStreams,
+  heldUnreadable,
+  isHeldChanges,
+} from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
 import { rejectsIn } from '../../storage/part.js';
 
@@ -63,8 +72,18 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
       hint: `discard it and run again: cdsync discard ${run_id}`,
     });
   }
-  const paths = manifest.files.map(({ path }) => join(layout.stream(stream), path));
-  for (const path of paths) await layout.remoteFiles?.download(path);
+  const paths: string[] = [];
+  for (const { path: name, sha256 } of manifest.files) {
+    const path = join(layout.stream(stream), name);
+    await layout.remoteFiles?.download(path);
+    // DuckDB reads an altered value of a Parquet file without an error.
+    if ((await sha256OfFile(path).catch(() => undefined)) !== sha256)
+      throw new CdsyncError(`${path} is damaged: its checksum is not that of the manifest`, {
+        code: 'snapshot_incomplete',
+        hint: 'cdsync run --full writes it again from the store',
+      });
+    paths.push(path);
+  }
   return `read_parquet(${sqlTexts(paths)}, union_by_name = true)`;
 }
 
@@ -83,9 +102,10 @@ export async function heldFiles(
   const rejectsFile = heldRejectsPath(layout, held.run_id, held.stream);
   const hasRejects = all.has(basename(rejectsFile));
   if (hasRejects) await layout.remoteFiles?.download(rejectsFile);
-  const names = [...all].filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
+  const names = [...all].filter(isHeldChanges);
   const paths = names.sort().map((name) => join(folder, name));
   for (const path of paths) await layout.remoteFiles?.download(path);
+  await assertHeldFiles(layout, held, isHeldChanges);
   return {
     held,
     changes: paths.length === 0 ? undefined : `read_parquet(${sqlTexts(paths)}, union_by_name = true)`,

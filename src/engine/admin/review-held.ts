@@ -5,15 +5,25 @@ import { CdsyncError, interrupted } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
 import type { DestinationReport, JobReport } from '../../core/run-report.js';
 import { nearest } from '../../core/suggestions.js';
-import { type ReadResult, renewKeys } from '../../extract/read-result.js';
+import { partsAreWhole, type ReadResult, restoreKeys } from '../../extract/read-result.js';
 import { mergedStatus } from '../../notify/result.js';
 import { keepColumnFigures, moveColumnFigures } from '../../pages/column-figures.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { notePending, settlePending } from '../../storage/approvals.js';
 import { recordDecisions } from '../../storage/decisions.js';
-import { type DamagedHeld, damagedHeld, type HeldStream, heldStreams, heldUnreadable } from '../../storage/held.js';
+import {
+  assertHeldFiles,
+  type DamagedHeld,
+  damagedHeld,
+  type HeldStream,
+  heldStreams,
+  heldUnreadable,
+  isHeldChanges,
+  writeHeld,
+} from '../../storage/held.js';
 import { withJobLock } from '../../storage/job-lock.js';
 import { noCounters } from '../../storage/journal.js';
+import { partFiles } from '../../storage/part.js';
 import { pastRuns, readReport } from '../../storage/reports.js';
 import { discardStreams, type RunIdentity, streamsIn } from '../../storage/run-state.js';
 import { prepareStorage, runFolders } from '../../storage/storage.js';
@@ -87,16 +97,16 @@ function noteDecision({ layout, clock }: RunContext, action: 'approve' | 'discar
 /** A reader that returns a held stream as if it had just been read. */
 function heldReader({ layout, database }: RunContext, held: HeldStream): StreamReader {
   const folder = layout.streamRun(held.run_id, held.stream);
-  const inParts = (name: string) => `${folder}/parts/${name}`;
+  const inParts = (path: string) => join(folder, 'parts', basename(path));
   const { standing: unchangedRows, ...read } = held.read;
+  const parts = read.parts.map((part) => {
+    const { rejectsPath } = partFiles(join(folder, 'parts'), part.number);
+    return { ...part, path: inParts(part.path), keysPath: inParts(part.keysPath), rejectsPath };
+  });
   const extracted: ReadResult = {
     ...read,
-    parts: read.parts.map((part) => ({
-      ...part,
-      path: inParts(basename(part.path)),
-      keysPath: inParts(basename(part.keysPath)),
-    })),
-    rejects: read.rejects.map((path) => inParts(basename(path))),
+    parts,
+    rejects: read.rejects.map(inParts),
     unchangedRows: { ...unchangedRows, known: unchangedRows.known && inFolder(unchangedRows.known, folder) },
   };
   return {
@@ -112,7 +122,9 @@ function heldReader({ layout, database }: RunContext, held: HeldStream): StreamR
     counters: () => read.counters,
     read: async () => undefined,
     extracted: async () => {
-      await renewKeys(database, extracted.parts, held.key);
+      if (!(await partsAreWhole(parts))) throw heldUnreadable({ ...held, path: join(folder, 'parts') });
+      await assertHeldFiles(layout, held, (name) => !isHeldChanges(name));
+      await restoreKeys(database, parts, held.key);
       return extracted;
     },
     close: async () => undefined,
@@ -149,7 +161,10 @@ async function compareHeld(
   if (configurationDigest(config, context.salts) !== held.configured) throw outdated(held, 'is configured otherwise');
   const reader = heldReader(context, held);
   try {
-    return await compareStream(context, { ...task, config, reader, definition: held.definition });
+    const compared = await compareStream(context, { ...task, config, reader, definition: held.definition });
+    // Its changes were written again.
+    await writeHeld(context.layout, held);
+    return compared;
   } catch (error) {
     // Its unchanged rows have only their old hashes.
     if (error instanceof ReadingInvalidated) throw outdated(held, 'hashes its rows in another way');

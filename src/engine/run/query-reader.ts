@@ -143,7 +143,7 @@ export class QueryReader implements StreamReader {
     const selectedNames = new Set(resultColumns.map(({ name }) => name));
     const inFile = columns.store().filter(({ field }) => selectedNames.has(field));
     const { list } = ColumnSet.restore(inFile);
-    await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
+    const keys = await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
     await this.#checkKeys(file.path, keysPath);
     this.live.read = file.rows;
     this.live.kept = file.rows;
@@ -155,6 +155,7 @@ export class QueryReader implements StreamReader {
       rejects: 0,
       columns: inFile,
       keysPath,
+      keys_sha256: keys.sha256,
       hash_version: keysVersion(),
     };
     this.#result = {
