@@ -41,6 +41,8 @@ const keys: Record<string, () => Promise<string>> = {
   'of 1024 bits': async () =>
     (await made({ type: 'rsa', rsaBits: 1024, config: { minRSABits: 1024 } })).publicKey.armor(),
   'that ends in ten days': async () => (await made({ keyExpirationTime: (50 * day) / 1000 })).publicKey.armor(),
+  'whose sub-key ends in ten days': async () =>
+    (await made({ subkeys: [{ keyExpirationTime: (50 * day) / 1000 } as openpgp.SubkeyOptions] })).publicKey.armor(),
   usable: async () => (await made({})).publicKey.armor(),
 };
 
@@ -88,9 +90,10 @@ describe('a key file of a partner, when the configuration is read', () => {
     await expect(load(await config((await keys[name]?.()) ?? ''))).resolves.toBeDefined();
   });
 
-  it('is warned of by checks from thirty days before its end', async () => {
+  const soon = ['that ends in ten days', 'whose sub-key ends in ten days'];
+  it.each(soon)('is warned of by checks from thirty days before its end: %s', async (name) => {
     const pgp = join(folder, 'soon.asc');
-    await writeFile(pgp, (await keys['that ends in ten days']?.()) ?? '');
+    await writeFile(pgp, (await keys[name]?.()) ?? '');
     const { shown, warnings } = await keyLines({ pgp: [pgp], armor: false } as never);
     const end = new Date(Date.now() + 10 * day).toISOString().slice(0, 10);
     expect(shown).toContain(`until ${end}`);

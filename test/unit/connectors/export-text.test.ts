@@ -148,6 +148,9 @@ describe('the text of a file', () => {
     expect(await textOf({ csv, time_zone: 'Europe/Berlin' }, columns, rows)).toBe(
       '2026-07-01,2026-07-02T00:30:00+02:00\n',
     );
+    expect(await textOf({ csv, time_zone: 'America/St_Johns' }, columns, rows)).toBe(
+      '2026-07-01,2026-07-01T20:00:00-02:30\n',
+    );
     expect(
       await textOf(
         { csv: { ...csv, date: '%d.%m.%Y', timestamp: '%d.%m.%Y %H:%M' }, time_zone: 'America/New_York' },
@@ -261,6 +264,12 @@ z = zipfile.ZipFile(sys.argv[1]); print(z.namelist(), z.read('list.csv'), z.test
     expect(files.length).toBeGreaterThan(3);
     expect(Math.max(...files.map(({ bytes }) => bytes))).toBeLessThanOrEqual(1024);
     expect(files.reduce((sum, file) => sum + file.rows, 0)).toBe(120);
+  });
+
+  it('splits Parquet by rows, and counts those of each part', async () => {
+    const parts = { format: 'parquet', file: 'p{{ part }}', split: { rows: 2 } };
+    const files = await made(parts, { a: 'BIGINT' }, ['1', '2', '3']);
+    expect(files.map(({ rows }) => rows)).toEqual([2, 1]);
   });
 
   it('splits where a record ends, not where a line ends inside of quotes', async () => {

@@ -282,6 +282,8 @@ describe('files that a partner takes', () => {
     expect((await place.deliver({}, { full: true, file: 'members_0001.csv' })).files).toEqual(['members_0001.csv']);
     expect(await place.files()).toEqual({ 'members_0001.csv': 'id,n\na,1\nb,1\n', 'members_0002.csv': 'id,n\na,1\n' });
     expect((await place.deliver({}, { full: true, file: 'members_1.csv' })).error?.code).toBe('file_unknown');
+    await place.stream.commit([insert('c', 1)]);
+    expect((await place.deliver()).files).toEqual(['members_0003.csv']);
   });
 
   it('names the files that it would write', async () => {
