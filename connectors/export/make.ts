@@ -74,31 +74,27 @@ export class FileMaker {
     if (above !== undefined && written > 0) return this.#write(path, [], this.#name(), () => written);
     if (above !== undefined) await run(copySql(this.#task, columns, this.#options, path));
     const source = bytesOf(path);
-    if (split === undefined || written === 0) {
-      await this.#part(source, { rows: () => written, total: written });
-    } else {
-      let done = 0;
-      const pieces = recordParts(
-        source,
-        this.#limits(split, written),
-        isDelimited(this.#options) && this.#options.csv.quote !== 'none',
-      );
-      while (done < written) {
-        let count = 0;
-        const body = async function* (): AsyncGenerator<Buffer> {
-          for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
-            count += next.value.rows;
-            if (next.value.chunk.length > 0) yield next.value.chunk;
-            if (next.value.isLast) return;
-          }
-        };
-        const total = Math.min(split.rows ?? written, written - done);
-        await this.#part(body(), { rows: () => count, total });
-        done += count;
-        if (count === 0) throw new Error(`${written} records were written, and only ${done} found`);
-      }
-    }
+    if (split === undefined || written === 0) await this.#part(source, { rows: () => written, total: written });
+    else await this.#parts(source, split, written);
     await rm(path, { force: true });
+  }
+
+  async #parts(source: AsyncIterable<Buffer>, split: NonNullable<ExportOptions['split']>, written: number) {
+    const hasQuotes = isDelimited(this.#options) && this.#options.csv.quote !== 'none';
+    const pieces = recordParts(source, this.#limits(split, written), hasQuotes);
+    for (let done = 0; done < written; ) {
+      let count = 0;
+      const body = async function* (): AsyncGenerator<Buffer> {
+        for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+          count += next.value.rows;
+          if (next.value.chunk.length > 0) yield next.value.chunk;
+          if (next.value.isLast) return;
+        }
+      };
+      await this.#part(body(), { rows: () => count, total: Math.min(split.rows ?? written, written - done) });
+      done += count;
+      if (count === 0) throw new Error(`${written} records were written, and only ${done} found`);
+    }
   }
 
   /** The limits of a part's rows, less the bytes around them. */
