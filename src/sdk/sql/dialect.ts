@@ -168,6 +168,8 @@ export interface FoundColumns {
   readonly columns: readonly TableColumn[];
   /** Null if it has none; undefined if this user may not comment on the table. */
   readonly comment: string | null | undefined;
+  /** Whether it has an index or a unique key, if the dialect asks for that. */
+  readonly isIndexed?: boolean;
 }
 
 /** Columns from rows of a catalog, which have them as `name` and `type`. */

@@ -56,14 +56,14 @@ export function largeRowsDialect(schema: string, rowsTogether: number): SqlDiale
 
 /**
  * A merge without an UPDATE, which joins the values, and after which DuckDB writes all values again of each row group with a changed
- * row: with 1.3 % changed, the whole table. Columns of others need one.
+ * row: with 1.3 % changed, the whole table. Columns of others need one, and unique indexes, which still have the deleted keys until the commit.
  */
 function deleteInsert(dialect: SqlDialect, task: MergeTask): Change[] {
   const { table, target, stage, t, s, empty } = task;
   const names = table.columns.map(({ name }) => name);
   const filled = new Set(names.map((name) => name.toLowerCase()));
-  if (empty.length > 0 || task.found.columns.some(({ name }) => !filled.has(name.toLowerCase())))
-    return deleteUpdateInsert(dialect, task);
+  const isShared = task.found.columns.some(({ name }) => !filled.has(name.toLowerCase()));
+  if (empty.length > 0 || isShared || task.found.isIndexed === true) return deleteUpdateInsert(dialect, task);
   const same = sameKey(dialect, task);
   const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${same})`;
   return [

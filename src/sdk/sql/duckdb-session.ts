@@ -146,10 +146,10 @@ export class DuckdbSession implements SqlSession {
     const isOfTable = (column: string) => `${place} AND lower(${column}) = lower(${sqlText(name)})`;
     const views = await this.rows(`SELECT view_name FROM duckdb_views() WHERE ${isOfTable('view_name')}`);
     if (views.length > 0) throw notATable(name, 'a view');
-    const [row] = await this.rows(`SELECT comment FROM duckdb_tables() WHERE ${isOfTable('table_name')}`);
+    const [row] = await this.rows(`SELECT comment, index_count FROM duckdb_tables() WHERE ${isOfTable('table_name')}`);
     if (row === undefined) return undefined;
     const comment = row.comment === null ? null : String(row.comment);
-    return { columns: await this.columns(place, name), comment };
+    return { columns: await this.columns(place, name), comment, isIndexed: Number(row.index_count) > 0 };
   }
 
   /** The columns of a table or a view; none if there is neither. @param place as that of {@link table} */

@@ -136,13 +136,11 @@ export class RowWriter {
   #mergeTask(): MergeTask {
     const { table, write, empty, clear, moment } = this.#load;
     const { dialect } = this.#store;
-    const { stage, version } = this.#context;
-    const { columns = table.columns, comment } = this.#context.found ?? {};
-    const names = new Set([...columns, ...table.columns].map(({ name }) => name.toLowerCase()));
+    const { stage, version, found = { columns: table.columns, comment: undefined } } = this.#context;
+    const names = new Set([...found.columns, ...table.columns].map(({ name }) => name.toLowerCase()));
     const [t, s] = [freeAlias('t', names), freeAlias('s', names)];
     const task = { table, version, target: this.#target, stage: stage as string, t, s, empty, clear };
-    const described = { columns, comment };
-    return { ...task, found: described, write: write as MergeTask['write'], moment: dialect.moment(moment) };
+    return { ...task, found, write: write as MergeTask['write'], moment: dialect.moment(moment) };
   }
 
   /** @param staged if the table may have other rows than the staged ones, or if these can be compared by their key */

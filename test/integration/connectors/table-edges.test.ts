@@ -380,3 +380,17 @@ describe.runIf(hasMariadb)('a reload of MySQL', () => {
     expect(rows.map(({ n }) => n)).toEqual(['2', '3', '4', '5']);
   });
 });
+
+it('DuckDB: changes rows of a table whose key has a unique index', async () => {
+  const place = await placeOf('duckdb');
+  const runs = new Runs(space, place.at);
+  expect(await runs.run(four((n) => ({ a: `a${n}` })))).toMatchObject({ status: 'ok' });
+  await place.run('CREATE UNIQUE INDEX by_id ON members (id)');
+  expect(await runs.run(four((n) => ({ a: `b${n}` })))).toMatchObject({
+    status: 'ok',
+    action: 'increment',
+    error: null,
+  });
+  const rows = await place.rows('SELECT * FROM members ORDER BY id');
+  expect(rows.map(({ a }) => a)).toEqual(['b1', 'b2', 'b3', 'b4']);
+});
