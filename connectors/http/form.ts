@@ -84,7 +84,10 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   const headers = Object.entries(merged.headers ?? {}).map(
     ([name, value]) => [name.toLowerCase(), new TextTemplate((value as Secret).reveal())] as const,
   );
-  const hasBody = !isOwn && merged.body !== undefined && merged.body !== 'none' && merged.method !== 'get';
+  // Of a forgotten person there is only the key: a DELETE does not send the body of upserts.
+  const isInherited = changed.method === 'delete' && changed.body === undefined && merged.batch === undefined;
+  const hasBody =
+    !isOwn && !isInherited && merged.body !== undefined && merged.body !== 'none' && merged.method !== 'get';
   const body = hasBody ? new BodyTemplate(merged.body, { omitsNull: options.omitNull }) : undefined;
   const format = merged.format ?? 'json';
   const response = { ...options.response, ...definedOf(changed.response ?? {}) } as ResponseRules;
@@ -92,7 +95,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   const equals = new BodyTemplate(results?.equals ?? '{{ _key }}');
   const checked = {
     // Members of the body: another body has others.
-    required: changed.required ?? (changed.body === undefined ? options.required : undefined) ?? [],
+    required: changed.required ?? (changed.body === undefined && !isInherited ? options.required : undefined) ?? [],
     isCompared: results?.key !== undefined && results.equals !== undefined,
   };
   const sent = TemplateRow.columnsOf([

@@ -349,8 +349,12 @@ class Delivering {
   }
 
   #valuesRefused(stream: string, values: number): CdsyncError {
-    const { name } = this.#request.destination;
-    return new CdsyncError(`${formatCounted(values, 'value')} of stream "${stream}" cannot be stored there`, {
+    const { name, connector } = this.#request.destination;
+    const refused =
+      connector.kind === 'records'
+        ? `the receiver refuses ${formatCounted(values, 'record')} of stream "${stream}"`
+        : `${formatCounted(values, 'value')} of stream "${stream}" cannot be stored there`;
+    return new CdsyncError(refused, {
       code: 'values_refused',
       stream,
       hint: `keys, columns and reasons: cdsync rejects --destination ${name} --stream ${stream}; everything else was delivered`,

@@ -15,6 +15,16 @@ const { receiver, base, once } = httpDestinations();
 const batch = {};
 const [taken, refused] = ['acknowledged', 'refused'];
 
+it('a DELETE sends no body of upserts, so that the key alone of a forgotten person is enough', async () => {
+  const options = { body: { points: '{{ points }}' }, required: ['points'], delete: { method: 'delete' } };
+  const erased = someRecords(1).map((record) => ({
+    ...{ ...record, op: 'delete' as const, isErasure: true },
+    json: JSON.stringify({ id: record.key }),
+  }));
+  expect(types(await once(options, erased))).toEqual(['acknowledged']);
+  expect(receiver().received.map(({ method, body }) => [method, body])).toEqual([['DELETE', '']]);
+});
+
 it('a delete that finds nothing is done, also if `accepted` of the destination names other statuses', async () => {
   receiver().reset((_, response) => response.writeHead(404).end());
   const gone = someRecords(1).map((record) => ({ ...record, op: 'delete' as const }));
