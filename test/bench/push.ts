@@ -95,10 +95,10 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
   const client = new pg.Client({ connectionString: server.url() });
   try {
     await client.connect();
-    const configure = (verify: Verify) => {
-      const destination = { name: 'crm', connector: 'postgres', url: '${WAREHOUSE_URL}', schema: 'cdp', verify };
-      return writeConfig(folder, `push-${profiles}`, {}, {}, { destinations: [destination] });
-    };
+    const deliverTo = (destination: object) =>
+      writeConfig(folder, `push-${profiles}`, {}, {}, { destinations: [{ name: 'crm', ...destination }] });
+    const configure = (verify: Verify) =>
+      deliverTo({ connector: 'postgres', url: '${WAREHOUSE_URL}', schema: 'cdp', verify });
     const config = await configure('none');
     const bench = new Bench(cdsync, folder, { server, client, service, config });
     await bench.run();
@@ -120,9 +120,21 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
       reloads[verify].push(await bench.push('--full'));
     }
     const hashed = await bench.push('--verify');
+    await deliverTo({ connector: 'duckdb', path: join(folder, `push-${profiles}.duckdb`) });
+    await bench.push();
+    const changed: Pushed[] = [];
+    for (let turn = 0; turn < times; turn += 1) {
+      await service.control('change', { days: 1, updated: 0.01 });
+      await bench.run();
+      changed.push(await bench.push());
+    }
     return [
       ...figures(profiles, { pushes, same: median(same), keyless: median(keyless) }),
       ...readBackFigures(profiles, { increments, reloads, hashed }),
+      {
+        what: `${formatCount(profiles)} in a DuckDB file: push of ${formatCount(changed[0]?.rows ?? 0)} changes, seconds / CPU s / peak RSS`,
+        measured: shown(changed),
+      },
     ];
   } finally {
     await client.end();
@@ -184,7 +196,7 @@ function figures(
   ];
 }
 
-/** Deliveries to PostgreSQL: a first one, compared with a bare COPY, and one of a day's changes. */
+/** Deliveries to PostgreSQL: a first one, compared with a bare COPY, and one of a day's changes; and these to DuckDB. */
 export async function benchPush(cdsync: string, folder: string): Promise<Figure[]> {
   const all: Figure[] = [];
   for (const profiles of sizes) all.push(...(await benchSize(cdsync, folder, profiles)));
