@@ -11,7 +11,7 @@ import { freePort } from '../../fixtures/free-port.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
-/** Servers of other projects with a request for each record. `.ci/parse` and `.ci/kinto` install them into the cache of the tests. */
+/** Servers of other projects. `.ci/parse`, `.ci/kinto` and `.ci/opensearch` install them into the cache of the tests. */
 interface RestServer {
   readonly url: string;
   /** The destination's options but name, streams and tls. @param url of the server, or of a proxy before it */
@@ -114,12 +114,48 @@ async function startKinto(folder: string): Promise<RestServer> {
   };
 }
 
+async function startOpensearch(folder: string): Promise<RestServer> {
+  const port = await freePort();
+  const words = ['-Xmx512m', '-cp', join(cache('opensearch'), 'lib', '*'), join(cache('opensearch'), 'Server.java')];
+  const child = spawn('java', [...words, join(folder, 'opensearch'), String(port)], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  await once(createInterface(child.stdout), 'line');
+  const url = `http://127.0.0.1:${port}`;
+  // 127 at most.
+  await fetch(`${url}/people`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ mappings: { properties: { points: { type: 'byte' } } } }),
+  });
+  return {
+    url,
+    options: (at) => ({
+      ...{ url: `${at}/people/_bulk`, format: 'ndjson', batch: { records: 7 } },
+      body: [{ index: { _id: '{{ id }}' } }, { points: '{{ points }}' }],
+      response: { results: { path: 'items', entry: '*', key: '_id', refused: 'error', reason: 'error.reason' } },
+      delete: { body: [{ delete: { _id: '{{ id }}' } }] },
+    }),
+    records: async () => {
+      await fetch(`${url}/people/_refresh`, { method: 'POST' });
+      const { hits } = (await (await fetch(`${url}/people/_search?size=1000`)).json()) as {
+        hits: { hits: { _id: string; _source: { points: number } }[] };
+      };
+      return new Map(hits.hits.map(({ _id, _source }) => [_id, _source.points]));
+    },
+    close: () => stopped(child),
+  };
+}
+
 const servers = [
   { name: 'parse', start: startParse },
   { name: 'kinto', start: startKinto },
+  { name: 'opensearch', start: startOpensearch },
 ].filter(({ name }) => existsSync(cache(name)));
 
-it.runIf(servers.length === 0)('not tried: .ci/parse and .ci/kinto install the servers', ({ skip }) => skip());
+it.runIf(servers.length === 0)('not tried: .ci/parse, .ci/kinto and .ci/opensearch install the servers', ({ skip }) =>
+  skip(),
+);
 
 describe.each(servers)('$name', ({ start }) => {
   let space: Workspace;
