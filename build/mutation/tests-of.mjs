@@ -23,7 +23,7 @@ function importsOf(file) {
  */
 export function testsOf(root, file, steps) {
   const tests = filesBelow(join(root, 'test', 'unit'), '.test.ts');
-  const files = [...filesBelow(join(root, 'src'), '.ts'), ...filesBelow(join(root, 'test'), '.ts')];
+  const files = ['src', 'connectors', 'test'].flatMap((folder) => filesBelow(join(root, folder), '.ts'));
   const importers = new Map();
   for (const each of files)
     for (const imported of importsOf(each)) importers.set(imported, [...(importers.get(imported) ?? []), each]);
