@@ -85,9 +85,9 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
     ([name, value]) => [name.toLowerCase(), new TextTemplate((value as Secret).reveal())] as const,
   );
   // Of a forgotten person there is only the key: a DELETE does not send the body of upserts.
-  const isInherited = changed.method === 'delete' && changed.body === undefined && merged.batch === undefined;
+  const dropsBody = changed.method === 'delete' && changed.body === undefined && merged.batch === undefined;
   const hasBody =
-    !isOwn && !isInherited && merged.body !== undefined && merged.body !== 'none' && merged.method !== 'get';
+    !isOwn && !dropsBody && merged.body !== undefined && merged.body !== 'none' && merged.method !== 'get';
   const body = hasBody ? new BodyTemplate(merged.body, { omitsNull: options.omitNull }) : undefined;
   const format = merged.format ?? 'json';
   const response = { ...options.response, ...definedOf(changed.response ?? {}) } as ResponseRules;
@@ -95,7 +95,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   const equals = new BodyTemplate(results?.equals ?? '{{ _key }}');
   const checked = {
     // Members of the body: another body has others.
-    required: changed.required ?? (changed.body === undefined && !isInherited ? options.required : undefined) ?? [],
+    required: changed.required ?? (changed.body === undefined && !dropsBody ? options.required : undefined) ?? [],
     isCompared: results?.key !== undefined && results.equals !== undefined,
   };
   const sent = TemplateRow.columnsOf([

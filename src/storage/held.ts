@@ -74,10 +74,16 @@ export function heldRejectsPath(layout: JobLayout, runId: string, stream: string
   return join(layout.streamRun(runId, stream), 'held.rejects.jsonl');
 }
 
-export async function writeHeld(layout: JobLayout, held: Omit<HeldStream, 'files'>): Promise<void> {
+/** @param held with the checksums of its files if it was written before: all but those of its changes still hold */
+export async function writeHeld(
+  layout: JobLayout,
+  held: Omit<HeldStream, 'files'> & Partial<Pick<HeldStream, 'files'>>,
+): Promise<void> {
   const folder = layout.streamRun(held.run_id, held.stream);
   const names = (await readdir(folder)).filter((name) => /\.(parquet|keys)$/.test(name));
-  const files = await Promise.all(names.map(async (name) => [name, await sha256OfFile(join(folder, name))]));
+  const sumOf = async (name: string) =>
+    (isHeldChanges(name) ? undefined : held.files?.[name]) ?? sha256OfFile(join(folder, name));
+  const files = await Promise.all(names.map(async (name) => [name, await sumOf(name)]));
   await writeStateFile(heldPath(layout, held.run_id, held.stream), { ...held, files: Object.fromEntries(files) });
 }
 

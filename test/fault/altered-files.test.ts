@@ -1,16 +1,15 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, cp, mkdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seed } from '../fixtures/seed.js';
 import { Workspace } from '../fixtures/workspace.js';
+import { copyFolder, places } from './alterations.js';
 import { randomFrom } from './random.js';
 import { listed } from './residue.js';
 import { strikePreload, strikeVariables } from './strike.js';
 
-/** Places of each file that are altered: one that the seed chooses, or as many as the variable says (40 in the whole suite). */
-const places = Number(process.env.CDSYNC_TEST_PLACES ?? (process.env.CDSYNC_TEST_FAULTS === undefined ? 1 : 40));
 const random = randomFrom(seed);
 
 let space: Workspace;
@@ -21,13 +20,8 @@ let deliveredTruth: string;
 let diffTruth: string;
 const storage = (name = 'data') => join(space.folder, name);
 
-async function restore(from: string): Promise<void> {
-  await rm(storage(), { recursive: true, force: true });
-  await cp(storage(from), storage(), { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
-}
-
-const keep = (as: string) =>
-  cp(storage(), storage(as), { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
+const restore = (from: string) => copyFolder(storage(from), storage());
+const keep = (as: string) => copyFolder(storage(), storage(as));
 
 const query = 'SELECT * EXCLUDE (_run_id, _synced_at, _first_seen_at) FROM members ORDER BY id';
 const shown = (words: readonly string[] = []) =>

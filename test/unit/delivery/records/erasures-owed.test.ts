@@ -137,7 +137,8 @@ it('a delete that the receiver refuses is owed in each delivery until it is take
   await deliver();
   await forget('a');
   receiver.refused = new Set(['a']);
-  expect(await deliver()).toMatchObject({ status: 'partial', error: { code: 'values_refused' } });
+  const message = 'the receiver refuses 1 record of stream "members"';
+  expect(await deliver()).toMatchObject({ status: 'partial', error: { code: 'values_refused', message } });
   for (let time = 0; time < 2; time += 1)
     expect(await deliver()).toMatchObject({ status: 'partial', refused: 1, error: { code: 'removal_owed' } });
   receiver.refused = new Set();
