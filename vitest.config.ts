@@ -18,6 +18,7 @@ const long = [
   'test/integration/connectors/export-azure.test.ts',
   'test/integration/connectors/export-faults.test.ts',
   'test/integration/connectors/export-series.test.ts',
+  'test/integration/connectors/http-oidc.test.ts',
   'test/integration/connectors/http-rest.test.ts',
   'test/integration/connectors/http-servers.test.ts',
   'test/integration/connectors/silence.test.ts',
