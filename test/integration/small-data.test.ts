@@ -86,3 +86,27 @@ it.each(Object.keys(kinds))(
   },
   300_000,
 );
+
+it('of 2,000 columns is loaded into files, and its changes', async () => {
+  const index = { name: 'wide', source: 'index_profiles', index: 'wide', page_size: 200 };
+  const destinations = [{ name: 'folder', connector: 'files', path: join(space.folder, 'wide') }];
+  await space.configure('wide', [index], { job: { destinations } });
+  for (const version of [0, 1]) {
+    const records = Array.from({ length: 600 }, (_, row) =>
+      JSON.stringify({
+        id: `p${row}`,
+        index_id: 'wide',
+        attributes: several(
+          'plain',
+          2000,
+          (n) => [row * n, `v${(row * n) % 977}`, row % 10 > 0 ? n / 7 : n + version][n % 3],
+        ),
+      }),
+    );
+    await space.control('profiles', { index: 'wide', records });
+    const { destinations: delivered = [] } = await space.runWell('wide');
+    expect(delivered.map(({ action, status, error }) => [action, status, error])).toEqual([
+      [version === 0 ? 'create' : 'increment', 'ok', null],
+    ]);
+  }
+}, 300_000);
