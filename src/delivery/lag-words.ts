@@ -18,7 +18,7 @@ export interface DestinationStatus {
   /** The action of the last load, and its reason; null if nothing was ever loaded. */
   last_action: string | null;
   last_why: string | null;
-  /** Number of values that the destination cannot hold. */
+  /** Number of values that a table cannot hold, or of records that a receiver refused. */
   refused: number;
   /** Number of records that the destination failed on while it took others: each delivery sends them first. */
   waiting: number;
@@ -49,7 +49,7 @@ export function lagWords(status: DestinationStatus, nowMs: number): string {
     const asked = erasures_since === null ? '' : ` since ${erasures_since.slice(0, 10)}`;
     words.push(`${formatCounted(erasures_pending, 'erasure')} (forget, or a rule) not carried out yet${asked}`);
   }
-  if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
+  if (refused > 0) words.push(`${formatCounted(refused, 'reject')} (cdsync rejects)`);
   if (waiting > 0)
     words.push(`${formatCounted(waiting, 'record')} ${waiting === 1 ? 'waits' : 'wait'} (cdsync rejects)`);
   if (words.length === 0 && sequence === null) return 'nothing published yet';

@@ -25,7 +25,7 @@ function streamLine({ name, status, rows, inserted, updated, deleted, seconds }:
 }
 
 function destinationLine({ name, stream, status, rows, refused }: Message['destinations'][number]): string {
-  const left = refused === 0 ? '' : `, ${formatCounted(refused, 'value')} not held`;
+  const left = refused === 0 ? '' : `, ${formatCounted(refused, 'reject')}`;
   return `${name} (${stream}): ${status}, ${formatCounted(rows, 'row')} delivered${left}`;
 }
 

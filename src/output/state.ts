@@ -37,7 +37,7 @@ function destinationLines(destinations: JobState['destinations'], lineWidth: num
     delivered_at ?? '-',
     formatCount(refused),
   ]);
-  const header = ['destination', 'stream', 'table', 'snapshot', 'delivered', 'values not held'];
+  const header = ['destination', 'stream', 'table', 'snapshot', 'delivered', 'rejects'];
   return ['', ...table(header, rows, lineWidth).map((line) => `  ${line}`)];
 }
 

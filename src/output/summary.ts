@@ -45,7 +45,7 @@ function destinationLines({ destinations }: JobReport, lineWidth: number | undef
   const left = destinations.flatMap(({ name, stream, refused, error }) =>
     refused === 0 || error !== null
       ? []
-      : [`${name}: ${formatCounted(refused, 'value')} of ${stream} cannot be held: cdsync rejects`],
+      : [`${name}: ${stream} has ${formatCounted(refused, 'reject')}: cdsync rejects`],
   );
   return [
     ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells, lineWidth),

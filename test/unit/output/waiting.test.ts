@@ -28,11 +28,11 @@ function lines(fields: Partial<DestinationReport>): string[] {
   return summarize(report).map((line) => line.trim());
 }
 
-it('a summary says how many values could not be held, and why a table was loaded whole', () => {
-  expect(lines({ refused: 1 })).toContain('crm: 1 value of members cannot be held: cdsync rejects');
-  expect(lines({ refused: 1200 })).toContain('crm: 1,200 values of members cannot be held: cdsync rejects');
+it('a summary counts the rejects, be they values or records, and says why a table was loaded whole', () => {
+  expect(lines({ refused: 1 })).toContain('crm: members has 1 reject: cdsync rejects');
+  expect(lines({ refused: 1200 })).toContain('crm: members has 1,200 rejects: cdsync rejects');
   expect(lines({ action: 'reload', why: 'rule of "email"' })).toContain(
     'crm: members: reload, because rule of "email"',
   );
-  expect(lines({}).join('\n')).not.toMatch(/held|because/);
+  expect(lines({}).join('\n')).not.toMatch(/reject|because/);
 });
