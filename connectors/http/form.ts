@@ -20,6 +20,8 @@ export type ResponseRules = NonNullable<HttpOptions['response']>;
 export type Op = OutgoingRecord['op'];
 type Variant = Exclude<NonNullable<HttpOptions['insert']>, 'skip'>;
 type Batch = NonNullable<HttpOptions['batch']>;
+/** The options of one kind of change: its own, and for the rest those of all. */
+type Merged = HttpOptions & Partial<Variant>;
 
 /** The requests of one kind of change. */
 export interface Form {
@@ -73,76 +75,81 @@ export function usedColumns(options: HttpOptions): string[] | undefined {
 
 function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions['insert'], 'skip'>): Form {
   const changed: Partial<Variant> = variant ?? {};
-  const merged = { ...options, ...definedOf(changed) };
-  const isOwn =
-    options.body === undefined && changed.body === undefined && merged.method !== 'get' && merged.method !== 'delete';
-  const path = changed.url === undefined ? ['url'] : [op, 'url'];
-  const written = (merged.url ?? options.url).reveal();
+  const merged: Merged = { ...options, ...definedOf(changed), url: changed.url ?? options.url };
+  const parts = compileParts(options, changed, merged);
+  const batch = compileBatch(merged, parts.isOwn);
+  /** Where the file has the option that counts: at this kind of change, or for all. */
+  const pathOf = (option: keyof Variant, ...rest: string[]) =>
+    changed[option] === undefined ? [option, ...rest] : [op, option, ...rest];
+  return {
+    ...{ op, format: parts.format, isOwn: parts.isOwn, batch },
+    method: (merged.method ?? 'post').toUpperCase() as Form['method'],
+    response: responseOf(options, changed),
+    namesAccepted: changed.response?.accepted !== undefined,
+    hasUrlTemplate: parts.url.columns.length > 0,
+    names: parts.columns,
+    render: (record) => rendered(record, parts),
+    columns: (stream) => [
+      ...unknownColumns(parts.url, stream, pathOf('url')),
+      ...parts.headers.flatMap(([name, value]) => unknownColumns(value, stream, pathOf('headers', name))),
+      ...(parts.body === undefined ? [] : unknownColumns(parts.body, stream, pathOf('body'))),
+      ...(batch.body === undefined
+        ? []
+        : unknownColumns(batch.body, { name: stream.name, columns: ['records'] }, pathOf('batch', 'body'))),
+      ...unknownColumns(parts.equals, stream, pathOf('response', 'results', 'equals')),
+    ],
+  };
+}
+
+/** The templates of a request, and what is checked of what they become. */
+function compileParts(options: HttpOptions, changed: Partial<Variant>, merged: Merged): Parts {
+  const isWithoutBody = merged.method === 'get' || merged.body === 'none';
+  const isOwn = merged.body === undefined && merged.method !== 'get' && merged.method !== 'delete';
+  // Of a forgotten person there is only the key: a DELETE does not send the body of upserts.
+  const dropsBody = changed.method === 'delete' && changed.body === undefined && merged.batch === undefined;
+  const written = merged.url.reveal();
   const url = new TextTemplate(written, { isUrl: true });
-  const filled = filledSegments(written);
-  const besideText = filledBesideText(written);
   const headers = Object.entries(merged.headers ?? {}).map(
     ([name, value]) => [name.toLowerCase(), new TextTemplate((value as Secret).reveal())] as const,
   );
-  // Of a forgotten person there is only the key: a DELETE does not send the body of upserts.
-  const dropsBody = changed.method === 'delete' && changed.body === undefined && merged.batch === undefined;
-  const hasBody =
-    !isOwn && !dropsBody && merged.body !== undefined && merged.body !== 'none' && merged.method !== 'get';
-  const body = hasBody ? new BodyTemplate(merged.body, { omitsNull: options.omitNull }) : undefined;
-  const format = merged.format ?? 'json';
-  const response = { ...options.response, ...definedOf(changed.response ?? {}) } as ResponseRules;
-  const { results } = response;
+  const body =
+    merged.body === undefined || isWithoutBody || dropsBody
+      ? undefined
+      : new BodyTemplate(merged.body, { omitsNull: options.omitNull });
+  const { results } = responseOf(options, changed);
   const equals = new BodyTemplate(results?.equals ?? '{{ _key }}');
-  const checked = {
-    // Members of the body: another body has others.
-    required: changed.required ?? (changed.body === undefined && !dropsBody ? options.required : undefined) ?? [],
-    isCompared: results?.key !== undefined && results.equals !== undefined,
-  };
+  // Members of the body: another body has others.
+  const inherited = changed.body === undefined && !dropsBody ? options.required : undefined;
   const sent = TemplateRow.columnsOf([
     url,
     ...headers.map(([, value]) => value),
     ...(body === undefined ? [] : [body]),
   ]);
-  const columns = new Set([...sent, ...TemplateRow.columnsOf([equals])]);
-  const parts = { ...{ url, filled, besideText, headers, body, equals, format, isOwn, sent, columns }, ...checked };
-  const own = isOwn
-    ? { records: 100, bytes: 262_144 }
-    : { records: merged.batch === undefined ? 1 : 100, bytes: 16_000_000 };
-  const batch: Partial<Batch> = definedOf(merged.batch ?? {});
-  const limits = [options.rate ?? []].flat().map(({ records }) => records ?? Number.POSITIVE_INFINITY);
-  const batchTemplate = batch.body === undefined ? undefined : new BodyTemplate(batch.body);
   return {
-    ...{ op, format, isOwn, response, method: (merged.method ?? 'post').toUpperCase() as Form['method'] },
-    namesAccepted: changed.response?.accepted !== undefined,
-    hasUrlTemplate: url.columns.length > 0,
-    names: columns,
-    batch: {
-      // More than a limit allows in its whole span could never be sent.
-      records: Math.min(batch.records ?? own.records, ...limits),
-      bytes: batch.bytes ?? own.bytes,
-      body: batchTemplate,
-    },
-    render: (record) => rendered(record, parts),
-    columns: (stream) => [
-      ...unknownColumns(url, stream, path),
-      ...headers.flatMap(([name, value]) =>
-        unknownColumns(value, stream, changed.headers === undefined ? ['headers', name] : [op, 'headers', name]),
-      ),
-      ...(body === undefined ? [] : unknownColumns(body, stream, changed.body === undefined ? ['body'] : [op, 'body'])),
-      ...(batchTemplate === undefined
-        ? []
-        : unknownColumns(batchTemplate, { name: stream.name, columns: ['records'] }, [
-            ...(changed.batch === undefined ? [] : [op]),
-            ...['batch', 'body'],
-          ])),
-      ...unknownColumns(equals, stream, [
-        ...(changed.response === undefined ? [] : [op]),
-        'response',
-        'results',
-        'equals',
-      ]),
-    ],
+    ...{ url, headers, body, equals, isOwn, sent },
+    format: merged.format ?? 'json',
+    filled: filledSegments(written),
+    besideText: filledBesideText(written),
+    required: changed.required ?? inherited ?? [],
+    isCompared: results?.key !== undefined && results.equals !== undefined,
+    columns: new Set([...sent, ...TemplateRow.columnsOf([equals])]),
   };
+}
+
+function compileBatch(merged: Merged, isOwn: boolean): Form['batch'] {
+  const batch: Partial<Batch> = definedOf(merged.batch ?? {});
+  const records = batch.records ?? (isOwn || merged.batch !== undefined ? 100 : 1);
+  // More than a limit allows in its whole span could never be sent.
+  const limits = [merged.rate ?? []].flat().map((limit) => limit.records ?? Number.POSITIVE_INFINITY);
+  return {
+    records: Math.min(records, ...limits),
+    bytes: batch.bytes ?? (isOwn ? 262_144 : 16_000_000),
+    body: batch.body === undefined ? undefined : new BodyTemplate(batch.body),
+  };
+}
+
+function responseOf(options: HttpOptions, changed: Partial<Variant>): ResponseRules {
+  return { ...options.response, ...definedOf(changed.response ?? {}) } as ResponseRules;
 }
 
 function definedOf<T extends object>(part: T): Partial<T> {
