@@ -149,13 +149,18 @@ export class Availability {
     if (failure.shows === 'alive') this.#alive();
     if (failure.again === 'at_once') return 0;
     if (failure.again === 'never') throw this.#finalError(attempts, failure, end);
-    const failedBeforeSuccess = attempts.failedAt !== undefined && attempts.failedAt < this.#succeededAt;
+    const isSign = this.#isSignOfOutage(attempts);
     this.#noteFirstFailure(attempts, end.nowMs);
-    // A request that had failed before the last success is no sign that an outage begins.
-    if (this.#outage !== undefined || !failedBeforeSuccess) this.#noteSign(attempts, failure, end);
-    if (this.#outage === undefined) return this.#singleRequestDelay(attempts, failure, end.nowMs);
-    if (this.#outage.spent !== undefined) throw this.#outage.spent();
+    if (isSign) this.#noteSign(attempts, failure, end);
+    const outage = this.#outage;
+    if (outage === undefined) return this.#singleRequestDelay(attempts, failure, end.nowMs);
+    if (outage.spent !== undefined) throw outage.spent();
     return 0;
+  }
+
+  /** A request that had failed before the last success is not a sign that an outage begins. */
+  #isSignOfOutage({ failedAt }: RequestAttempts): boolean {
+    return this.#outage !== undefined || failedAt === undefined || failedAt >= this.#succeededAt;
   }
 
   #finalError(attempts: RequestAttempts, failure: AttemptFailure, end: AttemptEnd): Error {

@@ -8,7 +8,7 @@ import { type DeliveryInput, sequenceColumn } from '../input.js';
 import type { StoredOutbox } from './outbox.js';
 
 const [keyColumn, opColumn] = [internalName('key'), internalName('op')];
-const [runColumn, mayExistColumn] = [internalName('run'), internalName('held')];
+const [runColumn, mayExistColumn] = [internalName('run'), internalName('may_exist')];
 const wantedColumns = [keyColumn, opColumn, runColumn, mayExistColumn].join(', ');
 const wantedTable = internalName('wanted');
 const unsentTable = internalName('unsent');
@@ -76,10 +76,12 @@ export class RowsToSend {
     const changes = await this.#changes();
     await this.#createTables();
     for (const keys of this.#wantedKeys(changes)) await this.#want(keys);
-    const sent = [...(await this.#sendable(changes)), ...(await this.#deletesSince())];
-    if (await this.#isEmpty(`FROM ${wantedTable}`)) return sent;
-    await this.#removeSent(sent);
-    return [...(await this.#wantedRows()), ...(await this.#wantedDeletes(sent)), ...sent];
+    const sentChanges = [...(await this.#sendable(changes)), ...(await this.#deletesSince())];
+    if (await this.#isEmpty(`FROM ${wantedTable}`)) return sentChanges;
+    await this.#removeSent(sentChanges);
+    const wantedRows = await this.#wantedRows();
+    const wantedDeletes = await this.#wantedDeletes(sentChanges);
+    return [...wantedRows, ...wantedDeletes, ...sentChanges];
   }
 
   async #changes(): Promise<string[]> {
@@ -93,12 +95,12 @@ export class RowsToSend {
   async #sendable(changes: readonly string[]): Promise<string[]> {
     const filter = await this.#filter();
     return changes.map((query) =>
-      this.#asHeld(filter === undefined ? query : `SELECT * FROM (${query}) WHERE ${filter}`),
+      this.#insertsAsUpdates(filter === undefined ? query : `SELECT * FROM (${query}) WHERE ${filter}`),
     );
   }
 
-  /** A row that an outbox of another storage folder has sent is not new to the destination. */
-  #asHeld(query: string): string {
+  /** A row that an outbox of another storage folder has sent is not new to the destination: its insert is an update there. */
+  #insertsAsUpdates(query: string): string {
     const { again } = this.#selection;
     if (!again?.isForeign) return query;
     const { outbox } = again;
@@ -166,9 +168,14 @@ export class RowsToSend {
     return conditions.length === 0 ? undefined : conditions.map((condition) => `(${condition})`).join(' AND ');
   }
 
+  /** SQL for the rows of the snapshot; empty if it has none. */
+  async #presentRows(): Promise<string> {
+    return allOf((await this.#task.input.everything()).map(({ query }) => query));
+  }
+
   /** SQL for the keys of the snapshot. */
   async #presentKeys(): Promise<string> {
-    const rows = allOf((await this.#task.input.everything()).map(({ query }) => query));
+    const rows = await this.#presentRows();
     if (rows === '') return "SELECT '' WHERE false";
     return `SELECT ${this.#key} FROM (${rows}) WHERE ${this.#key} IS NOT NULL`;
   }
@@ -181,7 +188,7 @@ export class RowsToSend {
 
   /** The present rows of wanted keys. */
   async #wantedRows(): Promise<string[]> {
-    const rows = allOf((await this.#task.input.everything()).map(({ query }) => query));
+    const rows = await this.#presentRows();
     if (rows === '') return [];
     return [
       `SELECT * EXCLUDE (${wantedColumns})
