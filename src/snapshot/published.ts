@@ -13,7 +13,7 @@ import type { JobLayout } from '../storage/layout.js';
 import { planMemory } from '../storage/memory-plan.js';
 import { lastStatement, notAllowed } from './confined-sql.js';
 import { boundedCalls, MemoryWatch, tooManyRepeats } from './memory-watch.js';
-import { assertOwnDefinitions, assertOwnTables } from './store-integrity.js';
+import { assertOwnDefinitions, assertOwnTables, publishedBusy } from './store-integrity.js';
 
 /** The rows of a query, with the names and types of their columns. */
 export interface PublishedRows {
@@ -120,11 +120,7 @@ async function openReadOnly(
       ...(allowFiles ? {} : confined),
     });
   } catch (error) {
-    throw new CdsyncError(`${path} cannot be opened: another process has it open for writing, or it is damaged`, {
-      code: 'published_busy',
-      hint: 'open it with -readonly; the next run publishes a new version beside it',
-      cause: error,
-    });
+    throw publishedBusy(path, error);
   }
 }
 

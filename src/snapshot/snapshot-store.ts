@@ -10,7 +10,7 @@ import { type Compression, intoFileAtOnce } from '../storage/compression.js';
 import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
 import type { JobLayout } from '../storage/layout.js';
 import { defineHistory } from './history-views.js';
-import { assertOwnDefinitions, assertOwnTables, storedState } from './store-integrity.js';
+import { assertOwnDefinitions, assertOwnTables, publishedBusy, storedState } from './store-integrity.js';
 import { createStore, schemaVersion, upgradableVersion, upgradeStore, versionOf } from './store-schema.js';
 import { storeName, storeTable, streamsTable } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
@@ -89,17 +89,13 @@ export class SnapshotStore {
       await session.run(`ATTACH ${sqlText(path)} AS ${storeName} (READ_ONLY)`);
     } catch (error) {
       session.close();
-      throw new CdsyncError(`${path} cannot be opened: another process has it open for writing, or it is damaged`, {
-        code: 'published_busy',
-        hint: 'open it with -readonly; the next run publishes a new version beside it',
-        cause: error,
-      });
+      throw publishedBusy(path, error);
     }
     const store = new SnapshotStore(database, session, path);
     try {
-      const storeVersion = await versionOf(session).catch(() => undefined);
-      store.#id = storeVersion?.id ?? '';
-      if (storeVersion?.version === schemaVersion) {
+      const { version, id = '' } = (await versionOf(session).catch(() => undefined)) ?? {};
+      if (version === schemaVersion) {
+        store.#id = id;
         await assertOwnTables(store);
         return store;
       }

@@ -187,3 +187,12 @@ function assertTables(store: AttachedStore, present: ReadonlySet<string>, tables
   const missing = tables.find((name) => !present.has(name));
   if (missing !== undefined) throw altered(store.path, `something else in the place of table ${missing}`);
 }
+
+/** The published file at `path` cannot be opened for reading. */
+export function publishedBusy(path: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`${path} cannot be opened: another process has it open for writing, or it is damaged`, {
+    code: 'published_busy',
+    hint: 'open it with -readonly; the next run publishes a new version beside it',
+    cause,
+  });
+}
