@@ -101,7 +101,7 @@ function compileForm(op: Op, options: HttpOptions, variant: Exclude<HttpOptions[
   };
 }
 
-/** The templates of a request, and what is checked of what they become. */
+/** The templates of a request, and the checks of its rendered texts. */
 function compileParts(options: HttpOptions, changed: Partial<Variant>, merged: Merged): Parts {
   const isWithoutBody = merged.method === 'get' || merged.body === 'none';
   const isOwn = merged.body === undefined && merged.method !== 'get' && merged.method !== 'delete';
