@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hashedRows, rowHash, type TypedColumn, wideColumns } from '../../../src/columns/row-hash.js';
+import { hashedRows, isRowKey, rowHash, type TypedColumn, wideColumns } from '../../../src/columns/row-hash.js';
 import { duckdbSession } from '../../fixtures/duckdb-session.js';
 
 const session = await duckdbSession();
@@ -174,4 +174,16 @@ describe('the hashes of a table with many columns', () => {
     }
     expect(wide.map(({ hash }) => BigInt(String(hash)))).toEqual(expected);
   });
+});
+
+it.each<[string, readonly string[], boolean]>([
+  ['p1', ['id'], true],
+  ['["a","b"]', ['id'], true],
+  ['["a","b"]', ['id', 'region'], true],
+  ['["a"]', ['id', 'region'], false],
+  ['["a","b","c"]', ['id', 'region'], false],
+  ['{"length":2}', ['id', 'region'], false],
+  ['p1', ['id', 'region'], false],
+])('%s may be the key of a row with the key %s: %s', (text, key, expected) => {
+  expect(isRowKey(text, key)).toBe(expected);
 });

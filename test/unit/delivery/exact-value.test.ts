@@ -182,6 +182,19 @@ describe('a number of a JSON value', () => {
     expect(await held("{'a': 1, 'b': 1, 'c': 'x'}", to, from)).toBeNull();
   });
 
+  it.each([
+    ['0.1', 'DOUBLE', 'DECIMAL(38,20)', '0.10000000000000000000'],
+    ['0.30000000000000004', 'DOUBLE', 'DECIMAL(38,20)', '0.30000000000000004000'],
+    ['0.10000000000000000000', 'DECIMAL(38,20)', 'DOUBLE', '0.1'],
+    ['0.10000000000000000001', 'DECIMAL(38,20)', 'DOUBLE', null],
+    ['0.30000000000000004441', 'DECIMAL(38,20)', 'DOUBLE', null],
+    ["{'b': 1}", 'STRUCT(b BIGINT)', 'BIGINT', null],
+    ['[1]', 'BIGINT[]', 'BOOLEAN', null],
+    ['[0.5]', 'DOUBLE[]', 'VARCHAR', '[0.5]'],
+  ])('%s of type %s is in a column of %s digit for digit, or not at all', async (text, from, to, shown) => {
+    expect(await held(text, from, to)).toBe(shown);
+  });
+
   it('never makes a value that no file can have', async () => {
     expect(await held('1.5e38', 'DOUBLE', 'HUGEINT')).toBeNull();
   });

@@ -73,6 +73,23 @@ describe('a rename of a destination is refused', () => {
     expect(error?.message).toContain('"members"');
   });
 
+  it('is said to meet a column of the stream, or one that cdsync adds', () => {
+    const [own, added] = ['b', '_run_id'].map((as) => refusal([wanted('a', { as }), wanted('b')], 'postgres'));
+    expect(own?.message).toContain('column "b" of the same stream is "b" there');
+    expect(added?.message).toContain('a column that cdsync adds is "_run_id" there');
+  });
+
+  it('not onto a name that only other columns would have: a key has no texts beside it, and files have none', () => {
+    const texts = wanted('a', { as: 'key__text' });
+    const renamedKey = { ...id, as: 'key' };
+    for (const rules of [rulesOf('postgres'), undefined])
+      expect(() =>
+        assertDistinctNames([renamedKey, texts], { stream: 'members', rules, map: undefined }),
+      ).not.toThrow();
+    const columns = [id, wanted('a', { as: 'b__text' }), wanted('b')];
+    expect(() => assertDistinctNames(columns, { stream: 'members', rules: undefined, map: undefined })).not.toThrow();
+  });
+
   it('onto the name that another column has in the table', () => {
     const taken = mapped([wanted('x__text'), wanted('x', { type: 'BIGINT' })], 'postgres');
     const before = { ...taken, generation: 1, pending: null };
