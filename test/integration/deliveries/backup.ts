@@ -53,7 +53,9 @@ async function putBack(series: Series, saved: (isAlone: boolean) => Promise<void
   series.note(`backup of the ${isAlone ? 'table alone' : 'table and its record'} put back`);
   await saved(isAlone);
   // If loads stamp the table, the stamp alone shows that it is an old copy.
-  const code = await series.refusedWith({ verify: !target.stampsLoads }, ['table_altered', 'erasures_gone']);
+  const codes = ['table_altered', 'erasures_gone', ...(isAlone ? [] : ['storage_new'])];
+  // `storage_new`: the record is of a storage folder that was lost since.
+  const code = await series.refusedWith({ verify: !target.stampsLoads }, codes);
   if (code === undefined) return;
   series.note(`backup refused: ${code}`);
   await series.recreate();
