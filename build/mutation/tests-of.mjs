@@ -9,11 +9,15 @@ function filesBelow(folder, ending) {
     .map((name) => join(folder, name));
 }
 
+/** The files whose code a file runs. One of which it imports only types is not among them: its mutants would change nothing there. */
 function importsOf(file) {
   const text = readFileSync(file, 'utf8');
-  return [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)].map(
-    ([, path]) => `${resolve(dirname(file), path)}.ts`,
-  );
+  const statements = text.matchAll(/^(?:import|export) (?!type )([^;]*?)from '(\.[^']+)\.js'/gm);
+  const run = [...statements]
+    .filter(([, names]) => !/^\{(\s*type [^,}]+,?)*\s*\}\s*$/.test(names))
+    .map(([, , path]) => path);
+  const late = [...text.matchAll(/import\('(\.[^']+)\.js'\)/g)].map(([, path]) => path);
+  return [...run, ...late].map((path) => `${resolve(dirname(file), path)}.ts`);
 }
 
 /**

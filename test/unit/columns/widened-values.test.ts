@@ -126,9 +126,9 @@ describe('values of a column that became wider', () => {
   it('are their texts again, where texts lose their common format', async () => {
     const rules = infersTexts(new Map());
     const texts = almostValues.filter((text) => !text.includes('\0') && text.isWellFormed());
-    const some = fc.oneof(
+    const some: fc.Arbitrary<string[]> = fc.oneof(
       fc.array(texts, { minLength: 1, maxLength: 2 }),
-      fc.constantFrom(['', '5'], ['2024-01-31'], ['1.50', '']),
+      fc.constantFrom<string[]>(['', '5'], ['2024-01-31'], ['1.50', '']),
     );
     await fc.assert(
       fc.asyncProperty(some, some, fc.constantFrom(...forms), async (values, more, place) => {
@@ -143,7 +143,7 @@ describe('values of a column that became wider', () => {
         );
         const rows = await stored(values, from, to, place);
         const expected = await stored(values, to, to, place);
-        // An empty text of a typed column is NULL; whoever makes it text again asks for these rows anew.
+        // An empty text of a typed column is NULL; the program that makes it text again reads these rows again.
         expect(rows).toEqual(expected.map((row, at) => (isLost && values[at] === '' ? { ...row, text: null } : row)));
         if (wide.form === undefined && !isLost)
           expect(rows.map(({ text }) => text)).toEqual(values.map((text) => JSON.stringify(text)));
@@ -235,7 +235,7 @@ it.each<[string, readonly StoredColumn[], boolean, boolean]>([
   ['the format of texts', [{ ...one, text: 'BOOLEAN true' }], false, false],
   ['the type in tables', [{ ...one, text: 'HUGEINT' }], false, false],
   ['the mask', [{ ...one, rule: { mask: 'all' } }], false, false],
-  ['only what the texts of numbers have besides', [{ ...one, text: 'BIGINT|5' }], true, true],
+  ['only the styles of numbers', [{ ...one, text: 'BIGINT|5' }], true, true],
 ])('rows need no conversion if the columns are the same: %s differs', (_, other, inTables, inFiles) => {
   expect([sameColumns([one], other, 'table'), sameColumns([one], other, 'file')]).toEqual([inTables, inFiles]);
 });
