@@ -170,13 +170,8 @@ export class PageChain {
 
   /** @throws {MalformedPageError} then the page is still held */
   async #receive(page: PageBytes): Promise<void> {
-    try {
-      await this.#write(page);
-      this.#dispose(page, 'reuse');
-    } catch (error) {
-      if (!(error instanceof MalformedPageError)) this.#dispose(page);
-      throw error;
-    }
+    await this.#write(page);
+    this.#dispose(page, 'reuse');
   }
 
   #dispose({ response }: PageBytes, reuse?: 'reuse'): void {

@@ -234,6 +234,17 @@ describe('a chain of pages', () => {
     expect(never.asked).toHaveLength(4);
   });
 
+  it('fetches the first page again if that is malformed after a dead token', async () => {
+    const { asked, error, log } = await read(
+      { ...whole, start: { ...firstCursor, token: 'dead', pages: 2 } },
+      (token) => (token === 'dead' ? refusal() : page(token === null ? 'b' : null)),
+      (_, index) => (index === 0 ? new MalformedPageError('valid JSON') : {}),
+    );
+    expect(error).toBeUndefined();
+    expect(asked).toEqual(['dead', null, 'b', null]);
+    expect(log).toMatchObject([{ restart: 2 }, { token: 'b', pages: 1 }, { token: null, pages: 2, done: true }]);
+  });
+
   it('reports the error in the envelope of a malformed page', async () => {
     const { error } = await read(
       whole,
@@ -261,6 +272,8 @@ describe('the bodies of pages', () => {
     take: (page: PageBytes, index: number) => void = () => undefined,
   ) {
     const counts = { arrived: 0, back: 0 };
+    /** Bodies that were not given back, at each request. */
+    const open: number[] = [];
     const [asked, took]: [(string | null)[], string[]] = [[], []];
     let fetches = 0;
     const chain = new PageChain(whole, {
@@ -268,6 +281,7 @@ describe('the bodies of pages', () => {
       fetcher: {
         fetch: async (token) => {
           asked.push(token);
+          open.push(counts.arrived - counts.back);
           const { response: _, ...rest } = await pages(token, fetches++);
           counts.arrived += 1;
           const response = new ResponseBody(rest.body, () => {
@@ -289,7 +303,7 @@ describe('the bodies of pages', () => {
       () => undefined,
       (thrown) => thrown as Error,
     );
-    return { counts, asked, took, error };
+    return { counts, open, asked, took, error };
   }
 
   const three = (token: string | null) => page(token === null ? 'b' : token === 'b' ? 'c' : null, token ?? 'a');
@@ -335,10 +349,12 @@ describe('the bodies of pages', () => {
       if (token === null) return page(fetch === 0 ? 'old' : 'new', fetch === 0 ? 'torn' : 'a');
       return page(null, token);
     };
-    const { counts, asked, took, error } = await bodies(pages, ({ body }) => {
+    const { counts, open, asked, took, error } = await bodies(pages, ({ body }) => {
       if (body.toString() === 'torn') throw new MalformedPageError('a whole page');
     });
     expect([asked, took, error]).toEqual([[null, 'old', null, 'new'], ['a', 'new'], undefined]);
     expect(counts).toEqual({ arrived: 4, back: 4 });
+    // The page that followed its token has no memory any more when it is fetched again.
+    expect(open.slice(0, 3)).toEqual([0, 1, 0]);
   });
 });
