@@ -45,10 +45,9 @@ export class Workbench extends DuckdbSession {
   ): Promise<Workbench> {
     const file = join(folder, 'workbench.duckdb');
     await rm(file, { force: true });
-    const settings = { ...memory, temp_directory: join(folder, 'spill') };
-    const workbench = new Workbench(await connectDuckdb({ path: file, settings }, keepSignOfZero), file);
     // Its rows are read once: merged row groups would only cost memory, 2 GB for 2,000 columns.
-    await workbench.run('SET GLOBAL max_vacuum_tasks = 0');
+    const settings = { ...memory, temp_directory: join(folder, 'spill'), max_vacuum_tasks: '0' };
+    const workbench = new Workbench(await connectDuckdb({ path: file, settings }, keepSignOfZero), file);
     if (hasLargeRows) await workbench.expectLargeRows();
     return workbench;
   }

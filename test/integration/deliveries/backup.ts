@@ -2,8 +2,11 @@ import type { Hand } from './hand.js';
 import { isOneOfTwo } from './options.js';
 import type { Series } from './series.js';
 
+/** Puts a copy back. @returns whether its record is of a storage folder that was lost since */
+type PutBack = (isAlone: boolean) => Promise<boolean>;
+
 /** Copies a table and its record. @returns puts them back, or the table alone */
-async function backUp(series: Series): Promise<(isAlone: boolean) => Promise<void>> {
+async function backUp(series: Series): Promise<PutBack> {
   const { place, target, table } = series;
   const { hands } = target;
   if (hands === undefined) throw new Error('no statements copy this table');
@@ -11,10 +14,11 @@ async function backUp(series: Series): Promise<(isAlone: boolean) => Promise<voi
   const state = place.table('_cdsync_state');
   for (const sql of hands.copy(place.table(table), own)) await place.run(sql);
   const row = (await place.rows('_cdsync_state')).find((each) => each.get('table_name') === table);
-  const { stamp } = JSON.parse(String(row?.get('record'))) as { stamp: string };
+  const { stamp, store_id } = JSON.parse(String(row?.get('record'))) as { stamp: string; store_id: string };
   const [expected, users] = [series.expected.copy(), new Set(series.users)];
   return async (isAlone) => {
-    if (series.table !== table) return;
+    if (series.table !== table) return false;
+    const { store_id: present } = await series.record();
     await place.run(`DROP TABLE IF EXISTS ${place.table(table)}`);
     for (const sql of hands.copy(own, place.table(table))) await place.run(sql);
     if (hands.comment !== undefined) await place.run(hands.comment(place.table(table), `[cdsync ${stamp}]`));
@@ -29,6 +33,7 @@ async function backUp(series: Series): Promise<(isAlone: boolean) => Promise<voi
     for (const key of series.forgotten) series.expected.erased(key);
     series.users.clear();
     for (const name of users) series.users.add(name);
+    return !isAlone && store_id !== present;
   };
 }
 
@@ -47,14 +52,13 @@ async function hideSince(series: Series): Promise<void> {
 }
 
 /** Puts the copy back in place of the table, alone or with its record. */
-async function putBack(series: Series, saved: (isAlone: boolean) => Promise<void>, isAlone: boolean): Promise<void> {
+async function putBack(series: Series, saved: PutBack, isAlone: boolean): Promise<void> {
   const { target } = series;
   if (isAlone && !target.stampsLoads && series.options.mode === 'upsert') return;
   series.note(`backup of the ${isAlone ? 'table alone' : 'table and its record'} put back`);
-  await saved(isAlone);
+  const isForeign = await saved(isAlone);
+  const codes = ['table_altered', 'erasures_gone', ...(isForeign ? ['storage_new'] : [])];
   // If loads stamp the table, the stamp alone shows that it is an old copy.
-  const codes = ['table_altered', 'erasures_gone', ...(isAlone ? [] : ['storage_new'])];
-  // `storage_new`: the record is of a storage folder that was lost since.
   const code = await series.refusedWith({ verify: !target.stampsLoads }, codes);
   if (code === undefined) return;
   series.note(`backup refused: ${code}`);
